@@ -58,6 +58,7 @@ fn environment() -> String {
     }
     text.push_str(
         "\n## Other variables\n\n| variable | what |\n|---|---|\n\
+         | `HOTHOUSE_HINTS` | `off` leaves out the line of what comes next after a command |\n\
          | `HOTHOUSE_LOG` | filter of the daemon's log, such as `debug` |\n\
          | `NO_COLOR` | when not empty: no colour |\n\
          | `XDG_STATE_HOME`, `XDG_CONFIG_HOME` | where state with its sockets, and the user's settings are |\n",

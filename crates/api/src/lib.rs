@@ -48,6 +48,7 @@ pub mod route {
     pub const SANDBOX_PAUSE: &str = "/v1/sandboxes/pause";
     pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
+    pub const SANDBOX_SETUP: &str = "/v1/sandboxes/setup";
     pub const SERVICE_ACT: &str = "/v1/services/act";
     pub const SERVICE_COMMAND: &str = "/v1/services/command";
     pub const ASKS: &str = "/v1/asks";

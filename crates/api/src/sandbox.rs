@@ -28,6 +28,9 @@ pub struct SandboxView {
     pub ttl: Option<String>,
     #[schema(value_type = String)]
     pub state: SandboxState,
+    /// Whether it is paused or stopped because nobody used it; a request or a command wakes it.
+    #[serde(default)]
+    pub asleep: bool,
     pub backend: String,
     /// What the backend can do for its room.
     #[serde(default)]
@@ -49,6 +52,9 @@ pub struct SandboxView {
     /// How outside services are treated.
     #[serde(default)]
     pub integrations: Vec<TreatedView>,
+    /// Whether dependency folders came along that an earlier install with the same inputs made.
+    #[serde(default)]
+    pub installed: bool,
     /// The feature flags that are not as the project's config says.
     #[serde(default)]
     pub flags: Vec<FlagView>,
@@ -193,6 +199,23 @@ pub struct UpBody {
     pub timeout_seconds: Option<u64>,
 }
 
+/// An install that has ended well in a sandbox that was forked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetupBody {
+    pub sandbox: String,
+    pub folder: String,
+    /// The command that was run.
+    pub command: String,
+}
+
+/// Whether an install is kept for later forks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetupView {
+    pub kept: bool,
+    /// Why it is not.
+    pub reason: Option<String>,
+}
+
 /// The parameters of `delete`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeleteBody {
@@ -200,6 +223,9 @@ pub struct DeleteBody {
     pub folder: String,
     /// Whether uncommitted work may be lost.
     pub force: bool,
+    /// Whether its branch goes too, if it has no commits ahead of its base.
+    #[serde(default)]
+    pub branch: bool,
 }
 
 /// What is gone.

@@ -35,6 +35,8 @@ use clap::{
 };
 use hothouse_model::{Failure, FailureKind};
 
+use crate::complete;
+
 pub(crate) use self::{
     agent::{
         AgentTool, EventsArgs, ExplainArgs, InstallArgs, McpArgs, McpCommand, SkillsCommand,
@@ -62,7 +64,7 @@ pub(crate) use self::{
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
-    url::{ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
+    url::{EditArgs, ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
     webhook::{WebhookArgs, WebhooksArgs},
 };
 
@@ -104,7 +106,7 @@ pub(crate) struct Global {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Which {
     /// The sandbox: NAME, or PROJECT/NAME [default: the one of the current folder]
-    #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
+    #[arg(short = 'w', long = "sandbox", value_name = "NAME", add = complete::sandboxes())]
     pub(crate) sandbox: Option<String>,
 }
 
@@ -112,7 +114,7 @@ pub(crate) struct Which {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Named {
     /// The sandbox, as with -w
-    #[arg(value_name = "SANDBOX", conflicts_with = "sandbox")]
+    #[arg(value_name = "SANDBOX", conflicts_with = "sandbox", add = complete::sandboxes())]
     name: Option<String>,
     #[command(flatten)]
     which: Which,
@@ -195,6 +197,13 @@ pub(crate) enum Command {
     /// Without a name, opens the only app, or the one whose label is `web`. Prints the URL.
     #[command(after_help = "Examples:\n  hothouse open\n  hothouse open web -w agent-a")]
     Open(OpenArgs),
+    /// Open the worktree of a sandbox in an editor
+    ///
+    /// Uses $VISUAL, $EDITOR, or `code` if it is installed. Prints the path.
+    #[command(
+        after_help = "Examples:\n  hothouse edit agent-a\n  hothouse edit agent-a --with 'code --new-window'"
+    )]
+    Edit(EditArgs),
     /// Print the variables of a run, to be sourced by a shell
     ///
     /// They name the sandbox, its run, its artifacts and the URLs of its apps.
@@ -538,6 +547,18 @@ pub(crate) enum Command {
         after_help = "Example:\n  hothouse completions bash >~/.local/share/bash-completion/completions/hothouse"
     )]
     Completions(CompletionsArgs),
+    /// Print the manual page, or write all pages into a folder
+    #[command(
+        after_help = "Examples:\n  hothouse man | man -l -\n  hothouse man --folder ~/.local/share/man/man1"
+    )]
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The folder for all pages, such as ~/.local/share/man/man1
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod integration;
 mod logs;
 mod mail;
 mod maintenance;
+mod man;
 mod mcp;
 mod objects;
 mod overview;
@@ -73,6 +74,7 @@ pub(crate) fn run(
         Command::Runs => maintenance::runs(session, ui),
         Command::Url(args) => url::url(session, ui, args),
         Command::Open(args) => url::open(session, ui, args),
+        Command::Edit(args) => url::edit(session, ui, args, surroundings),
         Command::Env(named) => url::env(session, ui, named.which()),
         Command::Ports(args) => url::ports(session, ui, &args),
         Command::Expose(args) => url::expose(session, ui, args),
@@ -127,6 +129,7 @@ pub(crate) fn run(
         Command::Config(ConfigCommand::Show(args)) => {
             config::show(session, ui, &args, &surroundings.variables)
         }
+        Command::Config(ConfigCommand::Schema) => Ok(config::schema(ui)),
         Command::Config(ConfigCommand::Approve(args)) => config::approve(session, ui, args),
         Command::Egress(EgressCommand::Log(args)) => egress::log(session, ui, args),
         Command::Egress(EgressCommand::Why(args)) => egress::why(session, ui, args),
@@ -148,6 +151,7 @@ pub(crate) fn run(
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),
+        Command::Man(args) => man::write(ui, &args),
     }
 }
 
@@ -163,12 +167,23 @@ fn version(session: &Session, ui: &Ui) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints what a shell sources: it asks this program for every completion, so names of sandboxes and services are known.
 fn completions(ui: &Ui, shell: clap_complete::Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut crate::args::command(), "hothouse", &mut script);
+    let (mut script, name) = (Vec::new(), shell.to_string());
+    let shells = clap_complete::env::Shells::builtins();
+    if let Some(completer) = shells.completer(&name) {
+        let written = completer.write_registration(
+            "COMPLETE",
+            "hothouse",
+            "hothouse",
+            "hothouse",
+            &mut script,
+        );
+        written.expect("memory can be written");
+    }
     let script = String::from_utf8_lossy(&script);
     if ui.json {
-        ui.print_json(&serde_json::json!({ "shell": shell.to_string(), "script": script }));
+        ui.print_json(&serde_json::json!({ "shell": name, "script": script }));
     } else {
         ui.print(script.trim_end());
     }

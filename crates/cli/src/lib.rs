@@ -6,6 +6,7 @@
 mod args;
 mod budget;
 mod commands;
+mod complete;
 mod describe;
 mod document;
 mod entry;
@@ -41,6 +42,8 @@ pub struct Surroundings {
     pub folder: io::Result<PathBuf>,
     pub no_color: bool,
     pub dumb_terminal: bool,
+    /// The user's editor, from `VISUAL` or `EDITOR`.
+    pub editor: Option<String>,
     /// The value of `TERM`.
     pub terminal: String,
     pub build: Build,
@@ -59,15 +62,37 @@ pub enum DaemonEnd {
 
 /// Runs one command.
 pub fn run(surroundings: Surroundings) -> ExitCode {
+    if let Some(code) = complete(&surroundings) {
+        return code;
+    }
     let arguments = match Arguments::parse(&surroundings.arguments) {
         Ok(arguments) => arguments,
         Err(early) => return early.finish(),
     };
-    let ui = Ui::new(&arguments.global, surroundings.no_color, surroundings.dumb_terminal);
+    let hints =
+        !surroundings.variables.iter().any(|(name, on)| name == "HOTHOUSE_HINTS" && on == "off");
+    let ui = Ui::new(&arguments.global, surroundings.no_color, surroundings.dumb_terminal, hints);
     let done = dispatch(&surroundings, arguments, &ui);
     match done.and_then(|code| ui.check_printed().map(|()| code)) {
         Ok(code) => code,
         Err(failure) => ui.fail(&failure),
+    }
+}
+
+/// Answers a shell that completes a line, if one asks.
+fn complete(surroundings: &Surroundings) -> Option<ExitCode> {
+    let Surroundings { arguments, folder, folders, build, .. } = surroundings;
+    let folder = folder.as_ref().ok()?.clone();
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    complete::look_in(folders.as_ref().ok()?.clone(), *build, folder.clone(), words);
+    let completer = clap_complete::CompleteEnv::with_factory(args::command).bin("hothouse");
+    match completer.try_complete(arguments.iter().cloned(), Some(&folder)) {
+        Ok(false) => None,
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Err(error) => {
+            error.print().ok();
+            Some(ExitCode::from(FailureKind::Usage.exit_code()))
+        }
     }
 }
 

@@ -1,23 +1,24 @@
-//! The progress line: drawn only on a terminal, and only once something takes over a second.
+//! Progress: one line for what happens, and one for each service that is waited for. Drawn only on a terminal, and only
+//! once something takes a moment; nothing of it stays.
 
 use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use hothouse_model::{Happening, OperationId};
+use hothouse_model::{Happening, OperationId, event::ServiceProgress};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{render::plain, session::Session, ui::Ui};
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(500);
 const FRAME: Duration = Duration::from_millis(100);
-const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
 
 /// Draws until it is dropped.
 pub(crate) struct Progress {
     tasks: Vec<tokio::task::JoinHandle<()>>,
-    drawn: Arc<Mutex<bool>>,
-    ui: Ui,
+    board: Option<Arc<Board>>,
 }
 
 impl Progress {
@@ -25,56 +26,126 @@ impl Progress {
     pub(crate) fn follow(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
         match ui.shows_progress() {
             true => Self::tell(session, ui, operation),
-            false => Self { tasks: Vec::new(), drawn: Arc::default(), ui: *ui },
+            false => Self { tasks: Vec::new(), board: None },
         }
     }
 
     /// The same, and says without a terminal too what cannot wait for the end.
     pub(crate) fn tell(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
-        let drawn = Arc::new(Mutex::new(false));
-        let mut progress = Self { tasks: Vec::new(), drawn: drawn.clone(), ui: *ui };
-        let title = Arc::new(Mutex::new("working".to_owned()));
+        let board = ui.shows_progress().then(|| Arc::new(Board::new()));
+        let mut progress = Self { tasks: Vec::new(), board: board.clone() };
         // Progress is optional: the command works without the stream.
         if let Some(mut events) = session.events(operation) {
-            let (title, notes) = (title.clone(), *ui);
+            let (ui, board) = (*ui, board.clone());
             progress.tasks.push(session.spawn(async move {
+                let mut known = BTreeMap::new();
                 while let Some(event) = events.next().await {
-                    match event.what {
-                        Happening::StepBegun { title: next, .. }
-                        | Happening::Waiting { title: next } => {
-                            *title.lock().expect("nobody panics with the title") = next;
-                        }
-                        Happening::Note { text } => {
-                            text.lines().for_each(|line| notes.say(&plain(line)));
-                        }
-                        _ => {}
-                    }
+                    show(ui, board.as_deref(), event.what, &mut known);
                 }
             }));
         }
-        if ui.shows_progress() {
-            progress.tasks.push(session.spawn(draw(*ui, title, drawn)));
+        if let Some(board) = board {
+            progress.tasks.push(session.spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                board.appear();
+            }));
         }
         progress
     }
 }
 
-async fn draw(ui: Ui, title: Arc<Mutex<String>>, drawn: Arc<Mutex<bool>>) {
-    let begun = Instant::now();
-    tokio::time::sleep(PATIENCE).await;
-    for frame in FRAMES.iter().cycle() {
-        let text = title.lock().expect("nobody panics with the title").clone();
-        ui.redraw(&format!("{frame} {text} ({}s)", begun.elapsed().as_secs()));
-        *drawn.lock().expect("nobody panics with this flag") = true;
-        tokio::time::sleep(FRAME).await;
+/// Shows one event: on the board, or as a line where there is none.
+fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<String, String>) {
+    match what {
+        Happening::StepBegun { title, .. } | Happening::Waiting { title } => {
+            board.into_iter().for_each(|board| board.title(&title));
+        }
+        Happening::Note { text } => {
+            let say = || text.lines().for_each(|line| ui.say(&plain(line)));
+            match board {
+                Some(board) => board.lines.suspend(say),
+                None => say(),
+            }
+        }
+        Happening::Services { services } => match board {
+            Some(board) => services.iter().for_each(|service| board.service(service)),
+            None => services.iter().for_each(|service| {
+                let before = known.insert(service.name.clone(), service.state.clone());
+                if before.as_ref() != Some(&service.state) {
+                    ui.detail(&format!("{}: {}", plain(&service.name), plain(&service.state)));
+                }
+            }),
+        },
+        _ => {}
     }
+}
+
+/// The lines on the terminal.
+struct Board {
+    lines: MultiProgress,
+    head: ProgressBar,
+    services: Mutex<BTreeMap<String, ProgressBar>>,
+}
+
+impl Board {
+    fn new() -> Self {
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::hidden());
+        let head = lines.add(ProgressBar::new_spinner());
+        head.set_style(style("{spinner} {msg} ({elapsed})"));
+        head.set_message("working");
+        Self { lines, head, services: Mutex::default() }
+    }
+
+    /// Begins to draw.
+    fn appear(&self) {
+        self.lines.set_draw_target(ProgressDrawTarget::stderr());
+        self.head.enable_steady_tick(FRAME);
+    }
+
+    /// Takes every line off the terminal, for good.
+    fn vanish(&self) {
+        let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().chain([&self.head]).for_each(ProgressBar::finish_and_clear);
+        self.lines.clear().ok();
+        // A line that is dropped later would be drawn again.
+        self.lines.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    fn title(&self, title: &str) {
+        self.head.set_message(plain(title));
+    }
+
+    fn service(&self, service: &ServiceProgress) {
+        let mut all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = all.entry(service.name.clone()).or_insert_with(|| {
+            let bar = self.lines.add(ProgressBar::new_spinner());
+            bar.set_style(style("  {spinner} {prefix:<16} {msg} {elapsed}"));
+            bar.set_prefix(plain(&service.name));
+            bar.enable_steady_tick(FRAME);
+            bar
+        });
+        match service.settled {
+            true if bar.is_finished() => {}
+            true => {
+                bar.set_style(style("    {prefix:<16} {msg} {elapsed}"));
+                bar.finish_with_message(plain(&service.state));
+            }
+            false => bar.set_message(plain(&service.state)),
+        }
+    }
+}
+
+/// Returns the form of a line; one that is too long for the terminal is cut.
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner()).tick_chars("|/-\\ ")
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
-        if *self.drawn.lock().expect("nobody panics with this flag") {
-            self.ui.redraw("");
+        if let Some(board) = &self.board {
+            board.vanish();
         }
     }
 }

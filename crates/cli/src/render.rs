@@ -84,6 +84,22 @@ pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// Formats a moment by how long ago it was, as a sentence has it.
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    let counted = |count: i64, unit: &str| match count {
+        1 => format!("1 {unit} ago"),
+        count => format!("{count} {unit}s ago"),
+    };
+    match seconds {
+        0..5 => "just now".to_owned(),
+        5..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86400 => counted(seconds / 3600, "hour"),
+        _ => counted(seconds / 86400, "day"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +110,15 @@ mod tests {
         assert_eq!(
             [at(0), at(59), at(60), at(7199), at(86399), at(200_000)],
             ["0s", "59s", "1m", "1h", "23h", "2d"]
+        );
+    }
+
+    #[test]
+    fn a_moment_is_told_by_its_distance() {
+        let at = |seconds| ago(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap());
+        assert_eq!(
+            [at(1), at(30), at(200), at(3700), at(200_000)],
+            ["just now", "30 s ago", "3 min ago", "1 hour ago", "2 days ago"]
         );
     }
 

@@ -14,6 +14,7 @@ use hothouse_api::{
     client::EventStream,
     operation::EventQuery,
     route,
+    sandbox::FindQuery,
     timeline::{ArtifactQuery, ArtifactView},
 };
 use hothouse_host::{Folders, files, newest::NewestDaemon, random};
@@ -93,6 +94,21 @@ impl Session {
         self.persistently(|client| client.post(path, operation, body))
     }
 
+    /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile, and the daemon goes on.
+    pub(crate) fn post_unless_interrupted<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        operation: &OperationId,
+        body: &impl Serialize,
+    ) -> Result<Option<T>, Failure> {
+        self.persistently(|client| async move {
+            tokio::select! {
+                answer = client.post(path, operation, body) => answer.map(Some),
+                Ok(()) = tokio::signal::ctrl_c() => Ok(None),
+            }
+        })
+    }
+
     /// Reads a file of a run by the path that the daemon named. A room has no such path: it asks for the
     /// file.
     pub(crate) fn read_artifact(
@@ -123,6 +139,25 @@ impl Session {
             Some(client) => self.runtime.block_on(client.get(path)).map(Some).map_err(failure),
             None => Ok(None),
         }
+    }
+
+    /// Asks a running daemon with parameters; does not start one.
+    pub(crate) fn query_if_running<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<Option<T>, Failure> {
+        match self.reach.connect()? {
+            Some(client) => {
+                self.runtime.block_on(client.query(path, query)).map(Some).map_err(failure)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the question for a sandbox, as the current folder means it.
+    pub(crate) fn find_query(&self, sandbox: Option<String>) -> Result<FindQuery, Failure> {
+        Ok(FindQuery { sandbox, folder: self.folder_text()? })
     }
 
     /// Opens the event stream of an operation that is about to be requested.

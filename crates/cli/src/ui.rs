@@ -38,11 +38,12 @@ pub(crate) struct Ui {
     color_out: bool,
     color_talk: bool,
     progress: bool,
+    hints: bool,
 }
 
 impl Ui {
     /// Decides on colour, JSON and verbosity.
-    pub(crate) fn new(global: &Global, no_color: bool, dumb_terminal: bool) -> Self {
+    pub(crate) fn new(global: &Global, no_color: bool, dumb_terminal: bool, hints: bool) -> Self {
         let color = !no_color && !dumb_terminal;
         let talk_terminal = io::stderr().is_terminal();
         Self {
@@ -51,6 +52,7 @@ impl Ui {
             verbose: global.verbose,
             color_out: color && io::stdout().is_terminal(),
             color_talk: color && talk_terminal,
+            hints: talk_terminal && hints,
             progress: talk_terminal && !dumb_terminal && !global.quiet && !global.json,
         }
     }
@@ -140,13 +142,28 @@ impl Ui {
         self.progress
     }
 
-    /// Redraws the progress line, or clears it. What the terminal has no room for is cut: a line that wraps could
-    /// not be cleared.
-    pub(crate) fn redraw(&self, line: &str) {
-        let columns = terminal::columns(io::stderr().as_fd()).map_or(80, usize::from);
-        let line = cut(line, columns.saturating_sub(1));
-        let mut err = io::stderr().lock();
-        write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush()).ok();
+    /// Whether more than usual is wanted.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// Clears the terminal, for output that is shown again.
+    pub(crate) fn clear_screen(&self) {
+        self.print_bytes(b"\x1b[H\x1b[2J");
+    }
+
+    /// Says what a user may want to do next; only on a terminal, and until the user turns it off.
+    pub(crate) fn next(&self, command: &str) {
+        self.hint(&format!("Next: `{command}`"));
+    }
+
+    /// Says something that helps, in the same way.
+    pub(crate) fn hint(&self, text: &str) {
+        if self.hints && !self.quiet && !self.json {
+            let line = visible::lines(text).into_owned();
+            let line = painted(self.color_talk, Tone::Faint, &line);
+            writeln!(io::stderr().lock(), "{line}").ok();
+        }
     }
 
     /// Whether a question can be asked: standard input and error are terminals.
@@ -197,14 +214,6 @@ impl Ui {
     }
 }
 
-/// Cuts a line to a number of characters.
-fn cut(line: &str, columns: usize) -> String {
-    match line.chars().count() > columns {
-        true => line.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
-        false => line.to_owned(),
-    }
-}
-
 fn painted(color: bool, tone: Tone, text: &str) -> String {
     if !color {
         return text.to_owned();
@@ -217,16 +226,4 @@ fn painted(color: bool, tone: Tone, text: &str) -> String {
         Tone::Strong => "1",
     };
     format!("\x1b[{code}m{text}\x1b[0m")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_progress_line_never_wraps() {
-        assert_eq!(cut("| waiting for api", 80), "| waiting for api");
-        assert_eq!(cut("| waiting for api", 10), "| waiting…");
-        assert_eq!(cut("abc", 0), "…");
-    }
 }

@@ -22,6 +22,7 @@ use crate::routes;
         routes::sandbox::pause,
         routes::sandbox::resume,
         routes::sandbox::delete,
+        routes::sandbox::setup,
         routes::sandbox::nuke,
         routes::service::act,
         routes::service::command,

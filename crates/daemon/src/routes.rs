@@ -51,6 +51,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SANDBOX_PAUSE, post(sandbox::pause))
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
+        .route(route::SANDBOX_SETUP, post(sandbox::setup))
         .route(route::SERVICE_ACT, post(service::act))
         .route(route::SERVICE_COMMAND, get(service::command))
         .route(route::LOGS, get(service::logs))

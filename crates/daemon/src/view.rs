@@ -73,6 +73,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     {
         watch.pool = true;
     }
+    let installed = engine.is_installed(&record);
     let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
     let asks = asks.filter(|ask| ask.state == AskState::Open).count();
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
@@ -91,6 +92,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,
+        asleep: record.room.as_ref().is_some_and(|room| room.slept.is_some()),
         backend: backend.to_string(),
         capabilities: offered.into_iter().collect(),
         tree_driver: record.tree_driver,
@@ -108,6 +110,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         fences,
         caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
         integrations,
+        installed,
         flags,
     }
 }

@@ -159,6 +159,11 @@ impl Engine {
         for sandbox in &all {
             self.import_if_possible(sandbox);
         }
+        self.note_waiting(
+            &operation,
+            &format!("end the rooms of {}", counted_sandboxes(all.len())),
+        );
+        self.end_all(&all);
         let folders = self.known_folders()?;
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
         self.end_stray_rooms()?;
@@ -171,6 +176,21 @@ impl Engine {
         }
         files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
         Ok(all)
+    }
+
+    /// Ends rooms side by side, without asking their services: nothing of them is kept. What this does not end,
+    /// the plan does.
+    fn end_all(&self, sandboxes: &[SandboxRecord]) {
+        std::thread::scope(|scope| {
+            for sandbox in sandboxes.iter().filter(|sandbox| sandbox.room.is_some()) {
+                let runtime = self.places(sandbox).runtime;
+                scope.spawn(move || {
+                    if let Err(error) = self.with.rooms.kill(&runtime) {
+                        tracing::warn!(sandbox = %sandbox.name, %error, "a room was not ended at once");
+                    }
+                });
+            }
+        });
     }
 
     fn remove(
@@ -241,6 +261,16 @@ impl Engine {
             claim: (!anothers).then_some(places.claim),
             storage: places.storage,
         })
+    }
+
+    /// Deletes the branch of a sandbox that is gone, if its base has all of its commits; returns whether it did.
+    pub fn drop_merged_branch(&self, sandbox: &SandboxRecord) -> Result<bool, Failure> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        let lock = self.repository_lock(&sandbox.repository.common_dir);
+        let lock = lock.map_err(|error| error.failure())?;
+        // A base that was a commit or a tag is found as well.
+        let dropped = repository.drop_merged_branch(&lock, &sandbox.branch, &sandbox.base);
+        dropped.map_err(|error| error.failure())
     }
 
     /// Removes for good what deleted sandboxes left in the trash.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_config::{File, Layers, MAX_BYTES};
+use hothouse_config::MAX_BYTES;
 use hothouse_host::FileError;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
@@ -17,7 +17,7 @@ use hothouse_store::{EgressGrant, GrantReach, StoreError};
 
 use crate::{
     Engine,
-    project::{CONFIG_FILE, ProjectError, read_file},
+    project::{CONFIG_FILE, ProjectError},
     trees,
 };
 
@@ -253,18 +253,6 @@ impl Engine {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn config_of(&self, text: &str) -> Result<Config, ProjectError> {
-        let user = read_file(&self.with.user_config)?;
-        let user_name = self.with.user_config.display().to_string();
-        let layers = Layers {
-            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
-            project: Some(File { name: CONFIG_FILE, bytes: text.as_bytes() }),
-            environment: &[],
-        };
-        let resolved = hothouse_config::resolve(&layers);
-        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
     }
 }
 

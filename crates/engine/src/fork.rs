@@ -25,7 +25,7 @@ use crate::{
     provenance::{ConfigOrigin, GrantingConfig},
     record::ElsewhereError,
     run::PlanFailure,
-    task,
+    setup, task,
     trees::{self, Others},
 };
 
@@ -370,7 +370,9 @@ impl Engine {
             None => {
                 let deps = if spec.setup { &[][..] } else { &settings.config.room.deps[..] };
                 let dependencies = deps.iter().map(|folder| folder.as_str().to_owned()).collect();
-                (WorktreeSource::Commit { dependencies }, Vec::new(), None)
+                let kept = spec.setup.then(|| setup::key(repository, &base.commit, &settings.config));
+                let setup = kept.transpose()?.flatten();
+                (WorktreeSource::Commit { dependencies, setup }, Vec::new(), None)
             }
             Some(parent) => {
                 let places = SandboxPlaces { sandboxes: &tree.sandboxes, name: &tree.name };

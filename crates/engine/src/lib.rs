@@ -42,6 +42,7 @@ mod secrets;
 mod seeded;
 mod seeds;
 mod services;
+mod setup;
 mod size;
 mod sleep;
 mod snapshot;
@@ -99,6 +100,7 @@ pub use secrets::{SecretError, SecretLine, SecretSpec};
 pub use seeded::{ARCHIVE_LIMIT, SeedManifest, SeedOrigin, SeedRole, SeedSnapshot};
 pub use seeds::{SeedConfig, SeedFiles};
 pub use services::ServicesError;
+pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
@@ -154,6 +156,7 @@ pub struct Engine {
     read: room::ReadConfigs,
     kept: masks::KeptSecrets,
     left_out: trees::LeftOutFolders,
+    installed: trees::InstalledFolders,
     known_sdks: integrations::KnownSdks,
 }
 
@@ -177,6 +180,7 @@ impl Engine {
             read: room::ReadConfigs::default(),
             kept: masks::KeptSecrets::default(),
             left_out: trees::LeftOutFolders::default(),
+            installed: trees::InstalledFolders::default(),
             known_sdks: integrations::KnownSdks::default(),
         }
     }

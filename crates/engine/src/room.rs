@@ -3,8 +3,11 @@
 //! What a room is granted (tools, mounts, unmasked files, limits) comes from the config that the
 //! user had committed at the base of the fork, never from the worktree's own copy.
 
+mod again;
 mod error;
+mod fresh;
 
+use self::again::settings_of_room;
 pub use self::error::RoomRequestError;
 
 use std::{
@@ -14,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use hothouse_backend::RoomError;
 use hothouse_config::{File, Layers};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
@@ -27,14 +29,12 @@ use hothouse_model::{
         Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
         WallOrder,
     },
-    stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
+    stack::{DATA_INSIDE, FROZEN_INSIDE},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
-use hothouse_workspace::{Repository, content};
+use hothouse_workspace::Repository;
 
-use crate::{
-    Engine, StepError, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError,
-};
+use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -74,14 +74,6 @@ pub(crate) const TEMPORARY: &str = ".fresh-";
 
 /// The folder of a repository in which the claims on adopted worktrees are.
 const ADOPTED_CLAIMS: &str = "hothouse-claims";
-
-/// Returns the runtime folder of a room that ends with a single command, beside the sandbox's own.
-fn temporary(runtime: &Path, nonce: &str) -> PathBuf {
-    let mut name = runtime.as_os_str().to_owned();
-    name.push(TEMPORARY);
-    name.push(nonce);
-    name.into()
-}
 
 impl Engine {
     /// Starts the room of a sandbox, or leaves the one that lives alone.
@@ -235,72 +227,6 @@ impl Engine {
         Ok(steps)
     }
 
-    /// Returns why a room that is up cannot take on what the config says now, if so.
-    fn why_replaced(
-        &self,
-        sandbox: &SandboxRecord,
-        spec: &UpSpec,
-    ) -> Result<Option<String>, RoomRequestError> {
-        let runtime = self.places(sandbox).runtime;
-        let (running, wall) = (self.with.rooms.stack(&runtime), self.with.rooms.wall(&runtime));
-        let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
-        // Another profile is a conflict, or leaves the room as it is.
-        if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
-            return Ok(None);
-        }
-        let now = settings_of_room(&*self.pinned_config(sandbox)?);
-        // Rooms of earlier releases do not say.
-        if !wall.settings.is_empty() && wall.settings != now {
-            let reason = "approved settings of `[room]`, `[secret]` or `[env]` need a new one";
-            return Ok(Some(reason.to_owned()));
-        }
-        let tools = self.with.rooms.tools(&runtime);
-        let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
-        let known = running.unwrap_or_default();
-        let has = |name: &str| known.services.iter().any(|service| service.name() == name);
-        let added = stack.data.iter().find(|data| !has(&data.service));
-        // The folder of its data can be shown only to a room that is being made.
-        Ok(added.map(|data| format!("service `{}` needs storage for its data", data.service)))
-    }
-
-    /// Returns the profile of a start: the one that is asked for, else that of the room it replaces.
-    fn profile_for(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Option<String> {
-        let running = self.stack_of(sandbox).map(|stack| stack.profile);
-        let running = running.filter(|profile| profile != config::DEFAULT_PROFILE);
-        spec.profile.clone().or(running)
-    }
-
-    /// Brings the services of a room that is up to what the config says now.
-    fn up_again(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Result<(), RoomRequestError> {
-        // Tightening is always right; only a new start loosens.
-        if spec.restrict {
-            self.with.store.restrict_room(sandbox.key, true)?;
-        }
-        self.keep_wall(sandbox).map_err(StepError::from)?;
-        let runtime = self.places(sandbox).runtime;
-        let running = self.with.rooms.stack(&runtime);
-        let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
-        if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
-            return match spec.reuse {
-                true => Ok(()),
-                false => Err(RoomRequestError::OtherProfile {
-                    name: sandbox.name.clone(),
-                    profile: profile.to_owned(),
-                }),
-            };
-        }
-        let tools = self.with.rooms.tools(&runtime);
-        let wall = self.with.rooms.wall(&runtime);
-        let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
-        let known = running.unwrap_or_default();
-        self.reserve_for(sandbox, &stack.order)?;
-        let nothing = |order: &StackOrder| order.services.is_empty() && order.hosted.is_empty();
-        if !(nothing(&stack.order) && nothing(&known)) {
-            self.with.rooms.supervise(&runtime, &stack.order)?;
-        }
-        Ok(())
-    }
-
     /// Ends the room of a sandbox; everything else stays. One that sleeps does not wake up any more.
     pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "down", Some(&operation))?;
@@ -399,38 +325,6 @@ impl Engine {
     /// Returns the tool folders that the room at a runtime folder was granted.
     pub fn tools_of(&self, runtime: &Path) -> Vec<PathBuf> {
         self.with.rooms.tools(runtime)
-    }
-
-    /// Starts a separate room beside the sandbox's, which is gone when it ends.
-    pub fn start_fresh(&self, sandbox: &SandboxRecord, nonce: &str) -> Result<PathBuf, Failure> {
-        let start = || -> Result<PathBuf, RoomRequestError> {
-            let config = self.pinned_config(sandbox)?;
-            let mut order = self.order(sandbox, &config)?;
-            if order.layers.is_some() && self.room_of(sandbox).is_some() {
-                let cannot = "is up: there can be no second one with the same files";
-                return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
-            }
-            self.touch(sandbox);
-            order.id = format!("{}-{nonce}", order.id);
-            order.runtime = temporary(&order.runtime, nonce);
-            order.ephemeral = true;
-            order.claim = None;
-            self.give_wall(sandbox, &config, &mut order)?;
-            order.wall.environment.extend(self.variables_without_services(&config)?);
-            Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
-            let runtime = order.runtime.clone();
-            self.temporary.begin(&runtime);
-            self.start_walled(&order).inspect_err(|_| self.temporary.end(&runtime))?;
-            Ok(runtime)
-        };
-        start().map_err(|error| error.failure())
-    }
-
-    /// Ends a room that [`start_fresh`](Self::start_fresh) made.
-    pub fn end_fresh(&self, runtime: &Path) -> Result<(), Failure> {
-        let ended = self.with.rooms.kill(runtime).map_err(|error| error.failure());
-        self.temporary.end(runtime);
-        ended
     }
 
     /// Stops every room whose time is over.
@@ -534,32 +428,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the rooms that were made for single commands of a sandbox.
-    pub(crate) fn end_temporary(&self, sandbox: &SandboxRecord) -> Result<(), RoomError> {
-        for runtime in self.with.rooms.list(&self.with.runtime)? {
-            if self.is_temporary_of(&runtime, sandbox) {
-                self.with.rooms.kill(&runtime)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the runtime folders of living rooms that were made for single commands of a sandbox.
-    pub fn fresh_rooms(&self, sandbox: &SandboxRecord) -> Vec<PathBuf> {
-        let all = self.with.rooms.list(&self.with.runtime).unwrap_or_default().into_iter();
-        let own = all.filter(|runtime| self.is_temporary_of(runtime, sandbox));
-        let lives = |runtime: &PathBuf| {
-            self.with.rooms.instance(runtime).is_some_and(|room| room.is_alive())
-        };
-        own.filter(lives).collect()
-    }
-
-    /// Whether a room was made for a single command of a sandbox.
-    fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
-        let own = temporary(&self.places(sandbox).runtime, "");
-        runtime.as_os_str().as_encoded_bytes().starts_with(own.as_os_str().as_encoded_bytes())
-    }
-
     /// Refuses a sandbox in which a restore was interrupted between two of its trees.
     pub(crate) fn check_restored(&self, sandbox: &SandboxRecord) -> Result<(), RoomRequestError> {
         if trees::is_half_restored(sandbox)? {
@@ -591,9 +459,13 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
     ) -> Result<Arc<Config>, ProjectError> {
+        self.config_of(sandbox.pinned_config.as_deref().unwrap_or_default())
+    }
+
+    /// Reads a text as a project's config, under the user's own file.
+    pub(crate) fn config_of(&self, text: &str) -> Result<Arc<Config>, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
-        let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
-        let texts = (user.clone(), pinned.to_owned());
+        let texts = (user.clone(), text.to_owned());
         let known = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = known().get(&texts) {
             return Ok(config.clone());
@@ -601,7 +473,7 @@ impl Engine {
         let user_name = self.with.user_config.display().to_string();
         let layers = Layers {
             user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
-            project: Some(File { name: "hothouse.toml", bytes: pinned.as_bytes() }),
+            project: Some(File { name: "hothouse.toml", bytes: text.as_bytes() }),
             environment: &[],
         };
         let resolved = hothouse_config::resolve(&layers);
@@ -717,14 +589,6 @@ fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     masks::listed(own).map(|files| Caveat::Masked { files })
 }
 
-/// Returns what of a config only a new room takes on, in a form that can be compared.
-fn settings_of_room(config: &Config) -> String {
-    let half = config.pinned_half();
-    let terminates = !config.terminated_hosts().is_empty();
-    let all = (&half.room, &half.secrets, &half.variables, terminates);
-    content::key(&[serde_json::to_vec(&all).unwrap_or_default().as_slice()])
-}
-
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
     let patterns = |list: &[config::FilePattern]| {
         list.iter().map(|pattern| pattern.as_str().to_owned()).collect()
@@ -802,43 +666,4 @@ fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_of_the_host_finds_what_a_shell_would_and_its_own_spelling() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["a1.pem", "a2.pem", "ab.pub", "k[1]"] {
-            files::replace(&folder.path().join(name), b"", 0o600).unwrap();
-        }
-        for (pattern, expected) in [
-            ("a*m", "a1.pem a2.pem"),
-            ("a?.p*", "a1.pem a2.pem ab.pub"),
-            ("a*x*m", ""),
-            ("k[1]", "k[1]"),
-            ("ab.pub", "ab.pub"),
-            ("none", ""),
-        ] {
-            let found = matches_of(&folder.path().join(pattern)).unwrap();
-            let names = found.iter().filter_map(|path| path.file_name()?.to_str());
-            let mut names: Vec<_> = names.collect();
-            names.sort_unstable();
-            assert_eq!(names.join(" "), expected, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn what_is_seen_empty_is_told() {
-        let worktree = Path::new("/w");
-        let told = |files: &[&str]| {
-            let masks: Vec<_> = files.iter().map(PathBuf::from).collect();
-            masked(worktree, &masks).map(|caveat| caveat.to_string())
-        };
-        assert_eq!(told(&[]), None);
-        assert_eq!(told(&["/home/me/.npmrc"]), None, "what is not in the worktree is no news");
-        let text = told(&["/w/.env", "/w/a\n/.env"]).unwrap();
-        assert!(text.contains(r"`.env`, `a\n/.env`; `unmask`"), "{text}");
-        let text = told(&["/w/.env"; 7]).unwrap();
-        assert!(text.contains(" and 2 more; "), "{text}");
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,6 +13,7 @@ use hothouse_host::{FileError, files, logs};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, UnapprovedService, UnknownProfile, Work},
+    event::ServiceProgress,
     room::{RoomWall, RoomWish},
     stack::{
         ServiceAction, StackOrder, StackReport, Verdict,
@@ -21,7 +23,7 @@ use hothouse_model::{
 
 use crate::{
     Engine, environment,
-    project::{CONFIG_FILE, ProjectError, read_file},
+    project::{CONFIG_FILE, ProjectError},
     recipe::{self, RecipeError},
     room,
     stack::{self, Facts, Stack, StackError},
@@ -154,17 +156,21 @@ impl Engine {
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error.into()),
         };
-        let user = read_file(&self.with.user_config)?;
-        let user_name = self.with.user_config.display().to_string();
-        let layers = Layers {
-            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
-            project: own.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
-            environment: &[],
+        let config = match own.as_deref().map(std::str::from_utf8) {
+            None => self.config_of("")?,
+            Some(Ok(text)) => self.config_of(text)?,
+            // What is wrong with it is told with its place.
+            Some(Err(_)) => Arc::new(self.read_bytes(own.as_deref())?),
         };
-        let resolved = hothouse_config::resolve(&layers)
-            .map_err(|problems| ProjectError::Config { problems })?;
         let pinned = self.pinned_config(sandbox)?.pinned_half();
-        Ok(resolved.config.with_pinned(&pinned)?)
+        Ok(Config::clone(&config).with_pinned(&pinned)?)
+    }
+
+    fn read_bytes(&self, own: Option<&[u8]>) -> Result<Config, ProjectError> {
+        let project = own.map(|bytes| File { name: CONFIG_FILE, bytes });
+        let layers = Layers { user: None, project, environment: &[] };
+        let resolved = hothouse_config::resolve(&layers);
+        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
     }
 
     /// Returns where the logs of a sandbox's services are.
@@ -260,12 +266,25 @@ impl Engine {
     fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
         let open = report.statuses().filter(|service| !service.state.is_settled());
         let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
-        if !open.is_empty() && open != *told {
-            let title = format!("wait for {}", open.join(", "));
-            let what = Happening::Waiting { title };
+        if open != *told {
+            let services = report.statuses().map(|service| ServiceProgress {
+                name: service.name.clone(),
+                state: service.state.to_string(),
+                settled: service.state.is_settled(),
+            });
+            let what = Happening::Services { services: services.collect() };
             (self.with.events)(Event { operation: operation.clone(), what });
+        }
+        if !open.is_empty() && open != *told {
+            self.note_waiting(operation, &format!("wait for {}", open.join(", ")));
             *told = open;
         }
+    }
+
+    /// Reports what an operation waits for.
+    pub(crate) fn note_waiting(&self, operation: &OperationId, title: &str) {
+        let what = Happening::Waiting { title: title.to_owned() };
+        (self.with.events)(Event { operation: operation.clone(), what });
     }
 
     /// Reports the first crash of a service immediately: its restarts take a while.

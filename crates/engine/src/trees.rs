@@ -254,7 +254,26 @@ impl LeftOutFolders {
     }
 }
 
+/// The worktrees that came with what an earlier install made. Kept in memory only: whoever forks asks at once.
+#[derive(Debug, Default)]
+pub(crate) struct InstalledFolders(Mutex<BTreeSet<PathBuf>>);
+
+impl InstalledFolders {
+    fn note(&self, worktree: &Path, is_installed: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_installed {
+            true => all.insert(worktree.to_owned()),
+            false => all.remove(worktree),
+        };
+    }
+}
+
 impl Engine {
+    /// Whether a sandbox came with what an earlier install made.
+    pub fn is_installed(&self, sandbox: &SandboxRecord) -> bool {
+        self.installed.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&sandbox.worktree)
+    }
+
     /// Returns which dependency folders were not copied, and why.
     pub fn left_out(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let all = self.left_out.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,9 +293,9 @@ impl Engine {
         let new = new_worktree(order);
         let lock = || -> Result<_, StepError> { Ok(self.repository_lock(&order.common_dir)?) };
         match &order.source {
-            WorktreeSource::Commit { dependencies } => {
+            WorktreeSource::Commit { dependencies, setup } => {
                 let golden = repository.golden(&store, &order.commit)?;
-                let found = golden::find_dependencies(
+                let mut found = golden::find_dependencies(
                     &repository,
                     &store,
                     &order.commit,
@@ -284,6 +303,10 @@ impl Engine {
                     dependencies,
                 )?;
                 self.left_out.note(&order.tree.path, &found.left_out);
+                let kept = setup.as_ref().map(|key| golden::kept_setup(&store, key)).transpose()?;
+                let kept = kept.flatten();
+                self.installed.note(&order.tree.path, kept.is_some());
+                found.found.extend(kept);
                 if driver.sources() == Sources::One && !found.found.is_empty() {
                     let joined = golden::join(&store, &*driver, &golden, &found.found)?;
                     let source = ForkSource::Golden { commit: &joined, dependencies: &[] };

@@ -270,6 +270,22 @@ impl Program {
         }
     }
 
+    /// Runs it with our own terminal and environment until it ends, and returns its exit code.
+    #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
+    pub fn in_foreground(self) -> Result<u8, RunError> {
+        let mut command = std::process::Command::new(&self.name);
+        let program = self.name.to_string_lossy().into_owned();
+        match command.args(&self.arguments).status() {
+            Ok(status) => {
+                Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+            }
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                Err(RunError::Missing { program })
+            }
+            Err(source) => Err(RunError::Spawn { program, source }),
+        }
+    }
+
     fn shown(&self) -> String {
         let words = std::iter::once(&self.name).chain(&self.arguments);
         let mut text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");

@@ -11,6 +11,7 @@ pub mod command;
 mod confine;
 pub mod copy;
 mod crew;
+pub mod databases;
 pub mod descriptors;
 pub mod files;
 pub mod folders;

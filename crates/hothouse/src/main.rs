@@ -61,6 +61,10 @@ fn main() -> ExitCode {
         folder: env::current_dir(),
         no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
         dumb_terminal: env::var_os("TERM").is_some_and(|value| value == "dumb"),
+        editor: env::var("VISUAL")
+            .or_else(|_| env::var("EDITOR"))
+            .ok()
+            .filter(|text| !text.is_empty()),
         terminal: env::var("TERM").unwrap_or_else(|_| "dumb".into()),
         build: Build::current(process::executable_stamp()),
         folders,

@@ -43,6 +43,8 @@ mod objects;
 mod one_owner;
 #[path = "cli/outbox.rs"]
 mod outbox;
+#[path = "cli/packages.rs"]
+mod packages;
 #[path = "cli/picker.rs"]
 mod picker;
 #[path = "cli/pool.rs"]
@@ -73,6 +75,8 @@ mod sleep;
 mod snapshots;
 #[path = "cli/streams.rs"]
 mod streams;
+#[path = "cli/terminal.rs"]
+mod terminal;
 #[path = "cli/timeline.rs"]
 mod timeline;
 #[path = "cli/trust.rs"]

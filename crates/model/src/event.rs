@@ -12,6 +12,15 @@ pub struct Event {
     pub what: Happening,
 }
 
+/// A service, as one who waits for it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceProgress {
+    pub name: String,
+    pub state: String,
+    /// Whether nothing more is waited for.
+    pub settled: bool,
+}
+
 /// The kinds of things that happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -37,6 +46,10 @@ pub enum Happening {
     /// The plan is done, and its result is waited for.
     Waiting {
         title: String,
+    },
+    /// How the services stand that an operation waits for.
+    Services {
+        services: Vec<ServiceProgress>,
     },
     StepUndone {
         index: usize,

@@ -374,7 +374,7 @@ mod tests {
                 branch: "a".into(),
                 origin: BranchOrigin::New,
                 commit: "c0ffee".into(),
-                source: WorktreeSource::Commit { dependencies: Vec::new() },
+                source: WorktreeSource::Commit { dependencies: Vec::new(), setup: None },
             },
             copies: vec![TreeCopy { from: tree("b"), to: tree("a.data") }],
             freeze,

@@ -122,7 +122,12 @@ pub struct WorktreeOrder {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum WorktreeSource {
     /// The commit, and dependency folders that add to it.
-    Commit { dependencies: Vec<String> },
+    Commit {
+        dependencies: Vec<String>,
+        /// What an install with the same inputs is kept under, if one is asked for.
+        #[serde(default)]
+        setup: Option<String>,
+    },
     /// Another tree as it is, uncommitted work included, with the index that git has of it.
     Tree {
         tree: TreeOrder,

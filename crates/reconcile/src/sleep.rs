@@ -125,7 +125,8 @@ async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let report = tokio::task::spawn_blocking(move || engine.services(&sandbox)).await;
     let report = report.ok().flatten().unwrap_or_default();
     let is_starting = |state: ServiceState| {
-        matches!(state, ServiceState::Building | ServiceState::Starting | ServiceState::Waiting)
+        use ServiceState::{Building, Restarting, Starting, Waiting};
+        matches!(state, Building | Restarting | Starting | Waiting)
     };
     report.statuses().any(|service| is_starting(service.state) && !service.stuck)
 }

@@ -17,6 +17,7 @@
 mod checkout;
 mod dependencies;
 mod evict;
+mod setup;
 
 use std::{
     ffi::OsStr,
@@ -33,6 +34,7 @@ pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
     dependencies::{ABSENT, Dependencies, LeftOut, PNPM_STORE, find_dependencies, join},
     evict::{Budget, evict},
+    setup::{KeptSetup, SetupInputs, keep_setup, kept_setup, setup_key},
 };
 use crate::{
     TreeStore,

@@ -106,6 +106,31 @@ impl Repository {
         }
     }
 
+    /// Deletes a branch whose commits are all in `base`; returns whether it did.
+    pub fn drop_merged_branch(
+        &self,
+        lock: &Lock,
+        branch: &str,
+        base: &str,
+    ) -> Result<bool, RunError> {
+        let (Some(tip), Some(base)) = (self.branch_tip(branch)?, self.commit(base)?) else {
+            return Ok(false);
+        };
+        let ask = self.git().args(["merge-base", "--is-ancestor", &tip, &base]);
+        if git::maybe_line(ask)?.is_none() {
+            return Ok(false);
+        }
+        let name = format!("refs/heads/{branch}");
+        let failed = |error: FileError| RunError::Spawn {
+            program: "git".into(),
+            source: std::io::Error::other(error.to_string()),
+        };
+        let stdin = lock.share_as_stdin().map_err(failed)?;
+        // Only as it was looked at.
+        self.git().args(["update-ref", "--no-deref", "-d", &name, &tip]).stdin(stdin).output()?;
+        Ok(true)
+    }
+
     /// Returns the commits that branches point at.
     pub fn branch_tips(&self) -> Result<Vec<String>, RunError> {
         let list = self.git().args(["for-each-ref", "--format=%(objectname)", "refs/heads"]);

@@ -16,6 +16,14 @@ pub(crate) enum ConfigCommand {
     /// Show every setting and where it comes from
     #[command(after_help = "Examples:\n  hothouse config show\n  hothouse config show --json")]
     Show(ConfigArgs),
+    /// Print the JSON Schema of hothouse.toml, for editors
+    ///
+    /// An editor with Taplo (VS Code's Even Better TOML, Zed, Helix) then completes and checks keys without
+    /// a network.
+    #[command(
+        after_help = "Examples:\n  hothouse config schema > .hothouse.schema.json\n  hothouse config schema | jq '.properties | keys'"
+    )]
+    Schema,
     /// Approve the changes that a sandbox's hothouse.toml makes to its wall and room
     ///
     /// An agent can edit the file. Changes to the stack apply immediately; changes that could

@@ -28,7 +28,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "nuke",
         ],
     ),
-    ("Rooms", &["up", "down", "pause", "resume", "exec", "shell", "tmux", "ssh", "env"]),
+    ("Rooms", &["up", "down", "pause", "resume", "exec", "shell", "tmux", "ssh", "env", "edit"]),
     ("Services", &["logs", "start", "stop", "restart", "signal", "db", "queue", "cron"]),
     ("Network", &["url", "open", "ports", "expose", "egress", "secret", "trust"]),
     (
@@ -79,6 +79,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "host",
             "explain",
             "completions",
+            "man",
             "version",
             "help",
         ],

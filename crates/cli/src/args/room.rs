@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::Named;
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
@@ -14,7 +15,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<String>,
     /// The profile [default: dev, or the running one]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = complete::profiles())]
     pub(crate) profile: Option<String>,
     /// Do not change a room that is up with another profile
     #[arg(long)]
@@ -40,7 +41,7 @@ pub(crate) struct UpArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     /// The sandbox: NAME, or PROJECT/NAME; several run side by side
-    #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
+    #[arg(short = 'w', long = "sandbox", value_name = "NAME", add = complete::sandboxes())]
     pub(crate) sandboxes: Vec<String>,
     /// Run as the room's root
     #[arg(long)]
@@ -58,7 +59,7 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) explain: bool,
     /// Run in the folder and environment of this service
-    #[arg(value_name = "SERVICE")]
+    #[arg(value_name = "SERVICE", add = complete::services())]
     pub(crate) service: Option<String>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "attach")]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::complete;
+
 use super::Named;
 
 #[derive(Debug, Args)]
@@ -54,6 +56,12 @@ pub(crate) struct StatusArgs {
     /// Show the sandboxes of all projects
     #[arg(long, conflicts_with_all = ["sandbox", "name"])]
     pub(crate) all: bool,
+    /// Show every caveat in full
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) caveats: bool,
+    /// Show it again whenever it changes, until interrupted
+    #[arg(short, long, conflicts_with = "all")]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -84,11 +92,14 @@ pub(crate) struct CleanArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     /// The sandboxes: NAME, or PROJECT/NAME
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", add = complete::sandboxes())]
     pub(crate) names: Vec<String>,
     /// Discard uncommitted work
     #[arg(long)]
     pub(crate) force: bool,
+    /// Delete its branch too, if that has no commits ahead of its base
+    #[arg(long)]
+    pub(crate) branch: bool,
 }
 
 #[derive(Debug, Args)]

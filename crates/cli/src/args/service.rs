@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::Which;
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The services [default: all]; a sandbox may be named first
+    #[arg(add = complete::services())]
     pub(crate) services: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,
@@ -44,6 +46,7 @@ pub(crate) struct LogsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServiceArgs {
     /// The service
+    #[arg(add = complete::services())]
     pub(crate) service: String,
     #[command(flatten)]
     pub(crate) which: Which,
@@ -55,6 +58,7 @@ pub(crate) struct ServiceArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SignalArgs {
     /// The service
+    #[arg(add = complete::services())]
     pub(crate) service: String,
     /// The signal: a name such as HUP or SIGHUP, or a number
     pub(crate) signal: String,
@@ -65,6 +69,7 @@ pub(crate) struct SignalArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DbArgs {
     /// The service [default: the first database]
+    #[arg(add = complete::services())]
     pub(crate) service: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,

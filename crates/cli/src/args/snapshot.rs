@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::Which;
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
@@ -19,6 +20,7 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// The snapshot
+    #[arg(add = complete::snapshots())]
     pub(crate) label: String,
     #[command(flatten)]
     pub(crate) which: Which,

@@ -3,10 +3,12 @@
 use clap::{Args, Subcommand};
 
 use super::{Named, Which};
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct UrlArgs {
     /// The app, by its label in URLs
+    #[arg(add = complete::apps())]
     pub(crate) app: String,
     #[command(flatten)]
     pub(crate) which: Which,
@@ -18,12 +20,22 @@ pub(crate) struct UrlArgs {
 #[derive(Debug, Args)]
 pub(crate) struct OpenArgs {
     /// The app, by its label in URLs
+    #[arg(add = complete::apps())]
     pub(crate) app: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,
     /// Open the address on 127.0.0.1, which needs no trusted certificate
     #[arg(long)]
     pub(crate) direct: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    #[command(flatten)]
+    pub(crate) which: Named,
+    /// The editor, with its arguments
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) with: Option<String>,
 }
 
 #[derive(Debug, Args)]

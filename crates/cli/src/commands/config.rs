@@ -14,8 +14,15 @@ use hothouse_api::{
     sandbox::FindQuery,
 };
 use hothouse_config::{File, Layers, MAX_BYTES, Resolved};
-use hothouse_host::{FileError, files};
-use hothouse_model::{Explain, Failure, FailureKind, config::Problem};
+use hothouse_host::{
+    FileError,
+    databases::{self, RecipeError},
+    files,
+};
+use hothouse_model::{
+    Explain, Failure, FailureKind,
+    config::{Config, Problem, Work},
+};
 
 use super::sandbox::check_reference;
 use crate::{
@@ -35,14 +42,21 @@ pub(crate) fn check(
     variables: &[(String, String)],
 ) -> Result<ExitCode, Failure> {
     let file = find(session, args)?;
-    let problems = match read(session, &file, variables)? {
-        Ok(resolved) => fixtures::problems(&file, &resolved.config),
-        Err(problems) => problems,
+    let (problems, missing) = match read(session, &file, variables)? {
+        Ok(resolved) => {
+            (fixtures::problems(&file, &resolved.config), missing_programs(&resolved.config))
+        }
+        Err(problems) => (problems, Vec::new()),
     };
     if ui.json {
-        ui.print_json(&serde_json::json!({ "file": file, "problems": problems }));
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        ui.print_json(
+            &serde_json::json!({ "file": file, "problems": problems, "missing": missing }),
+        );
     } else {
         problems.iter().for_each(|problem| ui.print(&plain_lines(&problem.render())));
+        // The file is right; it is this host that lacks something.
+        missing.iter().for_each(|missing| ui.say(&format!("Note: {}.", with_hint(missing))));
         ui.say(&match problems.len() {
             0 => format!("{} is valid.", file.display()),
             1 => "There is 1 problem.".to_owned(),
@@ -54,6 +68,37 @@ pub(crate) fn check(
     } else {
         ExitCode::from(FailureKind::Config.exit_code())
     })
+}
+
+/// Lists the programs of recipes that this host does not have.
+pub(super) fn missing_programs(config: &Config) -> Vec<RecipeError> {
+    let of_profiles = config.profiles.values().flat_map(|profile| &profile.services);
+    let all = config.services.iter().chain(of_profiles);
+    let mut missing: Vec<RecipeError> = Vec::new();
+    for (name, service) in all {
+        let Work::Database(recipe) = service.work() else { continue };
+        let found = databases::find(recipe, name.as_str(), service.version.as_ref());
+        missing.extend(found.err().filter(|error| !missing.contains(error)));
+    }
+    missing
+}
+
+/// Says what a recipe lacks, and how to get it.
+pub(super) fn with_hint(missing: &RecipeError) -> String {
+    format!("{missing}: {}", missing.hints().join(", "))
+}
+
+/// Prints the JSON Schema, and says how an editor uses it.
+pub(crate) fn schema(ui: &Ui) -> ExitCode {
+    ui.print_json(&hothouse_config::json_schema());
+    if ui.is_terminal() || ui.json {
+        return ExitCode::SUCCESS;
+    }
+    ui.say(
+        "Save it beside hothouse.toml, such as `.hothouse.schema.json`, and make this the first line of hothouse.toml:\n  \
+         #:schema ./.hothouse.schema.json",
+    );
+    ExitCode::SUCCESS
 }
 
 /// Shows every setting and its origin.

@@ -12,12 +12,14 @@ use hothouse_api::{
     doctor::{DoctorQuery, Leftover},
     route,
 };
+use hothouse_host::databases::RecipeError;
 use hothouse_host::probe::{Finding, FindingState, ProbeSpec, probe_host};
 use hothouse_model::{Failure, FailureKind};
 
+use super::config;
 use crate::{
     Surroundings,
-    args::DoctorArgs,
+    args::{ConfigArgs, DoctorArgs},
     render::plain,
     session::Session,
     ui::{Tone, Ui},
@@ -42,15 +44,21 @@ pub(crate) fn run(
     };
     let rooms = leftovers.as_ref().ok().and_then(|_| session.get::<DaemonView>(route::DAEMON).ok());
     let rooms = rooms.map(|daemon| daemon.rooms);
+    let missing = of_project(session, surroundings);
     if ui.json {
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
         let (found, daemon) = match &leftovers {
             Ok(found) => (Some(found), None),
             Err(failure) => (None, Some(failure)),
         };
-        ui.print_json(&serde_json::json!({ "host": host, "rooms": rooms, "leftovers": found, "error": daemon }));
+        ui.print_json(&serde_json::json!({ "host": host, "rooms": rooms, "recipes": missing, "leftovers": found, "error": daemon }));
     } else {
         host.iter().for_each(|finding| ui.print(&host_line(ui, finding)));
         rooms.iter().for_each(|rooms| ui.print(&rooms_line(ui, rooms)));
+        missing.iter().for_each(|missing| {
+            let word = ui.paint(Tone::Bad, "missing");
+            ui.print(&format!("{word} {}", plain(&config::with_hint(missing))));
+        });
         ui.print("");
         match &leftovers {
             Ok(found) => show_leftovers(ui, found),
@@ -66,6 +74,14 @@ pub(crate) fn run(
     };
     let unfixed = leftovers.iter().any(|leftover| args.fix && !leftover.fixed);
     Ok(if unfixed { ExitCode::from(FailureKind::Unmet.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// Lists the programs that the project around needs for its recipes and this host lacks.
+fn of_project(session: &Session, surroundings: &Surroundings) -> Vec<RecipeError> {
+    let file = config::find(session, &ConfigArgs { file: None }).ok();
+    let read = file.and_then(|file| config::read(session, &file, &surroundings.variables).ok());
+    let resolved = read.and_then(Result::ok);
+    resolved.map(|resolved| config::missing_programs(&resolved.config)).unwrap_or_default()
 }
 
 fn host_line(ui: &Ui, finding: &Finding) -> String {

@@ -562,7 +562,7 @@ mod tests {
         drop(theirs);
         let variables = FolderVariables { home: Some("/nowhere".into()), ..Default::default() };
         let folders = Folders::decide(&variables).unwrap();
-        let ui = Ui::new(&Global::default(), true, true);
+        let ui = Ui::new(&Global::default(), true, true, false);
         let reach = Reach { folders, build: Build::current(1), ui, inside: false };
         let target = Target { sandbox: None, folder: "/".into(), exec: "x".into() };
         let mut conversation = Conversation::new(reach, Ask::Attach(target));

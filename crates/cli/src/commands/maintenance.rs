@@ -82,7 +82,9 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
                 "--dry-run does not apply to a single sandbox",
             )
             .hint("`hothouse delete NAME` already refuses to lose work")),
-            false => delete(session, ui, &DeleteArgs { names: vec![name], force: false }),
+            false => {
+                delete(session, ui, &DeleteArgs { names: vec![name], force: false, branch: false })
+            }
         };
     }
     let what = match (args.all, args.merged, args.runs) {

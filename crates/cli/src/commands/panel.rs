@@ -1,31 +1,53 @@
 //! The launch panel: where a sandbox is, its state, and what to type next. `up` and `status` print
 //! it; it teaches the commands.
 
-use hothouse_api::{SandboxView, seed::RunSeedView, service::ServiceView};
+use hothouse_api::{
+    SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView,
+};
 use hothouse_host::terminal;
-use hothouse_model::{SandboxState, stack::service::ServiceState};
+use hothouse_model::{SandboxState, caveat::Class, stack::service::ServiceState};
 
 use crate::{
     render::{Cell, plain, table},
     ui::{Tone, Ui},
 };
 
-/// Renders the panel of a sandbox.
+/// Renders the panel of a sandbox: what a person came for first.
 pub(super) fn panel(ui: &Ui, sandbox: &SandboxView) -> String {
-    let title = format!("Sandbox {}: {}", sandbox.state.as_str(), sandbox.name);
-    let title =
-        format!("{}  {}", ui.paint(Tone::Strong, &title), ui.paint(Tone::Faint, &sandbox.id));
-    let caveats =
-        (!sandbox.caveats.is_empty()).then(|| section(ui, "Caveats", &caveats(ui, sandbox)));
-    std::iter::once(title)
-        .chain(sections(ui, sandbox))
-        .chain(caveats)
-        .collect::<Vec<_>>()
-        .join("\n\n")
+    let shown = std::iter::once(title(ui, sandbox)).chain(pending(ui, sandbox));
+    let shown = shown.chain(running(ui, sandbox)).chain(told_caveats(ui, sandbox, ui.is_verbose()));
+    shown.chain(further(ui, sandbox)).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Renders what a running sandbox offers, one section each.
-pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
+/// Renders the state and the name.
+pub(super) fn title(ui: &Ui, sandbox: &SandboxView) -> String {
+    let title = format!("Sandbox {}: {}", state_word(sandbox), sandbox.name);
+    format!("{}  {}", ui.paint(Tone::Strong, &title), ui.paint(Tone::Faint, &sandbox.id))
+}
+
+/// Returns the state as a person says it: one that sleeps is asleep.
+pub(super) fn state_word(sandbox: &SandboxView) -> &'static str {
+    if sandbox.asleep { "asleep" } else { sandbox.state.as_str() }
+}
+
+/// Lists the ports of the host that lead to the apps.
+pub(super) fn ports(sandbox: &SandboxView) -> String {
+    let port = |url: &String| url.rsplit(':').next().map(str::to_owned);
+    let apps = sandbox.apps.values().filter_map(|app| port(&app.direct));
+    let exposed = sandbox.exposed.iter().map(|exposed| exposed.host_port.to_string());
+    let all: Vec<_> = apps.chain(exposed).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
+/// Renders what waits for the user's word.
+pub(super) fn pending(ui: &Ui, sandbox: &SandboxView) -> Option<String> {
+    let pending = sandbox.caveats.iter().find(|caveat| caveat.class == Class::Pending.as_str())?;
+    let text = format!("Approval needed: {}", plain(&pending.text));
+    Some(ui.paint(Tone::Warning, &text))
+}
+
+/// Renders where apps are reached and how services stand, one section each.
+pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     let mut all = Vec::new();
     if !sandbox.apps.is_empty() {
         let rows = sandbox.apps.iter().map(|(app, urls)| {
@@ -52,16 +74,82 @@ pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     if let Some(seed) = sandbox.run.as_ref().and_then(|run| run.seed.as_ref()) {
         all.push(section(ui, "Seed", &seeded(ui, seed)));
     }
+    all
+}
+
+/// Renders what else a sandbox offers: commands that look into it, and its artifacts.
+pub(super) fn further(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
+    let mut all = Vec::new();
     if is_up(sandbox.state) {
         let rows = commands(sandbox)
             .into_iter()
             .map(|(what, command)| vec![Cell::new(what).tone(Tone::Faint), Cell::new(command)]);
-        all.push(section(ui, "Next steps", &rows_of(ui, rows.collect())));
+        all.push(section(ui, "Inspect", &rows_of(ui, rows.collect())));
     }
     if let Some(run) = &sandbox.run {
         all.push(section(ui, "Artifacts", &plain(&run.artifacts)));
     }
     all
+}
+
+/// Renders caveats: each in full, or all in one line that names what matters most.
+pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Option<String> {
+    let is_told_above = |caveat: &&CaveatView| caveat.class == Class::Pending.as_str();
+    if sandbox.caveats.iter().all(|caveat| is_told_above(&caveat)) {
+        return None;
+    }
+    Some(match whole {
+        true => section(ui, "Caveats", &caveats(ui, sandbox)),
+        false => {
+            let line = caveat_line(&sandbox.caveats, &sandbox.name);
+            format!("{} {line}", ui.paint(Tone::Strong, "Caveats:"))
+        }
+    })
+}
+
+/// Names missing fences and integrations that are not the real ones, and counts the rest.
+fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
+    let told = |caveat: &&CaveatView| caveat.class != Class::Pending.as_str();
+    let mut names: Vec<String> = caveats.iter().filter(told).filter_map(short).collect();
+    names.dedup();
+    let named = caveats.iter().filter(told).filter(|caveat| short(caveat).is_some()).count();
+    let more = caveats.iter().filter(told).count() - named;
+    let more = match (more, names.is_empty()) {
+        (0, _) => None,
+        (more, true) => Some(format!("{more}: `hothouse status {sandbox} --caveats`")),
+        (more, false) => Some(format!("{more} more: `hothouse status {sandbox} --caveats`")),
+    };
+    names.into_iter().map(|name| plain(&name)).chain(more).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns a caveat in a few words, if it is one that a reader must know without asking.
+fn short(caveat: &CaveatView) -> Option<String> {
+    let area = &caveat.area;
+    Some(match (area.as_str(), caveat.class.as_str()) {
+        ("no-memory-cgroup", _) => "memory unlimited".into(),
+        ("no-cpu-cgroup", _) => "CPU unlimited".into(),
+        ("no-pids-cgroup", _) => "processes limited for the user only".into(),
+        ("single-uid", _) => "no root in the room".into(),
+        ("fixtures", "not-loaded") => "fixtures not loaded".into(),
+        (_, "mock") => format!("{area} mocked"),
+        (_, "sink") => format!("{area} recorded, not sent"),
+        (_, "disable") => format!("{area} disabled"),
+        (_, "shim") => format!("{area} shimmed"),
+        (_, "test-mode") => format!("{area} in test mode"),
+        (_, "read-only") => format!("{area} read-only"),
+        (_, "no-integration") => format!("{area} not covered"),
+        (_, "live-key") => "a live key is allowed".into(),
+        (_, "closed") => "network closed".into(),
+        (_, "died") => "the room ended unexpectedly".into(),
+        (_, "outside") => "a tool is outside the room".into(),
+        (_, "diverged") => "branch diverged".into(),
+        (_, "not-imported") => "commits not imported".into(),
+        (_, "look-closely") => "files to look at closely".into(),
+        (_, "secret-missing") => "a secret is missing".into(),
+        (_, "room-only") => "files only in the room".into(),
+        (_, "left-out") => "dependencies left out".into(),
+        _ => return None,
+    })
 }
 
 pub(super) fn is_up(state: SandboxState) -> bool {
@@ -139,6 +227,11 @@ fn wrapped(text: &str, room: usize) -> Vec<String> {
 /// Shows services as a table.
 fn services(ui: &Ui, services: &[ServiceView]) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let columns = terminal::size().map(|(_, columns)| usize::from(columns));
+    let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
+    // What stands before the last column: its margin, name, state, pid, port and restarts.
+    const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
+    let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE + longest));
     let rows = services.iter().map(|service| {
         let told = match &service.exit {
             Some(exit) if service.pid.is_none() => Some(exit.to_string()),
@@ -150,10 +243,20 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
             Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
             Cell::new(or_dash(service.port.map(|port| port.to_string()))),
             Cell::new(service.restarts.to_string()),
-            Cell::new(or_dash(told)),
+            Cell::new(cut(&or_dash(told), left)),
         ]
     });
     table(ui, &["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
+}
+
+/// Cuts a text that would wrap; `--json` has all of it.
+fn cut(text: &str, most: usize) -> String {
+    const LEAST: usize = 12;
+    let most = most.max(LEAST);
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
 }
 
 /// Shows what a run was seeded with.
@@ -193,6 +296,29 @@ fn section(ui: &Ui, title: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_line_names_what_matters_and_counts_the_rest() {
+        let caveat = |area: &str, class: &str| CaveatView {
+            area: area.into(),
+            class: class.into(),
+            text: String::new(),
+            value: None,
+        };
+        let all = [
+            caveat("no-memory-cgroup", "limited"),
+            caveat("stripe", "mock"),
+            caveat("room-files", "limited"),
+            caveat("config", "pending"),
+            caveat("urls", "limited"),
+        ];
+        assert_eq!(
+            caveat_line(&all, "a"),
+            "memory unlimited; stripe mocked; 2 more: `hothouse status a --caveats`"
+        );
+        assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
+        assert_eq!(caveat_line(&all[2..4], "a"), "1: `hothouse status a --caveats`");
+    }
 
     #[test]
     fn a_long_text_is_broken_between_words_where_there_is_room() {

@@ -72,9 +72,12 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     };
     let (begun, operation) = (Instant::now(), session.operation());
     let progress = Progress::tell(session, ui, &operation);
-    let shown: Result<SandboxView, Failure> = session.post(route::SANDBOX_UP, &operation, &body);
+    let shown = session.post_unless_interrupted(route::SANDBOX_UP, &operation, &body);
     drop(progress);
-    let shown = shown?;
+    let Some(shown): Option<SandboxView> = shown? else {
+        tell_interrupted(ui, body.sandbox.as_deref());
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
     if ui.json {
         ui.print_json(&shown);
     } else if ui.is_quiet() {
@@ -90,6 +93,20 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 128 + 2;
+
+/// Says what goes on after Ctrl-C, and how to stop it.
+fn tell_interrupted(ui: &Ui, sandbox: Option<&str>) {
+    let (what, name) = match sandbox {
+        Some(name) => (format!("`{name}`"), format!(" {name}")),
+        None => ("the sandbox".to_owned(), String::new()),
+    };
+    ui.say(&format!(
+        "Interrupted: {what} keeps starting in the background. `hothouse status{name}` shows its state, `hothouse down{name}` stops it."
+    ));
 }
 
 /// Explains why no services are running.
@@ -132,8 +149,7 @@ fn critical_chain(services: &[ServiceView], took: Duration) -> String {
     let spent = |service: &ServiceStatus| {
         seconds(at(service.ready_ms).saturating_sub(at(service.started_ms)))
     };
-    let mut text =
-        format!("Ready in {}. Slowest chain, from the start of the room:", seconds(took));
+    let mut text = format!("Ready in {}. Slowest chain:", seconds(took));
     for (depth, service) in chain.iter().enumerate() {
         let ready = seconds(at(service.ready_ms));
         text.push_str(&format!(
@@ -207,7 +223,7 @@ mod tests {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
         assert_eq!(
             critical_chain(&services, Duration::from_millis(1_900)),
-            "Ready in 1.90s. Slowest chain, from the start of the room:\n  api @1.50s +1.37s\n    db @130ms +125ms"
+            "Ready in 1.90s. Slowest chain:\n  api @1.50s +1.37s\n    db @130ms +125ms"
         );
         assert_eq!(critical_chain(&[], Duration::ZERO), "");
     }

@@ -4,17 +4,20 @@ use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView, route,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
+    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
 };
 use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState, caveat::Class};
+use hothouse_model::{
+    Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
+    caveat::{Caveat, Class},
+};
 
 use super::{config, exec, panel};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
-    render::{Cell, age, plain, table},
+    render::{Cell, age, ago, plain, table},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -64,14 +67,44 @@ pub(crate) fn fork(
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);
+        if made.caveats.iter().any(|caveat| caveat.value == Some(Caveat::FullCopies)) {
+            ui.hint(&format!("{}.", Caveat::FullCopies));
+        }
+        if setup.is_none() {
+            ui.next(&format!("hothouse up {}", made.name));
+        }
     }
     match setup {
+        Some(_) if made.installed => {
+            ui.say("Dependencies came along: they were installed before with the same command, lock files and manifests.");
+            Ok(ExitCode::SUCCESS)
+        }
         Some(line) => {
             ui.say(&format!("Installing in a room: {line}"));
-            exec::run_in_fresh_room(session, ui, &made.name, &line)
+            let code = exec::run_in_fresh_room(session, ui, &made.name, &line)?;
+            if code == ExitCode::SUCCESS {
+                keep_setup(session, ui, &made.name, line)?;
+            }
+            Ok(code)
         }
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Has what was installed kept for the next fork. The install itself is done, whatever comes of it.
+fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result<(), Failure> {
+    let body = SetupBody { sandbox: name.to_owned(), folder: session.folder_text()?, command };
+    let kept = session.post::<SetupView>(route::SANDBOX_SETUP, &session.operation(), &body);
+    match kept {
+        Ok(SetupView { kept: true, .. }) => {
+            ui.say("Kept for the next `fork --setup` with the same lock files and manifests.");
+        }
+        Ok(SetupView { reason, .. }) => {
+            ui.say(&format!("Not kept for the next fork: {}.", reason.unwrap_or_default()));
+        }
+        Err(failure) => ui.say(&format!("Not kept for the next fork: {}.", failure.message)),
+    }
+    Ok(())
 }
 
 /// The most that a description of a task may take.
@@ -90,7 +123,7 @@ pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<Ex
     args.names.iter().try_for_each(|name| check_reference(name))?;
     let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new() };
     for name in &args.names {
-        match delete_one(session, ui, name, args.force) {
+        match delete_one(session, ui, name, args) {
             Ok(gone) => {
                 all.deleted.extend(gone.deleted);
                 all.branches.extend(gone.branches);
@@ -108,8 +141,18 @@ pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn delete_one(session: &Session, ui: &Ui, name: &str, force: bool) -> Result<DeletedView, Failure> {
-    let body = DeleteBody { sandbox: name.to_owned(), folder: session.folder_text()?, force };
+fn delete_one(
+    session: &Session,
+    ui: &Ui,
+    name: &str,
+    args: &DeleteArgs,
+) -> Result<DeletedView, Failure> {
+    let body = DeleteBody {
+        sandbox: name.to_owned(),
+        folder: session.folder_text()?,
+        force: args.force,
+        branch: args.branch,
+    };
     let operation = session.operation();
     let _progress = Progress::follow(session, ui, &operation);
     session.post(route::SANDBOX_DELETE, &operation, &body)
@@ -168,71 +211,95 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
             vec![
                 Cell::new(&sandbox.project),
                 Cell::new(&sandbox.name).tone(Tone::Strong),
-                Cell::new(sandbox.state.as_str()).tone(tone(sandbox.state)),
+                Cell::new(panel::state_word(sandbox)).tone(tone(sandbox.state)),
                 Cell::new(&sandbox.branch),
                 Cell::new(age(sandbox.created, now)),
+                Cell::new(panel::ports(sandbox)),
                 Cell::new(&sandbox.worktree),
             ]
         });
         ui.print(&table(
             ui,
-            &["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "WORKTREE"],
+            &["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "PORTS", "WORKTREE"],
             rows.collect(),
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// How often a sandbox that is followed is looked at.
+const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Shows one sandbox, or all.
 pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<ExitCode, Failure> {
     if args.all {
         return list(session, ui);
     }
-    let which = args.which.which();
+    let which = args.which.clone().which();
     if let Some(text) = &which.sandbox {
         check_reference(text)?;
     }
     let query = FindQuery { sandbox: which.sandbox, folder: session.folder_text()? };
-    let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
-    if ui.json {
-        ui.print_json(&sandbox);
-    } else {
-        ui.print(&in_full(ui, &sandbox));
+    let mut before: Option<SandboxView> = None;
+    loop {
+        let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+        if before.as_ref() != Some(&sandbox) {
+            show_status(ui, &sandbox, &args);
+        }
+        if !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(code) = ui.cut_off() {
+            return Ok(code);
+        }
+        before = Some(sandbox);
+        session.block_on(async { tokio::time::sleep(LOOK).await });
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
+fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
+    match ui.json {
+        true if args.follow => ui.print_json_line(sandbox),
+        true => ui.print_json(sandbox),
+        false => {
+            if args.follow && ui.is_terminal() {
+                ui.clear_screen();
+            }
+            ui.print(&in_full(ui, sandbox, args.caveats));
+        }
+    }
+}
+
+fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
+    let (now, verbose) = (HostClock.now(), ui.is_verbose());
     let mut facts = vec![
-        ("state", ui.paint(tone(sandbox.state), sandbox.state.as_str())),
-        ("id", sandbox.id.clone()),
         ("branch", format!("{} (from {})", plain(&sandbox.branch), plain(&sandbox.base))),
         ("worktree", plain(&sandbox.worktree)),
+        ("profile", plain(&sandbox.profile)),
         ("tree", sandbox.tree_driver.to_string()),
         ("egress", sandbox.egress.clone()),
-        ("created", sandbox.created.to_string()),
+        ("created", ago(sandbox.created, now)),
     ];
     if let Some(task) = &sandbox.task {
         facts.push(("task", plain(task)));
     }
     if let Some(run) = &sandbox.run {
-        facts.push(("run", format!("{} (since {})", run.id, run.started)));
+        facts.push(("run", format!("{}, {}", run.id, ago(run.started, now))));
     }
-    if let Some(ttl) = &sandbox.ttl {
-        facts.push(("ends", ttl.clone()));
+    if let Some(ttl) = sandbox.ttl.as_ref().and_then(|ttl| ttl.parse().ok()) {
+        facts.push(("ends", format!("in {}", age(now, ttl))));
     }
-    if !sandbox.fences.is_empty() {
+    if !sandbox.fences.is_empty() && verbose {
         let fences = sandbox.fences.iter().map(|(name, state)| format!("{name} {state}"));
         facts.push(("fences", fences.collect::<Vec<_>>().join(", ")));
     }
-    let title = ui.paint(Tone::Strong, &format!("{}/{}", sandbox.project, sandbox.name));
     let facts = facts.into_iter().map(|(name, value)| format!("  {name:<10}{value}"));
-    let caveats = sandbox.caveats.iter().map(|caveat| {
-        let text = plain(&format!("{}: {}", caveat.area, caveat.text));
-        format!("  {} {text}", ui.paint(Tone::Warning, "caveat"))
-    });
-    let about = std::iter::once(title).chain(facts).chain(caveats).collect::<Vec<_>>().join("\n");
-    let shown = std::iter::once(about).chain(panel::sections(ui, sandbox));
+    let facts = facts.collect::<Vec<_>>().join("\n");
+    let whole = caveats || verbose;
+    let told = panel::told_caveats(ui, sandbox, whole);
+    let shown = std::iter::once(panel::title(ui, sandbox));
+    let shown = shown.chain(panel::pending(ui, sandbox)).chain(panel::running(ui, sandbox));
+    let shown = shown.chain(told).chain([facts]).chain(panel::further(ui, sandbox));
     shown.collect::<Vec<_>>().join("\n\n")
 }
 

@@ -13,7 +13,8 @@ use hothouse_model::{Failure, FailureKind};
 
 use super::{panel::is_up, sandbox::check_reference};
 use crate::{
-    args::{ExposeArgs, OpenArgs, PortsArgs, PortsCommand, UrlArgs, Which},
+    Surroundings,
+    args::{EditArgs, ExposeArgs, OpenArgs, PortsArgs, PortsCommand, UrlArgs, Which},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -69,6 +70,32 @@ pub(super) fn browse(ui: &Ui, url: &str) {
     if let Err(error) = Program::new("xdg-open").arg(url).leave() {
         ui.say(&format!("No browser was opened: {error}. Open the URL yourself."));
     }
+}
+
+/// Opens the worktree of a sandbox in an editor.
+pub(crate) fn edit(
+    session: &Session,
+    ui: &Ui,
+    args: EditArgs,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let sandbox = found(session, args.which.which())?;
+    let Some(editor) = args.with.or_else(|| surroundings.editor.clone()) else {
+        return Err(Failure::new(FailureKind::NotFound, "no editor is known")
+            .hint("set EDITOR, or pass `--with 'code --new-window'`"));
+    };
+    match ui.json {
+        true => ui.print_json(&serde_json::json!({ "worktree": sandbox.worktree })),
+        false => ui.print(&sandbox.worktree),
+    }
+    let mut words = editor.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    let editor = Program::new(program).args(words).arg(&sandbox.worktree);
+    // A terminal's editor needs the terminal, and is waited for.
+    let ran = editor.in_foreground();
+    ran.map(|code| ExitCode::from(code)).map_err(|error| {
+        Failure::of(FailureKind::Host, &error).hint(format!("is `{program}` installed?"))
+    })
 }
 
 /// The most that the file of variables may have.

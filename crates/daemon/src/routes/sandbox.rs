@@ -5,11 +5,13 @@ use std::{path::PathBuf, time::Duration};
 use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
+    sandbox::{
+        DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView, UpBody,
+    },
 };
 use hothouse_config::in_words;
 use hothouse_edge::ledger;
-use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
+use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, SetupOutcome, UpSpec};
 use hothouse_model::{
     Failure, OperationId, SandboxRecord, SandboxRef,
     caveat::{Caveat, Several},
@@ -263,10 +265,36 @@ pub(crate) async fn delete(
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
         daemon.engine.delete(&sandbox, losses, id)?;
         empty_trash(&daemon, &sandbox);
-        Ok(sandbox)
+        let dropped = body.branch && daemon.engine.drop_merged_branch(&sandbox)?;
+        Ok((sandbox, dropped))
     })
     .await?;
-    Ok(axum::Json(gone(&[deleted])))
+    let (sandbox, dropped) = deleted;
+    let mut gone = gone(&[sandbox]);
+    if dropped {
+        gone.branches.clear();
+    }
+    Ok(axum::Json(gone))
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/setup", operation_id = "sandbox_setup", request_body = SetupBody,
+    description = "Keeps what the install of a new sandbox made, for forks with the same inputs.",
+    responses((status = 200, body = SetupView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn setup(
+    State(daemon): State<Daemon>,
+    Json(body): Json<SetupBody>,
+) -> Result<axum::Json<SetupView>, ErrorResponse> {
+    let wanted = reference(&body.sandbox)?;
+    let kept = blocking(move || {
+        let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
+        daemon.engine.keep_setup(&sandbox, &body.command)
+    });
+    Ok(axum::Json(match kept.await? {
+        SetupOutcome::Kept => SetupView { kept: true, reason: None },
+        SetupOutcome::NotKept(reason) => SetupView { kept: false, reason: Some(reason) },
+    }))
 }
 
 /// Removes the files of a deleted sandbox in the background.

@@ -142,6 +142,11 @@ fn caveat(one: &Integration, vendor: Option<&Vendor>) -> String {
     // What the table says is about the class that it proposes.
     let known = vendor.filter(|vendor| vendor.class == one.class);
     let known = known.and_then(|vendor| vendor.caveat.clone());
+    let led = one
+        .to
+        .as_ref()
+        .map(|service| format!("service `{service}` of the room answers in its place"));
+    let own = own.or(led);
     own.or(known).unwrap_or_else(|| of_class(one.class).to_owned())
 }
 

@@ -2,18 +2,10 @@
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
-use super::{
-    PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
-};
+use super::{PreparedRecipe, RecipeContext, SOCKETS, TERMINATE, quoted, words};
 
 /// The user of the room, who needs no password.
 const USER: &str = "agent";
-
-pub(super) fn find() -> Vec<Programs> {
-    let found = ["mariadbd", "mysqld"].iter().find_map(|name| Some(folder_of(name)?.join(name)));
-    let programs = found.map(|program| Programs { version: String::new(), folder: program });
-    programs.into_iter().collect()
-}
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let RecipeContext { service, port, data, programs, account } = *with;

@@ -1,12 +1,8 @@
 //! PostgreSQL, any installed major version.
 
-use hothouse_host::files;
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
-use super::{INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
-
-/// Where packages put several versions in parallel: a folder, and what stands before the version.
-const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
+use super::{INTERRUPT, PreparedRecipe, RecipeContext, SOCKETS, quoted, words};
 
 const USER: &str = "postgres";
 
@@ -25,24 +21,6 @@ const SETTINGS: [&str; 12] = [
     "jit=off",
     "log_line_prefix=",
 ];
-
-pub(super) fn find() -> Vec<Programs> {
-    let mut found = Vec::new();
-    for (place, prefix) in PLACES {
-        // A folder that cannot be listed has nothing that we could run.
-        for folder in files::list(place.as_ref()).unwrap_or_default() {
-            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(version) = name.strip_prefix(prefix) else { continue };
-            let numbered = version.starts_with(|c: char| c.is_ascii_digit());
-            let folder = folder.join("bin");
-            let whole = ["postgres", "initdb"].iter().all(|p| files::exists(&folder.join(p)));
-            if numbered && whole {
-                found.push(Programs { folder, version: version.to_owned() });
-            }
-        }
-    }
-    found
-}
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let RecipeContext { port, data, programs, account, .. } = *with;

@@ -2,22 +2,10 @@
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
-use super::{
-    PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
-};
+use super::{PreparedRecipe, RecipeContext, SOCKETS, TERMINATE, quoted, words};
 
 /// The default port of its client.
 const DEFAULT_PORT: u16 = 6379;
-
-pub(super) fn find(names: &[&str]) -> Vec<Programs> {
-    let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
-    let programs = found.map(|(folder, name)| Programs {
-        folder: folder.join(name),
-        // Every version can read the data of all earlier ones that are in use.
-        version: String::new(),
-    });
-    programs.into_iter().collect()
-}
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let RecipeContext { service, port, data, programs, account } = *with;

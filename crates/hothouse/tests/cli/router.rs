@@ -246,7 +246,7 @@ fn the_launch_panel_teaches_the_tool() {
             app["url"].as_str().unwrap(),
             app["direct"].as_str().unwrap(),
             "Services\n",
-            "Next steps\n",
+            "Inspect\n",
             "hothouse logs web -w a -f",
             "hothouse exec -w a -- COMMAND",
             "Artifacts\n",

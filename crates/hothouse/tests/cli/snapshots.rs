@@ -189,8 +189,12 @@ fn commands_without_a_room_print_their_pages() {
     let story = Story::new();
     story.both("version", &["version"]);
     let completions = ["completions bash", "completions nonsense", "completions nonsense --json"];
-    let script = (r"(?s)(_hothouse\(\) \{\n).*?(\n--- )", "$1[SCRIPT]$2");
+    let script = (r"(?s)(_clap_complete_hothouse\(\) \{\n).*?(\n--- )", "$1[SCRIPT]$2");
     story.page_with("completions", &completions, &[script]);
+    let page = (r"(?s)(\.TH hothouse[^\n]*\n).*?(\n--- )", "$1[PAGE]$2");
+    story.page_with("man", &["man", "man --folder pages", "man nonsense"], &[page]);
+    let schema = (r#"(?s)\{\n  "\$.*?\n\}\n"#, "{ [SCHEMA] }\n");
+    story.page_with("config-schema", &["config schema", "config schema nonsense"], &[schema]);
     story.both("daemon-start", &["daemon start", "daemon start --nonsense"]);
     story.both_with("doctor", &["doctor", "doctor --fix", "doctor nonsense"], &DOCTOR);
     story.both("daemon-status", &["daemon status", "daemon status nonsense"]);
@@ -198,6 +202,7 @@ fn commands_without_a_room_print_their_pages() {
     let wrong = ["fork a --json", "fork A!", "fork c --base nonsense", "fork c --tree nonsense"];
     story.page("fork", &[&fork[..], &wrong].concat());
     story.both("list", &["list", "list nonsense"]);
+    story.both("edit", &["edit -w a --with true", "edit -w a", "edit -w nothing --with true"]);
     let config = fs::read_to_string(story.repository.join("hothouse.toml")).unwrap();
     fs::write(story.repository.join("hothouse.toml"), "[room]\ncpus = 0\n[servce.x]\n").unwrap();
     let checks = ["config check", "config check --json"];

@@ -123,7 +123,8 @@ impl fmt::Display for Caveat {
                  `net.ipv4.ping_group_range`), the kernel lacks `nfnetlink_log`, or the room was started by an older \
                  release"),
             Self::Hidden => f.write_str("the files exist only in the room (an overlay): the worktree's folder on the host has none of them"),
-            Self::FullCopies => f.write_str("this file system shares no blocks: every fork is a full copy"),
+            Self::FullCopies => f.write_str("this file system shares no blocks: every fork is a full copy. As root `hothouse pool create` makes forks almost \
+                 free; others keep the project on btrfs or XFS, or use `--tree overlay` (files in the room only)"),
             Self::NoResolver => f.write_str("this host's resolver does not know names below .localhost: browsers and curl do, \
                  other programs use the direct addresses"),
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hothouse_engine::Engine;
-use hothouse_model::{SandboxRecord, config::Config};
+use hothouse_model::{SandboxRecord, config::Config, id::SandboxKey};
 use hothouse_terminate::{Piece, StandInAnswer, StandInRequest};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
@@ -41,7 +41,7 @@ const OWN: [&str; 10] = [
 /// The services of a room that answer for integrations.
 pub(super) struct LedHosts {
     engine: Arc<Engine>,
-    sandbox: SandboxRecord,
+    sandbox: SandboxKey,
     runtime: PathBuf,
     connections: Connections,
     /// The service of an integration, by name.
@@ -61,7 +61,7 @@ impl LedHosts {
             .filter_map(|(name, one)| Some((name.to_string(), one.to.as_ref()?.to_string())));
         Self {
             engine: engine.clone(),
-            sandbox: sandbox.clone(),
+            sandbox: sandbox.key,
             runtime,
             connections,
             services: services.collect(),
@@ -108,8 +108,10 @@ impl LedHosts {
     }
 
     async fn port_of(&self, service: &str) -> Result<u16, String> {
-        let (engine, sandbox) = (self.engine.clone(), self.sandbox.clone());
-        let stack = tokio::task::spawn_blocking(move || engine.stack_of(&sandbox)).await;
+        let (engine, key) = (self.engine.clone(), self.sandbox);
+        // As it stands now: the wall is older than its services.
+        let look = move || engine.sandbox(key).ok().flatten().and_then(|now| engine.stack_of(&now));
+        let stack = tokio::task::spawn_blocking(look).await;
         let stack = stack.map_err(|error| error.to_string())?.unwrap_or_default();
         let order = stack.services.iter().find(|order| order.name() == service);
         let order = order.ok_or_else(|| "it is not running".to_owned())?;

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The names of files that fix what a dependency folder holds.
-const LOCK_FILES: [&str; 17] = [
+pub(super) const LOCK_FILES: [&str; 17] = [
     "Cargo.lock",
     "Gemfile.lock",
     "Pipfile.lock",
@@ -253,7 +253,11 @@ fn several(golden: &Golden, folder: &str) -> Option<String> {
 
 /// Whether a tree says that it has packages of npm, yarn, pnpm or bun below it.
 fn has_workspaces(tree: &Path) -> bool {
-    let Ok(folder) = Folder::open(tree) else { return false };
+    Folder::open(tree).is_ok_and(|folder| several_of(&folder))
+}
+
+/// The same of a folder that is open.
+pub(super) fn several_of(folder: &Folder) -> bool {
     let is_there = |name: &str| folder.stat(Path::new(name)).is_ok_and(|stat| stat.is_some());
     let manifest = folder.read_capped(Path::new("package.json"), MANIFEST_LIMIT);
     let manifest = manifest.ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
@@ -305,7 +309,7 @@ impl Dependencies {
 }
 
 /// Whether a path leads down and nowhere else.
-fn is_plain(path: &Path) -> bool {
+pub(super) fn is_plain(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }

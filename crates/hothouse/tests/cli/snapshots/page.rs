@@ -18,7 +18,8 @@ const VOLATILE: [(&str, &str); 9] = [
 ];
 
 /// What is replaced everywhere.
-const FILTERS: [(&str, &str); 33] = [
+const FILTERS: [(&str, &str); 34] = [
+    (r"\bjust now\b|\b\d+ (s|min|hours?|days?) ago\b", "[AGO]"),
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
     (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),

@@ -1,0 +1,119 @@
+//! What `fork --setup` installed is kept, so that the next fork with the same inputs has it in milliseconds.
+
+use hothouse_host::{FileError, RunError};
+use hothouse_model::{Explain, Failure, SandboxRecord, config::Config};
+use hothouse_workspace::{
+    Repository, TreeStore, WorktreeError,
+    golden::{self, GoldenError, KeptSetup, SetupInputs},
+};
+
+use crate::{Engine, project, project::ProjectError, trees};
+
+/// Why an install is not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetupOutcome {
+    Kept,
+    NotKept(String),
+}
+
+/// An install that could not be kept.
+#[derive(Debug, thiserror::Error)]
+enum SetupError {
+    #[error(transparent)]
+    Golden(#[from] GoldenError),
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("ask git about the commit of the sandbox")]
+    Git(#[from] RunError),
+}
+
+hothouse_model::explain! {
+    SetupError passes on Golden, Worktree, Project, File, Git;
+    kind {}
+    hints {}
+}
+
+impl Engine {
+    /// Keeps what the install of a sandbox made, if nothing else can have touched it.
+    pub fn keep_setup(
+        &self,
+        sandbox: &SandboxRecord,
+        command: &str,
+    ) -> Result<SetupOutcome, Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "setup", None)?;
+        self.try_keep_setup(&sandbox, command).map_err(|error| error.failure())
+    }
+
+    fn try_keep_setup(
+        &self,
+        sandbox: &SandboxRecord,
+        command: &str,
+    ) -> Result<SetupOutcome, SetupError> {
+        let not = |why: &str| Ok(SetupOutcome::NotKept(why.to_owned()));
+        if sandbox.room.is_some() {
+            return not("the sandbox has been up, so something else may have changed its files");
+        }
+        if sandbox.is_adopted() || trees::is_hidden(sandbox) {
+            return not("its files are not ours to read");
+        }
+        let repository = Repository { place: sandbox.repository.clone() };
+        if !is_users_own(&repository, &sandbox.base_commit)? {
+            return not("its commit is not on the branch that you have checked out");
+        }
+        let dirt = repository.dirt(&sandbox.worktree)?;
+        if !dirt.is_clean() {
+            return not(&format!("it changed files of the commit: {}", dirt.sample.join(", ")));
+        }
+        let config = self.pinned_config(sandbox)?;
+        let folders = folders(&config);
+        let room = given(&config);
+        let inputs =
+            SetupInputs { commit: &sandbox.base_commit, command, folders: &folders, room: &room };
+        let store = TreeStore::open(&sandbox.sandboxes)?;
+        Ok(match golden::keep_setup(&repository, &store, &sandbox.worktree, &inputs)? {
+            KeptSetup::Kept => SetupOutcome::Kept,
+            KeptSetup::Nothing => SetupOutcome::NotKept("it made no dependency folder".into()),
+            KeptSetup::Beyond(what) => SetupOutcome::NotKept(format!(
+                "it made more than dependency folders (`deps` under `[room]`): {}",
+                what.join(", ")
+            )),
+        })
+    }
+}
+
+/// Returns what the install of a fork is kept under.
+pub(crate) fn key(
+    repository: &Repository,
+    commit: &str,
+    config: &Config,
+) -> Result<Option<String>, RunError> {
+    let Some(command) = &config.project.setup else { return Ok(None) };
+    let (folders, room) = (folders(config), given(config));
+    let inputs = SetupInputs { commit, command: command.as_str(), folders: &folders, room: &room };
+    golden::setup_key(repository, &inputs).map(Some)
+}
+
+fn folders(config: &Config) -> Vec<String> {
+    config.room.deps.iter().map(|folder| folder.as_str().to_owned()).collect()
+}
+
+/// Returns what the config gives the room that an install could depend on.
+fn given(config: &Config) -> String {
+    let room = &config.room;
+    serde_json::to_string(&(&room.tools, &room.mounts, &room.stack)).unwrap_or_default()
+}
+
+/// Whether a commit is part of what the user has checked out.
+fn is_users_own(repository: &Repository, commit: &str) -> Result<bool, RunError> {
+    if project::is_bare(&repository.place) {
+        return Ok(false);
+    }
+    match repository.head_around(&repository.place.root)? {
+        Some(head) => repository.is_ancestor(commit, &head.commit),
+        None => Ok(false),
+    }
+}

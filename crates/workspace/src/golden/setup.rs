@@ -1,0 +1,256 @@
+//! What `fork --setup` installed, kept for the next fork with the same inputs.
+//!
+//! An install runs whatever the commit says, so what it made may reach another sandbox only if all that it depends on is
+//! equal: the command, the lock files and manifests of the commit, and what the room was given. Only the user's own
+//! commits fill it ([`crate::Repository`] has them on the checked-out branch): an agent's commit with equal manifests
+//! and another script could otherwise leave something for everybody.
+
+use std::{collections::BTreeSet, path::Path};
+
+use hothouse_host::{
+    FileError, RunError,
+    beneath::{EntryKind, Folder},
+    copy::{Content, Tree},
+    files, hands,
+};
+
+use super::{
+    Golden, GoldenError,
+    dependencies::{LOCK_FILES, is_plain, several_of},
+    find_or_build, for_agent, give_to_agent, make_tree,
+};
+use crate::{Repository, TreeStore, content};
+
+/// Files besides lock files that decide what an install makes.
+const MANIFESTS: [&str; 32] = [
+    ".gemrc",
+    ".node-version",
+    ".npmrc",
+    ".nvmrc",
+    ".pnpmfile.cjs",
+    ".python-version",
+    ".ruby-version",
+    ".tool-versions",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "Cargo.toml",
+    "Gemfile",
+    "Justfile",
+    "Makefile",
+    "Pipfile",
+    "build.rs",
+    "bunfig.toml",
+    "composer.json",
+    "conftest.py",
+    "deno.json",
+    "go.mod",
+    "justfile",
+    "mise.toml",
+    "mix.exs",
+    "package.json",
+    "pnpm-workspace.yaml",
+    "pyproject.toml",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    "setup.cfg",
+    "setup.py",
+    "uv.toml",
+];
+
+/// Folders of patches that installs apply.
+const PATCHES: [&str; 3] = ["patches/", ".yarn/", ".pnpm-patches/"];
+
+/// What an install depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct SetupInputs<'a> {
+    pub commit: &'a str,
+    pub command: &'a str,
+    /// The dependency folders, as the config names them.
+    pub folders: &'a [String],
+    /// What else the room is given, such as tools.
+    pub room: &'a str,
+}
+
+/// What became of an install.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptSetup {
+    Kept,
+    /// It also made or changed these, which the next fork would miss.
+    Beyond(Vec<String>),
+    /// It made no dependency folder.
+    Nothing,
+}
+
+/// Returns what an install with these inputs is known by.
+pub fn setup_key(repository: &Repository, inputs: &SetupInputs<'_>) -> Result<String, RunError> {
+    let SetupInputs { commit, command, folders, room } = *inputs;
+    let files = files_of(repository, commit)?;
+    let taken: Vec<_> = files.iter().filter(|(path, _)| matters(path, command)).collect();
+    let is_locked = |(path, _): &&(String, String)| LOCK_FILES.contains(&name_of(path));
+    let mut text = String::new();
+    // Without a lock file the install depends on the day, and belongs to one commit.
+    if !taken.iter().any(|file| is_locked(file)) {
+        text.push_str(commit);
+    }
+    for (path, id) in taken {
+        text.push_str(&format!("{id} {path}\n"));
+    }
+    let folders = folders.join("\0");
+    let parts = [command, &folders, room, std::env::consts::ARCH, &text].map(str::as_bytes);
+    Ok(for_agent(format!("setup-{}", content::key(&parts))))
+}
+
+/// Returns what was installed with these inputs, if it was kept.
+pub fn kept_setup(store: &TreeStore, key: &str) -> Result<Option<Golden>, GoldenError> {
+    if !files::exists(&store.golden().join(key)) {
+        return Ok(None);
+    }
+    let gone = |_: &Path, _: &hothouse_host::Lock| {
+        Err(GoldenError::from(FileError {
+            attempt: "find",
+            path: store.golden().join(key),
+            source: std::io::ErrorKind::NotFound.into(),
+        }))
+    };
+    // Evicted in this moment is as good as never kept.
+    Ok(find_or_build(store, key.to_owned(), gone).ok())
+}
+
+/// Keeps the dependency folders that an install made in a worktree, in which nothing runs any more.
+pub fn keep_setup(
+    repository: &Repository,
+    store: &TreeStore,
+    worktree: &Path,
+    inputs: &SetupInputs<'_>,
+) -> Result<KeptSetup, GoldenError> {
+    let about = |source| GoldenError::Dependencies { folder: inputs.folders.join(", "), source };
+    let known = files_of(repository, inputs.commit).map_err(about)?;
+    let tree = Folder::open(worktree)?;
+    let found = look(&tree, &known, inputs.folders)?;
+    if !found.beyond.is_empty() {
+        return Ok(KeptSetup::Beyond(found.beyond));
+    }
+    if found.dependencies.is_empty() {
+        return Ok(KeptSetup::Nothing);
+    }
+    let key = setup_key(repository, inputs).map_err(about)?;
+    find_or_build(store, key, |building, _| {
+        let target = make_tree(building)?;
+        for folder in &found.dependencies {
+            let to = target.join(folder);
+            files::make_folder(&to)?;
+            hands::copy_tree(&worktree.join(folder), &to, Content::Reflink, Tree::Plain)?;
+        }
+        Ok(give_to_agent(building, None)?)
+    })?;
+    Ok(KeptSetup::Kept)
+}
+
+/// What a worktree has that its commit does not.
+#[derive(Debug, Default)]
+struct Found {
+    dependencies: Vec<String>,
+    beyond: Vec<String>,
+}
+
+/// Looks through the folders of a commit for what is new in them. Links are not followed.
+fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result<Found, FileError> {
+    const BEYOND_MOST: usize = 5;
+    let files: BTreeSet<&str> = known.iter().map(|(path, _)| path.as_str()).collect();
+    let above = |path: &str| -> Vec<String> {
+        path.match_indices('/').map(|(at, _)| path[..at].to_owned()).collect()
+    };
+    let commits: BTreeSet<String> = known.iter().flat_map(|(path, _)| above(path)).collect();
+    let is_workspace = several_of(tree);
+    let mut found = Found::default();
+    for folder in std::iter::once(String::new()).chain(commits.iter().cloned()) {
+        let listed = Path::new(if folder.is_empty() { "." } else { &folder });
+        let Ok(entries) = tree.list(listed) else { continue };
+        for entry in entries {
+            let name = entry.name.to_string_lossy().into_owned();
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            if files.contains(path.as_str()) || commits.contains(&path) || path == ".git" {
+                continue;
+            }
+            let is_asked = folders.iter().any(|asked| {
+                let asked = asked.trim_end_matches('/');
+                path == asked || is_workspace && asked == "node_modules" && name == asked
+            });
+            match is_asked && entry.kind == EntryKind::Folder && is_plain(Path::new(&path)) {
+                true => found.dependencies.push(path),
+                false if found.beyond.len() < BEYOND_MOST => found.beyond.push(path),
+                false => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file of a commit decides what an install makes.
+fn matters(path: &str, command: &str) -> bool {
+    let name = name_of(path);
+    let is_listed = LOCK_FILES.contains(&name) || MANIFESTS.contains(&name);
+    let is_requirements = name.starts_with("requirements") && name.ends_with(".txt");
+    let is_patch = PATCHES.iter().any(|folder| path.starts_with(folder));
+    let mut words = command.split(|c: char| c.is_whitespace() || ";&|()\"'".contains(c));
+    let is_named = words.any(|word| word.trim_start_matches("./") == path);
+    is_listed || is_requirements || is_patch || is_named
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Lists the files of a commit with the ids of their contents.
+fn files_of(repository: &Repository, commit: &str) -> Result<Vec<(String, String)>, RunError> {
+    let git = repository.git().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
+    let output = git.output()?;
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let lines = text.split('\0').filter_map(|line| line.split_once('\t'));
+    let file =
+        |(meta, path): (&str, &str)| Some((path.to_owned(), meta.rsplit(' ').next()?.to_owned()));
+    Ok(lines.filter_map(file).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_scripts_of_the_command_and_patches_matter() {
+        let command = "./tools/install.sh && npm ci";
+        for (path, expected) in [
+            ("package-lock.json", true),
+            ("apps/web/package.json", true),
+            ("tools/install.sh", true),
+            ("requirements-dev.txt", true),
+            ("patches/left-pad.patch", true),
+            ("src/index.js", false),
+            ("tools/other.sh", false),
+            ("README.md", false),
+        ] {
+            assert_eq!(matters(path, command), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_dependency_folders_are_kept_and_the_rest_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for made in ["node_modules/p", "src", "apps/web/node_modules/q"] {
+            files::make_folder(&at(made)).unwrap();
+        }
+        files::replace(&at("src/a.js"), b"", 0o644).unwrap();
+        let known: Vec<_> = ["src/a.js", "apps/web/package.json", "package.json"]
+            .map(|path| (path.to_owned(), String::new()))
+            .to_vec();
+        files::replace(&at("package.json"), br#"{"workspaces":["apps/*"]}"#, 0o644).unwrap();
+        let folders = ["node_modules".to_owned()];
+        let look = || look(&Folder::open(folder.path()).unwrap(), &known, &folders).unwrap();
+        assert_eq!(look().dependencies, ["node_modules", "apps/web/node_modules"]);
+        assert!(look().beyond.is_empty());
+        files::replace(&at("src/generated.js"), b"", 0o644).unwrap();
+        files::symlink(Path::new("/etc"), &at(".venv")).unwrap();
+        assert_eq!(look().beyond, [".venv", "src/generated.js"]);
+    }
+}
