@@ -19,8 +19,8 @@ use hothouse_model::{
     config::Backend,
     fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
-        Capabilities, Capability, DiskUse, PROGRAM_INSIDE, RoomGitPlaces, RoomOrder, RoomReport, RoomWall,
-        STOP_GRACE,
+        Capabilities, Capability, DiskUse, PROGRAM_INSIDE, RoomGitPlaces, RoomOrder, RoomReport,
+        RoomWall, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
 };

@@ -404,7 +404,9 @@ pub(crate) enum Command {
     /// Follow what happens: operations, and records of every run
     ///
     /// With --json each line is one JSON object; its `event` is `record` or a step of an operation.
-    #[command(after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json")]
+    #[command(
+        after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json"
+    )]
     Events(EventsArgs),
     /// Serve the commands as tools of the Model Context Protocol (MCP)
     ///
@@ -419,7 +421,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Skills(SkillsCommand),
     /// Explain a code: of an error, an exit, a denied connection or a caveat
-    #[command(after_help = "Examples:\n  hothouse explain not-listed\n  hothouse explain 6\n  hothouse explain")]
+    #[command(
+        after_help = "Examples:\n  hothouse explain not-listed\n  hothouse explain 6\n  hothouse explain"
+    )]
     Explain(ExplainArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]

@@ -61,7 +61,8 @@ fn section(known: Description, command: &Command) -> String {
         text.push_str("\n| argument | what |\n|---|---|\n");
         for arg in own {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            writeln!(text, "| `{}` | {} |", name(arg), cell(&help)).expect("a string takes all text");
+            writeln!(text, "| `{}` | {} |", name(arg), cell(&help))
+                .expect("a string takes all text");
         }
     }
     if let Some(examples) = command.get_after_help() {

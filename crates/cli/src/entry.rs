@@ -13,7 +13,12 @@ pub(crate) enum Unfit {
 }
 
 /// Puts the entry `name` into the object that `section` names, replacing an earlier one.
-pub(crate) fn put_json(text: &str, section: &str, name: &str, entry: &Value) -> Result<String, Unfit> {
+pub(crate) fn put_json(
+    text: &str,
+    section: &str,
+    name: &str,
+    entry: &Value,
+) -> Result<String, Unfit> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let text = take_json(text, section, name)?;
     let shown = indented(entry, 2);
@@ -62,7 +67,8 @@ pub(crate) fn take_toml(text: &str, table: &str) -> String {
             let was_ours = is_ours;
             is_ours = line.trim() == head;
             // The empty line before it came with it.
-            if is_ours && !was_ours && kept.last().is_some_and(|line: &&str| line.trim().is_empty()) {
+            if is_ours && !was_ours && kept.last().is_some_and(|line: &&str| line.trim().is_empty())
+            {
                 kept.pop();
             }
         }

@@ -80,9 +80,11 @@ impl Reach {
     pub(crate) async fn replace(&self) -> Result<(), Failure> {
         if self.inside {
             let version = self.build.version();
-            let message = format!("the daemon of the host is older than hothouse {version} of this room");
-            return Err(Failure::new(FailureKind::Host, message)
-                .hint("ask your user to update hothouse on the host, or to restart this room with it"));
+            let message =
+                format!("the daemon of the host is older than hothouse {version} of this room");
+            return Err(Failure::new(FailureKind::Host, message).hint(
+                "ask your user to update hothouse on the host, or to restart this room with it",
+            ));
         }
         self.prepare()?;
         let _turn = self.take_turn()?;

@@ -141,7 +141,8 @@ fn input(command: &Command, known: Description, offer: Offer) -> Value {
 
 fn property(arg: &Arg, path: &str) -> Value {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let values: Vec<_> = arg.get_possible_values().iter().map(|v| v.get_name().to_owned()).collect();
+    let values: Vec<_> =
+        arg.get_possible_values().iter().map(|v| v.get_name().to_owned()).collect();
     let mut one = match () {
         () if is_flag(arg) => return json!({ "type": "boolean", "description": help }),
         () if is_number(arg) => json!({ "type": "integer", "minimum": 0 }),
@@ -264,7 +265,8 @@ mod tests {
         assert!(daily.len() <= 16 && has(&daily, "restore"));
         let full = offered(Profile::Full, false);
         assert!(full.len() > daily.len() && has(&full, "egress_why") && has(&full, "flags_set"));
-        for name in ["egress_allow", "secret_set", "nuke", "config_approve", "shell", "asks_answer"] {
+        for name in ["egress_allow", "secret_set", "nuke", "config_approve", "shell", "asks_answer"]
+        {
             assert!(!has(&full, name), "{name}");
         }
         let inside = offered(Profile::Full, true);
@@ -298,10 +300,7 @@ mod tests {
         let wait = json!({ "kind": "mail", "query": ["to:ann"], "timeout": "5s" });
         assert_eq!(line("wait", wait, None).unwrap(), "wait --json --timeout=5s -- mail to:ann");
         let tricks = json!({ "kind": "--run=run_other" });
-        assert_eq!(
-            line("wait", tricks, None).unwrap(),
-            "wait --json -- --run=run_other"
-        );
+        assert_eq!(line("wait", tricks, None).unwrap(), "wait --json -- --run=run_other");
         assert!(line("exec", json!({ "service": "--root", "command": ["id"] }), None).is_err());
         assert!(line("status", json!({ "nonsense": 1 }), None).unwrap_err().contains("sandbox"));
         assert!(line("exec", json!({ "root": "yes", "command": ["id"] }), None).is_err());

@@ -22,7 +22,9 @@ use hothouse_backend::{
 use hothouse_engine::environment;
 use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord, SandboxRef, id::hex, room::RoomWall,
+    Failure, FailureKind, SandboxRecord, SandboxRef,
+    id::hex,
+    room::RoomWall,
     stack::{ServiceOrder, StackOrder},
 };
 use hothouse_reconcile::{Stop, sleep};

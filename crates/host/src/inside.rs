@@ -31,7 +31,10 @@ impl InsideCommand {
         self.command().output()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the command inherits the room's environment, as a shell's would")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command inherits the room's environment, as a shell's would"
+    )]
     fn command(&self) -> Command {
         let mut words = self.argv.iter();
         let mut command = Command::new(words.next().map_or("true".as_ref(), OsString::as_os_str));

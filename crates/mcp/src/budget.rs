@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn an_object_fits_its_budget() {
-        let lines: Vec<_> = (0..5000).map(|n| json!({ "line": n, "text": "t".repeat(99) })).collect();
+        let lines: Vec<_> =
+            (0..5000).map(|n| json!({ "line": n, "text": "t".repeat(99) })).collect();
         let value = json!({ "lines": lines, "diff": "ü".repeat(90_000), "name": "a" });
         let Value::Object(value) = value else { unreachable!() };
         let cut = object(value, RESULT);

@@ -106,7 +106,9 @@ impl Server {
                 let name = text("name").unwrap_or_default();
                 match self.prompts.iter().find(|prompt| prompt.name == name) {
                     Some(prompt) => answer(prompt.messages()),
-                    None => Reaction::Answer(id.refused(Code::BadParams, "there is no such prompt")),
+                    None => {
+                        Reaction::Answer(id.refused(Code::BadParams, "there is no such prompt"))
+                    }
                 }
             }
             _ => {
@@ -219,7 +221,8 @@ mod tests {
             progress: Some(json!(7)),
         };
         assert_eq!(server().receive(text), expected);
-        let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#;
+        let text =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#;
         let id = RequestId::Text("a".into());
         assert_eq!(server().receive(text), Reaction::Cancel { id });
     }

@@ -40,8 +40,15 @@ impl Code {
 /// A message of the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
-    Request { id: RequestId, method: String, params: Value },
-    Notification { method: String, params: Value },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
     /// We ask nothing, so there is nothing to do with an answer.
     Response,
 }

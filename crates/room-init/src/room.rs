@@ -64,8 +64,10 @@ impl Room {
     /// Takes over from the setup helper, and reports that the room is ready.
     pub(crate) fn open(mut boot: Adopted) -> io::Result<Self> {
         let signals = sys::signal_descriptor(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])?;
-        for socket in
-            [&boot.control, &boot.elevate, &boot.api].into_iter().chain(&boot.tcp).chain(&boot.dns_stream)
+        for socket in [&boot.control, &boot.elevate, &boot.api]
+            .into_iter()
+            .chain(&boot.tcp)
+            .chain(&boot.dns_stream)
         {
             rustix::io::ioctl_fionbio(socket, true)?;
         }

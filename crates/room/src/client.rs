@@ -6,8 +6,8 @@ use hothouse_host::files::{self, FileError};
 use hothouse_host::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    API_SINCE, Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec, Exit,
-    FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
+    API_SINCE, Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec,
+    Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
     SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -46,10 +46,8 @@ pub(crate) enum AsksCommand {
     ///
     /// A host that was asked for is allowed for its sandbox, effective immediately. What else was asked
     /// for is only answered: the agent is told, and you do it.
-    #[command(
-        after_help = "Examples:\n  hothouse asks answer ask_0123456789abcdef allow\n  \
-                      hothouse asks answer ask_0123456789abcdef deny --because 'use the mock'"
-    )]
+    #[command(after_help = "Examples:\n  hothouse asks answer ask_0123456789abcdef allow\n  \
+                      hothouse asks answer ask_0123456789abcdef deny --because 'use the mock'")]
     Answer {
         /// The request, as `hothouse asks` lists it
         id: String,

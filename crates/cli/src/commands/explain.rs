@@ -55,8 +55,12 @@ pub(crate) fn run(ui: &Ui, code: Option<&str>) -> Result<ExitCode, Failure> {
     match ui.json {
         true => ui.print_json(known),
         false => {
-            let exit = known.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-            ui.print(&format!("{} ({}{exit})\n\n{}\n\n{}", known.code, known.of, known.meaning, known.next));
+            let exit =
+                known.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+            ui.print(&format!(
+                "{} ({}{exit})\n\n{}\n\n{}",
+                known.code, known.of, known.meaning, known.next
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -75,7 +79,9 @@ fn of_failure(kind: FailureKind) -> Explanation {
             "What was asked for did not hold: a failed check, a missing event, a timeout of `wait`.",
             "Look at what happened instead: `hothouse since MARK`, `hothouse timeline`.",
         ),
-        FailureKind::Usage => ("The command line is wrong.", "`hothouse help COMMAND` shows its arguments."),
+        FailureKind::Usage => {
+            ("The command line is wrong.", "`hothouse help COMMAND` shows its arguments.")
+        }
         FailureKind::Config => (
             "hothouse.toml, or another file of settings, is wrong.",
             "`hothouse config check` names every problem and its line.",
@@ -144,7 +150,9 @@ fn of_caveat(class: Class) -> Explanation {
         Class::Asleep => "the sandbox sleeps, and wakes with the next request or command",
         Class::Closed => "the room has no way out at the moment",
         Class::Died => "the room ended by itself",
-        Class::Diverged => "you and the agent both have commits; the agent's are on a branch of their own",
+        Class::Diverged => {
+            "you and the agent both have commits; the agent's are on a branch of their own"
+        }
         Class::LeftOut => "something of the configuration is left out here",
         Class::Limited => "something works less well here than elsewhere",
         Class::LiveKey => "a key of a live account would have reached the room",

@@ -35,14 +35,15 @@ pub(crate) fn run(session: &Session, ui: &Ui, command: SkillsCommand) -> Result<
 
 fn list(ui: &Ui, skills: &[Skill]) {
     if ui.json {
-        let shown = skills.iter().map(|skill| {
-            json!({ "name": skill.full_name(), "about": skill.about, "text": skill.text })
-        });
+        let shown = skills.iter().map(
+            |skill| json!({ "name": skill.full_name(), "about": skill.about, "text": skill.text }),
+        );
         ui.print_json(&shown.collect::<Vec<_>>());
         return;
     }
-    let row =
-        |skill: &Skill| vec![Cell::new(skill.full_name()).tone(Tone::Strong), Cell::new(skill.about)];
+    let row = |skill: &Skill| {
+        vec![Cell::new(skill.full_name()).tone(Tone::Strong), Cell::new(skill.about)]
+    };
     ui.print(&table(ui, &["SKILL", "USE"], skills.iter().map(row).collect()));
 }
 

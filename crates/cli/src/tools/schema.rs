@@ -55,7 +55,8 @@ fn definitions(components: &Map<String, Value>, name: &str) -> Option<Map<String
 fn plain(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
-            let fields = fields.iter().filter(|(name, field)| *name != "format" || field.is_object());
+            let fields =
+                fields.iter().filter(|(name, field)| *name != "format" || field.is_object());
             let fields = fields.map(|(name, field)| match (name.as_str(), field) {
                 ("$ref", Value::String(to)) => {
                     (name.clone(), Value::String(to.replace(COMPONENTS, DEFINITIONS)))

@@ -215,7 +215,10 @@ mod tests {
         let theirs = OperationId::from_random([7; 12]);
         let mapped = own.operation(theirs.as_str()).unwrap();
         assert_eq!(mapped.as_str(), format!("op_in11z{}", &theirs.as_str()[3..]));
-        assert_eq!(own.query(&format!("operation={theirs}")).unwrap()["operation"], *mapped.as_str());
+        assert_eq!(
+            own.query(&format!("operation={theirs}")).unwrap()["operation"],
+            *mapped.as_str()
+        );
         for bad in ["", "op_", "op_../../etc", &format!("op_{}", "a".repeat(60))] {
             assert!(own.operation(bad).is_err(), "{bad}");
         }

@@ -41,8 +41,7 @@ impl Server {
         env.ok(&repository, &["fork", "a"]);
         env.ok(&repository, &["up", "-w", "a"]);
         let words = ["mcp", "--http", "--json", "--profile", "full", "-w", "a"];
-        let mut child =
-            env.command(&repository, &words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = env.command(&repository, &words).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
@@ -127,7 +126,7 @@ fn mcp_over_http_is_for_the_holder_of_the_token() {
     let (status, ..) = next.post(&[("Host", &authority), ("Authorization", &bearer)], GREETING);
     assert_eq!(status, 401);
     let listed = next.env.ok(&next.repository, &["list"]);
-    assert!(listed.contains("shop/a"), "{listed}");
+    assert!(listed.contains("shop     a"), "{listed}");
 }
 
 /// The official client for JavaScript: a whole task, with schemas checked by the client.
@@ -151,7 +150,8 @@ const label = "s" + process.pid;
 await call("status"); await call("up"); await call("mark", { name: "begin" });
 const ran = await call("exec", { command: ["sh", "-c", "echo changed >file"] });
 if (ran.code !== 0) throw new Error(JSON.stringify(ran));
-await call("restart", { service: "web" });
+await call("stop", { service: "web" }); await call("start", { service: "web" }); await call("signal", { service: "web", signal: "WINCH" });
+await call("pause"); await call("resume"); await call("restart", { service: "web" });
 await call("wait", { kind: "service", query: ["state=ready"], since: "begin" });
 await call("since", { name: "begin" }); await call("logs", { tail: 3 });
 for (const name of ["list", "emails", "errors", "requests", "snapshots", "size", "ports", "flags", "integrations", "runs", "asks", "diff"]) await call(name);
@@ -252,7 +252,9 @@ fn entries_and_skills_are_put_in_and_taken_out_and_nothing_else() {
     let install = ["skills", "install", "--for", "claude", "--agents-md"];
     env.ok(&project, &install);
     assert!(read(".claude/skills/hothouse-debug/SKILL.md").contains("hothouse since"));
-    assert!(read("AGENTS.md").starts_with("# Mine\n") && read("AGENTS.md").contains("hothouse ask"));
+    assert!(
+        read("AGENTS.md").starts_with("# Mine\n") && read("AGENTS.md").contains("hothouse ask")
+    );
     fs::write(project.join(".claude/skills/hothouse-up/SKILL.md"), "my own").unwrap();
     assert_eq!(env.run(&project, &install).code, 5);
     env.ok(&project, &[&install[..], &["--force"]].concat());

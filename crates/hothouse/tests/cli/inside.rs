@@ -84,7 +84,10 @@ fn a_room_reads_and_drives_its_own_sandbox_as_every_user() {
         ground.inside_ok(&["mark", "begin"]);
         ground.inside_ok(&["restart", "web"]);
         ground.inside_ok(&["logs", "web", "--tail", "1"]);
-        assert_eq!(ground.json(&["wait", "service", "state=ready", "--since", "begin", "--json"])["service"], "web");
+        assert_eq!(
+            ground.json(&["wait", "service", "state=ready", "--since", "begin", "--json"])["service"],
+            "web"
+        );
         assert_eq!(ground.json(&["since", "begin", "--json"])["counts"]["error"], 0);
         ground.inside_ok(&["snapshot", "one"]);
         assert_eq!(ground.json(&["snapshots", "--json"])[0]["label"], "one");
@@ -125,19 +128,33 @@ fn what_is_the_users_to_decide_is_refused_with_the_command_for_the_host() {
         ("up --ttl 2h", "hothouse up a --ttl TIME"),
         ("snapshot --remove one", "hothouse snapshot --remove LABEL -w a"),
         ("exec --fresh -- id", "hothouse exec --fresh -- COMMAND"),
-        ("asks answer ask_0123456789abcdef allow", "hothouse asks answer ask_0123456789abcdef allow"),
+        (
+            "asks answer ask_0123456789abcdef allow",
+            "hothouse asks answer ask_0123456789abcdef allow",
+        ),
     ] {
         let ran = ground.inside(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, 6, "{line}: {ran}");
         assert!(ran.stderr.contains(&format!("`{command}`")), "{line}: {ran}");
     }
-    for line in ["status -w neighbour", "logs -w neighbour", "exec -w neighbour -- id", "down neighbour", "mark m -w neighbour", "diff neighbour"] {
+    for line in [
+        "status -w neighbour",
+        "logs -w neighbour",
+        "exec -w neighbour -- id",
+        "down neighbour",
+        "mark m -w neighbour",
+        "diff neighbour",
+    ] {
         let ran = ground.inside(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, 6, "{line}: {ran}");
-        let nobody = ground.inside(&line.replace("neighbour", "nobody").split(' ').collect::<Vec<_>>());
+        let nobody =
+            ground.inside(&line.replace("neighbour", "nobody").split(' ').collect::<Vec<_>>());
         assert_eq!(ran.stderr, nobody.stderr, "a room learns that `neighbour` exists");
     }
-    assert_eq!(ground.env.json(&ground.repository, &["list", "--json"]).as_array().unwrap().len(), 2);
+    assert_eq!(
+        ground.env.json(&ground.repository, &["list", "--json"]).as_array().unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -157,9 +174,11 @@ fn raw_requests_forged_headers_and_foreign_runs_lead_nowhere() {
             // A client that is newer than the daemon is told so; nothing else in a header counts.
             "header hothouse-build" => &["426"],
             _ if what.starts_with("header ") => &["200"],
-            "two names" | "not an object" | "too large" | "gibberish" | "http2" | "smuggled" => &["400", "closed"],
-            "encoded path" | "path with dots" | "two slashes" | "no such" | "method" | "connect"
-            | "file outside" | "file absolute" => &["404", "400", "closed"],
+            "two names" | "not an object" | "too large" | "gibberish" | "http2" | "smuggled" => {
+                &["400", "closed"]
+            }
+            "encoded path" | "path with dots" | "two slashes" | "no such" | "method"
+            | "connect" | "file outside" | "file absolute" => &["404", "400", "closed"],
             "absolute" => &["501", "404"],
             _ if what.starts_with("foreign") => &["404"],
             _ => &["501"],
@@ -170,7 +189,10 @@ fn raw_requests_forged_headers_and_foreign_runs_lead_nowhere() {
     assert_eq!(ground.inside(&["timeline", "--run", &foreign]).code, 4);
     assert_eq!(ground.inside(&["verify", &foreign]).code, 4);
     assert_eq!(ground.inside(&["logs", "--run", &foreign]).code, 4);
-    assert_eq!(ground.env.json(&ground.repository, &["list", "--json"]).as_array().unwrap().len(), 2);
+    assert_eq!(
+        ground.env.json(&ground.repository, &["list", "--json"]).as_array().unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -225,7 +247,8 @@ sys.stdin.read()
     let begun = Instant::now();
     for _ in 0..5 {
         let other = ["exec", "-w", "neighbour", "--", "hothouse", "status", "--json"];
-        let status: Value = serde_json::from_str(&ground.env.ok(&ground.repository, &other)).unwrap();
+        let status: Value =
+            serde_json::from_str(&ground.env.ok(&ground.repository, &other)).unwrap();
         assert_eq!(status["name"], "neighbour");
         ground.env.ok(&ground.repository, &["status", "-w", "neighbour"]);
     }
@@ -250,7 +273,9 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         assert_eq!(open[0]["sandbox"], "a");
         let status = ground.env.json(&ground.repository, &["status", "-w", "a", "--json"]);
         assert_eq!(status["asks"], 1, "{status}");
-        let verdict = || ground.json(&["egress", "why", "api.example.com", "--json"])["now"]["verdict"].clone();
+        let verdict = || {
+            ground.json(&["egress", "why", "api.example.com", "--json"])["now"]["verdict"].clone()
+        };
         assert_eq!(verdict(), "denied");
         let query = format!("id={id}");
         assert_eq!(ground.inside(&["wait", "ask", &query, "--timeout", "1s"]).code, 1);
@@ -259,7 +284,10 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         assert_eq!(answer["body"]["state"], "allowed");
         assert_eq!(answer["body"]["answer"], "fine");
         assert_eq!(verdict(), "allowed");
-        assert_eq!(ground.env.json(&ground.repository, &["asks", "--json"]).as_array().unwrap().len(), 0);
+        assert_eq!(
+            ground.env.json(&ground.repository, &["asks", "--json"]).as_array().unwrap().len(),
+            0
+        );
         // An answer stands.
         assert_eq!(ground.env.run(&ground.repository, &["asks", "answer", id, "deny"]).code, 5);
         // What cannot be allowed is told at once; what deceives a reader is shown as what it is.
@@ -270,7 +298,10 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         for n in 0..25 {
             ground.inside(&["ask", &format!("number {n}")]);
         }
-        assert_eq!(ground.env.json(&ground.repository, &["asks", "--json"]).as_array().unwrap().len(), 20);
+        assert_eq!(
+            ground.env.json(&ground.repository, &["asks", "--json"]).as_array().unwrap().len(),
+            20
+        );
     }
 }
 

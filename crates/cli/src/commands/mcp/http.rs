@@ -56,7 +56,8 @@ pub(super) fn serve(
     calls: Arc<Calls>,
     port: Option<u16>,
 ) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of(FailureKind::Host, &error))?;
     runtime.block_on(async {
         let address = (Ipv4Addr::LOCALHOST, port.unwrap_or(0));
@@ -71,7 +72,8 @@ pub(super) fn serve(
             false => ui.print(&format!("{url}\n{token}")),
         }
         ui.say("Send the token as `Authorization: Bearer TOKEN`. Stop with Ctrl-C.");
-        let endpoint = Arc::new(Endpoint { server, calls, port, token, sessions: Mutex::default() });
+        let endpoint =
+            Arc::new(Endpoint { server, calls, port, token, sessions: Mutex::default() });
         tokio::select! {
             () = accept(listener, endpoint) => {}
             _ = tokio::signal::ctrl_c() => {}
@@ -159,8 +161,7 @@ impl Endpoint {
             Ok(()) if !is_odd => {}
             Ok(()) => return refused(StatusCode::BAD_REQUEST, "a header is not text"),
             Err(denied) => {
-                let status =
-                    StatusCode::from_u16(denied.status()).unwrap_or(StatusCode::FORBIDDEN);
+                let status = StatusCode::from_u16(denied.status()).unwrap_or(StatusCode::FORBIDDEN);
                 return refused(status, denied.message());
             }
         }
@@ -234,7 +235,9 @@ impl Endpoint {
             }
             Reaction::ReadResource { id, uri } => {
                 let calls = self.calls.clone();
-                whole(tokio::task::spawn_blocking(move || super::read(&calls, &id, &uri)).await.ok())
+                whole(
+                    tokio::task::spawn_blocking(move || super::read(&calls, &id, &uri)).await.ok(),
+                )
             }
             Reaction::Call { id, tool, arguments, progress } => {
                 let call = Call { id, tool, arguments, progress };
