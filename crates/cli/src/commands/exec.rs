@@ -527,7 +527,7 @@ mod tests {
         let variables = FolderVariables { home: Some("/nowhere".into()), ..Default::default() };
         let folders = Folders::decide(&variables).unwrap();
         let ui = Ui::new(&Global::default(), true, true);
-        let reach = Reach { folders, build: Build::current(1), ui };
+        let reach = Reach { folders, build: Build::current(1), ui, inside: false };
         let target = Target { sandbox: None, folder: "/".into(), exec: "x".into() };
         let mut conversation = Conversation::new(reach, Ask::Attach(target));
         let framed = Framed::from_std(ours).unwrap();
