@@ -1,6 +1,7 @@
 //! Output: data on standard output, messages on standard error, colour only where it is wanted.
 
 use std::{
+    cell::RefCell,
     io::{self, IsTerminal, Write},
     os::fd::AsFd,
     process::ExitCode,
@@ -15,6 +16,30 @@ use crate::args::Global;
 
 /// Why standard output can no longer be written, if so.
 static CUT: OnceLock<io::Error> = OnceLock::new();
+
+thread_local! {
+    /// What this thread prints, where that is kept instead.
+    static KEPT: RefCell<Option<KeptOutput>> = const { RefCell::new(None) };
+}
+
+/// Data and messages that were kept.
+#[derive(Debug, Default)]
+pub(crate) struct KeptOutput {
+    pub(crate) data: Vec<u8>,
+    pub(crate) talk: String,
+}
+
+/// Runs work on this thread and keeps what it prints.
+pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> (T, KeptOutput) {
+    KEPT.with_borrow_mut(|kept| *kept = Some(KeptOutput::default()));
+    let done = work();
+    (done, KEPT.take().unwrap_or_default())
+}
+
+/// Keeps something, if this thread's output is kept.
+fn is_kept(keep: impl FnOnce(&mut KeptOutput)) -> bool {
+    KEPT.with_borrow_mut(|kept| kept.as_mut().map(keep).is_some())
+}
 
 /// The exit code of a program killed by SIGPIPE.
 const READER_GONE: u8 = 128 + 13;
@@ -60,6 +85,9 @@ impl Ui {
     /// Prints data. A reader that has gone away is not an error; any other error is reported at the
     /// end.
     pub(crate) fn print(&self, text: &str) {
+        if is_kept(|kept| kept.data.extend([text.as_bytes(), b"\n"].concat())) {
+            return;
+        }
         let mut out = io::stdout().lock();
         let printed = out
             .write_all(text.as_bytes())
@@ -72,6 +100,9 @@ impl Ui {
 
     /// Prints bytes as they are, for a reader that is no terminal.
     pub(crate) fn print_bytes(&self, bytes: &[u8]) {
+        if is_kept(|kept| kept.data.extend(bytes)) {
+            return;
+        }
         let mut out = io::stdout().lock();
         if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
             CUT.set(error).ok();
@@ -129,6 +160,9 @@ impl Ui {
 
     fn talk(&self, text: &str) {
         // What is said may name what somebody else wrote.
+        if is_kept(|kept| kept.talk.push_str(&format!("{}\n", visible::lines(text)))) {
+            return;
+        }
         writeln!(io::stderr().lock(), "{}", visible::lines(text)).ok();
     }
 

@@ -1,7 +1,7 @@
 //! `mcp`: the commands as tools, on standard input and output or on HTTP.
 //!
-//! A call runs this very program again with the command line that the call means: what a tool does is what
-//! the command does, in its own process, which can be stopped.
+//! A call runs the command that it means, with its command line: one that only reads in a thread, every other as
+//! this very program again, which can be stopped. So a tool does what its command does.
 
 mod calls;
 mod http;

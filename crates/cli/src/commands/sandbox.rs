@@ -223,6 +223,15 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
             &["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "PORTS", "WORKTREE"],
             rows.collect(),
         ));
+        match all.iter().map(|sandbox| sandbox.asks).sum::<usize>() {
+            0 => {}
+            1 => ui.say("1 request of an agent waits for your answer: `hothouse asks`."),
+            asks => {
+                ui.say(&format!(
+                    "{asks} requests of agents wait for your answer: `hothouse asks`."
+                ));
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -288,6 +297,10 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
     }
     if let Some(ttl) = sandbox.ttl.as_ref().and_then(|ttl| ttl.parse().ok()) {
         facts.push(("ends", format!("in {}", age(now, ttl))));
+    }
+    if sandbox.asks > 0 {
+        let asks = format!("{} open: `hothouse asks`", sandbox.asks);
+        facts.push(("asks", ui.paint(Tone::Warning, &asks)));
     }
     if !sandbox.fences.is_empty() && verbose {
         let fences = sandbox.fences.iter().map(|(name, state)| format!("{name} {state}"));

@@ -330,6 +330,7 @@ mod tests {
             fences: BTreeMap::new(),
             caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
             integrations: Vec::new(),
+            asks: 0,
             flags: Vec::new(),
             asks: 0,
         };

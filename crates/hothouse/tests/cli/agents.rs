@@ -126,7 +126,7 @@ fn mcp_over_http_is_for_the_holder_of_the_token() {
     let (status, ..) = next.post(&[("Host", &authority), ("Authorization", &bearer)], GREETING);
     assert_eq!(status, 401);
     let listed = next.env.ok(&next.repository, &["list"]);
-    assert!(listed.contains("shop/a"), "{listed}");
+    assert!(listed.contains("shop     a"), "{listed}");
 }
 
 /// The official client for JavaScript: a whole task, with schemas checked by the client.
@@ -150,7 +150,8 @@ const label = "s" + process.pid;
 await call("status"); await call("up"); await call("mark", { name: "begin" });
 const ran = await call("exec", { command: ["sh", "-c", "echo changed >file"] });
 if (ran.code !== 0) throw new Error(JSON.stringify(ran));
-await call("restart", { service: "web" });
+await call("stop", { service: "web" }); await call("start", { service: "web" }); await call("signal", { service: "web", signal: "WINCH" });
+await call("pause"); await call("resume"); await call("restart", { service: "web" });
 await call("wait", { kind: "service", query: ["state=ready"], since: "begin" });
 await call("since", { name: "begin" }); await call("logs", { tail: 3 });
 for (const name of ["list", "emails", "errors", "requests", "snapshots", "size", "ports", "flags", "integrations", "runs", "asks", "diff"]) await call(name);

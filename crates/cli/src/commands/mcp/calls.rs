@@ -1,8 +1,10 @@
 //! Calls of tools: this program, run again.
 
 use std::{
+    ffi::OsString,
     io::{BufRead, BufReader, Read},
     path::PathBuf,
+    process::ExitCode,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -20,10 +22,13 @@ use hothouse_model::{Failure, FailureKind};
 use serde_json::{Map, Value};
 
 use crate::{
-    describe::{self, Description},
+    DaemonEnd, Surroundings,
+    args::Arguments,
+    commands,
+    describe::{self, Description, Risk},
     session::Session,
     tools,
-    ui::Ui,
+    ui::{self, Ui},
 };
 
 /// How many calls run at a time; others wait.
@@ -139,9 +144,53 @@ impl Calls {
             Ok(words) => words,
             Err(why) => return CallResult::failed(why),
         };
+        if let Some(left) = self.read_here(known, &words) {
+            return result(known, given.get("cursor").and_then(Value::as_str), left);
+        }
         match self.run(&words, cancel, tell) {
             Ok(left) => result(known, given.get("cursor").and_then(Value::as_str), left),
             Err(error) => CallResult::failed(format!("the command did not start: {error}")),
+        }
+    }
+
+    /// Runs a command that only reads, and does not wait, in this very process: that saves the start of
+    /// another one.
+    fn read_here(&self, known: Description, words: &[String]) -> Option<Left> {
+        if known.risk != Risk::Read || known.path == "wait" {
+            return None;
+        }
+        let words = std::iter::once("hothouse").chain(words.iter().map(String::as_str));
+        let arguments: Vec<OsString> = words.map(OsString::from).collect();
+        // What is wrong with the arguments is told by the command itself.
+        let parsed = Arguments::parse(&arguments).ok()?;
+        let session = self.session().ok()?;
+        let ui = Ui::new(&parsed.global, true, true);
+        let surroundings = self.surroundings(arguments);
+        let (code, kept) =
+            ui::keep(|| match commands::run(parsed.command, &session, &ui, &surroundings) {
+                Ok(code) => i32::from(code != ExitCode::SUCCESS),
+                Err(failure) => {
+                    ui.fail(&failure);
+                    failure.kind.exit_code().into()
+                }
+            });
+        Some(Left { code: Some(code), stdout: kept.data, talk: kept.talk })
+    }
+
+    fn surroundings(&self, arguments: Vec<OsString>) -> Surroundings {
+        Surroundings {
+            arguments,
+            variables: Vec::new(),
+            credentials: Vec::new(),
+            search_path: OsString::new(),
+            folder: Ok(self.folder.clone()),
+            no_color: true,
+            dumb_terminal: true,
+            terminal: "dumb".into(),
+            build: self.build,
+            folders: Ok(self.folders.clone()),
+            inside: self.inside,
+            serve: Box::new(|_, _, _| DaemonEnd::Ended),
         }
     }
 

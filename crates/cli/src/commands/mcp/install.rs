@@ -47,10 +47,15 @@ pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<Exit
             false => with(&place, &text, &command(args)),
         };
         let new = new.map_err(|unfit| refusal(unfit, &place, &command(args)))?;
-        if new != text {
-            write(&place.file, &new)?;
-            changed.push(place.file.clone());
+        if new == text {
+            continue;
         }
+        // What is left of a file that had nothing else is not worth keeping.
+        match args.remove && ["", "{}"].contains(&new.trim()) {
+            true => files::remove_file(&place.file).map_err(|error| error.failure())?,
+            false => write(&place.file, &new)?,
+        }
+        changed.push(place.file.clone());
     }
     if ui.json {
         ui.print_json(&json!({ "changed": changed, "removed": args.remove }));
