@@ -19,6 +19,7 @@ pub mod operation;
 pub mod pool;
 pub mod port;
 pub mod proof;
+pub mod queue;
 pub mod routes;
 pub mod sandbox;
 pub mod secret;
@@ -97,6 +98,8 @@ pub mod route {
     pub const BROWSE: &str = "/v1/browse";
     pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const ROUTES: &str = "/v1/routes";
+    pub const QUEUES: &str = "/v1/queues";
+    pub const CRONS: &str = "/v1/crons";
     pub const SEEDS: &str = "/v1/seeds";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";

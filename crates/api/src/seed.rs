@@ -12,6 +12,23 @@ pub struct SeedsView {
     pub bundles: Vec<BundleView>,
     /// Each radius that is declared, as the bundles that it means, in the order in which they run.
     pub radii: BTreeMap<String, Vec<String>>,
+    /// Seeded data that is kept for new sandboxes, newest first.
+    #[serde(default)]
+    pub snapshots: Vec<SeedSnapshotView>,
+}
+
+/// Seeded data that new sandboxes with the same files start from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SeedSnapshotView {
+    pub key: String,
+    pub profile: String,
+    pub bundles: Vec<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Option<jiff::Timestamp>,
+    /// `usable` or `stale`.
+    pub state: String,
+    /// Why it is stale for this sandbox.
+    pub why: Option<String>,
 }
 
 /// One bundle.

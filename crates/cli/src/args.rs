@@ -15,6 +15,7 @@ mod mail;
 mod objects;
 mod pool;
 mod proof;
+mod queue;
 mod review;
 mod room;
 mod routes;
@@ -55,6 +56,7 @@ pub(crate) use self::{
     objects::ObjectsArgs,
     pool::{PoolCommand, PoolCreateArgs},
     proof::{CompareArgs, JudgeArg, ProveArgs, ScenariosArgs, SmokeArgs, SummaryArgs},
+    queue::{CronCommand, QueueCommand},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
     routes::RoutesArgs,
@@ -374,6 +376,12 @@ pub(crate) enum Command {
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// List the jobs of queues, empty them, or try one again
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// List schedules, or run one now
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// List the paths of apps, as their source and the scenarios name them
     ///
     /// Found by patterns of common frameworks: what a program computes is not among them.

@@ -24,6 +24,7 @@ mod overview;
 mod panel;
 mod pool;
 mod proof;
+mod queue;
 mod request;
 mod review;
 mod room;
@@ -139,6 +140,8 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Queue(command) => queue::queue(session, ui, command),
+        Command::Cron(command) => queue::cron(session, ui, command),
         Command::Routes(args) => routes::list(session, ui, args),
         Command::Scenarios(args) => proof::scenarios(session, ui, args),
         Command::Smoke(args) => proof::smoke(session, ui, args),

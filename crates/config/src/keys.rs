@@ -80,6 +80,8 @@ pub(super) static ROOT: Table = Table::of(&[
         "Feature flags, by key: the value that apps are told unless a sandbox pins another.",
     ),
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
+    key("queue", Shape::Map(&QUEUES), "Queues that only the project's own commands know."),
+    key("cron", Shape::Map(&CRONS), "What runs from time to time, and by `cron run`."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
     key("auth", Shape::Map(&ROLES), "How the browser is signed in, per role."),
     key(
@@ -402,6 +404,33 @@ static BUNDLE_CALL: Table = Table {
         key("path", URL_PATH, "The path, with its query."),
         key("method", Shape::Choice(Method::WORDS), "The method; POST where none is given."),
         key("body", LINE, "The body, such as `{\"size\": \"m\"}`."),
+    ])
+};
+
+static QUEUES: Map = Map::of("queue", &NAME_RULE, Shape::Table(&QUEUE));
+
+static QUEUE: Table = Table {
+    required: &["list"],
+    ..Table::of(&[
+        key("list", COMMAND, "The command that prints its jobs as a JSON array."),
+        key("drain", COMMAND, "The command that lets delayed jobs be due."),
+        key("retry", COMMAND, "The command that puts the job HOTHOUSE_JOB back."),
+        key("service", NAME, "The service whose environment the commands get."),
+        key("dir", TREE_PATH, "Their working folder."),
+    ])
+};
+
+static CRONS: Map = Map::of("cron", &NAME_RULE, Shape::Table(&CRON));
+
+static CRON: Table = Table {
+    one_of: &["run", "http"],
+    ..Table::of(&[
+        key("schedule", LINE, "When it runs elsewhere, such as `0 3 * * *`; here it runs by hand."),
+        key("run", COMMAND, "The command."),
+        key("http", URL_PATH, "The path of `service` that is called."),
+        key("service", NAME, "The service whose environment the command gets, or that is called."),
+        key("dir", TREE_PATH, "Its working folder."),
+        key("timeout", TIME, "How long it may take."),
     ])
 };
 

@@ -15,6 +15,7 @@ pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod proof;
+pub(crate) mod queue;
 pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
@@ -100,6 +101,8 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::BROWSE, post(browse::open))
         .route(route::WEBHOOKS, post(webhook::send))
         .route(route::ROUTES, get(app_route::list))
+        .route(route::QUEUES, get(queue::list).post(queue::act))
+        .route(route::CRONS, get(queue::crons).post(queue::run_cron))
         .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))

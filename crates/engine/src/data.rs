@@ -138,6 +138,16 @@ impl Engine {
         Ok(lock)
     }
 
+    /// Brings a copy of a running service's data in order.
+    pub(crate) fn settle_copy(&self, order: &DataOrder, copy: &Path) -> Result<(), DataError> {
+        hands::give_tree(copy, &Give::whole())?;
+        if order.settle.is_empty() {
+            return Ok(());
+        }
+        let order = DataOrder { script: order.settle.clone(), ..order.clone() };
+        self.fill(&order, copy)
+    }
+
     /// Runs the script in a room that has nothing but the folder.
     fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
@@ -282,6 +292,7 @@ mod tests {
             folder: folder.into(),
             golden: folder.with_added_extension("golden"),
             script: String::new(),
+            settle: String::new(),
         }
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct PreparedRecipe {
     pub(crate) database: DatabaseOrder,
     /// Fills an empty data folder, named by `$DATA`.
     pub(crate) script: String,
+    /// The script that brings a copy of a running service's data in order, so that it starts at once.
+    pub(crate) settle: String,
     /// What its data is, such as `postgres 15`.
     pub(crate) kind: String,
 }

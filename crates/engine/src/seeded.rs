@@ -353,6 +353,13 @@ impl Engine {
         };
         let Some(_lock) = prepare().map_err(|error| error.failure())? else { return Ok(true) };
         self.copy_data(&sandbox, origin, &new)?;
+        let stack = self.current_stack(&sandbox, &origin.manifest.profile)?;
+        for data in &stack.data {
+            let copy = new.join("data").join(&data.service);
+            if files::is_folder(&copy) {
+                self.settle_copy(data, &copy).map_err(|error| error.failure())?;
+            }
+        }
         let finish = || -> Result<(), FileError> {
             files::replace(&new.join(ARCHIVE), archive, 0o600)?;
             let manifest =
@@ -401,6 +408,13 @@ impl Engine {
         self.run(&begun).map_err(|error| error.failure())
     }
 
+    /// Returns the stack of a profile as the worktree has it now.
+    fn current_stack(&self, sandbox: &SandboxRecord, profile: &str) -> Result<Stack, Failure> {
+        let runtime = self.places(sandbox).runtime;
+        let (tools, wall) = (self.with.rooms.tools(&runtime), self.with.rooms.wall(&runtime));
+        self.stack_for(sandbox, Some(profile), &tools, &wall).map_err(|error| error.failure())
+    }
+
     /// Lists the snapshots of seeded stacks that a sandbox could use, and why it would not.
     pub fn seed_snapshots(&self, sandbox: &SandboxRecord) -> Result<Vec<SeedSnapshot>, Failure> {
         let around = trees::places(sandbox).seeded();
@@ -411,10 +425,7 @@ impl Engine {
             .collect();
         let mut all = Vec::new();
         for manifest in known {
-            let tools = self.with.rooms.tools(&self.places(sandbox).runtime);
-            let wall = self.with.rooms.wall(&self.places(sandbox).runtime);
-            let stack = self.stack_for(sandbox, Some(&manifest.profile), &tools, &wall);
-            let stack = stack.map_err(|error| error.failure())?;
+            let stack = self.current_stack(sandbox, &manifest.profile)?;
             let now = self.seed_manifest(
                 sandbox,
                 Some(&manifest.profile),

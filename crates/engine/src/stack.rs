@@ -496,6 +496,7 @@ fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> Dat
         folder: facts.data.join(name.as_str()),
         golden: facts.golden.join(key),
         script: prepared.script.clone(),
+        settle: prepared.settle.clone(),
     }
 }
 

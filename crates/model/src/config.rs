@@ -27,9 +27,9 @@ pub use self::{
     path::{FilePattern, HostHeader, HostPath, TreePath, TreePattern, UrlPath},
     problem::{Complaint, MAX_PROBLEMS, Problem},
     sections::{
-        Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, DEFAULT_PROFILE,
+        Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, Cron, DEFAULT_PROFILE,
         DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime,
-        LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Radius, Ready, Recipe,
+        LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Queue, Radius, Ready, Recipe,
         Restart, RestartPolicy, Role, Room, RowExpectation, Scenario, Secret, SecretForm,
         SecretSource, Seed, Service, Shim, ShipShim, Signal, SinkRecipe, Tree, UnknownProfile,
         ValueSource, Variable, VariableKind, Vendor, Webhook, Work,

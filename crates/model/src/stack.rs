@@ -77,6 +77,9 @@ pub struct DataOrder {
     pub golden: PathBuf,
     /// The script that makes it, in a room; its folder is in `$DATA`.
     pub script: String,
+    /// The script that brings a copy of a running service's data in order, in the same way.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub settle: String,
 }
 
 /// What can be done with a service.

@@ -5,6 +5,7 @@
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
 //! - [`seeds`]: what fills stacks with data
+//! - [`queues`]: queues and schedules of apps
 //! - [`in_room`]: commands of Hothouse itself in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
@@ -31,6 +32,7 @@ pub mod in_room;
 mod mocks;
 pub mod proofs;
 pub mod room_api;
+pub mod queues;
 pub mod seeds;
 mod sinks;
 pub mod sleep;
@@ -56,6 +58,7 @@ pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
 pub use room_api::{LateRoomApi, RoomApi};
+pub use queues::{CronRun, Queues};
 pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
@@ -89,6 +92,8 @@ pub struct Keepers {
     pub seeds: Arc<Seeds>,
     /// What answers programs of rooms, set by the daemon before it looks for rooms.
     pub room_api: LateRoomApi,
+    /// Queues and schedules of apps.
+    pub queues: Arc<Queues>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -122,9 +127,11 @@ impl Keepers {
         });
         let seeds =
             Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
+        let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone());
         Self {
             browsers,
             seeds,
+            queues,
             flags: Flags::new(engine.clone(), timelines.clone()),
             webhooks,
             timelines,

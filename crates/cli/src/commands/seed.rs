@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hothouse_api::{
     route,
     sandbox::FindQuery,
-    seed::{BundleView, SeedRequest, SeedsView},
+    seed::{BundleView, SeedRequest, SeedSnapshotView, SeedsView},
 };
 use hothouse_model::{
     Failure,
@@ -31,12 +31,13 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: SeedsArgs) -> Result<ExitCo
     let mut view: SeedsView = session.query(route::SEEDS, &query)?;
     if args.stale {
         view.bundles.retain(|bundle| bundle.state == "stale");
+        view.snapshots.retain(|snapshot| snapshot.state == "stale");
     }
     if ui.json {
         ui.print_json(&view);
         return Ok(ExitCode::SUCCESS);
     }
-    if view.bundles.is_empty() {
+    if view.bundles.is_empty() && view.snapshots.is_empty() {
         ui.say(if args.stale {
             "Nothing is stale."
         } else {
@@ -44,8 +45,10 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: SeedsArgs) -> Result<ExitCo
         });
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = view.bundles.iter().map(row).collect();
-    ui.print(&table(ui, &["BUNDLE", "STATE", "NEEDS", ""], rows));
+    if !view.bundles.is_empty() {
+        let rows = view.bundles.iter().map(row).collect();
+        ui.print(&table(ui, &["BUNDLE", "STATE", "NEEDS", ""], rows));
+    }
     if !args.stale && !view.radii.is_empty() {
         let mut radii: Vec<_> = view.radii.iter().collect();
         radii.sort_by_key(|(name, _)| ["z", "s", "m", "l", "xl"].iter().position(|r| r == name));
@@ -54,7 +57,21 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: SeedsArgs) -> Result<ExitCo
         });
         ui.print(&table(ui, &["RADIUS", "BUNDLES"], rows.collect()));
     }
+    if !view.snapshots.is_empty() {
+        let rows = view.snapshots.iter().map(snapshot).collect();
+        ui.print(&table(ui, &["SNAPSHOT", "STATE", "BUNDLES", ""], rows));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn snapshot(snapshot: &SeedSnapshotView) -> Vec<Cell> {
+    let tone = if snapshot.why.is_some() { Tone::Warning } else { Tone::Good };
+    vec![
+        Cell::new(snapshot.key.chars().take(12).collect::<String>()).tone(Tone::Strong),
+        Cell::new(&snapshot.state).tone(tone),
+        Cell::new(snapshot.bundles.join(", ")),
+        Cell::new(snapshot.why.as_deref().unwrap_or_default()).tone(Tone::Faint),
+    ]
 }
 
 fn row(bundle: &BundleView) -> Vec<Cell> {

@@ -35,6 +35,11 @@ pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     for (_, list) in entries(tree, &["seed", "radius"]) {
         check_all_known(Some(list), "bundle or radius", &seeds, problems);
     }
+    for (_, user) in entries(tree, &["queue"]).chain(entries(tree, &["cron"])) {
+        if let Some(service) = user.get("service") {
+            check_known(service, "service", services.iter().copied(), problems);
+        }
+    }
     graph::check_circles(&graph::bundles(tree), problems);
     graph::check_circles(&graph::radii(tree), problems);
 }

@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::FindQuery,
-    seed::{BundleView, SeedRequest, SeedsView},
+    seed::{BundleView, SeedRequest, SeedSnapshotView, SeedsView},
 };
 use hothouse_model::{
     Failure, OperationId, SandboxRecord,
@@ -40,7 +40,20 @@ pub(crate) async fn list(
                 why: (state == BundleState::Stale).then(|| STALE.to_owned()),
             }
         });
-        Ok(SeedsView { bundles: bundles.collect(), radii: radii(&config.seed) })
+        let snapshots =
+            daemon.engine.seed_snapshots(&sandbox)?.into_iter().map(|one| SeedSnapshotView {
+                key: one.key,
+                profile: one.manifest.profile,
+                bundles: one.manifest.bundles,
+                created: one.manifest.created,
+                state: if one.outdated.is_some() { "stale" } else { "usable" }.to_owned(),
+                why: one.outdated,
+            });
+        Ok(SeedsView {
+            bundles: bundles.collect(),
+            radii: radii(&config.seed),
+            snapshots: snapshots.collect(),
+        })
     });
     listed.await.map(axum::Json)
 }

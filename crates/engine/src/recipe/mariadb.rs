@@ -50,6 +50,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             tables: words(["/bin/sh", "-c", &tables(client, &socket, user, database)]),
         },
         script: script(&server, is_mariadb, [database, user, password]),
+        settle: String::new(),
         kind: if is_mariadb { "mariadb".into() } else { "mysql".into() },
     }
 }

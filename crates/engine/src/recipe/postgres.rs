@@ -72,6 +72,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             tables: words(["psql", "-qtA", "-F", "\t", "-c", TABLES]),
         },
         script: script(&folder, database, user, password),
+        settle: settle(&folder, database),
         kind: format!("postgres {}", major(&programs.version)),
     }
 }
@@ -84,6 +85,16 @@ fn major(version: &str) -> String {
         Ok(0..=9) => format!("{first}.{}", parts.next().unwrap_or("0")),
         _ => first.to_owned(),
     }
+}
+
+/// A copy of a server's data recovers when it is first started, and writes every file to the disk before. Here that is
+/// done once, without waiting for the disk: whoever keeps the copy syncs it.
+fn settle(folder: &str, database: &str) -> String {
+    let server = quoted(&format!("{folder}/postgres"));
+    let database = quoted(database);
+    format!(
+        "rm -f \"$DATA/postmaster.pid\"\nexec {server} --single -F -D \"$DATA\" {database} </dev/null\n"
+    )
 }
 
 /// Small write-ahead files keep a copy of the data small. Nobody checks a password: only the room reaches the server.

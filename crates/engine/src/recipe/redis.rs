@@ -70,6 +70,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             tables: words(["/bin/sh", "-c", &list.replace("redis-cli", client)]),
         },
         script: String::new(),
+        settle: String::new(),
         kind: "redis".to_owned(),
     }
 }

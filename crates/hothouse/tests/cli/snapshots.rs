@@ -309,6 +309,11 @@ fn timeline(story: &Story) {
     story.both("flags-set", &["flags set new-ui control -w a", "flags set x 1 -w nothing"]);
     story.both("flags", &["flags -w a", "flags -w nothing"]);
     story.both("flags-unset", &["flags unset new-ui -w a", "flags unset nothing -w a"]);
+    story.both("queue-list", &["queue list -w a", "queue list -w nothing"]);
+    story.both("queue-drain", &["queue drain -w a", "queue drain --timeout soon -w a"]);
+    story.both("queue-retry", &["queue retry 7 -w a", "queue retry 7 -w nothing"]);
+    story.both("cron-list", &["cron list -w a", "cron list -w nothing"]);
+    story.both("cron-run", &["cron run nightly -w a", "cron run nightly -w nothing"]);
     story.both("routes", &["routes -w a", "routes wbe -w a", "routes -w nothing"]);
     story.both("seeds", &["seeds -w a", "seeds --stale -w a", "seeds -w nothing"]);
     story.both("seed", &["seed m -w a", "seed users -w a", "seed m -w nothing"]);

@@ -124,6 +124,8 @@ impl Config {
             flags: self.flags,
             seed: self.seed,
             scenarios: self.scenarios,
+            queues: self.queues,
+            crons: self.crons,
             roles: self.roles,
             shims: self.shims,
             agent: self.agent,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    data::{Bundle, BundleCall, BundleWork, Radius, Role, Seed, Shim, ShipShim},
+    data::{Bundle, BundleCall, BundleWork, Cron, Queue, Radius, Role, Seed, Shim, ShipShim},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
     scenario::{Effect, Expectation, RowExpectation, Scenario},
     service::{
@@ -69,6 +69,10 @@ pub struct Config {
     pub seed: Seed,
     #[serde(default, rename = "scenario")]
     pub scenarios: BTreeMap<EntryName, Scenario>,
+    #[serde(default, rename = "queue")]
+    pub queues: BTreeMap<EntryName, Queue>,
+    #[serde(default, rename = "cron")]
+    pub crons: BTreeMap<EntryName, Cron>,
     #[serde(default, rename = "auth")]
     pub roles: BTreeMap<EntryName, Role>,
     #[serde(default, rename = "shim")]

@@ -78,6 +78,34 @@ pub struct BundleCall {
     pub body: Option<Line>,
 }
 
+/// `[queue.NAME]`: a queue that only the project's own commands know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Queue {
+    /// Prints its jobs as JSON.
+    pub list: Command,
+    /// Lets delayed jobs be due.
+    pub drain: Option<Command>,
+    /// Puts the job in `HOTHOUSE_JOB` back.
+    pub retry: Option<Command>,
+    pub service: Option<ServiceName>,
+    pub dir: TreePath,
+}
+
+/// `[cron.NAME]`: something that is to run from time to time, and by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Cron {
+    pub schedule: Option<Line>,
+    pub run: Option<Command>,
+    /// A path of the service that is called.
+    pub http: Option<UrlPath>,
+    pub service: Option<ServiceName>,
+    pub dir: TreePath,
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+}
+
 /// `[auth.ROLE]`: how the browser is signed in as a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

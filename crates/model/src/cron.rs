@@ -1,0 +1,219 @@
+//! Schedules that a project declares: in its config, in crontabs, in `vercel.json`, in workflows of GitHub. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Something that is to run from time to time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    pub name: String,
+    /// As it is written, such as `0 3 * * *`.
+    pub schedule: String,
+    /// The file, with its line, or `config`.
+    pub source: String,
+    pub work: ScheduledWork,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduledWork {
+    /// A shell's command.
+    Command(String),
+    /// A path of the app that is called.
+    Call(String),
+}
+
+/// How many schedules of a file are read.
+const MOST: usize = 200;
+
+/// Reads the schedules of a file, by its name; none for files that have no schedules.
+pub fn read_file(path: &str, text: &str) -> Vec<Schedule> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_workflow = path.starts_with(".github/workflows/")
+        && (name.ends_with(".yml") || name.ends_with(".yaml"));
+    let mut all = match name {
+        "vercel.json" => vercel(path, text),
+        _ if is_workflow => github(path, text),
+        _ if is_crontab(path) => crontab(path, text),
+        _ => Vec::new(),
+    };
+    all.truncate(MOST);
+    all
+}
+
+/// Whether a file may have schedules.
+pub fn is_schedule_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "vercel.json" || path.starts_with(".github/workflows/") || is_crontab(path)
+}
+
+fn is_crontab(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "crontab"
+        || name.ends_with(".crontab")
+        || name.ends_with(".cron")
+        || path.contains("cron.d/")
+}
+
+/// Makes a name of a text: what comes before the first space, letters and digits only.
+fn name_of(text: &str) -> String {
+    let plain: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .collect();
+    let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-").chars().take(60).collect()
+}
+
+fn crontab(path: &str, text: &str) -> Vec<Schedule> {
+    let has_user = path.contains("cron.d/");
+    let mut all: Vec<Schedule> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty()
+            || line.starts_with('#')
+            || line.split(['=', ' ']).next().is_some_and(|w| line.starts_with(&format!("{w}=")))
+        {
+            continue;
+        }
+        let fields = if line.starts_with('@') { 1 } else { 5 };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let skipped = fields + usize::from(has_user);
+        if words.len() <= skipped {
+            continue;
+        }
+        let command = words[skipped..].join(" ");
+        let program = words[skipped..]
+            .iter()
+            .find(|word| word.contains(['/', '.']) && !word.starts_with('-'));
+        let told = program.map_or(command.as_str(), |word| word.rsplit('/').next().unwrap_or(word));
+        let told = told.split('.').next().unwrap_or(told);
+        all.push(Schedule {
+            name: unique(&name_of(told), &all),
+            schedule: words[..fields].join(" "),
+            source: format!("{path}:{}", number + 1),
+            work: ScheduledWork::Command(command),
+        });
+    }
+    all
+}
+
+fn unique(name: &str, known: &[Schedule]) -> String {
+    let taken = |name: &str| known.iter().any(|one| one.name == name);
+    match taken(name) {
+        false => name.to_owned(),
+        true => (2..).map(|n| format!("{name}-{n}")).find(|name| !taken(name)).unwrap_or_default(),
+    }
+}
+
+fn vercel(path: &str, text: &str) -> Vec<Schedule> {
+    let tree: Value = serde_json::from_str(text).unwrap_or_default();
+    let mut all: Vec<Schedule> = Vec::new();
+    for cron in tree["crons"].as_array().into_iter().flatten() {
+        let (Some(called), Some(schedule)) = (cron["path"].as_str(), cron["schedule"].as_str())
+        else {
+            continue;
+        };
+        if !called.starts_with('/') || called.chars().any(char::is_whitespace) {
+            continue;
+        }
+        let last = called
+            .split(['?', '#'])
+            .next()
+            .unwrap_or(called)
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
+        all.push(Schedule {
+            name: unique(&name_of(last), &all),
+            schedule: schedule.to_owned(),
+            source: path.to_owned(),
+            work: ScheduledWork::Call(called.to_owned()),
+        });
+    }
+    all
+}
+
+/// Workflows with a schedule: what their steps run, without the steps that use somebody's action.
+fn github(path: &str, text: &str) -> Vec<Schedule> {
+    let lines: Vec<&str> = text.lines().collect();
+    let cron = lines.iter().find_map(|line| line.trim().strip_prefix("- cron:"));
+    let Some(cron) = cron else { return Vec::new() };
+    let mut commands = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let line = lines[at];
+        let indent = line.len() - line.trim_start().len();
+        let step = line.trim().trim_start_matches("- ");
+        at += 1;
+        let Some(run) = step.strip_prefix("run:") else { continue };
+        match run.trim() {
+            "|" | ">" | "|-" | ">-" => {
+                while at < lines.len() {
+                    let inner = lines[at];
+                    if !inner.trim().is_empty() && inner.len() - inner.trim_start().len() <= indent
+                    {
+                        break;
+                    }
+                    commands.push(inner.trim().to_owned());
+                    at += 1;
+                }
+            }
+            run => commands.push(run.to_owned()),
+        }
+    }
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let command =
+        commands.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let schedule = cron.trim().trim_matches(['"', '\'']).to_owned();
+    if command.is_empty() {
+        return Vec::new();
+    }
+    vec![Schedule {
+        name: name_of(file.split('.').next().unwrap_or(file)),
+        schedule,
+        source: path.to_owned(),
+        work: ScheduledWork::Command(format!("set -e\n{command}")),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_found_in_files_of_several_kinds() {
+        let text = "# nightly\nMAILTO=x@example.com\n0 3 * * * node scripts/settle.mjs --all\n@daily /usr/bin/true\nbroken line\n0 4 * * * node scripts/settle.mjs\n";
+        let found = read_file("ops/crontab", text);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|one| (one.name.as_str(), one.schedule.as_str(), one.source.as_str()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("settle", "0 3 * * *", "ops/crontab:3"),
+                ("true", "@daily", "ops/crontab:4"),
+                ("settle-2", "0 4 * * *", "ops/crontab:6")
+            ]
+        );
+        assert_eq!(found[0].work, ScheduledWork::Command("node scripts/settle.mjs --all".into()));
+        let vercel = r#"{"crons": [{"path": "/api/cron/nightly?x=1", "schedule": "0 5 * * *"}, {"path": "no"}]}"#;
+        let found = read_file("apps/web/vercel.json", vercel);
+        assert_eq!((found[0].name.as_str(), found.len()), ("nightly", 1));
+        assert_eq!(found[0].work, ScheduledWork::Call("/api/cron/nightly?x=1".into()));
+        let workflow = "on:\n  schedule:\n    - cron: '0 6 * * 1'\njobs:\n  a:\n    steps:\n      - uses: actions/checkout@v4\n      - run: npm ci\n      - name: x\n        run: |\n          node a.js\n          node b.js\n      - uses: x/y@v1\n";
+        let found = read_file(".github/workflows/weekly-report.yml", workflow);
+        assert_eq!(
+            found[0].work,
+            ScheduledWork::Command("set -e\nnpm ci\nnode a.js\nnode b.js".into())
+        );
+        assert_eq!(
+            (found[0].name.as_str(), found[0].schedule.as_str()),
+            ("weekly-report", "0 6 * * 1")
+        );
+        assert!(
+            read_file("README.md", text).is_empty() && read_file("vercel.json", "oops").is_empty()
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! Queues and schedules of the apps in a room: what waits, what failed, and runs by hand.
+//!
+//! Brokers are asked by their own clients in the room, in the environment of their service. Jobs become records when
+//! somebody looks and their state has changed.
+
+mod scripts;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hothouse_engine::{CronEntry, Engine, QueueConfig};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::rules::nearest,
+    cron::{Schedule, ScheduledWork},
+    queue::{Job, read_jobs, read_rows},
+    record::{Draft, bodies::JobBody},
+    stack::ServiceOrder,
+};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::{
+    Connections, Timelines,
+    in_room::{InRoom, RoomTask, TaskOutput},
+};
+
+/// What commands about queues are called in the room.
+const LABEL: &str = "queue";
+
+/// How much a broker may print.
+const KEEP: usize = 16 << 20;
+
+/// How often a queue that is being emptied is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How many jobs of a run are remembered.
+const KNOWN: usize = 50_000;
+
+/// The queues and schedules of all sandboxes.
+pub struct Queues {
+    engine: Arc<Engine>,
+    timelines: Arc<Timelines>,
+    connections: Arc<Connections>,
+    /// The state in which a job was last recorded, by run.
+    known: Mutex<HashMap<String, HashMap<(String, String), String>>>,
+}
+
+/// What came of a schedule that was run by hand.
+#[derive(Clone, Debug)]
+pub struct CronRun {
+    pub schedule: Schedule,
+    pub ok: bool,
+    /// How it ended.
+    pub end: String,
+    pub output: String,
+    pub duration: Duration,
+}
+
+impl Queues {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        timelines: Arc<Timelines>,
+        connections: Arc<Connections>,
+    ) -> Arc<Self> {
+        Arc::new(Self { engine, timelines, connections, known: Mutex::default() })
+    }
+
+    /// Lists the jobs of all queues of a sandbox.
+    pub async fn list(&self, sandbox: &SandboxRecord) -> Result<Vec<Job>, Failure> {
+        let (room, config) = self.enter(sandbox).await?;
+        let jobs = self.jobs(&room, &config).await?;
+        self.record(sandbox, &jobs);
+        Ok(jobs)
+    }
+
+    /// Lets delayed jobs be due now, and waits until nothing waits or runs any more. Returns the jobs that are left.
+    pub async fn drain(
+        &self,
+        sandbox: &SandboxRecord,
+        timeout: Duration,
+    ) -> Result<Vec<Job>, Failure> {
+        let (room, config) = self.enter(sandbox).await?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.promote(&room, &config).await?;
+            let jobs = self.jobs(&room, &config).await?;
+            self.record(sandbox, &jobs);
+            let open: Vec<&Job> = jobs.iter().filter(|job| job.is_open()).collect();
+            if open.is_empty() {
+                return Ok(jobs);
+            }
+            if Instant::now() >= deadline {
+                let named: Vec<String> = open
+                    .iter()
+                    .take(5)
+                    .map(|job| format!("{} {} ({})", job.queue, job.id, job.state))
+                    .collect();
+                let count = open.len();
+                let message = format!(
+                    "{count} jobs are not done after {}",
+                    hothouse_model::config::format_duration(timeout)
+                );
+                return Err(Failure::new(FailureKind::Unmet, message)
+                    .hint(format!("left: {}", named.join(", ")))
+                    .hint("`hothouse status` shows whether the worker is running, `hothouse logs` what it says"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Puts a dead job back into its queue.
+    pub async fn retry(&self, sandbox: &SandboxRecord, id: &str) -> Result<Job, Failure> {
+        let (room, config) = self.enter(sandbox).await?;
+        let jobs = self.jobs(&room, &config).await?;
+        let Some(job) = jobs.iter().find(|job| job.id == id) else {
+            let shown: String = id.chars().take(80).collect();
+            let failure =
+                Failure::new(FailureKind::NotFound, format!("no queue has a job `{shown}`"));
+            return Err(match nearest(id, jobs.iter().map(|job| job.id.as_str())) {
+                Some(near) => failure.hint(format!("did you mean `{near}`?")),
+                None => failure.hint("`hothouse queue list` lists them"),
+            });
+        };
+        if job.state != "dead" {
+            let message =
+                format!("job `{id}` is {}: only dead jobs are tried again by hand", job.state);
+            return Err(Failure::new(FailureKind::Conflict, message));
+        }
+        for task in scripts::retry(&room.stack.services, &config, id) {
+            let ended = room.run(task).await?;
+            if ended.is_ok() && ended.stdout.text().trim_start().starts_with('1') {
+                let again = Job { state: "waiting".into(), error: None, ..job.clone() };
+                self.record(sandbox, std::slice::from_ref(&again));
+                return Ok(again);
+            }
+        }
+        let message =
+            format!("job `{id}` cannot be put back: its queue keeps no copy of what it was to do");
+        Err(Failure::new(FailureKind::Unmet, message).hint("let the app queue it again"))
+    }
+
+    async fn enter(&self, sandbox: &SandboxRecord) -> Result<(InRoom, Vec<QueueConfig>), Failure> {
+        let (engine, own) = (self.engine.clone(), sandbox.clone());
+        let config = blocking(move || engine.queue_config(&own)).await?;
+        Ok((InRoom::of(&self.engine, &self.connections, sandbox).await?, config))
+    }
+
+    async fn jobs(&self, room: &InRoom, config: &[QueueConfig]) -> Result<Vec<Job>, Failure> {
+        let mut all = Vec::new();
+        for service in &room.stack.services {
+            if let Some(task) = scripts::redis_list(service) {
+                let printed = ended(room.run(task).await?, service)?;
+                all.extend(read_jobs(&printed).map_err(|why| unreadable(service.name(), &why))?);
+            } else if let Some(task) = scripts::postgres_list(service) {
+                let printed = ended(room.run(task).await?, service)?;
+                let tables = printed.lines().filter_map(|line| line.split_once('\t'));
+                all.extend(tables.flat_map(|(table, rows)| read_rows(table, rows)));
+            }
+        }
+        for queue in config {
+            let Some(list) = &queue.list else { continue };
+            let printed = room.run(own_command(queue, list, None)).await?;
+            if !printed.is_ok() {
+                let mut failure = Failure::new(
+                    FailureKind::Unmet,
+                    format!("list queue `{}`: {}", queue.name, printed.end),
+                );
+                failure.causes.extend(printed.last_lines(5));
+                return Err(failure);
+            }
+            let mut jobs =
+                read_jobs(&printed.stdout.text()).map_err(|why| unreadable(&queue.name, &why))?;
+            jobs.iter_mut()
+                .filter(|job| job.queue.is_empty())
+                .for_each(|job| job.queue.clone_from(&queue.name));
+            all.extend(jobs);
+        }
+        Ok(all)
+    }
+
+    async fn promote(&self, room: &InRoom, config: &[QueueConfig]) -> Result<(), Failure> {
+        for task in room.stack.services.iter().flat_map(scripts::promote) {
+            room.run(task).await?;
+        }
+        for queue in config {
+            if let Some(drain) = &queue.drain {
+                room.run(own_command(queue, drain, None)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the jobs whose state is new.
+    fn record(&self, sandbox: &SandboxRecord, jobs: &[Job]) {
+        let Some(room) = &sandbox.room else { return };
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(room.run.id.clone()).or_default();
+        if known.len() > KNOWN {
+            known.clear();
+        }
+        for job in jobs {
+            let key = (job.queue.clone(), job.id.clone());
+            if known.get(&key) == Some(&job.state) {
+                continue;
+            }
+            known.insert(key, job.state.clone());
+            let body = JobBody {
+                queue: job.queue.clone(),
+                job: job.id.clone(),
+                name: job.name.clone(),
+                state: job.state.clone(),
+                attempts: job.attempts,
+                error: job.error.clone(),
+            };
+            let summary = format!("{} {} in {}", job.name, job.state, job.queue);
+            self.timelines.append(sandbox, Draft::of(HostClock.now(), summary, &body));
+        }
+    }
+
+    /// Runs a schedule once, now.
+    pub async fn run_cron(&self, sandbox: &SandboxRecord, name: &str) -> Result<CronRun, Failure> {
+        let (engine, own) = (self.engine.clone(), sandbox.clone());
+        let all = blocking(move || engine.crons(&own)).await?;
+        let Some(entry) = all.iter().find(|entry| entry.schedule.name == name).cloned() else {
+            return Err(unknown_cron(name, &all));
+        };
+        let room = InRoom::of(&self.engine, &self.connections, sandbox).await?;
+        let begun = Instant::now();
+        let (ok, end, output) = match &entry.schedule.work {
+            ScheduledWork::Command(command) => {
+                let mut task = RoomTask::shell(format!("exec 2>&1\n{command}"));
+                (task.label, task.timeout, task.service) =
+                    (LABEL, entry.timeout, entry.service.clone());
+                task.folder = Some(entry.folder.clone().into());
+                let ended = room.run(task).await?;
+                (ended.is_ok(), ended.end.to_string(), ended.stdout.text())
+            }
+            ScheduledWork::Call(path) => match call(&room, &entry, path).await {
+                Ok((status, body)) => {
+                    ((200..300).contains(&status), format!("http {status}"), body)
+                }
+                Err(why) => (false, why, String::new()),
+            },
+        };
+        let state = if ok { "completed" } else { "failed" };
+        let body = JobBody {
+            queue: "cron".into(),
+            job: name.to_owned(),
+            name: name.to_owned(),
+            state: state.into(),
+            attempts: 1,
+            error: (!ok).then(|| end.clone()),
+        };
+        self.timelines.append(
+            sandbox,
+            Draft::of(HostClock.now(), format!("cron {name} {state}: {end}"), &body),
+        );
+        Ok(CronRun { schedule: entry.schedule, ok, end, output, duration: begun.elapsed() })
+    }
+}
+
+fn own_command(queue: &QueueConfig, command: &str, id: Option<&str>) -> RoomTask {
+    let mut task = RoomTask::shell(command.to_owned());
+    (task.label, task.service, task.keep) = (LABEL, queue.service.clone(), KEEP);
+    task.folder = Some(queue.folder.clone().into());
+    task.env = id.map(|id| ("HOTHOUSE_JOB".to_owned(), id.to_owned())).into_iter().collect();
+    task
+}
+
+fn ended(ended: TaskOutput, service: &ServiceOrder) -> Result<String, Failure> {
+    if ended.is_ok() {
+        return Ok(ended.stdout.text());
+    }
+    let mut failure = Failure::new(
+        FailureKind::Backend,
+        format!("ask `{}` for its queues: {}", service.name(), ended.end),
+    );
+    failure.causes.extend(ended.last_lines(3));
+    Err(failure)
+}
+
+fn unreadable(name: &str, why: &str) -> Failure {
+    Failure::new(FailureKind::Unmet, format!("the jobs of `{name}` cannot be read: {why}"))
+}
+
+fn unknown_cron(name: &str, all: &[CronEntry]) -> Failure {
+    let shown: String = name.chars().take(80).collect();
+    let failure = Failure::new(FailureKind::NotFound, format!("there is no schedule `{shown}`"));
+    let names: Vec<&str> = all.iter().map(|entry| entry.schedule.name.as_str()).collect();
+    match nearest(name, names.iter().copied()) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => {
+            failure.hint("declare one under `[cron.NAME]` in hothouse.toml")
+        }
+        None => failure.hint(format!("available: {}", names.join(", "))),
+    }
+}
+
+async fn call(room: &InRoom, entry: &CronEntry, path: &str) -> Result<(u16, String), String> {
+    let named = entry.service.as_deref().and_then(|name| room.service(name));
+    let service =
+        named.or_else(|| room.stack.services.iter().find(|service| service.app.is_some()));
+    let port =
+        service.and_then(|service| service.port).ok_or("no app of the profile has a port")?;
+    let asked = async {
+        let stream = room.room.dial(port).await.map_err(|error| error.to_string())?;
+        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
+        let request = Request::get(path)
+            .header(header::HOST, format!("127.0.0.1:{port}"))
+            .header(header::USER_AGENT, "hothouse-cron")
+            .body(Full::new(Bytes::new()))
+            .map_err(|error| error.to_string())?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let served = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string());
+        let read = match answer {
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                let body = Limited::new(answer.into_body(), 1 << 20)
+                    .collect()
+                    .await
+                    .map_err(|error| error.to_string());
+                body.map(|body| (status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
+            }
+            Err(error) => Err(error),
+        };
+        served.abort();
+        read
+    };
+    let late =
+        || format!("no answer within {}", hothouse_model::config::format_duration(entry.timeout));
+    tokio::time::timeout(entry.timeout, asked).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+}
