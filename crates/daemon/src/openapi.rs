@@ -75,6 +75,7 @@ use crate::routes;
         routes::flag::set,
         routes::webhook::send,
         routes::browse::open,
+        routes::browse::link,
         routes::app_route::list,
         routes::seed::list,
         routes::seed::seed,
