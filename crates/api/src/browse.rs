@@ -22,3 +22,20 @@ pub struct BrowseView {
     #[schema(value_type = Object)]
     pub report: BrowseReport,
 }
+
+/// A role to make a link for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuthLinkBody {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub role: String,
+}
+
+/// A link that opens an app signed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuthLinkView {
+    /// Works once, for five minutes.
+    pub url: String,
+    pub role: String,
+}

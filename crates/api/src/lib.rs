@@ -96,6 +96,7 @@ pub mod route {
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";
     pub const BROWSE: &str = "/v1/browse";
+    pub const AUTH_LINK: &str = "/v1/auth/link";
     pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const ROUTES: &str = "/v1/routes";
     pub const QUEUES: &str = "/v1/queues";

@@ -65,6 +65,8 @@ pub struct Capture {
     pub loaded: bool,
     /// Why the page cannot answer any more.
     pub crashed: Option<String>,
+    /// Whether what is asked for now is ours, and not the page's.
+    pub muted: bool,
     /// Whether the next question is answered with yes.
     pub accept_dialogs: bool,
     pub video_frames: Vec<VideoFrame>,
@@ -132,6 +134,7 @@ impl Capture {
                 let line = console::line(params);
                 push(&mut self.console, line, CONSOLE_MOST, &mut self.left_out);
             }
+            "Log.entryAdded" | "Network.requestWillBeSent" if self.muted => {}
             "Log.entryAdded" => {
                 let line = console::entry(&params["entry"]);
                 // The browser asks for it by itself.

@@ -14,6 +14,9 @@ pub const PROGRAMS: [&str; 6] = [
     "chrome-headless-shell",
 ];
 
+/// Where the room keeps what pages have the browser save, until the next browser is started.
+pub const DOWNLOADS: &str = "/home/agent/.cache/hothouse-browser.downloads";
+
 /// What is written to standard error where none of them is there.
 const NONE: &str = "hothouse: no browser";
 
@@ -64,7 +67,7 @@ pub fn argv(own_sandbox: OwnSandbox) -> Vec<String> {
         "p=; for c in {programs}; do p=$(command -v $c) && break; done; \
          [ -n \"$p\" ] || {{ echo '{NONE}' >&2; exit 127; }}; \
          mkdir -p \"$HOME/.cache\"; rm -rf \"$HOME/.cache/hothouse-browser.\"*; \
-         d=$(mktemp -d \"$HOME/.cache/hothouse-browser.XXXXXX\") || exit 126; mkdir \"$d/downloads\"; \
+         d=$(mktemp -d \"$HOME/.cache/hothouse-browser.XXXXXX\") || exit 126; mkdir -p {DOWNLOADS}; \
          exec \"$p\" {flags}{open} --user-data-dir=\"$d\" about:blank 3<&0 4>&1 1>&2"
     );
     vec!["/bin/sh".into(), "-c".into(), script]

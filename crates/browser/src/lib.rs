@@ -9,6 +9,7 @@
 //! - [`accessibility`]: the page as assistive technology has it
 //! - [`script`], [`locate`], [`keys`], [`steps`]: what is done on a page
 //! - [`shim`]: what stands in for scripts of third parties
+//! - [`source_map`]: where a place in a bundle was in the sources
 //! - [`report`], [`har`]: what is told of all that
 //! - [`video`]: pictures of a page as a film
 //! - [`launch`]: how a browser is started
@@ -28,6 +29,7 @@ pub mod page;
 pub mod report;
 pub mod script;
 pub mod shim;
+pub mod source_map;
 pub mod state;
 pub mod steps;
 pub mod video;

@@ -22,6 +22,7 @@ use crate::{
     client::{CallError, Client, Listener, within},
     emulate::Emulation,
     shim::{BINDING, ShimSet},
+    source_map::{self, Place},
     state::{Cookie, StorageState},
     wire::{Command, Event},
 };
@@ -40,6 +41,10 @@ const TEXT_MOST: usize = 200_000;
 const TILE: f64 = 8000.0;
 const TILES: usize = 8;
 
+/// How many scripts of a page have their maps read.
+const SCRIPTS_MOST: usize = 8;
+
+const SOURCE: &str = include_str!("scripts/source.js");
 const CAPTURE: &str = include_str!("scripts/capture.js");
 
 /// What a page is to be.
@@ -101,8 +106,8 @@ pub enum Arrival {
     Loaded,
     /// The page loaded, and keeps asking for more.
     Busy,
-    /// The page did not load in time.
-    Late,
+    /// The page did not load in time; these are the requests that it waited for.
+    Late(Vec<String>),
     /// The browser says why there is no page.
     Failed(String),
     /// Its process ended.
@@ -167,6 +172,11 @@ impl Page {
         deadline: Instant,
     ) -> Result<Self, CallError> {
         let call = |method, params| client.call(Command::new("", method, params), deadline);
+        let downloads = json!({
+            "behavior": "allowAndName", "browserContextId": context,
+            "downloadPath": crate::launch::DOWNLOADS, "eventsEnabled": true,
+        });
+        call("Browser.setDownloadBehavior", downloads).await?;
         if let Some(state) = &spec.state {
             let cookies =
                 json!({ "browserContextId": context, "cookies": state.cookies_for_browser() });
@@ -281,7 +291,7 @@ impl Page {
         let params = json!({ "url": url });
         let told = match self.call("Page.navigate", params, deadline).await {
             Ok(told) => told,
-            Err(CallError::Late { .. }) => return Ok(Arrival::Late),
+            Err(CallError::Late { .. }) => return Ok(self.late()),
             Err(error) => return Err(error),
         };
         // A page that only offers a download, or answers nothing, is not there.
@@ -321,12 +331,20 @@ impl Page {
             tokio::select! {
                 changed = timeout_at(deadline, changed_rx.changed()) => {
                     if changed.is_err() {
-                        return Arrival::Late;
+                        return self.late();
                     }
                 }
                 why = self.client.closed() => return Arrival::Crashed(why),
             }
         }
+    }
+
+    fn late(&self) -> Arrival {
+        Arrival::Late(
+            self.noted(|capture| {
+                capture.requests.pending().into_iter().map(str::to_owned).collect()
+            }),
+        )
     }
 
     fn ended(&self) -> Option<Arrival> {
@@ -427,7 +445,7 @@ impl Page {
 
     /// Looks at the page: what it shows, its tree, its pictures.
     pub async fn look(&self, shots: &[Shot], deadline: Instant) -> Look {
-        let deadline = deadline.max(within(Duration::from_secs(2))).min(within(LOOK));
+        let deadline = deadline.min(within(LOOK));
         if shots.contains(&Shot::FullPage) {
             self.load_lazy(deadline).await;
         }
@@ -454,6 +472,37 @@ impl Page {
         look.pictures = pictures;
         look.notes.extend(notes);
         look
+    }
+
+    /// Writes the places of the sources into the stacks of exceptions, where scripts of the page's origin have maps.
+    pub async fn map_errors(&self, deadline: Instant) {
+        let stacks = self.noted(|capture| capture.page_errors.join("\n"));
+        let mut by_script: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+        for place in source_map::places(&stacks) {
+            by_script.entry(place.url.clone()).or_default().push(place);
+        }
+        if by_script.is_empty() {
+            return;
+        }
+        self.noted(|capture| capture.muted = true);
+        let mut found = BTreeMap::new();
+        for (url, places) in by_script.into_iter().take(SCRIPTS_MOST) {
+            let most = source_map::MAP_MOST;
+            let source = format!("({SOURCE})({}, {most})", Value::String(url));
+            let told = self.evaluate(&source, deadline).await.unwrap_or_default();
+            let map = match text(&told) {
+                inline if inline.starts_with("data:") => {
+                    source_map::inline(inline).unwrap_or_default()
+                }
+                plain => plain.as_bytes().to_vec(),
+            };
+            found.extend(source_map::find(&map, &places));
+        }
+        self.noted(|capture| {
+            capture.muted = false;
+            let mapped = capture.page_errors.iter().map(|error| source_map::told(error, &found));
+            capture.page_errors = mapped.collect();
+        });
     }
 
     /// Has pictures load that wait until somebody scrolls to them.

@@ -36,11 +36,15 @@ pub fn report(found: Found<'_>) -> BrowseReport {
     let bad_page = documents.iter().flatten().any(|status| *status >= 400);
     let mut notes = look.notes.clone();
     notes.extend(left_out(capture));
-    let (page_failed, hints) = judge(&arrival, capture);
+    let (page_failed, mut hints) = judge(&arrival);
+    if look.page.url == "about:blank" && !capture.downloads.is_empty() {
+        hints.push("this is a download, not a page; `downloads` has it".into());
+    }
     let mut page_errors = capture.page_errors.clone();
     page_errors.extend(page_failed);
     // The browser's own page about an error tells nothing of the app.
-    let is_page = !look.page.url.is_empty() && !look.page.url.starts_with("chrome-error:");
+    let is_page = !["", "about:blank"].contains(&look.page.url.as_str())
+        && !look.page.url.starts_with("chrome-error:");
     let mut failed_requests = requests.failed();
     failed_requests.truncate(LIST_MOST);
     let mut report = BrowseReport {
@@ -79,7 +83,7 @@ pub fn report(found: Found<'_>) -> BrowseReport {
 }
 
 /// Says what kept the page from loading, as an error of the page, and what to do about it.
-fn judge(arrival: &Arrival, capture: &Capture) -> (Option<String>, Vec<String>) {
+fn judge(arrival: &Arrival) -> (Option<String>, Vec<String>) {
     match arrival {
         Arrival::Loaded | Arrival::Busy => (None, Vec::new()),
         Arrival::Failed(why) => {
@@ -98,8 +102,7 @@ fn judge(arrival: &Arrival, capture: &Capture) -> (Option<String>, Vec<String>) 
             let hint = "give the room more memory with `memory` under `[room]`, or look for a leak in the page";
             (Some(why.clone()), vec![hint.to_owned()])
         }
-        Arrival::Late => {
-            let pending = capture.requests.pending();
+        Arrival::Late(pending) => {
             let waits = match pending.as_slice() {
                 [] => "its script does not end".to_owned(),
                 [one] => format!("it waits for {one}"),
@@ -179,13 +182,14 @@ mod tests {
 
     #[test]
     fn a_page_that_does_not_load_says_what_it_waits_for() {
-        let capture = Capture::default();
-        let (error, hints) = judge(&Arrival::Late, &capture);
+        let (error, hints) = judge(&Arrival::Late(Vec::new()));
         assert!(
             error.unwrap().contains("its script does not end") && hints[0].contains("--timeout")
         );
-        let (error, _) = judge(&Arrival::Failed("net::ERR_TOO_MANY_REDIRECTS".into()), &capture);
+        let (error, _) = judge(&Arrival::Late(vec!["https://a/hang".into(), "https://a/b".into()]));
+        assert!(error.unwrap().contains("it waits for https://a/hang and 1 more"));
+        let (error, _) = judge(&Arrival::Failed("net::ERR_TOO_MANY_REDIRECTS".into()));
         assert!(error.unwrap().contains("TOO_MANY_REDIRECTS"));
-        assert_eq!(judge(&Arrival::Busy, &capture).0, None);
+        assert_eq!(judge(&Arrival::Busy).0, None);
     }
 }

@@ -229,7 +229,15 @@ impl Running<'_> {
             Arrival::Loaded | Arrival::Busy => Ok(()),
             arrival => {
                 self.ran.arrival = Some(arrival.clone());
-                Err(format!("the page did not load: {arrival:?}").into())
+                let why = match &arrival {
+                    Arrival::Failed(why) | Arrival::Crashed(why) => why.clone(),
+                    Arrival::Late(pending) => match pending.first() {
+                        Some(url) => format!("it waits for {url}"),
+                        None => "its script does not end".to_owned(),
+                    },
+                    Arrival::Loaded | Arrival::Busy => String::new(),
+                };
+                Err(format!("the page did not load: {why}").into())
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) use self::{
     },
     analytics::{AnalyticsArgs, LlmArgs},
     ask::{Answer, AskArgs, AsksArgs, AsksCommand},
-    browse::BrowseArgs,
+    browse::{AuthCommand, AuthLinkArgs, BrowseArgs},
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -449,6 +449,9 @@ pub(crate) enum Command {
                       hothouse browse --session s --record checkout.toml --close"
     )]
     Browse(BrowseArgs),
+    /// Sign in to an app as one of the roles of hothouse.toml
+    #[command(subcommand)]
+    Auth(AuthCommand),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.

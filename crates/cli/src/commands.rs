@@ -48,7 +48,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand, EgressCommand, IntegrationCommand, PoolCommand},
+    args::{AuthCommand, Command, ConfigCommand, EgressCommand, IntegrationCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -111,6 +111,7 @@ pub(crate) fn run(
         Command::Objects(args) => objects::list(session, ui, args),
         Command::Flags(args) => flag::run(session, ui, args),
         Command::Browse(args) => browse::open(session, ui, args),
+        Command::Auth(AuthCommand::Link(args)) => browse::link(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),

@@ -76,6 +76,7 @@ use crate::routes;
         routes::flag::set,
         routes::webhook::send,
         routes::browse::open,
+        routes::browse::link,
         routes::app_route::list,
         routes::queue::list,
         routes::queue::act,

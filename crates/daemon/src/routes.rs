@@ -99,6 +99,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::BROWSE, post(browse::open))
+        .route(route::AUTH_LINK, post(browse::link))
         .route(route::WEBHOOKS, post(webhook::send))
         .route(route::ROUTES, get(app_route::list))
         .route(route::QUEUES, get(queue::list).post(queue::act))

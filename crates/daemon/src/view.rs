@@ -19,7 +19,7 @@ use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     ask::AskState,
     caveat::{Caveat, Several},
-    config::DEFAULT_PROFILE,
+    config::{DEFAULT_PROFILE, Shim},
     fence::{Fence, FenceState},
     query::Query,
     record::Kind,
@@ -142,6 +142,8 @@ fn integrations(
         value: None,
     };
     let mut caveats: Vec<CaveatView> = reports.iter().map(caveat).collect();
+    let shims = daemon.engine.shims(record).unwrap_or_default();
+    caveats.extend(shims.iter().map(|(name, shim)| shimmed(name.as_str(), shim)));
     let walls = daemon.keepers.walls.get().filter(|_| lives);
     let problems = walls.map(|walls| walls.fixture_problems(record)).unwrap_or_default();
     caveats.extend(problems.iter().take(FIXTURES_MOST).map(|problem| CaveatView {
@@ -161,6 +163,22 @@ fn integrations(
         vendor: report.vendor,
     });
     (treated.collect(), caveats)
+}
+
+fn shimmed(name: &str, shim: &Shim) -> CaveatView {
+    let what = match (&shim.url, shim.r#use) {
+        (Some(url), _) => url.to_string(),
+        (None, Some(vendor)) => format!("the script of {vendor}"),
+        (None, None) => "nothing".to_owned(),
+    };
+    CaveatView {
+        area: name.to_owned(),
+        class: "shim".to_owned(),
+        text: format!(
+            "a script of Hothouse or the project stands in for {what} in `hothouse browse`"
+        ),
+        value: None,
+    }
 }
 
 fn uncovered(found: &UncoveredVendor) -> CaveatView {

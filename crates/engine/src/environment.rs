@@ -1,6 +1,6 @@
 //! The environment of commands in a room: nothing of the caller's comes along.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hothouse_backend::connection::RoomUser;
 use hothouse_host::files;
@@ -19,6 +19,29 @@ const HOMES: [(&str, &str); 4] = [
     (".nvm", "NVM_DIR"),
     (".pyenv", "PYENV_ROOT"),
     (".sdkman", "SDKMAN_DIR"),
+];
+
+/// Where a browser is, which rooms share with the host.
+const BROWSERS: [&str; 4] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+    "/usr/bin/chrome-headless-shell",
+];
+
+/// The variables by which tools for browsers find it: those of Playwright, Puppeteer, Lighthouse and Karma.
+const BROWSER_VARIABLES: [&str; 4] = [
+    "PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH",
+    "PUPPETEER_EXECUTABLE_PATH",
+    "CHROME_PATH",
+    "CHROME_BIN",
+];
+
+/// The variables by which they do not fetch one of their own.
+const NO_DOWNLOADS: [&str; 3] = [
+    "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD",
+    "PUPPETEER_SKIP_DOWNLOAD",
+    "PUPPETEER_SKIP_CHROMIUM_DOWNLOAD",
 ];
 
 /// Returns the whole environment, as `NAME=value`.
@@ -62,6 +85,10 @@ pub(crate) fn pairs(
         if let Some(tool) = tools.iter().find(|tool| tool.ends_with(folder)) {
             all.push((variable, tool.display().to_string()));
         }
+    }
+    if let Some(browser) = BROWSERS.iter().find(|path| files::exists(Path::new(path))) {
+        all.extend(BROWSER_VARIABLES.map(|name| (name, (*browser).to_owned())));
+        all.extend(NO_DOWNLOADS.map(|name| (name, "1".to_owned())));
     }
     if let Some(room) = &sandbox.room {
         all.push(("HOTHOUSE_RUN", room.run.id.clone()));

@@ -11,6 +11,8 @@ mod bad_input;
 mod bite;
 #[path = "cli/broken_output.rs"]
 mod broken_output;
+#[path = "cli/browse.rs"]
+mod browse;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/crash.rs"]

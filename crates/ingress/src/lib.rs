@@ -19,6 +19,7 @@ pub mod pool;
 pub mod proxy;
 mod rewrite;
 pub mod server;
+pub mod sign_in;
 pub mod table;
 mod websocket;
 
@@ -71,6 +72,11 @@ pub trait Rooms: Send + Sync {
 
     /// Explains why an app does not answer.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;
+
+    /// Returns what a link of an app of a sandbox gives; `uses` uses it up.
+    fn sign_in(&self, _id: &str, _app: &str, _key: &str, _uses: bool) -> Option<sign_in::SignIn> {
+        None
+    }
 }
 
 /// What is known of a service that does not answer.

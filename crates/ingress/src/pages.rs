@@ -203,6 +203,48 @@ struct NotWoken<'a> {
     why: &'a str,
 }
 
+/// What the page of a link may do besides: send its form back.
+const FORM_POLICY: &str = "default-src 'none'; style-src 'sha256-SVjAwZUw6aRT/EeUjbux3VvIBYZn/ImiIgOsCAW/1sI='; \
+                           base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// What the page that fills the local storage may do: run its own script (`templates/sign-in.js`).
+const SCRIPT_POLICY: &str = "default-src 'none'; script-src 'sha256-yp+tkbIXC/9/LsswDe8i4IJVTQWh0KFgD/bjI4w+yzo='; \
+                             base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page of a link that signs in, with a button.
+pub fn sign_in(route: &Route, role: &str) -> Response<Body> {
+    let Route { app, sandbox, .. } = route;
+    let page = SignInPage { title: "Sign in", app, sandbox, role };
+    with_policy(answer_page(StatusCode::OK, &page), FORM_POLICY)
+}
+
+#[derive(Template)]
+#[template(path = "sign-in.html")]
+struct SignInPage<'a> {
+    title: &'a str,
+    app: &'a str,
+    sandbox: &'a str,
+    role: &'a str,
+}
+
+/// The page that fills the local storage and goes on.
+pub fn signed_in(storage: &str, to: &str) -> Response<Body> {
+    with_policy(answer_page(StatusCode::OK, &SignedIn { storage, to }), SCRIPT_POLICY)
+}
+
+#[derive(Template)]
+#[template(path = "signed-in.html")]
+struct SignedIn<'a> {
+    storage: &'a str,
+    to: &'a str,
+}
+
+fn with_policy(mut response: Response<Body>, policy: &'static str) -> Response<Body> {
+    let policy = HeaderValue::from_static(policy);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
 /// An app in a list, and its link.
 struct AppLink<'a> {
     route: &'a Route,

@@ -27,6 +27,7 @@ use crate::{
     cookies, names, pages,
     pool::{Pool, UpstreamError},
     rewrite::{finish, is_grpc, prepare},
+    sign_in,
     table::Found,
     websocket,
 };
@@ -119,7 +120,7 @@ impl Proxy {
         // Nearly every request is for an app's own host in its canonical form.
         if let Some(route) = table.app(name).filter(|route| from.may_see(route)) {
             return match from.is_for(name) {
-                true => self.forward(request, route, &host, from).await,
+                true => self.enter(request, route, &host, from).await,
                 false => misdirected(),
             };
         }
@@ -162,6 +163,20 @@ impl Proxy {
                 }
                 self.forward(request, &route, host, from).await
             }
+        }
+    }
+
+    /// Answers for an app: a link that signs in itself, all else by the app. Rooms cannot use links.
+    async fn enter(
+        &self,
+        request: Request<Incoming>,
+        route: &Arc<Route>,
+        host: &HeaderValue,
+        from: &Connection,
+    ) -> Response<Body> {
+        match sign_in::key_of(request.uri().path()).filter(|_| from.room.is_none()) {
+            Some(key) => sign_in::answer(&*self.rooms, &request, route, key),
+            None => self.forward(request, route, host, from).await,
         }
     }
 

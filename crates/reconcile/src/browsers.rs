@@ -5,6 +5,7 @@
 
 mod auth;
 mod kept;
+mod links;
 mod outside;
 mod place;
 mod sessions;
@@ -57,6 +58,8 @@ const PATIENCE_MOST: Duration = Duration::from_secs(600);
 /// How long it may take to look at a page in the end, whatever the time that it had.
 const LAST_LOOK: Duration = Duration::from_secs(15);
 
+const SHORT_LOOK: Duration = Duration::from_secs(3);
+
 /// The browser of a room, if there is one; held while it is started.
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Warm>>>>;
 
@@ -73,6 +76,7 @@ pub struct Browsers {
     numbers: Numbers,
     sessions: Sessions,
     states: States,
+    links: links::Links,
     /// The state folder, for what no room sees.
     folder: PathBuf,
 }
@@ -139,6 +143,7 @@ impl Browsers {
             numbers: Numbers::default(),
             sessions: Sessions::default(),
             states: States::default(),
+            links: links::Links::default(),
             folder,
         })
     }
@@ -238,12 +243,18 @@ impl Browsers {
 
     async fn finish(&self, open: &Open<'_>, arrival: Arrival, ran: Ran) -> Visit {
         let Open { spec, plan, place, page, .. } = open;
-        if arrival == Arrival::Late {
+        let is_well = matches!(arrival, Arrival::Loaded | Arrival::Busy | Arrival::Failed(_));
+        if matches!(arrival, Arrival::Late(_)) {
             page.call("Page.stopLoading", json!({}), within(Duration::from_secs(2))).await.ok();
         }
         let (shot, complaint) = shot(page, spec, plan).await;
-        let mut look = page.look(&[shot], within(LAST_LOOK)).await;
+        // A page that does not load seldom answers either.
+        let patience = if is_well { LAST_LOOK } else { SHORT_LOOK };
+        let mut look = page.look(&[shot], within(patience)).await;
         look.notes.extend(complaint);
+        if is_well {
+            page.map_errors(within(SHORT_LOOK)).await;
+        }
         let before = page.replace_kept(look.kept.clone());
         page.noted(|capture| {
             let found = Found {

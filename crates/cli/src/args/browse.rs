@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::Which;
 
@@ -69,6 +69,28 @@ pub(crate) struct BrowseArgs {
     /// Print about this many tokens of the page's text and tree
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Print a single-use link that opens an app signed in as a role
+    ///
+    /// The link works once, within five minutes, in a browser on this host.
+    #[command(
+        after_help = "Examples:\n  hothouse auth link admin -w agent-a\n  hothouse auth link admin --open"
+    )]
+    Link(AuthLinkArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuthLinkArgs {
+    /// The role, as in `[auth.ROLE]`
+    pub(crate) role: String,
+    /// Open it in the browser
+    #[arg(long)]
+    pub(crate) open: bool,
     #[command(flatten)]
     pub(crate) which: Which,
 }

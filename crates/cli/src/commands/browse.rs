@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use hothouse_api::{
-    browse::{BrowseBody, BrowseView},
+    browse::{AuthLinkBody, AuthLinkView, BrowseBody, BrowseView},
     route,
 };
 use hothouse_host::files;
@@ -16,7 +16,7 @@ use hothouse_model::{
 
 use super::timeline::checked;
 use crate::{
-    args::BrowseArgs,
+    args::{AuthLinkArgs, BrowseArgs},
     budget::{self, Budget},
     session::Session,
     ui::{Tone, Ui},
@@ -73,6 +73,21 @@ pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitC
         true => ExitCode::SUCCESS,
         false => ExitCode::from(FailureKind::Unmet.exit_code()),
     })
+}
+
+/// Prints a link that opens an app signed in.
+pub(crate) fn link(session: &Session, ui: &Ui, args: AuthLinkArgs) -> Result<ExitCode, Failure> {
+    let (sandbox, folder) = (checked(args.which)?, session.folder_text()?);
+    let body = AuthLinkBody { sandbox, folder, role: args.role };
+    let view: AuthLinkView = session.post(route::AUTH_LINK, &session.operation(), &body)?;
+    match ui.json {
+        true => ui.print_json(&view),
+        false => ui.print(&view.url),
+    }
+    if args.open {
+        super::url::browse(ui, &view.url);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What the words of a command are: an app and a path, or a step.

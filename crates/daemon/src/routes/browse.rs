@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use axum::extract::State;
 use hothouse_api::{
     ErrorBody,
-    browse::{BrowseBody, BrowseView},
+    browse::{AuthLinkBody, AuthLinkView, BrowseBody, BrowseView},
 };
 use hothouse_model::{Failure, FailureKind};
 use hothouse_reconcile::sleep;
@@ -33,4 +33,21 @@ pub(crate) async fn open(
         .await
         .map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
     Ok(axum::Json(BrowseView { report: report.map_err(ErrorResponse)? }))
+}
+
+#[utoipa::path(
+    post, path = "/v1/auth/link", operation_id = "auth_link", request_body = AuthLinkBody,
+    description = "Signs in as a role, and makes a link that opens the app so, once.",
+    responses((status = 200, body = AuthLinkView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn link(
+    State(daemon): State<Daemon>,
+    Json(body): Json<AuthLinkBody>,
+) -> Result<axum::Json<AuthLinkView>, ErrorResponse> {
+    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
+    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(body.folder));
+    let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
+    let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)?;
+    let linked = daemon.keepers.browsers.link(&sandbox, &body.role).await;
+    Ok(axum::Json(AuthLinkView { url: linked.map_err(ErrorResponse)?, role: body.role }))
 }

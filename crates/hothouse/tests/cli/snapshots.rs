@@ -332,7 +332,24 @@ fn timeline(story: &Story) {
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
     both("verify", &[&verify, "verify nothing"]);
+    story.both("auth-link", &["auth link admin -w a", "auth link admin -w nothing"]);
+    if Path::new("/usr/bin/chromium").exists() {
+        let wrong = ["browse wep -w a", "browse web --device nokia -w a", "browse -w a"];
+        story.both_with("browse", &[&["browse web / -w a"][..], &wrong].concat(), &PAGE);
+    } else {
+        skip("the output of `browse`", "chromium");
+    }
 }
+
+/// What differs from page to page: times, numbers of elements, traces, the browser's version.
+const PAGE: [(&str, &str); 6] = [
+    (r#"(?m) e\d+(\\n|$|")"#, " e[N]$1"),
+    (r#""([a-z_]+_ms|cls)": [0-9.]+"#, r#""$1": "[TIME]""#),
+    (r#""trace": "[0-9a-f]{32}""#, r#""trace": "[TRACE]""#),
+    (r#""browser": "[^"]+""#, r#""browser": "[BROWSER]""#),
+    (r"/browser/\d+", "/browser/[N]"),
+    (r#""requests": \d+"#, r#""requests": "[COUNT]""#),
+];
 
 #[test]
 fn the_client_of_a_database_prints_its_page() {

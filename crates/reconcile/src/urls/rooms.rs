@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hothouse_ingress::{RoomPort, Rooms, Route, Sendable, Told};
+use hothouse_ingress::{RoomPort, Rooms, Route, Sendable, Told, sign_in::SignIn};
 use tokio::{net::TcpStream, runtime::Handle};
 
 use crate::{Keepers, sleep};
@@ -59,5 +59,9 @@ impl Rooms for DaemonRooms {
             });
             told.await.ok().flatten().unwrap_or_default()
         })
+    }
+
+    fn sign_in(&self, id: &str, app: &str, key: &str, uses: bool) -> Option<SignIn> {
+        self.keepers.browsers.use_link(id, app, key, uses)
     }
 }

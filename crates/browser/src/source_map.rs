@@ -1,0 +1,171 @@
+//! Source maps: where a place in a bundled script was in the sources. Pure; the map is the page's, so hostile.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hothouse_model::browse::cut;
+use serde::Deserialize;
+
+/// The largest map.
+pub const MAP_MOST: usize = 16 << 20;
+
+/// How many places of a stack are mapped.
+const PLACES_MOST: usize = 20;
+
+/// A place in a script, as stacks have it: both numbers count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub url: String,
+    pub line: u32,
+    pub column: u32,
+}
+
+#[derive(Deserialize)]
+struct Map {
+    mappings: String,
+    sources: Vec<Option<String>>,
+}
+
+/// Finds the places of a stack: `URL:LINE:COLUMN`.
+pub fn places(stack: &str) -> Vec<Place> {
+    let words = stack.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')'));
+    let mut found: Vec<Place> = Vec::new();
+    for word in words.filter(|word| word.starts_with("http")) {
+        let mut parts = word.rsplitn(3, ':');
+        let (column, line, url) = (parts.next(), parts.next(), parts.next());
+        if let (Some(Ok(column)), Some(Ok(line)), Some(url)) =
+            (column.map(str::parse), line.map(str::parse), url)
+        {
+            let place = Place { url: url.to_owned(), line, column };
+            if found.len() < PLACES_MOST && !found.contains(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the address of a script's map, as its last lines name it.
+pub fn address(script: &str) -> Option<&str> {
+    let (_, rest) = script.rsplit_once("sourceMappingURL=")?;
+    rest.split_whitespace().next().filter(|address| !address.is_empty())
+}
+
+/// Returns the map in a `data:` address.
+pub fn inline(address: &str) -> Option<Vec<u8>> {
+    let (head, data) = address.strip_prefix("data:")?.split_once(',')?;
+    if !head.ends_with(";base64") || data.len() > MAP_MOST {
+        return None;
+    }
+    STANDARD.decode(data).ok()
+}
+
+/// Finds where places of one script were in its sources.
+pub fn find(map: &[u8], places: &[Place]) -> BTreeMap<Place, String> {
+    let mut found = BTreeMap::new();
+    let Ok(map) = serde_json::from_slice::<Map>(map) else { return found };
+    let (mut source, mut line, mut column) = (0_i64, 0_i64, 0_i64);
+    for (number, text) in map.mappings.split(';').enumerate() {
+        let wanted: Vec<&Place> =
+            places.iter().filter(|place| usize::try_from(place.line) == Ok(number + 1)).collect();
+        let mut at = 0_i64;
+        for segment in text.split(',') {
+            let Some(numbers) = decode(segment) else { continue };
+            let [own, rest @ ..] = numbers.as_slice() else { continue };
+            at = at.saturating_add(*own);
+            let [from, below, across, ..] = rest else { continue };
+            (source, line, column) = (
+                source.saturating_add(*from),
+                line.saturating_add(*below),
+                column.saturating_add(*across),
+            );
+            let name = usize::try_from(source).ok().and_then(|at| map.sources.get(at)?.as_deref());
+            for place in wanted.iter().filter(|place| i64::from(place.column) > at) {
+                let name = cut(name.unwrap_or("?"), 300);
+                let shown =
+                    format!("{name}:{}:{}", line.saturating_add(1), column.saturating_add(1));
+                found.insert((*place).clone(), shown);
+            }
+        }
+    }
+    found
+}
+
+/// Decodes the numbers of a segment, in base64 with variable lengths.
+fn decode(segment: &str) -> Option<Vec<i64>> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut numbers, mut value, mut shift) = (Vec::new(), 0_i64, 0_u32);
+    for byte in segment.bytes() {
+        let digit = i64::try_from(DIGITS.iter().position(|known| *known == byte)?).ok()?;
+        value |= (digit & 31).checked_shl(shift).filter(|_| shift < 40)?;
+        if digit & 32 == 0 {
+            let number = value >> 1;
+            numbers.push(if value & 1 == 1 { -number } else { number });
+            (value, shift) = (0, 0);
+        } else {
+            shift += 5;
+        }
+    }
+    (shift == 0 && numbers.len() <= 5).then_some(numbers)
+}
+
+/// Writes the places of the sources beside those of a stack.
+pub fn told(stack: &str, found: &BTreeMap<Place, String>) -> String {
+    let mut told = stack.to_owned();
+    for (Place { url, line, column }, source) in found {
+        let place = format!("{url}:{line}:{column}");
+        // Another place may begin with the same digits.
+        let mut out = String::with_capacity(told.len());
+        let mut rest = told.as_str();
+        while let Some(at) = rest.find(&place) {
+            let end = at + place.len();
+            out.push_str(&rest[..at]);
+            let goes_on = rest[end..].starts_with(|c: char| c.is_ascii_digit());
+            out.push_str(if goes_on { &rest[at..end] } else { source });
+            rest = &rest[end..];
+        }
+        told = out + rest;
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: &str = r#"{"version":3,"sources":["src/a.ts","src/b.ts"],"names":[],"mappings":"AAAA,SAAS,CCCT;AACA"}"#;
+
+    fn place(line: u32, column: u32) -> Place {
+        Place { url: "https://a/app.js".into(), line, column }
+    }
+
+    #[test]
+    fn places_are_found_in_the_sources() {
+        let stack = "Error: x\n    at f (https://a/app.js:1:5)\n    at https://a/app.js:1:12\n    at https://a/app.js:2:1";
+        let all = places(stack);
+        assert_eq!(all, [place(1, 5), place(1, 12), place(2, 1)]);
+        let found = find(MAP.as_bytes(), &all);
+        assert_eq!(found[&place(1, 5)], "src/a.ts:1:1");
+        let told = told(stack, &found);
+        assert!(told.contains("at f (src/a.ts:1:1)") && told.contains("src/b.ts:2:"), "{told}");
+    }
+
+    #[test]
+    fn numbers_have_a_sign_and_a_length() {
+        assert_eq!(decode("AAAA"), Some(vec![0, 0, 0, 0]));
+        assert_eq!(decode("D"), Some(vec![-1]));
+        assert_eq!(decode("gB"), Some(vec![16]));
+        for wrong in ["g", "!", "gggggggggggggggB", "AAAAAA"] {
+            assert_eq!(decode(wrong), None, "{wrong}");
+        }
+        assert!(find(b"[]", &[place(1, 1)]).is_empty());
+    }
+
+    #[test]
+    fn a_map_is_named_at_the_end_or_is_inline() {
+        assert_eq!(address("x\n//# sourceMappingURL=app.js.map\n"), Some("app.js.map"));
+        assert_eq!(address("x"), None);
+        assert_eq!(inline("data:application/json;base64,e30=").as_deref(), Some(&b"{}"[..]));
+        assert_eq!(inline("data:application/json,{}"), None);
+    }
+}
