@@ -215,9 +215,9 @@ fn of_text(text: &str, presence: Presence, observed: &Observed<'_>) -> Check {
 fn of_limit(what: Limited, most: u32, observed: &Observed<'_>) -> Check {
     let page = observed.page;
     let (kind, query, list) = match what {
-        Limited::Console => ("console", "errors of the page", page.map(PageSeen::console_errors)),
-        Limited::Failed => ("failed", "requests that failed", page.map(PageSeen::failures)),
-        Limited::Broken => ("broken", "pictures that do not show", page.map(PageSeen::broken)),
+        Limited::Console => ("console", "errors", page.map(PageSeen::console_errors)),
+        Limited::Failed => ("failed", "requests", page.map(PageSeen::failures)),
+        Limited::Broken => ("broken", "pictures", page.map(PageSeen::broken)),
     };
     // Without a page, `status` says so.
     let list = list.unwrap_or_default();
@@ -358,13 +358,13 @@ fn seen_records(kind: Kind, found: &[&Record], observed: &Observed<'_>) -> Strin
 fn of_errors(most: u32, observed: &Observed<'_>) -> Check {
     let all: Vec<&Record> = observed.records.iter().filter(|one| one.kind == Kind::Error).collect();
     let issues: BTreeSet<&str> = all.iter().map(|record| record.id.as_str()).collect();
-    limited("errors", "errors that were recorded", most, issues.len(), &all, observed, Kind::Error)
+    limited("errors", "recorded", most, issues.len(), &all, observed, Kind::Error)
 }
 
 fn of_unmatched(most: u32, observed: &Observed<'_>) -> Check {
     let is_unmatched = |one: &&Record| one.kind == Kind::Request && one.body["matched"] == false;
     let all: Vec<&Record> = observed.records.iter().filter(is_unmatched).collect();
-    let query = "calls without a fixture";
+    let query = "calls";
     limited("unmatched", query, most, all.len(), &all, observed, Kind::Request)
 }
 
