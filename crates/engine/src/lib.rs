@@ -88,7 +88,7 @@ pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{GrantsAnswer, Promoted, Promotion, PromotionError};
-pub use proof::CodeFacts;
+pub use proof::{CodeFacts, Evidence};
 pub use queue::BusyError;
 pub use recipe::RecipeError;
 pub use recover::Recovery;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hothouse_model::record::{
     Kind, Record,
     bodies::{
-        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, RequestBody, TraceBody,
-        WebhookBody,
+        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, ObjectBody, RequestBody,
+        TraceBody, WebhookBody,
     },
 };
 use serde_json::Value;
@@ -96,7 +96,13 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
             let facts = vec![("reason", body.reason.unwrap_or_default())];
             (format!("denied: {host}"), String::new(), facts)
         }
-        Kind::Object | Kind::Job => (text(&record.summary), String::new(), Vec::new()),
+        Kind::Object => {
+            let body: ObjectBody = record.body().ok()?;
+            let facts = vec![("size", body.size.to_string()), ("type", body.r#type)];
+            let what = format!("{} {}/{}", body.operation, body.bucket, text(&body.key));
+            (what, String::new(), facts)
+        }
+        Kind::Job => (text(&record.summary), String::new(), Vec::new()),
         _ => return None,
     };
     Some(Item { kind: record.kind.as_str(), key, loose, facts })

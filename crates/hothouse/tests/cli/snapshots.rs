@@ -320,7 +320,14 @@ fn timeline(story: &Story) {
     story.both("events", &["events -w nothing", "events --nonsense"]);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
-    both("verify", &[&verify, "verify nothing"]);
+    both("verify", &[&verify, "verify ./nothing", "verify run_0123456789ab"]);
+    story.both("scenarios", &["scenarios -w a", "scenarios -w nothing"]);
+    story.both("smoke", &["smoke buy -w a", "smoke buy -w nothing"]);
+    story.both("prove", &["prove buy -w nothing", "prove buy --times 0", "prove"]);
+    let compare = ["compare a nothing", "compare a", "compare run_0123456789ab a"];
+    story.both("compare", &compare);
+    let summary = ["summary -w a --html", "summary -w nothing", "summary --run run_0123456789ab"];
+    story.page("summary", &summary);
 }
 
 #[test]
