@@ -4,6 +4,7 @@ mod egress;
 mod figures;
 mod fork;
 mod mock;
+mod proof;
 mod room;
 mod router;
 mod services;
@@ -33,11 +34,12 @@ struct Benchmark {
     within: Option<fn() -> Result<(), String>>,
 }
 
-static BENCHMARKS: [Benchmark; 8] = [
+static BENCHMARKS: [Benchmark; 9] = [
     Benchmark { name: "cli", measure: cli, within: None },
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
     Benchmark { name: "egress", measure: egress::measure, within: None },
     Benchmark { name: "mock", measure: mock::measure, within: None },
+    Benchmark { name: "proof", measure: |_, _| Ok(()), within: Some(proof::run) },
     Benchmark { name: "room", measure: room::measure, within: None },
     Benchmark { name: "router", measure: router::measure, within: Some(router::within) },
     Benchmark { name: "services", measure: services::measure, within: None },

@@ -139,6 +139,8 @@ pub struct GapView {
 )]
 pub struct VerifyQuery {
     pub run: String,
+    /// The hash of a record that must be in the chain.
+    pub head: Option<String>,
 }
 
 /// Whether a run's timeline is as it was written.

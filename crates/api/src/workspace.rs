@@ -134,6 +134,9 @@ pub struct PromotedView {
     pub look_closely: Vec<FindingView>,
     /// How many changed files are not committed, and so were left out.
     pub left_behind: usize,
+    /// The page with what was proved of the newest commit, whose text is in the pull request.
+    #[serde(default)]
+    pub evidence: Option<String>,
 }
 
 /// The body of `adopt`.

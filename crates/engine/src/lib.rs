@@ -90,7 +90,7 @@ pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{GrantsAnswer, Promoted, Promotion, PromotionError};
-pub use proof::CodeFacts;
+pub use proof::{CodeFacts, Evidence};
 pub use queue::BusyError;
 pub use queues::{CronEntry, QueueConfig};
 pub use recipe::RecipeError;

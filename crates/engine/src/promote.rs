@@ -1,5 +1,7 @@
 //! `promote`: a sandbox's branch becomes part of the user's, here or where others see it.
 
+use std::path::PathBuf;
+
 use hothouse_host::RunError;
 use hothouse_model::{Explain, Failure, FailureKind, SandboxName, SandboxRecord};
 use hothouse_store::StoreError;
@@ -64,6 +66,8 @@ pub struct Promoted {
     pub closely: Vec<Finding>,
     /// What stays behind, because no commit holds it.
     pub left_behind: Dirt,
+    /// The page with what was proved of the newest commit, whose text is in the pull request.
+    pub evidence: Option<PathBuf>,
 }
 
 /// A promotion that was not made.
@@ -198,6 +202,7 @@ impl Engine {
             grants: Vec::new(),
             closely: repository.look_at_commits(&base, &newest.id)?,
             left_behind: dirt,
+            evidence: None,
         };
         if how == Promotion::Merge {
             let into = &sandbox.base;
@@ -228,11 +233,16 @@ impl Engine {
             let title: String =
                 title.lines().next().unwrap_or_default().chars().take(120).collect();
             let body = commits.iter().rev().map(|commit| format!("- {}\n", commit.subject));
+            let mut body: String = body.collect();
+            if let Some(evidence) = self.evidence_for(&newest.id) {
+                body.push_str(&format!("\n{}", evidence.markdown));
+                promoted.evidence = Some(evidence.page);
+            }
             let request = PullRequest {
                 branch: &sandbox.branch,
                 base: &sandbox.base,
                 title: &title,
-                body: &body.collect::<String>(),
+                body: &body,
             };
             match repository.open_pull_request(&request, environment) {
                 Ok(address) => promoted.request = Some(address),

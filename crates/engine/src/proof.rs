@@ -1,9 +1,9 @@
 //! What a proof needs to know of the code under test, and the disposable sandbox that it runs in.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hothouse_config::{File, Layers, MAX_BYTES};
-use hothouse_host::RunError;
+use hothouse_host::{RunError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord, config::Config, sandbox::RepositoryPlace,
 };
@@ -32,6 +32,18 @@ pub struct CodeFacts {
     pub uncommitted: Vec<String>,
     pub files: Vec<FileChange>,
 }
+
+/// What was proved of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    pub markdown: String,
+    pub page: PathBuf,
+}
+
+/// How many runs are looked through for a summary, and the most that is read of one. A pull request takes 64 KiB.
+const RUNS: usize = 200;
+const SUMMARY_LIMIT: u64 = 64 << 20;
+const MARKDOWN_LIMIT: u64 = 48 << 10;
 
 impl Engine {
     /// Returns the config of a worktree, whose scenarios, seeds and fixtures count.
@@ -129,6 +141,22 @@ impl Engine {
         let Some(tip) = repository.branch_tip(branch).map_err(about)? else { return Ok(()) };
         let lock = self.repository_lock(&place.common_dir).map_err(|error| error.failure())?;
         repository.delete_branch(&lock, branch, &tip).map_err(about)
+    }
+
+    /// Returns the newest summary of a commit: its text for a pull request, and the page. What a summary says of
+    /// itself is the daemon's own word: no room writes to the folders of runs.
+    pub fn evidence_for(&self, commit: &str) -> Option<Evidence> {
+        let runs = self.runs().ok()?.into_iter().take(RUNS);
+        runs.map(|run| run.artifacts).find_map(|folder| {
+            let json = files::read_capped(&folder.join("summary.json"), SUMMARY_LIMIT).ok()?;
+            let summary: serde_json::Value = serde_json::from_slice(&json).ok()?;
+            let is_of = summary["code"]["commit"] == commit
+                && summary["code"]["uncommitted"].as_array().is_none_or(Vec::is_empty);
+            let markdown = files::read_capped(&folder.join("summary.md"), MARKDOWN_LIMIT);
+            let markdown = markdown.ok().filter(|_| is_of)?;
+            let markdown = String::from_utf8_lossy(&markdown).into_owned();
+            Some(Evidence { markdown, page: folder.join("summary.html") })
+        })
     }
 
     /// Records what a run was for, and how that went.

@@ -24,6 +24,9 @@ const NEAREST: usize = 3;
 /// How much of a text a check shows.
 const SHOWN: usize = 300;
 
+/// How much of a page is shown around a text that is there, in bytes.
+const AROUND: usize = 40;
+
 /// How long nothing may happen before what must not happen is taken to be absent.
 pub const QUIET: Duration = Duration::from_millis(500);
 
@@ -197,6 +200,7 @@ fn of_text(text: &str, presence: Presence, observed: &Observed<'_>) -> Check {
     let ok = page.is_some() && (found > 0) == (presence == Presence::Wanted);
     let seen = match (page, found) {
         (None, _) => "no page was opened".to_owned(),
+        (Some(_), 0) if ok => "not there".to_owned(),
         (Some(_), 0) => format!("the page shows: {}", cut(&all)),
         (Some(_), _) => around(&all, text),
     };
@@ -215,9 +219,9 @@ fn of_text(text: &str, presence: Presence, observed: &Observed<'_>) -> Check {
 fn of_limit(what: Limited, most: u32, observed: &Observed<'_>) -> Check {
     let page = observed.page;
     let (kind, query, list) = match what {
-        Limited::Console => ("console", "errors of the page", page.map(PageSeen::console_errors)),
-        Limited::Failed => ("failed", "requests that failed", page.map(PageSeen::failures)),
-        Limited::Broken => ("broken", "pictures that do not show", page.map(PageSeen::broken)),
+        Limited::Console => ("console", "errors", page.map(PageSeen::console_errors)),
+        Limited::Failed => ("failed", "requests", page.map(PageSeen::failures)),
+        Limited::Broken => ("broken", "pictures", page.map(PageSeen::broken)),
     };
     // Without a page, `status` says so.
     let list = list.unwrap_or_default();
@@ -336,7 +340,10 @@ fn of_records(
         wanted: amount(least, most),
         ok,
         found: count,
-        seen: seen_records(kind, &found, observed),
+        seen: match found.is_empty() && ok {
+            true => "none".to_owned(),
+            false => seen_records(kind, &found, observed),
+        },
         records: ids(&found),
         nearest: if lacking { nearest(kind, query, observed.records) } else { Vec::new() },
         more: (!ok).then(|| timeline(observed, kind)),
@@ -358,13 +365,13 @@ fn seen_records(kind: Kind, found: &[&Record], observed: &Observed<'_>) -> Strin
 fn of_errors(most: u32, observed: &Observed<'_>) -> Check {
     let all: Vec<&Record> = observed.records.iter().filter(|one| one.kind == Kind::Error).collect();
     let issues: BTreeSet<&str> = all.iter().map(|record| record.id.as_str()).collect();
-    limited("errors", "errors that were recorded", most, issues.len(), &all, observed, Kind::Error)
+    limited("errors", "recorded", most, issues.len(), &all, observed, Kind::Error)
 }
 
 fn of_unmatched(most: u32, observed: &Observed<'_>) -> Check {
     let is_unmatched = |one: &&Record| one.kind == Kind::Request && one.body["matched"] == false;
     let all: Vec<&Record> = observed.records.iter().filter(is_unmatched).collect();
-    let query = "calls without a fixture";
+    let query = "calls";
     limited("unmatched", query, most, all.len(), &all, observed, Kind::Request)
 }
 
@@ -443,8 +450,9 @@ pub(crate) fn flat(text: &str) -> String {
 /// Shows a text around a part of it.
 fn around(all: &str, part: &str) -> String {
     let at = all.to_lowercase().find(&flat(part).to_lowercase()).unwrap_or(0).min(all.len());
-    let from = all.floor_char_boundary(at.saturating_sub(SHOWN / 6));
-    cut(&all[from..])
+    let from = all.floor_char_boundary(at.saturating_sub(AROUND));
+    let end = all.ceil_char_boundary((at + part.len() + AROUND).min(all.len()));
+    cut(&all[from..end])
 }
 
 pub(crate) fn cut(text: &str) -> String {

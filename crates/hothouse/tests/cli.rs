@@ -53,6 +53,8 @@ mod picker;
 mod pool;
 #[path = "cli/ports.rs"]
 mod ports;
+#[path = "cli/proof.rs"]
+mod proof;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]

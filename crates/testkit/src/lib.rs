@@ -185,7 +185,9 @@ impl TestEnv {
         fs::write(place.join("README"), "hello\n").unwrap();
         fs::write(place.join("hothouse.toml"), config).unwrap();
         for (name, text) in files {
-            fs::write(place.join(name), text).unwrap();
+            let path = place.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
         }
         git(&place, &["add", "-A"]);
         git(&place, &["commit", "-qm", "base"]);

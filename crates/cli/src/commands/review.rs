@@ -215,7 +215,10 @@ fn told(promoted: &PromotedView) -> Vec<String> {
         1 => Some("1 changed file is not committed, so it was left out.".to_owned()),
         count => Some(format!("{count} changed files are not committed, so they were left out.")),
     };
-    let told = [merged, pushed, request, no_request, granted, left].into_iter().flatten();
+    let evidence = promoted.evidence.as_ref();
+    let evidence = evidence.map(|page| format!("What was proved of it: {}", plain(page)));
+    let told = [merged, pushed, request, no_request, evidence, granted, left];
+    let told = told.into_iter().flatten();
     told.chain(closely(&promoted.look_closely)).collect()
 }
 

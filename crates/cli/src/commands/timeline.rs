@@ -312,7 +312,7 @@ fn timed_out(query: &WaitQuery, timeout: &str, nearest: &[NearView]) -> Failure 
 pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Failure> {
     let found: VerifyView = match folder_of(session, &args)? {
         Some(query) => session.query(route::VERIFY_FOLDER, &query)?,
-        None => session.query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run })?,
+        None => session.query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run, head: args.head })?,
     };
     let code =
         if found.ok { ExitCode::SUCCESS } else { ExitCode::from(FailureKind::Unmet.exit_code()) };
@@ -344,7 +344,7 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
 
 /// Returns the folder that is meant: whatever is not in the form of a run's id.
 fn folder_of(session: &Session, args: &VerifyArgs) -> Result<Option<FolderQuery>, Failure> {
-    if args.run.starts_with("run_") && !args.run.contains('/') && args.head.is_none() {
+    if args.run.starts_with("run_") && !args.run.contains('/') {
         return Ok(None);
     }
     let path = session.folder.join(&args.run);

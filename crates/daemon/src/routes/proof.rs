@@ -146,8 +146,7 @@ pub(crate) async fn verify(
         return Err(ErrorResponse(Failure::new(FailureKind::Usage, "the path must be absolute")));
     }
     let found = blocking(move || proofs::verify_folder(&path, query.head.as_deref())).await?;
-    let problems = (found.has_summary || !found.problems.is_empty()).then_some(found.problems);
-    Ok(axum::Json(verified(found.chain, problems)))
+    Ok(axum::Json(verified(found.chain.clone(), Some(found))))
 }
 
 /// Finds a sandbox, and wakes it if it is asleep.

@@ -19,7 +19,7 @@ use hothouse_model::{
         bodies::{self, GapKind},
     },
 };
-use hothouse_reconcile::{proofs::verify_folder, timelines::RunPlace};
+use hothouse_reconcile::{proofs::{FolderCheck, verify_folder}, timelines::RunPlace};
 use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection, Verification};
 
 use super::{Json, blocking, sandbox::reference};
@@ -198,18 +198,20 @@ pub(crate) async fn verify(
     let found = blocking(move || {
         let chain = daemon.keepers.timelines.verify(&place)?;
         // A run without a folder has nothing but its chain.
-        let folder = verify_folder(&place.folder, None).ok().filter(|folder| folder.has_summary);
+        let folder = match query.head {
+            Some(head) => Some(verify_folder(&place.folder, Some(&head))?),
+            None => verify_folder(&place.folder, None).ok().filter(|folder| folder.has_summary),
+        };
         Ok((chain, folder))
     });
     let (chain, folder) = found.await?;
-    let problems = folder.map(|folder| folder.problems);
-    Ok(axum::Json(verified(chain, problems)))
+    Ok(axum::Json(verified(chain, folder)))
 }
 
 /// Shows what was found of a chain, and of the summary that rests on it.
-pub(super) fn verified(chain: Verification, problems: Option<Vec<String>>) -> VerifyView {
-    let summary = problems.is_some();
-    let problems = problems.unwrap_or_default();
+pub(super) fn verified(chain: Verification, folder: Option<FolderCheck>) -> VerifyView {
+    let summary = folder.as_ref().is_some_and(|folder| folder.has_summary);
+    let problems = folder.map(|folder| folder.problems).unwrap_or_default();
     VerifyView {
         run: chain.run,
         ok: chain.ok && problems.is_empty(),

@@ -160,6 +160,7 @@ fn promoted_view(promoted: Promoted) -> PromotedView {
         grants: promoted.grants,
         look_closely: promoted.closely.iter().map(finding_view).collect(),
         left_behind: promoted.left_behind.count,
+        evidence: promoted.evidence.map(|page| page.to_string_lossy().into_owned()),
     }
 }
 

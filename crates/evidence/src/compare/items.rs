@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hothouse_model::record::{
     Kind, Record,
     bodies::{
-        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, RequestBody, TraceBody,
-        WebhookBody,
+        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, ObjectBody, RequestBody,
+        TraceBody, WebhookBody,
     },
 };
 use serde_json::Value;
@@ -59,6 +59,10 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         }
         Kind::Request => {
             let body: RequestBody = record.body().ok()?;
+            // What a sink takes in has a record of its own.
+            if body.class.as_deref() == Some("sink") {
+                return None;
+            }
             let facts = vec![
                 ("status", shown(&body.status)),
                 ("matched", shown(&body.matched)),
@@ -92,7 +96,13 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
             let facts = vec![("reason", body.reason.unwrap_or_default())];
             (format!("denied: {host}"), String::new(), facts)
         }
-        Kind::Object | Kind::Job => (text(&record.summary), String::new(), Vec::new()),
+        Kind::Object => {
+            let body: ObjectBody = record.body().ok()?;
+            let facts = vec![("size", body.size.to_string()), ("type", body.r#type)];
+            let what = format!("{} {}/{}", body.operation, body.bucket, text(&body.key));
+            (what, String::new(), facts)
+        }
+        Kind::Job => (text(&record.summary), String::new(), Vec::new()),
         _ => return None,
     };
     Some(Item { kind: record.kind.as_str(), key, loose, facts })

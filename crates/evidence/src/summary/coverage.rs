@@ -61,7 +61,7 @@ pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
         let files = named(&code.uncommitted);
         all.push(format!("uncommitted files were run, which no commit has: {files}"));
     }
-    all.push("stored objects and queued jobs: nothing records them in this version".into());
+    all.push("queued jobs: nothing records them in this version".into());
     all
 }
 

@@ -5,7 +5,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hothouse_model::record::{Kind, Record};
 
 use super::{Summary, Verdict, markdown::short};
-use crate::{html, judge::ChangedFile, outcome::ScenarioOutcome, pixels::Picture};
+use crate::{checks::Check, html, judge::ChangedFile, outcome::ScenarioOutcome, pixels::Picture};
 
 /// The most records that are listed.
 const RECORDS: usize = 1500;
@@ -15,9 +15,6 @@ const SHOT: (u32, u32) = (760, 1400);
 
 /// How much of the page pictures and mails may take.
 const BUDGET: usize = 7 << 20;
-
-/// The style of the page.
-const STYLE: &str = include_str!("../../templates/summary.css");
 
 /// A screenshot.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +58,6 @@ pub fn page(input: &PageInput<'_>) -> String {
     let summary = input.summary;
     html::render(&Page {
         summary,
-        style: STYLE,
         rows: rows(input.records),
         kinds: kinds(input.records),
         records_left_out: input.records.len().saturating_sub(RECORDS),
@@ -123,8 +119,10 @@ fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
     let last = shown.iter().map(|record| record.time.as_millisecond()).max().unwrap_or(first);
     let whole = (last - first).max(1);
     let part = |ms: i64| u64::try_from(ms.max(0) * 1000 / whole).unwrap_or(0);
+    let mut shown = shown.to_vec();
+    shown.sort_by_key(|record| (begin(record), record.seq));
     shown
-        .iter()
+        .into_iter()
         .map(|record| Row {
             record,
             offset: seconds(begin(record) - first),
@@ -174,7 +172,6 @@ impl<'a> FileShown<'a> {
 #[template(path = "summary.html")]
 struct Page<'a> {
     summary: &'a Summary,
-    style: &'static str,
     rows: Vec<Row<'a>>,
     kinds: Vec<(&'static str, usize)>,
     records_left_out: usize,
@@ -201,6 +198,12 @@ impl Page<'_> {
             Verdict::Incomplete => "Incomplete",
             Verdict::Unproved => "Nothing proved",
         }
+    }
+
+    /// Returns the checks that do not hold, with their scenarios.
+    fn failing(&self) -> impl Iterator<Item = (&str, &Check)> {
+        let all = self.summary.scenarios.iter();
+        all.flat_map(|one| one.failed().map(|check| (one.scenario.as_str(), check)))
     }
 
     fn held(&self) -> usize {

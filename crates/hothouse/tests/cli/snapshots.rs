@@ -331,7 +331,6 @@ fn timeline(story: &Story) {
     story.both("events", &["events -w nothing", "events --nonsense"]);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
-    both("verify", &[&verify, "verify nothing"]);
     story.both("auth-link", &["auth link admin -w a", "auth link admin -w nothing"]);
     if Path::new("/usr/bin/chromium").exists() {
         let wrong = ["browse wep -w a", "browse web --device nokia -w a", "browse -w a"];
@@ -339,6 +338,14 @@ fn timeline(story: &Story) {
     } else {
         skip("the output of `browse`", "chromium");
     }
+    both("verify", &[&verify, "verify ./nothing", "verify run_0123456789ab"]);
+    story.both("scenarios", &["scenarios -w a", "scenarios -w nothing"]);
+    story.both("smoke", &["smoke buy -w a", "smoke buy -w nothing"]);
+    story.both("prove", &["prove buy -w nothing", "prove buy --times 0", "prove"]);
+    let compare = ["compare a nothing", "compare a", "compare run_0123456789ab a"];
+    story.both("compare", &compare);
+    let summary = ["summary -w a --html", "summary -w nothing", "summary --run run_0123456789ab"];
+    story.page("summary", &summary);
 }
 
 /// What differs from page to page: times, numbers of elements, traces, the browser's version.

@@ -29,6 +29,9 @@ use crate::{Keepers, SeedWish, in_room::InRoom, timelines::RunPlace};
 /// How often what no record tells, such as a row, is asked for again.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
+/// How long effects are waited for after a page or a step on it has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
 /// The most records of a scenario that are looked at.
 const RECORDS: usize = 100_000;
 
@@ -225,7 +228,11 @@ impl Performing<'_> {
         self.asker.say(keepers, format!("open {app}{} for {name}", declared.path));
         outcome.page = Some(self.browse(&app).await?);
         self.asker.say(keepers, format!("wait for the effects of {name}"));
-        let expected = expected::of(declared);
+        let mut expected = expected::of(declared);
+        if outcome.page.as_ref().is_some_and(|page| page.failure.is_some()) {
+            // What follows from steps that were not taken does not come.
+            expected.iter_mut().for_each(|one| one.within = one.within.min(AFTER_FAILURE));
+        }
         let mut watch = Watch::new(self, &expected, outcome.page.take(), before, mark).await?;
         watch.until_final().await?;
         outcome.took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -452,6 +459,14 @@ impl<'a> Watch<'a> {
         if let Some(page) = &mut self.page {
             let record = self.records.iter().rev().find(|record| record.kind == Kind::Browser);
             page.record = record.map(|record| record.id.clone());
+            // As it was recorded: without what only the page may know, such as a key in its address.
+            let recorded = record.map(|record| &record.body).and_then(|body| {
+                Some((body["url"].as_str()?, body["final_url"].as_str()?, body["title"].as_str()?))
+            });
+            if let Some((url, final_url, title)) = recorded {
+                (page.url, page.final_url) = (url.to_owned(), final_url.to_owned());
+                page.title = title.to_owned();
+            }
         }
         let mut answers = Vec::new();
         for row in rows::wanted(self.expected) {
