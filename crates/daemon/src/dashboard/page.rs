@@ -331,6 +331,8 @@ mod tests {
             caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
             integrations: Vec::new(),
             asks: 0,
+            asleep: false,
+            installed: false,
             flags: Vec::new(),
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
