@@ -13,8 +13,8 @@ mod summary;
 mod verify;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use hothouse_evidence::{outcome::ScenarioOutcome, summary::Summary};
@@ -31,13 +31,23 @@ pub use self::{
     verify::{FolderCheck, verify_folder},
 };
 
-/// One scenario of a sandbox at a time: what happens after a mark must be its own.
+/// What is being proved.
 #[derive(Default)]
-pub struct Turns(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
+pub struct Turns {
+    /// One scenario of a sandbox at a time: what happens after a mark must be its own.
+    scenarios: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
+    /// The disposable sandboxes of this daemon, by name.
+    fresh: Mutex<HashSet<String>>,
+}
 
 impl Turns {
     fn of(&self, key: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+        let mut all = self.scenarios.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(key).or_default().clone()
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

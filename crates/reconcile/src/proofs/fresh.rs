@@ -265,6 +265,7 @@ async fn once(
     asker.check()?;
     let name = format!("{PREFIX}{}", hex(&random::bytes::<4>()));
     let note = Note { branch: name.clone(), root: source.repository.root.clone(), name };
+    keepers.proof_turns.fresh().insert(note.name.clone());
     let (all, noted) = (keepers.clone(), note.clone());
     blocking(move || write_note(&all, &noted)).await?;
     let proved = inside(keepers, source, number, &note, asker).await;
@@ -275,6 +276,7 @@ async fn once(
     if let Err(failure) = removed {
         tracing::warn!(?failure, name = note.name, "a disposable sandbox could not be removed");
     }
+    keepers.proof_turns.fresh().remove(&note.name);
     proved
 }
 
@@ -441,6 +443,9 @@ pub fn sweep(keepers: &Keepers) {
     for path in files::list(&notes(keepers)).unwrap_or_default() {
         let bytes = files::read_capped(&path, 64 << 10).unwrap_or_default();
         let Ok(note) = serde_json::from_slice::<Note>(&bytes) else { continue };
+        if keepers.proof_turns.fresh().contains(&note.name) {
+            continue;
+        }
         let left = keepers.engine.sandboxes().unwrap_or_default();
         let left = left.into_iter().find(|one| one.name.as_str() == note.name);
         if let Some(sandbox) = left
