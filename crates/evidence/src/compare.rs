@@ -165,7 +165,8 @@ impl Pair {
     }
 
     fn add(&mut self, kind: &str, what: String, left: Option<String>, right: Option<String>) {
-        let (left, right) = (left.map(|text| cut(&text)), right.map(|text| cut(&text)));
+        let shown = |text: String| cut(&flat(&text));
+        let (left, right) = (left.map(shown), right.map(shown));
         let kind = kind.to_owned();
         self.comparison.differences.push(Difference {
             kind,

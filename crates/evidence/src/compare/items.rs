@@ -49,7 +49,11 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         Kind::Mail => mail(&record.body().ok()?, normal),
         Kind::Event => {
             let body: EventBody = record.body().ok()?;
-            let facts = vec![("properties", json(&body.properties, normal))];
+            // SDKs of analytics mark with it what they capture and add by themselves.
+            if body.name.starts_with('$') {
+                return None;
+            }
+            let facts = vec![("properties", own_properties(&body.properties, normal))];
             (format!("{} {}", body.name, body.vendor), String::new(), facts)
         }
         Kind::Error => {
@@ -92,7 +96,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         Kind::Connection => {
             let body: ConnectionBody = record.body().ok()?;
             // One that was allowed shows by its requests.
-            let host = body.host.filter(|_| !body.allowed)?;
+            let host = body.host.filter(|_| !body.allowed && !is_browser(record))?;
             let facts = vec![("reason", body.reason.unwrap_or_default())];
             (format!("denied: {host}"), String::new(), facts)
         }
@@ -106,6 +110,11 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         _ => return None,
     };
     Some(Item { kind: record.kind.as_str(), key, loose, facts })
+}
+
+/// Whether the browser did something, which asks its makers for much.
+fn is_browser(record: &Record) -> bool {
+    record.process.as_ref().is_some_and(|process| process.command.contains("chrom"))
 }
 
 type Parts = (String, String, Vec<(&'static str, String)>);
@@ -133,10 +142,17 @@ fn shown<T: ToString>(value: &Option<T>) -> String {
     value.as_ref().map(T::to_string).unwrap_or_default()
 }
 
-/// Writes JSON with keys in order.
-fn json(value: &Value, normal: &Normal) -> String {
-    normal.text(&value.to_string())
+/// Writes the properties that the app itself gave an event, with keys in order.
+fn own_properties(properties: &Value, normal: &Normal) -> String {
+    let own = properties.as_object().into_iter().flatten();
+    let own = own.filter(|(key, _)| !key.starts_with('$') && !CLIENT.contains(&key.as_str()));
+    let own: serde_json::Map<String, Value> =
+        own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    normal.text(&Value::Object(own).to_string())
 }
+
+/// What SDKs of analytics add about the client and the project.
+const CLIENT: [&str; 3] = ["token", "distinct_id", "title"];
 
 /// A span that asks a database, by what made it.
 pub(super) fn queries(records: &[Record], normal: &Normal) -> BTreeMap<String, u64> {

@@ -8,7 +8,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 const MOMENT: usize = 9;
 
 /// How long a mixed word is at least to be a token.
-const TOKEN: usize = 20;
+const TOKEN: usize = 16;
+
+/// How long a part of a word is at least to be a token, if it has digits and letters of both cases.
+const PART: usize = 8;
 
 /// How long the part after a prefix is at least to be an id, as in `pi_3MtwBw`.
 const AFTER_PREFIX: usize = 6;
@@ -71,6 +74,10 @@ impl Normal {
                 Cow::Owned(format!("{prefix}_ID"))
             }
             _ if is_id(word) => Cow::Borrowed("ID"),
+            _ if word.contains('-') && word.split('-').any(is_token) => {
+                let part = |part| if is_token(part) { "ID" } else { part };
+                Cow::Owned(word.split('-').map(part).collect::<Vec<_>>().join("-"))
+            }
             _ => Cow::Borrowed(word),
         }
     }
@@ -113,7 +120,7 @@ fn is_id(word: &str) -> bool {
     is_number && word.len() >= MOMENT
         || is_uuid(word)
         || word.len() >= 12 && all(u8::is_ascii_hexdigit) && is_mixed(word)
-        || word.len() >= TOKEN && is_mixed(word) && !word.contains('-')
+        || word.len() >= TOKEN && is_mixed(word) && !word.contains(['-', '_'])
 }
 
 fn is_uuid(word: &str) -> bool {
@@ -122,6 +129,14 @@ fn is_uuid(word: &str) -> bool {
             8 | 13 | 18 | 23 => c == b'-',
             _ => c.is_ascii_hexdigit(),
         })
+}
+
+/// Whether a part of a word is made up: with digits, and letters of both cases.
+fn is_token(part: &str) -> bool {
+    part.len() >= PART
+        && is_mixed(part)
+        && part.bytes().any(|c| c.is_ascii_lowercase())
+        && part.bytes().any(|c| c.is_ascii_uppercase())
 }
 
 /// Whether a word has both letters and digits.
@@ -151,6 +166,8 @@ mod tests {
             ("run_0123456789abcdef", "RUN"),
             ("3f2b8c1e-0000-4000-8000-1234567890ab", "ID"),
             ("1700000000", "ID"),
+            ("invoices/A-10043-UIT70Y4h.html", "invoices/A-10043-ID.html"),
+            ("s8s7mqttzglzfmmu", "ID"),
             ("checkout_completed and receipt_mail", "checkout_completed and receipt_mail"),
             ("a longest-word-of-all-2 remains", "a longest-word-of-all-2 remains"),
             ("grüße, 東京", "grüße, 東京"),
