@@ -147,7 +147,7 @@ mod tests {
         let mut served = BTreeSet::new();
         for part in source.split(".route(route::").skip(1) {
             let (name, rest) = part.split_once(',').unwrap();
-            let rest = rest.split(".route(").next().unwrap();
+            let rest = rest.split(".fallback(").next().unwrap();
             for method in ["get", "post", "put", "delete", "patch"] {
                 if rest.starts_with(&format!("{method}(")) || rest.contains(&format!(".{method}("))
                 {
