@@ -332,7 +332,6 @@ mod tests {
             integrations: Vec::new(),
             asks: 0,
             flags: Vec::new(),
-            asks: 0,
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }

@@ -164,7 +164,7 @@ impl Calls {
         // What is wrong with the arguments is told by the command itself.
         let parsed = Arguments::parse(&arguments).ok()?;
         let session = self.session().ok()?;
-        let ui = Ui::new(&parsed.global, true, true);
+        let ui = Ui::new(&parsed.global, true, true, false);
         let surroundings = self.surroundings(arguments);
         let (code, kept) =
             ui::keep(|| match commands::run(parsed.command, &session, &ui, &surroundings) {
@@ -187,6 +187,7 @@ impl Calls {
             no_color: true,
             dumb_terminal: true,
             terminal: "dumb".into(),
+            editor: None,
             build: self.build,
             folders: Ok(self.folders.clone()),
             inside: self.inside,
