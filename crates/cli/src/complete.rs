@@ -126,9 +126,11 @@ fn ask<T>(
     question: impl FnOnce(&Session) -> Result<Option<T>, hothouse_model::Failure>,
 ) -> Option<T> {
     let source = SOURCE.get()?;
+    // In a room names come from its own sandbox, and no daemon is started.
+    let inside = hothouse_host::files::exists(Path::new(hothouse_model::room::API_SOCKET));
     let ui = Ui::new(&Global { quiet: true, ..Global::default() }, true, true, false);
     let session =
-        Session::new(source.folders.clone(), source.build, source.folder.clone(), false, &ui)
+        Session::new(source.folders.clone(), source.build, source.folder.clone(), inside, &ui)
             .ok()?;
     question(&session).ok().flatten()
 }

@@ -67,6 +67,11 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::ROUTES, Own(Heavy)),
     ("GET", route::SEEDS, Own(Heavy)),
     ("POST", route::SEEDS, Own(Heavy)),
+    ("GET", route::QUEUES, Own(Heavy)),
+    ("POST", route::QUEUES, Own(Waits)),
+    ("GET", route::CRONS, Own(Heavy)),
+    ("POST", route::CRONS, Own(Waits)),
+    ("POST", route::AUTH_LINK, Own(Heavy)),
     ("GET", route::FLAGS, Own(Light)),
     ("POST", route::FLAGS, Own(Light)),
     ("POST", route::WEBHOOKS, Own(Waits)),
@@ -78,6 +83,8 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::DAEMON, Human("hothouse daemon status")),
     ("POST", route::DAEMON_STOP, Human("hothouse daemon stop")),
     ("POST", route::SANDBOXES, Human("hothouse fork NEW")),
+    // What it keeps is what other sandboxes start from.
+    ("POST", route::SANDBOX_SETUP, Human("hothouse fork NEW --setup")),
     ("POST", route::SANDBOX_ADOPT, Human("hothouse adopt")),
     ("POST", route::SANDBOX_PAUSE, Human("hothouse pause NAME")),
     ("POST", route::SANDBOX_RESUME, Human("hothouse resume NAME")),
@@ -147,7 +154,7 @@ mod tests {
         let mut served = BTreeSet::new();
         for part in source.split(".route(route::").skip(1) {
             let (name, rest) = part.split_once(',').unwrap();
-            let rest = rest.split(".route(").next().unwrap();
+            let rest = rest.split(".fallback(").next().unwrap();
             for method in ["get", "post", "put", "delete", "patch"] {
                 if rest.starts_with(&format!("{method}(")) || rest.contains(&format!(".{method}("))
                 {

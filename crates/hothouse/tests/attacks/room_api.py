@@ -83,6 +83,7 @@ for run in sys.argv[2:]:
     told("foreign run", request("GET", f"/v1/timeline?folder=/&run={run}"))
     told("foreign verify", request("GET", f"/v1/timeline/verify?run={run}"))
     told("foreign logs", request("GET", f"/v1/logs?folder=/&run={run}"))
+    told("foreign summary", request("POST", "/v1/summary", {"folder": "/", "run": run}))
     told("foreign file", request("GET", f"/v1/artifacts?folder=/&run={run}&file=env.sh"))
 told("pipelined", raw(b"GET /v1/sandboxes HTTP/1.1\r\nHost: a\r\n\r\nPOST /v1/nuke HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"))
 told("smuggled", raw(b"POST /v1/timeline/mark HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nPOST /v1/nuke HTTP/1.1\r\n\r\n"))
