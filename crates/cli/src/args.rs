@@ -555,7 +555,7 @@ pub(crate) enum Command {
     Version,
     /// Print the completion script for a shell
     #[command(
-        after_help = "Example:\n  hothouse completions bash >~/.local/share/bash-completion/completions/hothouse"
+        after_help = "Examples:\n  source <(hothouse completions bash)\n  hothouse completions fish | source"
     )]
     Completions(CompletionsArgs),
     /// Print the manual page, or write all pages into a folder

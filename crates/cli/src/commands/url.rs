@@ -93,7 +93,7 @@ pub(crate) fn edit(
     let editor = Program::new(program).args(words).arg(&sandbox.worktree);
     // A terminal's editor needs the terminal, and is waited for.
     let ran = editor.in_foreground();
-    ran.map(|code| ExitCode::from(code)).map_err(|error| {
+    ran.map(ExitCode::from).map_err(|error| {
         Failure::of(FailureKind::Host, &error).hint(format!("is `{program}` installed?"))
     })
 }

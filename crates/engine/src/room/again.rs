@@ -24,7 +24,8 @@ impl Engine {
         if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
             return Ok(None);
         }
-        let now = settings_of_room(&*self.pinned_config(sandbox)?);
+        let config = self.pinned_config(sandbox)?;
+        let now = settings_of_room(&config);
         // Rooms of earlier releases do not say.
         if !wall.settings.is_empty() && wall.settings != now {
             let reason = "approved settings of `[room]`, `[secret]` or `[env]` need a new one";
