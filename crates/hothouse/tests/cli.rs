@@ -47,6 +47,8 @@ mod picker;
 mod pool;
 #[path = "cli/ports.rs"]
 mod ports;
+#[path = "cli/queues.rs"]
+mod queues;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]
