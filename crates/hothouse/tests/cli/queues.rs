@@ -163,7 +163,7 @@ fn jobs_of_javascript_are_listed_drained_and_tried_again() {
     for queue in ["mail", "reports", "own"] {
         let id = find(&listed, queue, "dead").unwrap()["id"].as_str().unwrap().to_owned();
         let again = env.json(&repository, &["queue", "retry", &id, "-w", "a", "--json"]);
-        assert_eq!(again[0]["state"], "waiting", "{queue}");
+        assert_eq!(again["state"], "waiting", "{queue}");
     }
     assert_eq!(run(&["cat", "retried"]), "o1\n");
     wait_until("the report is done", || {
@@ -199,7 +199,7 @@ fn jobs_of_python_are_listed_drained_and_tried_again() {
     run(&format!("{python} tasks.py"));
     run(&format!("{python} -c 'import shop; shop.boom.delay()'"));
     let listed = jobs(&env, &repository);
-    assert_eq!(find(&listed, "default", "waiting").is_some(), true, "{listed:#?}");
+    assert!(find(&listed, "default", "waiting").is_some(), "{listed:#?}");
     assert_eq!(find(&listed, "celery", "waiting").unwrap()["name"], "shop.boom");
     run(&format!("{python} -m rq.cli worker --burst"));
     work(&env, &repository, &format!("env {python} -m celery -A shop worker -P solo"));
