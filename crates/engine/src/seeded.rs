@@ -286,6 +286,10 @@ impl Engine {
         if now.as_ref() != Some(&origin.manifest.files) || config != origin.manifest.config {
             return Ok(false);
         }
+        // Rows that name objects are worth nothing without them.
+        if has_objects(&trees::objects_folder(&sandbox)) {
+            return Ok(false);
+        }
         let around = trees::places(&sandbox).seeded();
         let place = around.join(&origin.key);
         let new = place.with_added_extension("new");
@@ -395,6 +399,12 @@ impl Engine {
         all.sort_by_key(|one| std::cmp::Reverse(one.manifest.created));
         Ok(all)
     }
+}
+
+/// Whether an object store holds anything.
+fn has_objects(folder: &Path) -> bool {
+    let buckets = files::list(folder).unwrap_or_default();
+    buckets.iter().any(|bucket| !files::list(&bucket.join("keys")).unwrap_or_default().is_empty())
 }
 
 fn digest_of(config: &Config) -> String {
