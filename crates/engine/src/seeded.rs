@@ -14,6 +14,8 @@
 //! nothing ran but its services and bundles, and whose files are still the same afterwards. Its home, packages and
 //! dependency folders are then those that any fork begins with.
 
+mod manifest;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -36,10 +38,9 @@ use hothouse_workspace::{Repository, content, review::FilesOf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::manifest::FORMAT;
+pub use self::manifest::SeedManifest;
 use crate::{Engine, UpSpec, data::remove_unfinished, stack::Stack, trees};
-
-/// Changes when what a snapshot means does.
-const FORMAT: &str = "1";
 
 /// How many files of a project, how many bytes, and for how long they are read.
 const FILES_MOST: usize = 20_000;
@@ -57,59 +58,6 @@ const MANIFEST: &str = "manifest.json";
 const MANIFEST_LIMIT: u64 = 16 << 20;
 const ARCHIVE: &str = "files.tar";
 const ORIGIN: &str = "seed-origin.json";
-
-/// What a seeded stack is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeedManifest {
-    format: String,
-    pub bundles: Vec<String>,
-    pub profile: String,
-    /// The digest of the config, pinned half and user's own included.
-    config: String,
-    /// Services and what fills their data, such as `postgres 15`.
-    recipes: BTreeMap<String, String>,
-    /// The digest of each file of the project.
-    files: BTreeMap<String, String>,
-    pub created: Option<Timestamp>,
-}
-
-impl SeedManifest {
-    /// Returns the key of what it describes.
-    pub fn key(&self) -> String {
-        let Self { format, bundles, profile, config, recipes, files, created: _ } = self;
-        let whole = serde_json::to_vec(&(format, bundles, profile, config, recipes, files));
-        content::key(&[&whole.expect("a manifest has text as keys")])
-    }
-
-    /// Whether both are about the same bundles of the same profile.
-    pub fn is_about(&self, other: &Self) -> bool {
-        (&self.bundles, &self.profile) == (&other.bundles, &other.profile)
-    }
-
-    /// Returns why data that was made of this is not what `now` would make.
-    pub fn outdated(&self, now: &Self) -> Option<String> {
-        if self.format != now.format {
-            return Some("an earlier release made it".into());
-        }
-        if self.recipes != now.recipes {
-            return Some("the recipes of services have changed".into());
-        }
-        let names = self
-            .files
-            .keys()
-            .chain(now.files.keys().filter(|name| !self.files.contains_key(*name)));
-        let changed: Vec<&String> =
-            names.filter(|name| self.files.get(*name) != now.files.get(*name)).collect();
-        if !changed.is_empty() {
-            let shown: Vec<String> =
-                changed.iter().take(3).map(|name| format!("`{}`", name.escape_debug())).collect();
-            let more = changed.len().saturating_sub(3);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            return Some(format!("{}{more} changed since", shown.join(", ")));
-        }
-        (self.config != now.config).then(|| "the config has changed".into())
-    }
-}
 
 /// Where the data of a run came from, or what may become of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -328,6 +276,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         origin: &SeedOrigin,
         archive: &[u8],
+        is_still_ours: &dyn Fn() -> bool,
     ) -> Result<bool, Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "seed", None)?;
         let now = self.project_files(&sandbox)?;
@@ -335,6 +284,10 @@ impl Engine {
         let config = config.for_profile(Some(&origin.manifest.profile));
         let config = config.map(|config| digest_of(&config)).unwrap_or_default();
         if now.as_ref() != Some(&origin.manifest.files) || config != origin.manifest.config {
+            return Ok(false);
+        }
+        // Rows that name objects are worth nothing without them.
+        if has_objects(&trees::objects_folder(&sandbox)) {
             return Ok(false);
         }
         let around = trees::places(&sandbox).seeded();
@@ -353,6 +306,10 @@ impl Engine {
         };
         let Some(_lock) = prepare().map_err(|error| error.failure())? else { return Ok(true) };
         self.copy_data(&sandbox, origin, &new)?;
+        if !is_still_ours() {
+            remove_unfinished(&new).map_err(|error| error.failure())?;
+            return Ok(false);
+        }
         let stack = self.current_stack(&sandbox, &origin.manifest.profile)?;
         for data in &stack.data {
             let copy = new.join("data").join(&data.service);
@@ -444,6 +401,12 @@ impl Engine {
     }
 }
 
+/// Whether an object store holds anything.
+fn has_objects(folder: &Path) -> bool {
+    let buckets = files::list(folder).unwrap_or_default();
+    buckets.iter().any(|bucket| !files::list(&bucket.join("keys")).unwrap_or_default().is_empty())
+}
+
 fn digest_of(config: &Config) -> String {
     content::key(&[&serde_json::to_vec(config).expect("a config has text as keys")])
 }
@@ -514,52 +477,16 @@ fn remove_snapshot(place: &Path) -> Result<(), FileError> {
 mod tests {
     use super::*;
 
-    fn manifest() -> SeedManifest {
-        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        SeedManifest {
-            format: FORMAT.into(),
-            bundles: vec!["a".into()],
-            profile: "dev".into(),
-            config: "c".into(),
-            recipes: [pair("db", "postgres 15 x")].into(),
-            files: [pair("a.sql", "1"), pair("b.sql", "2")].into(),
-            created: None,
-        }
-    }
-
-    #[test]
-    fn whatever_a_seeding_depends_on_is_in_its_key_and_named_when_it_changed() {
-        let was = manifest();
-        assert_eq!(
-            was.key(),
-            SeedManifest { created: Some(Timestamp::UNIX_EPOCH), ..manifest() }.key()
-        );
-        let changes: [(fn(&mut SeedManifest), Option<&str>); 6] = [
-            (|m| drop(m.files.insert("a.sql".into(), "9".into())), Some("`a.sql` changed since")),
-            (|m| drop(m.files.remove("b.sql")), Some("`b.sql` changed since")),
-            (|m| drop(m.files.insert("c.sql".into(), "1".into())), Some("`c.sql` changed since")),
-            (
-                |m| drop(m.recipes.insert("db".into(), "postgres 16 x".into())),
-                Some("the recipes of services have changed"),
-            ),
-            (|m| m.config.push('x'), Some("the config has changed")),
-            (|m| m.bundles.push("b".into()), None),
-        ];
-        for (change, told) in changes {
-            let mut now = manifest();
-            change(&mut now);
-            assert_ne!(was.key(), now.key(), "{told:?}");
-            assert_eq!(was.outdated(&now).as_deref(), told);
-        }
-    }
-
     #[test]
     fn only_the_newest_snapshots_are_kept() {
         let around = tempfile::tempdir().unwrap();
         for number in 0..4 {
             let place = around.path().join(format!("{number:032}"));
             files::make_private_folder(&place.join("data")).unwrap();
-            let made = SeedManifest { created: Timestamp::from_second(number).ok(), ..manifest() };
+            let made = SeedManifest {
+                created: Timestamp::from_second(number).ok(),
+                ..SeedManifest::default()
+            };
             files::replace(&place.join(MANIFEST), &serde_json::to_vec(&made).unwrap(), 0o600)
                 .unwrap();
         }

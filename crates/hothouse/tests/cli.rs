@@ -55,6 +55,8 @@ mod pool;
 mod ports;
 #[path = "cli/proof.rs"]
 mod proof;
+#[path = "cli/queues.rs"]
+mod queues;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]

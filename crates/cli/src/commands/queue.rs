@@ -52,7 +52,10 @@ pub(crate) fn queue(
                 timeout_seconds: None,
             };
             let jobs: Vec<JobView> = session.post(route::QUEUES, &session.operation(), &body)?;
-            show(ui, &jobs, "");
+            match (ui.json, jobs.first()) {
+                (true, Some(job)) => ui.print_json(job),
+                _ => show(ui, &jobs, ""),
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

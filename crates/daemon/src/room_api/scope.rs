@@ -71,7 +71,6 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::QUEUES, Own(Waits)),
     ("GET", route::CRONS, Own(Heavy)),
     ("POST", route::CRONS, Own(Waits)),
-    ("POST", route::AUTH_LINK, Own(Heavy)),
     ("GET", route::FLAGS, Own(Light)),
     ("POST", route::FLAGS, Own(Light)),
     ("POST", route::WEBHOOKS, Own(Waits)),

@@ -290,3 +290,72 @@ seed = "users"
     assert!(wrong.stderr.contains("\"nothing\" does not exist"), "{}", wrong.stderr);
     assert_eq!(rows(), "2\n", "a file is one transaction");
 }
+
+#[test]
+fn a_seeded_stack_is_a_snapshot_that_only_the_same_files_reach() {
+    if !is_installed("postgres") {
+        return skip("snapshots of seeded stacks", "postgresql");
+    }
+    let env = surroundings();
+    if !env.can_have_rooms("snapshots of seeded stacks") {
+        return;
+    }
+    let config = r#"[project]
+name = "shop"
+[service.db]
+recipe = "postgres"
+[seed.bundle.rows]
+sql = "rows.sql"
+[seed.bundle.count]
+run = "echo run >> ran; echo '{\"row\": {\"id\": 7}}' > $HOTHOUSE_SEED_CONTEXT"
+needs = ["rows"]
+[seed.radius]
+m = ["count"]
+"#;
+    let repository = env.repository("shop", config);
+    let rows = "create table if not exists t (id int primary key);\ninsert into t values (1), (2) on conflict do nothing;\n";
+    fs::write(repository.join("rows.sql"), rows).unwrap();
+    fs::write(repository.join(".gitignore"), "ran\n").unwrap();
+    git(&repository, &["add", "-A"]);
+    let commit = ["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "seed"];
+    git(&repository, &commit);
+    let kept = env.root().join("shop-sandboxes/.hothouse/seeded");
+    let count = || {
+        let found = fs::read_dir(&kept).into_iter().flatten().flatten();
+        found.filter(|entry| entry.path().join("manifest.json").exists()).count()
+    };
+    let up = |name: &str| {
+        env.ok(&repository, &["up", "-w", name, "--seed", "m"]);
+        let seed = ask(&env, &repository, &["status", "-w", name])["run"]["seed"].clone();
+        assert_eq!((&seed["ok"], &seed["ids"]["row"]), (&true.into(), &7.into()), "{seed:#}");
+        let summary = fs::read(seed["summary"].as_str().unwrap()).unwrap();
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        summary["bundles"][0]["state"].as_str().unwrap().to_owned()
+    };
+    for name in ["a", "b", "c", "d", "e"] {
+        env.ok(&repository, &["fork", name]);
+    }
+    // Somebody worked in this one: what it seeds is its own.
+    env.ok(&repository, &["up", "-w", "e"]);
+    env.ok(&repository, &["exec", "-w", "e", "--", "true"]);
+    assert_eq!((up("e"), count()), ("done".into(), 0));
+    assert_eq!((up("a"), count()), ("done".into(), 1));
+    assert_eq!((up("b"), count()), ("restored".into(), 1));
+    let rows =
+        env.ok(&repository, &["db", "db", "-w", "b", "--", "-tAc", "select count(*) from t"]);
+    assert_eq!(rows, "2\n");
+    let ran = env.ok(&repository, &["exec", "-w", "b", "--", "cat", "ran"]);
+    assert_eq!(ran, "run\n", "an ignored file of a bundle came along, and no bundle ran again");
+    // Its copy is its own.
+    env.ok(&repository, &["db", "db", "-w", "b", "--", "-qc", "delete from t"]);
+    // Any other file makes it another seed, and its own snapshot.
+    fs::write(env.root().join("shop-sandboxes/c/README"), "changed").unwrap();
+    let stale = ask(&env, &repository, &["seeds", "--stale", "-w", "c"]);
+    let why = stale["snapshots"][0]["why"].as_str().unwrap();
+    assert!(why.contains("`README` changed since"), "{stale:#}");
+    assert_eq!((up("c"), count()), ("done".into(), 2));
+    assert_eq!((up("d"), count()), ("restored".into(), 2));
+    let rows =
+        env.ok(&repository, &["db", "db", "-w", "d", "--", "-tAc", "select count(*) from t"]);
+    assert_eq!(rows, "2\n", "nothing that another sandbox did reaches it");
+}

@@ -1,5 +1,7 @@
 //! Looking at source without understanding it: lines, brackets, names.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use regex_lite::Regex;
 
 /// Returns the line of a byte, from 1.
@@ -34,9 +36,21 @@ pub(super) fn closing(text: &str, open: usize) -> usize {
     bytes.len()
 }
 
-/// Compiles a pattern of ours.
+thread_local! {
+    /// Patterns that were compiled: each is used for every file.
+    static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+}
+
+/// Compiles a pattern of ours, once.
 pub(super) fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("patterns of routes are valid")
+    COMPILED.with_borrow_mut(|known| match known.get(text) {
+        Some(compiled) => compiled.clone(),
+        None => {
+            let compiled = Regex::new(text).expect("patterns of routes are valid");
+            known.insert(text.to_owned(), compiled.clone());
+            compiled
+        }
+    })
 }
 
 /// Returns the character before a place, spaces left out.

@@ -2,9 +2,9 @@
 
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use hothouse_engine::{ARCHIVE_LIMIT, SeedOrigin, SeedRole};
+use hothouse_engine::{ARCHIVE_LIMIT, Engine, SeedOrigin, SeedRole};
 use hothouse_model::{
-    Failure,
+    Failure, SandboxRecord,
     query::Query,
     record::Kind,
     seed::{CONTEXT_FILE, FOLDER, STATE_FILE},
@@ -13,7 +13,7 @@ use hothouse_timeline::{Order, Selection};
 use jiff::Timestamp;
 
 use super::{LABEL, Seeding, blocking, bundle::scheme};
-use crate::{in_room::RoomTask, timelines::RunPlace};
+use crate::{Timelines, in_room::RoomTask, timelines::RunPlace};
 
 /// What somebody does in a room whose data becomes a snapshot: nothing of it may have happened.
 const FOREIGN: [Kind; 5] = [Kind::Exec, Kind::Browser, Kind::Agent, Kind::Restore, Kind::Commit];
@@ -95,10 +95,13 @@ impl Seeding<'_> {
         self.checkpoint().await;
         let (engine, own, origin) =
             (self.seeds.engine.clone(), self.sandbox().clone(), origin.clone());
-        if self.is_foreign() {
-            return Ok(false);
-        }
-        blocking(move || engine.keep_seeded(&own, &origin, &archive.stdout.head)).await
+        let timelines = self.seeds.timelines.clone();
+        blocking(move || {
+            // Asked again once the data is copied: a command may have begun meanwhile.
+            let is_still_ours = || !is_foreign(&engine, &timelines, &own);
+            engine.keep_seeded(&own, &origin, &archive.stdout.head, &is_still_ours)
+        })
+        .await
     }
 
     /// Lets databases write down what they have, so that copies of their data start at once.
@@ -115,18 +118,8 @@ impl Seeding<'_> {
         }
     }
 
-    /// Whether anybody did something in the room besides its services and bundles.
     fn is_foreign(&self) -> bool {
-        let Some(room) = &self.sandbox().room else { return true };
-        let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
-        let Ok(reader) = self.seeds.timelines.reader(&place) else { return true };
-        let now = self.seeds.engine.now();
-        FOREIGN.into_iter().any(|kind| {
-            let query = Query::parse("", Some(kind)).expect("nothing is a query");
-            let selection =
-                Selection { query, since: None, now, limit: 1, order: Order::NewestFirst };
-            reader.records(&selection).map_or(true, |found| !found.is_empty())
-        })
+        is_foreign(&self.seeds.engine, &self.seeds.timelines, self.sandbox())
     }
 
     /// Whether bundles told the name of the sandbox, as a URL has it: such data is no one else's.
@@ -136,4 +129,18 @@ impl Seeding<'_> {
         told.contains(&format!(".{}.{}.localhost", sandbox.name, sandbox.label))
             || told.contains(sandbox.id.as_str())
     }
+}
+
+/// Whether anybody did something in a room besides its services and bundles, or may have unseen.
+fn is_foreign(engine: &Engine, timelines: &Timelines, sandbox: &SandboxRecord) -> bool {
+    let Some(room) = &sandbox.room else { return true };
+    let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
+    let Ok(reader) = timelines.reader(&place) else { return true };
+    let now = engine.now();
+    let happened = |kind| {
+        let query = Query::parse("", Some(kind)).expect("nothing is a query");
+        let selection = Selection { query, since: None, now, limit: 1, order: Order::NewestFirst };
+        reader.records(&selection).map_or(true, |found| !found.is_empty())
+    };
+    timelines.lost(&place) > 0 || FOREIGN.into_iter().any(happened)
 }

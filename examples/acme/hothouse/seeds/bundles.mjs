@@ -60,7 +60,7 @@ export async function coupons(tx) {
 /** m: a few weeks of sales. */
 export async function history(tx) {
   await seedHistory(tx);
-  const latest = await one(tx, "SELECT id, number FROM orders WHERE status = 'shipped' ORDER BY id DESC LIMIT 1");
+  const latest = await one(tx, "SELECT id, number FROM orders WHERE status = 'shipped' AND email NOT LIKE 'crowd%' ORDER BY id DESC LIMIT 1");
   return {
     ids: { 'order.shipped': Number(latest.id) },
     orders: { shipped: latest.number },
