@@ -59,11 +59,12 @@ pub fn read(tree: &Value) -> Vec<AxNode> {
 }
 
 /// Roles that mean nothing by themselves.
-const SILENT: [&str; 12] = [
+const SILENT: [&str; 13] = [
     "",
     "none",
     "generic",
     "InlineTextBox",
+    "ListMarker",
     "LineBreak",
     "ignored",
     "GenericContainer",
@@ -87,7 +88,9 @@ fn one(node: &Value, depth: usize) -> Option<AxNode> {
         return None;
     }
     let properties = node["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let states: Vec<String> = properties.iter().filter_map(state).collect();
+    let mut states: Vec<String> = properties.iter().filter_map(state).collect();
+    // How deep a list is, is told by the indent.
+    states.retain(|state| role == "heading" || !state.starts_with("level="));
     Some(AxNode {
         element: node["backendDOMNodeId"].as_i64().unwrap_or_default(),
         role: cut(role, 40),

@@ -161,7 +161,7 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("scenarios", Read, Full, Objects),
     ("smoke", Drive, Full, Object),
     ("prove", Host, Full, Object),
-    ("auth link", Drive, Full, Object),
+    ("auth link", Human, Never, One("AuthLinkView")),
     ("runs", Read, Full, Many("RunLineView")),
     ("verify", Read, Full, Object),
     ("events", Read, Never, Object),

@@ -30,8 +30,9 @@ const BROWSERS: [&str; 4] = [
 ];
 
 /// The variables by which tools for browsers find it: those of Playwright, Puppeteer, Lighthouse and Karma.
-const BROWSER_VARIABLES: [&str; 4] = [
+const BROWSER_VARIABLES: [&str; 5] = [
     "PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH",
+    "PLAYWRIGHT_MCP_EXECUTABLE_PATH",
     "PUPPETEER_EXECUTABLE_PATH",
     "CHROME_PATH",
     "CHROME_BIN",

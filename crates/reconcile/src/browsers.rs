@@ -176,6 +176,10 @@ impl Browsers {
         };
         visit.report.browser = browser.product.clone();
         visit.report.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if visit.report.status == Some(404) {
+            let near = self.near_route(sandbox, &place, &spec.path).await;
+            visit.report.hints.extend(near);
+        }
         self.keep(sandbox, visit, &trace_prefix).await
     }
 
@@ -302,6 +306,8 @@ impl Browsers {
         while stop.pause(LOOK).await {
             self.sessions.sweep();
             self.states.sweep();
+            let own = self.clone();
+            tokio::task::spawn_blocking(move || own.forget_ended()).await.ok();
             self.sweep();
         }
         self.sessions.clear();

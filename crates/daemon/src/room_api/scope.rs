@@ -98,6 +98,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::SNAPSHOT_FORGET, Human("hothouse snapshot --remove LABEL -w NAME")),
     ("POST", route::PORTS_RELEASE, Human("hothouse ports release")),
     ("POST", route::PORTS_EXPOSE, Human("hothouse expose PORT -w NAME")),
+    ("POST", route::AUTH_LINK, Human("hothouse auth link ROLE -w NAME")),
     ("POST", route::UI_LINK, Human("hothouse ui NAME")),
     ("GET", route::CERTIFICATE_AUTHORITY, Human("hothouse trust")),
     ("POST", route::EGRESS_ALLOW, Human("hothouse egress allow HOST -w NAME")),

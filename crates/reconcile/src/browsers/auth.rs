@@ -42,6 +42,9 @@ const FRESH: Duration = Duration::from_secs(5);
 const STATE_MOST: u64 = 4 << 20;
 const SCRIPT_MOST: u64 = 256 << 10;
 
+/// The folder of states, below the state folder.
+const FOLDER: &str = "sign-in";
+
 /// A role that is signed in.
 #[derive(Clone, Debug)]
 pub struct SignedIn {
@@ -132,8 +135,24 @@ impl Browsers {
         Ok(signed_in(state))
     }
 
+    /// Removes the states of runs that have ended.
+    pub(super) fn forget_ended(&self) {
+        let folders = files::list(&self.folder.join(FOLDER)).unwrap_or_default();
+        if folders.is_empty() {
+            return;
+        }
+        let Ok(runs) = self.engine.runs() else { return };
+        let goes_on = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            runs.iter().any(|run| Some(run.id.as_str()) == name && run.ended.is_none())
+        };
+        for folder in folders.iter().filter(|folder| !goes_on(folder)) {
+            files::remove_tree(folder).ok();
+        }
+    }
+
     fn state_file(&self, run: &str, role: &str) -> PathBuf {
-        self.folder.join("sign-in").join(run).join(format!("{role}.json"))
+        self.folder.join(FOLDER).join(run).join(format!("{role}.json"))
     }
 
     /// Finds the app that a role signs in to: the one that is named, `web`, or the only one.

@@ -32,6 +32,24 @@ impl Place {
 }
 
 impl Browsers {
+    /// Returns what to try instead of a path that the app does not know: the nearest of its routes.
+    pub(super) async fn near_route(
+        &self,
+        sandbox: &SandboxRecord,
+        place: &Place,
+        path: &str,
+    ) -> Option<String> {
+        let (engine, owned, app) = (self.engine.clone(), sandbox.clone(), place.app.clone());
+        let routes = tokio::task::spawn_blocking(move || engine.routes(&owned, Some(&app))).await;
+        let routes = routes.ok()?.ok()?;
+        let typed = path.split(['?', '#']).next().unwrap_or_default();
+        let near = nearest(typed, routes.iter().map(|route| route.path.as_str()))?;
+        Some(format!(
+            "no route is `{typed}`; did you mean `{near}`? (`hothouse routes {}`)",
+            place.app
+        ))
+    }
+
     /// Lists the labels of a sandbox's apps.
     pub(super) async fn app_labels(&self, sandbox: &SandboxRecord) -> Result<Vec<String>, Failure> {
         let (engine, owned) = (self.engine.clone(), sandbox.clone());
