@@ -478,7 +478,12 @@ impl Page {
     pub async fn map_errors(&self, deadline: Instant) {
         let stacks = self.noted(|capture| capture.page_errors.join("\n"));
         let mut by_script: BTreeMap<String, Vec<Place>> = BTreeMap::new();
-        for place in source_map::places(&stacks) {
+        // A script that is part of the page has the page's address, and to ask for that again would do again what it does.
+        let is_file = |place: &Place| {
+            let path = place.url.split(['?', '#']).next().unwrap_or_default();
+            [".js", ".mjs", ".cjs"].iter().any(|ending| path.ends_with(ending))
+        };
+        for place in source_map::places(&stacks).into_iter().filter(is_file) {
             by_script.entry(place.url.clone()).or_default().push(place);
         }
         if by_script.is_empty() {
