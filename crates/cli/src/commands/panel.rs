@@ -1,9 +1,7 @@
 //! The launch panel: where a sandbox is, its state, and what to type next. `up` and `status` print
 //! it; it teaches the commands.
 
-use hothouse_api::{
-    SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView,
-};
+use hothouse_api::{SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView};
 use hothouse_host::terminal;
 use hothouse_model::{SandboxState, caveat::Class, stack::service::ServiceState};
 

@@ -312,7 +312,8 @@ fn timed_out(query: &WaitQuery, timeout: &str, nearest: &[NearView]) -> Failure 
 pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Failure> {
     let found: VerifyView = match folder_of(session, &args)? {
         Some(query) => session.query(route::VERIFY_FOLDER, &query)?,
-        None => session.query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run, head: args.head })?,
+        None => session
+            .query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run, head: args.head })?,
     };
     let code =
         if found.ok { ExitCode::SUCCESS } else { ExitCode::from(FailureKind::Unmet.exit_code()) };
