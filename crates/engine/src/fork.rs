@@ -370,7 +370,8 @@ impl Engine {
             None => {
                 let deps = if spec.setup { &[][..] } else { &settings.config.room.deps[..] };
                 let dependencies = deps.iter().map(|folder| folder.as_str().to_owned()).collect();
-                let kept = spec.setup.then(|| setup::key(repository, &base.commit, &settings.config));
+                let kept =
+                    spec.setup.then(|| setup::key(repository, &base.commit, &settings.config));
                 let setup = kept.transpose()?.flatten();
                 (WorktreeSource::Commit { dependencies, setup }, Vec::new(), None)
             }

@@ -32,11 +32,8 @@ pub(crate) fn run() -> Result<(), String> {
         upto: SUMMED_UP,
         ..ScenarioOutcome::default()
     };
-    let summary = Summary {
-        effects: effects(&records),
-        scenarios: vec![outcome],
-        ..Summary::default()
-    };
+    let summary =
+        Summary { effects: effects(&records), scenarios: vec![outcome], ..Summary::default() };
     let summed_up = rounds(|| {
         let shown = of_scenarios(&summary.scenarios, &records);
         let input = PageInput { summary: &summary, records: &shown, shots: &[], mails: &[] };

@@ -5,9 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
-    sandbox::{
-        DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView, UpBody,
-    },
+    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView, UpBody},
 };
 use hothouse_config::in_words;
 use hothouse_edge::ledger;

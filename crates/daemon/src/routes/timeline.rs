@@ -19,7 +19,10 @@ use hothouse_model::{
         bodies::{self, GapKind},
     },
 };
-use hothouse_reconcile::{proofs::{FolderCheck, verify_folder}, timelines::RunPlace};
+use hothouse_reconcile::{
+    proofs::{FolderCheck, verify_folder},
+    timelines::RunPlace,
+};
 use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection, Verification};
 
 use super::{Json, blocking, sandbox::reference};

@@ -111,8 +111,13 @@ fn sdks_of_aws_store_objects_which_snapshots_carry() {
     env.ok(&repository, &["fork", "a"]);
     let worktree = env.root().join("acme-sandboxes/a");
     fs::write(worktree.join("package.json"), "{}").unwrap();
-    let words =
-        ["install", "--no-audit", "--no-fund", "@aws-sdk/client-s3", "@aws-sdk/s3-request-presigner"];
+    let words = [
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "@aws-sdk/client-s3",
+        "@aws-sdk/s3-request-presigner",
+    ];
     if !installed(&worktree, "npm", &words) {
         skip("the AWS SDK for JavaScript", "npm and a registry");
         return;
@@ -134,7 +139,8 @@ fn sdks_of_aws_store_objects_which_snapshots_carry() {
     }
     let waited = ["wait", "object", "key:invoices operation=put", "-w", "a", "--since", "1"];
     env.ok(&repository, &waited);
-    let deleted = env.json(&repository, &["objects", "operation=delete", "--all", "-w", "a", "--json"]);
+    let deleted =
+        env.json(&repository, &["objects", "operation=delete", "--all", "-w", "a", "--json"]);
     assert_eq!(deleted.as_array().unwrap().len(), 4, "{deleted:#}");
 
     let words = ["-m", "pip", "install", "-q", "--no-compile", "--target", "py", "boto3"];
@@ -156,7 +162,8 @@ fn sdks_of_aws_store_objects_which_snapshots_carry() {
     env.ok(&repository, &["snapshot", "before", "-w", "a"]);
     env.ok(&repository, &["fork", "b", "--from", "a"]);
     env.ok(&repository, &["up", "-w", "b"]);
-    let remove = "curl -sf -X DELETE -H 'Authorization: AWS x:y' http://127.0.0.1:9000/local-goods/signed";
+    let remove =
+        "curl -sf -X DELETE -H 'Authorization: AWS x:y' http://127.0.0.1:9000/local-goods/signed";
     env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", remove]);
     assert!(get("a").contains("NoSuchKey"), "{}", get("a"));
     assert_eq!(get("b"), "by hand");
