@@ -127,7 +127,8 @@ fn ask<T>(
 ) -> Option<T> {
     let source = SOURCE.get()?;
     // In a room names come from its own sandbox, and no daemon is started.
-    let inside = hothouse_host::files::exists(std::path::Path::new(hothouse_model::room::API_SOCKET));
+    let inside =
+        hothouse_host::files::exists(std::path::Path::new(hothouse_model::room::API_SOCKET));
     let ui = Ui::new(&Global { quiet: true, ..Global::default() }, true, true, false);
     let session =
         Session::new(source.folders.clone(), source.build, source.folder.clone(), inside, &ui)

@@ -103,9 +103,12 @@ pub fn may_have_routes(path: &str) -> bool {
     name == "package.json" || known && !is_test
 }
 
+/// Finds the routes that one family of frameworks has.
+type Finder = fn(&[SourceFile<'_>]) -> Vec<Found>;
+
 /// Finds the routes of all apps, sorted by app and path.
 pub fn find(files: &[SourceFile<'_>], apps: &[AppFolder]) -> Vec<Route> {
-    let finders: [fn(&[SourceFile<'_>]) -> Vec<Found>; 6] =
+    let finders: [Finder; 6] =
         [by_file::find, javascript::find, python::find, rails::find, php::find, compiled::find];
     let mut all: BTreeMap<(Option<String>, String), (BTreeSet<String>, String)> = BTreeMap::new();
     for found in finders.iter().flat_map(|finder| finder(files)) {

@@ -112,8 +112,7 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let none: BTreeSet<String> = [String::new()].into();
     let mut found = Vec::new();
     for file in &files {
-        let prefixes =
-            mounted.get(file.path).map(|all| longest(all)).unwrap_or_else(|| none.clone());
+        let prefixes = mounted.get(file.path).map(longest).unwrap_or_else(|| none.clone());
         for (path, method, at) in routes(file, &patterns) {
             found.extend(
                 prefixes.iter().map(|prefix| Found::new(&join(prefix, &path), &method, file, at)),

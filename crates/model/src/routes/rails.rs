@@ -90,10 +90,7 @@ fn read(file: &SourceFile<'_>, patterns: &Patterns) -> Vec<Found> {
             next = Block { prefix: join(&top.prefix, own), member: None };
         } else if text.starts_with("member do") {
             let prefix = join(&top.prefix, top.member.as_deref().unwrap_or_default());
-            next = Block {
-                prefix: prefix.replace(&format!("{}/", top.prefix), &format!("{}/", top.prefix)),
-                member: None,
-            };
+            next = Block { prefix, member: None };
         } else if text.starts_with("collection do") {
             next = Block { member: None, ..top };
         }
