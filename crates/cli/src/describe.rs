@@ -195,6 +195,8 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("explain", Local, Full, Object),
     ("version", Local, Never, Object),
     ("completions", Local, Never, Object),
+    ("man", Local, Never, Object),
+    ("edit", Host, Never, Object),
     ("help", Local, Never, Object),
 ];
 

@@ -272,25 +272,32 @@ pub(super) static RULE: Table = Table {
 
 static INTEGRATIONS: Map = Map::of("integration", &NAME_RULE, Shape::Table(&INTEGRATION));
 
-static INTEGRATION: Table = Table::of(&[
-    key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
-    key(
-        "vendor",
-        Shape::Choice(Vendor::WORDS),
-        "Whose protocol it speaks, where its hosts do not tell.",
-    ),
-    key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
-    key("exceptions", Shape::List(&RULES), "Requests that pass although the class denies them."),
-    key("caveat", LINE, "What this treatment does not cover."),
-    key(
-        "to",
-        NAME,
-        "The service of the room that answers for its hosts, in place of fixtures; its class is `mock` by default.",
-    ),
-    key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
-    key("fixtures", TREE_PATH, "The folder of its recorded answers."),
-    key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
-]);
+static INTEGRATION: Table = Table {
+    any_of: &["class", "to"],
+    ..Table::of(&[
+        key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
+        key(
+            "vendor",
+            Shape::Choice(Vendor::WORDS),
+            "Whose protocol it speaks, where its hosts do not tell.",
+        ),
+        key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
+        key(
+            "exceptions",
+            Shape::List(&RULES),
+            "Requests that pass although the class denies them.",
+        ),
+        key("caveat", LINE, "What this treatment does not cover."),
+        key(
+            "to",
+            NAME,
+            "The service of the room that answers for its hosts, in place of fixtures; its class is `mock` by default.",
+        ),
+        key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
+        key("fixtures", TREE_PATH, "The folder of its recorded answers."),
+        key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
+    ])
+};
 
 static WEBHOOK: Table = Table {
     whole: true,

@@ -63,6 +63,10 @@ fn table_schema(table: &Table) -> Value {
     if !table.required.is_empty() {
         schema["required"] = json!(table.required);
     }
+    if !table.any_of.is_empty() {
+        let alternatives = table.any_of.iter().map(|name| json!({ "required": [name] }));
+        schema["anyOf"] = alternatives.collect();
+    }
     // Only a table that no other layer completes can be held to its alternatives in one file.
     if table.whole && !table.one_of.is_empty() {
         let alternatives = table.one_of.iter().map(|name| json!({ "required": [name] }));

@@ -41,6 +41,8 @@ pub(super) struct Table {
     pub optional: bool,
     /// Keys that must be there, once all layers have met.
     pub required: &'static [&'static str],
+    /// Keys of which at least one must be there, in one file.
+    pub any_of: &'static [&'static str],
     /// Keys of which exactly one must be there; setting one in a higher layer unsets the others.
     pub one_of: &'static [&'static str],
 }
@@ -73,7 +75,15 @@ pub(super) struct Key {
 impl Table {
     /// A table of these keys and no further rule, for `..` in the description.
     pub(super) const fn of(keys: &'static [Key]) -> Self {
-        Self { keys, shorthand: None, whole: false, optional: false, required: &[], one_of: &[] }
+        Self {
+            keys,
+            shorthand: None,
+            whole: false,
+            optional: false,
+            required: &[],
+            any_of: &[],
+            one_of: &[],
+        }
     }
 
     /// Finds a key by name.

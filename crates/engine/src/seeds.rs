@@ -68,11 +68,9 @@ impl Engine {
     /// Returns what a sandbox was seeded with, also while it is down.
     pub fn seed_files(&self, sandbox: &SandboxRecord) -> Result<SeedFiles, Failure> {
         let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
-        let read = |name: &str, limit: u64| match folder.read_capped(&place(name), limit) {
-            Ok(bytes) => bytes,
-            // One that is too large, or no file at all, is none of ours.
-            Err(_) => Vec::new(),
-        };
+        // One that is too large, or no file at all, is none of ours.
+        let read =
+            |name: &str, limit: u64| folder.read_capped(&place(name), limit).unwrap_or_default();
         Ok(SeedFiles {
             state: SeedState::read(&read(seed::STATE_FILE, STATE_LIMIT)),
             context: read(seed::CONTEXT_FILE, CONTEXT_LIMIT as u64 + 1),

@@ -40,7 +40,7 @@ pub fn close_stdout() {
 /// Gives this process the name that lists of processes show; one that was started by a link has that of the link.
 pub fn call_it(name: &str) {
     // Only how it looks depends on it.
-    std::fs::write("/proc/self/comm", name).ok();
+    crate::files::write(std::path::Path::new("/proc/self/comm"), name).ok();
 }
 
 /// Starts our own program again, detached from the terminal, and returns it with its first words.

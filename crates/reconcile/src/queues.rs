@@ -44,13 +44,16 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How many jobs of a run are remembered.
 const KNOWN: usize = 50_000;
 
+/// The state that each job was last seen in, by its queue and id.
+type KnownJobs = HashMap<(String, String), String>;
+
 /// The queues and schedules of all sandboxes.
 pub struct Queues {
     engine: Arc<Engine>,
     timelines: Arc<Timelines>,
     connections: Arc<Connections>,
     /// The state in which a job was last recorded, by run.
-    known: Mutex<HashMap<String, HashMap<(String, String), String>>>,
+    known: Mutex<HashMap<String, KnownJobs>>,
 }
 
 /// What came of a schedule that was run by hand.

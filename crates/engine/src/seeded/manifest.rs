@@ -81,7 +81,8 @@ mod tests {
             was.key(),
             SeedManifest { created: Some(Timestamp::UNIX_EPOCH), ..manifest() }.key()
         );
-        let changes: [(fn(&mut SeedManifest), Option<&str>); 6] = [
+        type Change = fn(&mut SeedManifest);
+        let changes: [(Change, Option<&str>); 6] = [
             (|m| drop(m.files.insert("a.sql".into(), "9".into())), Some("`a.sql` changed since")),
             (|m| drop(m.files.remove("b.sql")), Some("`b.sql` changed since")),
             (|m| drop(m.files.insert("c.sql".into(), "1".into())), Some("`c.sql` changed since")),

@@ -193,7 +193,7 @@ mod tests {
 
     fn planned(names: &[&str]) -> Result<Vec<String>, SeedPlanError> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let scenario = json!({ "seed": ["orders"], "path": "/", "app": null });
+        let scenario = json!({ "seed": ["orders"], "path": "/", "app": null, "within": "10s" });
         let scenarios = BTreeMap::from([(
             "checkout".parse().unwrap(),
             serde_json::from_value(scenario).unwrap(),

@@ -98,8 +98,8 @@ impl Seeding<'_> {
             Some(name) => service.name() == name,
             None => scheme(service) != "redis",
         };
-        let all = self.room.stack.services.iter().filter(|service| service.database.is_some());
-        all.filter(is_wanted).next().cloned().ok_or_else(|| match named {
+        let mut all = self.room.stack.services.iter().filter(|service| service.database.is_some());
+        all.find(is_wanted).cloned().ok_or_else(|| match named {
             Some(name) => {
                 because(format!("service `{name}` is not a database of the profile that is up"))
             }

@@ -113,22 +113,22 @@ fn malformed() -> ObjectError {
 mod tests {
     use super::*;
 
-    fn read(body: &[u8], at_once: usize) -> Result<(Vec<u8>, Vec<(String, String)>), ObjectError> {
+    fn read(body: &[u8], at_once: usize) -> Result<(Vec<u8>, Chunked), ObjectError> {
         let (mut chunked, mut object) = (Chunked::default(), Vec::new());
         for part in body.chunks(at_once) {
             chunked.push(part, &mut |bytes| object.extend_from_slice(bytes))?;
         }
         chunked.finish()?;
-        Ok((object, chunked.trailers))
+        Ok((object, chunked))
     }
 
     #[test]
     fn pieces_are_put_together_however_they_are_cut() {
         let body = b"5;chunk-signature=ab\r\nhello\r\n6\r\n world\r\n0;chunk-signature=cd\r\nx-amz-checksum-crc32:DUoRhQ==\r\nx-amz-trailer-signature:ef\r\n\r\n";
         for at_once in [1, 2, 3, 7, 4096] {
-            let (object, trailers) = read(body, at_once).unwrap();
+            let (object, chunked) = read(body, at_once).unwrap();
             assert_eq!(object, b"hello world");
-            assert_eq!(trailers[0], ("x-amz-checksum-crc32".into(), "DUoRhQ==".into()));
+            assert_eq!(chunked.trailers[0], ("x-amz-checksum-crc32".into(), "DUoRhQ==".into()));
         }
         assert_eq!(read(b"0\r\n\r\n", 9).unwrap().0, b"");
         assert_eq!(read(b"0\r\n", 9).unwrap().0, b"");

@@ -89,7 +89,7 @@ pub fn setup_key(repository: &Repository, inputs: &SetupInputs<'_>) -> Result<St
     let is_locked = |(path, _): &&(String, String)| LOCK_FILES.contains(&name_of(path));
     let mut text = String::new();
     // Without a lock file the install depends on the day, and belongs to one commit.
-    if !taken.iter().any(|file| is_locked(file)) {
+    if !taken.iter().any(is_locked) {
         text.push_str(commit);
     }
     for (path, id) in taken {
