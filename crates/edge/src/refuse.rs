@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::spoken::{Refusal, refusal};
+use self::spoken::{SpokenDenial, refusal};
 use crate::{room::About, wire::sniff::Sniffed};
 
 /// A fatal alert, access denied (RFC 8446, section 6).
@@ -126,9 +126,9 @@ pub(crate) async fn refuse(
 async fn spoken(mut stream: TcpStream, mut first: Vec<u8>, reason: &str, port: u16) {
     for _ in 0..ROUNDS {
         match refusal(port, &first, reason) {
-            Refusal::Say(words) => return finish(stream, &words).await,
-            Refusal::Reset => break,
-            Refusal::Continue(words) => {
+            SpokenDenial::Say(words) => return finish(stream, &words).await,
+            SpokenDenial::Reset => break,
+            SpokenDenial::Continue(words) => {
                 first = vec![0; FIRST_LIMIT];
                 let read = async {
                     stream.write_all(&words).await?;

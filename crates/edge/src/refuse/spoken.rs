@@ -5,7 +5,7 @@
 
 /// How a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum SpokenDenial {
     /// These bytes, and the end.
     Say(Vec<u8>),
     /// These bytes, then the client speaks again.
@@ -24,36 +24,36 @@ const POSTGRES_START: u32 = 196_608;
 const POSTGRES_CANCEL: u32 = 80_877_102;
 
 /// Decides how a connection to a port is refused that has said `first` so far.
-pub(super) fn refusal(port: u16, first: &[u8], reason: &str) -> Refusal {
+pub(super) fn refusal(port: u16, first: &[u8], reason: &str) -> SpokenDenial {
     let reason = line(reason);
     if first.starts_with(b"SSH-") {
-        return Refusal::Say(ssh(&reason));
+        return SpokenDenial::Say(ssh(&reason));
     }
     if let Some(number) = postgres_request(first) {
         return match number {
             // Without encryption, so that the reason can be read.
-            POSTGRES_TLS | POSTGRES_GSS => Refusal::Continue(b"N".to_vec()),
-            POSTGRES_CANCEL => Refusal::Reset,
-            _ => Refusal::Say(postgres(&reason)),
+            POSTGRES_TLS | POSTGRES_GSS => SpokenDenial::Continue(b"N".to_vec()),
+            POSTGRES_CANCEL => SpokenDenial::Reset,
+            _ => SpokenDenial::Say(postgres(&reason)),
         };
     }
     if is_redis(first) || port == 6379 && !first.is_empty() {
-        return Refusal::Say(format!("-ERR {reason}\r\n").into_bytes());
+        return SpokenDenial::Say(format!("-ERR {reason}\r\n").into_bytes());
     }
     if first.starts_with(b"EHLO") || first.starts_with(b"HELO") {
-        return Refusal::Say(format!("554 5.7.1 {reason}\r\n").into_bytes());
+        return SpokenDenial::Say(format!("554 5.7.1 {reason}\r\n").into_bytes());
     }
     if !first.is_empty() {
-        return Refusal::Reset;
+        return SpokenDenial::Reset;
     }
     match port {
-        25 | 587 | 2525 => Refusal::Say(format!("554 5.7.1 {reason}\r\n").into_bytes()),
-        21 => Refusal::Say(format!("421 {reason}\r\n").into_bytes()),
-        110 => Refusal::Say(format!("-ERR {reason}\r\n").into_bytes()),
-        143 => Refusal::Say(format!("* BYE {reason}\r\n").into_bytes()),
-        3306 => Refusal::Say(mysql(&reason)),
-        22 => Refusal::Say(ssh(&reason)),
-        _ => Refusal::Reset,
+        25 | 587 | 2525 => SpokenDenial::Say(format!("554 5.7.1 {reason}\r\n").into_bytes()),
+        21 => SpokenDenial::Say(format!("421 {reason}\r\n").into_bytes()),
+        110 => SpokenDenial::Say(format!("-ERR {reason}\r\n").into_bytes()),
+        143 => SpokenDenial::Say(format!("* BYE {reason}\r\n").into_bytes()),
+        3306 => SpokenDenial::Say(mysql(&reason)),
+        22 => SpokenDenial::Say(ssh(&reason)),
+        _ => SpokenDenial::Reset,
     }
 }
 
@@ -129,9 +129,9 @@ mod tests {
 
     fn said(port: u16, first: &[u8]) -> String {
         match refusal(port, first, "no\r\n\u{202e}way") {
-            Refusal::Say(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Refusal::Continue(bytes) => format!("then {}", String::from_utf8_lossy(&bytes)),
-            Refusal::Reset => "reset".into(),
+            SpokenDenial::Say(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            SpokenDenial::Continue(bytes) => format!("then {}", String::from_utf8_lossy(&bytes)),
+            SpokenDenial::Reset => "reset".into(),
         }
     }
 

@@ -118,7 +118,7 @@ pub async fn prove(
     proofs.into_iter().map(|(_, proof)| proof).collect()
 }
 
-/// Works out what is run and by whose checks, before anything is made.
+/// Computes what is run and by whose checks, before anything is made.
 fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     let engine = &keepers.engine;
     let sandbox = engine.find(wish.sandbox.as_ref(), &wish.folder)?;

@@ -71,7 +71,7 @@ pub struct SetupInputs<'a> {
     pub room: &'a str,
 }
 
-/// What became of an install.
+/// The outcome of an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptSetup {
     Kept,
