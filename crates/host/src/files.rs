@@ -101,9 +101,16 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
         .map_err(|error| about("read", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
+/// Returns a name beside a file that no other thread or process uses for it.
+fn beside(path: &Path) -> PathBuf {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    path.with_added_extension(format!("{}-{count}.new", std::process::id()))
+}
+
 /// Replaces a file as a whole: readers see the old text or the new one, also after a power cut.
 pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
-    let beside = path.with_added_extension(format!("{}.new", std::process::id()));
+    let beside = beside(path);
     let written = fs::OpenOptions::new()
         .create(true)
         .truncate(true)
@@ -125,7 +132,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
 
 /// Writes a file as a whole, which a power cut may undo: nothing waits for the disk.
 pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
-    let beside = path.with_added_extension(format!("{}.new", std::process::id()));
+    let beside = beside(path);
     let written = fs::OpenOptions::new()
         .create(true)
         .truncate(true)

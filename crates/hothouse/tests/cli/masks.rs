@@ -67,7 +67,7 @@ fn what_an_agent_commits_stays_masked() {
         env.ok(repository, &["up", "-w", "a"]);
         let look = "cat .env sub/.env /workspace/.env";
         assert!(!format!("{}", agent(env, repository, look)).contains("s3cr3t"));
-        let status = env.ok(repository, &["status", "-w", "a"]);
+        let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
         assert!(status.contains("empty in the room") && status.contains("`sub/.env`"), "{status}");
         // Into a commit, under a repository of its own, behind a flag of the index.
         let tricks = "g='git -c user.name=x -c user.email=x@y'; $g add -f .env; $g commit -qm env; \
@@ -87,7 +87,7 @@ fn dependencies_and_what_the_base_has_are_left_alone() {
         write(repository, &worktree.join("a/node_modules/x/.env"), "PACKAGED=1\n");
         env.ok(repository, &["up", "-w", "a"]);
         assert_eq!(agent(env, repository, "cat a/node_modules/x/.env").stdout, "PACKAGED=1\n");
-        let status = env.ok(repository, &["status", "-w", "a"]);
+        let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
         assert!(!status.contains("empty in the room"), "{status}");
     });
 }
@@ -117,7 +117,7 @@ pub(crate) fn attack_secrets(env: &TestEnv, repository: &Path, worktree: &Path) 
         assert!(seen.code != 0 && !seen.stdout.contains("n3wer"), "{seen}");
         assert_eq!(mode(name), 0o600, "{name}");
     }
-    let status = env.ok(repository, &["status", "-w", "a"]);
+    let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
     assert!(status.contains("not readable") && status.contains("`.env.late`"), "{status}");
     // Nobody runs a command, and it is closed all the same.
     write(repository, &worktree.join(".env.watched"), "KEY=n3wer\n");
@@ -138,7 +138,7 @@ fn an_agents_own_file_is_its_own_where_the_room_has_a_uid_of_its_own() {
         env.ok(repository, &["down", "-w", "a"]);
         env.ok(repository, &["up", "-w", "a"]);
         assert_eq!(agent(env, repository, "cat .env; echo MORE=1 >>.env").stdout, "MINE=1\n");
-        let status = env.ok(repository, &["status", "-w", "a"]);
+        let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
         assert!(!status.contains("empty in the room"), "{status}");
     });
 }

@@ -118,7 +118,7 @@ fn a_resolver_that_does_not_know_our_names_is_told_with_the_direct_address() {
         let repository = env.repository("u", CONFIG);
         env.ok(&repository, &["fork", "a"]);
         env.ok(&repository, &["up", "-w", "a"]);
-        let shown = env.ok(&repository, &["status", "-w", "a"]);
+        let shown = env.ok(&repository, &["status", "-w", "a", "--caveats"]);
         let told = shown.contains("resolver does not know names below .localhost");
         assert_eq!(told, !known, "{script}: {shown}");
         assert!(shown.contains("http://127.0.0.1:"), "{shown}");
