@@ -23,8 +23,8 @@ const NONE: &str = "hothouse: no browser";
 /// The oldest version that has all that is used.
 pub const OLDEST: u32 = 120;
 
-/// The flags of every start.
-const FLAGS: [&str; 22] = [
+/// The flags of every start. A browser that calls home would be on the timeline as if the app had.
+const FLAGS: [&str; 25] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -34,13 +34,17 @@ const FLAGS: [&str; 22] = [
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
     "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
     "--disable-component-update",
     "--disable-component-extensions-with-background-pages",
     "--disable-default-apps",
     "--disable-extensions",
+    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,MediaRouter,OptimizationHints,Translate",
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-sync",
+    // Asked for the accounts of a profile that has none; nothing listens there.
+    "--gaia-url=http://127.0.0.1:9",
     "--hide-scrollbars",
     "--metrics-recording-only",
     "--mute-audio",
