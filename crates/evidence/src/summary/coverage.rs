@@ -61,7 +61,7 @@ pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
         let files = named(&code.uncommitted);
         all.push(format!("uncommitted files were run, which no commit has: {files}"));
     }
-    all.push("queued jobs: nothing records them in this version".into());
+    all.push("queued jobs: they are recorded only when `hothouse queue` looks at them".into());
     all
 }
 
@@ -73,7 +73,8 @@ fn unfinished(facts: &Coverage<'_>) -> Vec<String> {
 fn gap(gap: &Gap) -> String {
     match gap.kind.as_str() {
         "not-opened" => {
-            format!("{} connections to {} could not be looked into", gap.count, gap.what)
+            let connections = if gap.count == 1 { "connection" } else { "connections" };
+            format!("{} {connections} to {} could not be looked into", gap.count, gap.what)
         }
         "udp" => format!("{} exchanges by UDP with {}", gap.count, gap.what),
         kind => format!("{} ({kind}, {})", gap.what, gap.count),
