@@ -187,7 +187,8 @@ fn jobs_of_python_are_listed_drained_and_tried_again() {
     let env = surroundings();
     let Some((repository, worktree)) = sandbox(&env) else { return };
     // The room has the system's own Python.
-    let words = ["-m", "pip", "install", "-q", "--target", "lib", "rq", "celery", "redis"];
+    let words =
+        ["-m", "pip", "install", "-q", "--target", "lib", "rq", "celery", "redis", "packaging"];
     if !installed(&worktree, "/usr/bin/python3", &words) {
         return skip("queues of Python", "pip and a registry");
     }
