@@ -184,8 +184,10 @@ post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"
             r#"
 for host, port in (("smtp.postmarkapp.com", 22), ("smtp.postmarkapp.com", 1025), ("smtp.postmarkapp.com", 5432), ("api.pay.example", 587)):
     try:
-        s = socket.create_connection((host, port), timeout=20); s.sendall(b"SSH-2.0-x\r\n"); print(port, s.recv(10) or 1 / 0)
-    except (OSError, ZeroDivisionError):
+        s = socket.create_connection((host, port), timeout=20); s.sendall(b"SSH-2.0-x\r\n")
+        # Refused in the words of SSH, by us.
+        said = s.recv(16); print("refused" if said in (b"", b"SSH-2.0-Hothouse") else said, port)
+    except OSError:
         print("refused", port)
 post("https://api.nobody.example/x", b"plain", {"content-type": "text/plain"})
 "#,
