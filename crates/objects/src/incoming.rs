@@ -14,7 +14,7 @@ use hothouse_host::{FileError, files};
 use hothouse_model::id::hex;
 use hothouse_sinks::objects::ObjectError;
 
-use crate::StoreError;
+use crate::{RESERVE, StoreError, full};
 
 /// The longest object that comes at once, as with S3.
 const LONGEST: u64 = 5 << 30;
@@ -42,6 +42,8 @@ pub struct Incoming {
     file: File,
     path: Temporary,
     size: u64,
+    /// How much may come.
+    most: u64,
     unsynced: u64,
     md5: md5::Context,
     crc32: crc32fast::Hasher,
@@ -72,13 +74,15 @@ impl Drop for Temporary {
 }
 
 impl Incoming {
-    pub(crate) fn new(path: PathBuf) -> Result<Self, StoreError> {
+    pub(crate) fn new(path: PathBuf, left: u64) -> Result<Self, StoreError> {
+        check_disk(&path)?;
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
         let failed = |source| FileError { attempt: "make", path: path.clone(), source };
         Ok(Self {
             file: file.map_err(failed)?,
             path: Temporary(path),
             size: 0,
+            most: left,
             unsynced: 0,
             md5: md5::Context::new(),
             crc32: crc32fast::Hasher::new(),
@@ -94,6 +98,10 @@ impl Incoming {
             let message = "an object that comes at once has at most 5 GiB";
             return Err(ObjectError::new(400, "EntityTooLarge", message).into());
         }
+        if self.size > self.most {
+            let message = "the objects of this sandbox take as much as they may";
+            return Err(ObjectError::new(507, "QuotaExceeded", message).into());
+        }
         self.md5.consume(bytes);
         self.crc32.update(bytes);
         self.sha1.update(bytes);
@@ -103,6 +111,7 @@ impl Incoming {
         self.file.write_all(bytes).map_err(failed)?;
         self.unsynced += bytes.len() as u64;
         if self.unsynced > UNSYNCED {
+            check_disk(&self.path.0)?;
             self.sync()?;
         }
         Ok(())
@@ -166,6 +175,14 @@ impl Incoming {
         let failed =
             |source| FileError { attempt: "write to disk", path: self.path.0.clone(), source };
         Ok(self.file.sync_data().map_err(failed)?)
+    }
+}
+
+/// Refuses to take the last of the disk.
+fn check_disk(path: &Path) -> Result<(), StoreError> {
+    match files::free_bytes(path.parent().unwrap_or(path))? < RESERVE {
+        true => Err(full().into()),
+        false => Ok(()),
     }
 }
 

@@ -42,6 +42,12 @@ const RECORD_LIMIT: u64 = 1 << 20;
 /// How much must be left on the disk: the sandbox's database writes to it too.
 const RESERVE: u64 = 256 << 20;
 
+/// The most that the objects of one sandbox may take.
+const LIMIT: u64 = 20 << 30;
+
+/// How long what comes in may rest before nobody can be sending it any more.
+const ABANDONED: std::time::Duration = std::time::Duration::from_secs(10 * 60);
+
 /// The longest setting.
 const SETTING_LIMIT: usize = 64 << 10;
 
@@ -122,12 +128,14 @@ pub struct Store {
     root: PathBuf,
     /// Held while descriptions are changed.
     turn: Mutex<()>,
+    /// How many bytes are stored; counted when it is first asked for, and after a change that is not followed.
+    used: Mutex<Option<u64>>,
 }
 
 impl Store {
     /// Takes a folder, which need not be there yet.
     pub fn new(root: PathBuf) -> Self {
-        Self { root, turn: Mutex::default() }
+        Self { root, turn: Mutex::default(), used: Mutex::default() }
     }
 
     /// Returns the buckets, and when each was made.
@@ -199,10 +207,8 @@ impl Store {
     pub fn receive(&self) -> Result<Incoming, StoreError> {
         let folder = self.root.join("incoming");
         files::make_private_folder(&folder)?;
-        if files::free_bytes(&folder)? < RESERVE {
-            return Err(full().into());
-        }
-        Incoming::new(folder.join(new_name()))
+        let left = LIMIT.saturating_sub(self.used()?);
+        Incoming::new(folder.join(new_name()), left)
     }
 
     /// Makes an object of what was received; an earlier one of the same key is replaced.
@@ -239,9 +245,12 @@ impl Store {
         let before = self.get(bucket, key)?;
         received.keep_as(&folder.join("content").join(content))?;
         write(&record(&folder, key), &object)?;
+        let mut removed = 0;
         if let Some(before) = before {
             files::remove_file(&folder.join("content").join(&before.content))?;
+            removed = before.size;
         }
+        self.count(object.size, removed);
         Ok(object)
     }
 
@@ -270,6 +279,7 @@ impl Store {
         let Some(object) = self.get(bucket, key)? else { return Ok(None) };
         files::remove_file(&record(&folder, key))?;
         files::remove_file(&folder.join("content").join(&object.content))?;
+        self.count(0, object.size);
         Ok(Some(object))
     }
 
@@ -286,7 +296,43 @@ impl Store {
 
     /// Removes what earlier daemons did not finish.
     pub fn tidy(&self) -> Result<(), StoreError> {
-        Ok(files::remove_tree(&self.root.join("incoming"))?)
+        for file in files::list(&self.root.join("incoming"))? {
+            if files::age(&file)? > ABANDONED {
+                files::remove_file(&file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many bytes are stored, parts of uploads included.
+    fn used(&self) -> Result<u64, StoreError> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = *used {
+            return Ok(used);
+        }
+        let mut total = 0;
+        for bucket in files::list(&self.root)? {
+            let mut folders = vec![bucket.join("content")];
+            folders.extend(files::list(&bucket.join("uploads"))?);
+            for folder in folders {
+                for file in files::list(&folder)? {
+                    // One that is removed meanwhile takes nothing.
+                    total += files::size(&file).unwrap_or_default();
+                }
+            }
+        }
+        *used = Some(total);
+        Ok(total)
+    }
+
+    fn count(&self, added: u64, removed: u64) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        *used = used.map(|used| used.saturating_add(added).saturating_sub(removed));
+    }
+
+    /// Has what is stored counted again.
+    fn recount(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn bucket(&self, bucket: &str) -> PathBuf {
@@ -411,6 +457,32 @@ mod tests {
             files::list(&folder.path().join("incoming")).unwrap().is_empty(),
             "nothing is left"
         );
+    }
+
+    #[test]
+    fn what_is_stored_is_counted_whatever_became_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        store.make_bucket("goods", now()).unwrap();
+        assert_eq!(store.used().unwrap(), 0);
+        put(&store, "a", &[0; 100]);
+        put(&store, "a", &[0; 30]);
+        put(&store, "b", &[0; 5]);
+        assert_eq!(store.used().unwrap(), 35);
+        store.delete("goods", "b").unwrap();
+        let upload = store.begin_upload("goods", "c", About::default()).unwrap();
+        let at = ("goods", "c");
+        store.put_part(at, (&upload, 1), received(&store, &[0; 7]), now()).unwrap();
+        assert_eq!(store.used().unwrap(), 37);
+        let again = Store::new(folder.path().to_owned()).used().unwrap();
+        assert!((37..200).contains(&again), "the description of the upload counts too: {again}");
+        store.abort(at, &upload).unwrap();
+        assert_eq!(store.used().unwrap(), 30);
+        // One that goes beyond is refused, and leaves nothing.
+        let mut incoming = Incoming::new(folder.path().join("incoming/x"), 3).unwrap();
+        assert_eq!(incoming.write(&[0; 4]).unwrap_err().told().code, "QuotaExceeded");
+        drop(incoming);
+        assert!(files::list(&folder.path().join("incoming")).unwrap().is_empty());
     }
 
     #[test]

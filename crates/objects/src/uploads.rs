@@ -17,7 +17,7 @@ use crate::{About, Object, Received, Store, StoreError, new_name, read, shown, w
 const SMALLEST: u64 = 5 << 20;
 
 /// The longest object, whatever it is made of.
-const LONGEST: u64 = 50 << 30;
+const LONGEST: u64 = 20 << 30;
 
 /// The most uploads of a bucket that are not complete.
 const UPLOADS: usize = 1000;
@@ -72,6 +72,7 @@ impl Store {
         let _turn = self.turn();
         let (folder, _) = self.upload(bucket, key, upload)?;
         let part = PartRecord { size: received.size, md5: received.md5.clone(), modified: now };
+        self.count(received.size, 0);
         received.keep_as(&part_file(&folder, number))?;
         write(&part_file(&folder, number).with_extension("json"), &part)?;
         Ok(part)
@@ -126,7 +127,7 @@ impl Store {
         let parts = check(&folder, named)?;
         let total: u64 = parts.iter().map(|(_, part)| part.size).sum();
         if total > LONGEST {
-            let message = "an object has at most 50 GiB here";
+            let message = "an object has at most 20 GiB here";
             return Err(ObjectError::new(400, "EntityTooLarge", message).into());
         }
         let mut incoming = self.receive()?;
@@ -146,6 +147,7 @@ impl Store {
         let etag = format!("{}-{}", hex(&tags.finalize().0), parts.len());
         let object = self.place((bucket, key), received, (record.about, etag), now)?;
         files::remove_tree(&folder)?;
+        self.recount();
         Ok(object)
     }
 
@@ -153,6 +155,7 @@ impl Store {
     pub fn abort(&self, (bucket, key): (&str, &str), upload: &str) -> Result<(), StoreError> {
         let _turn = self.turn();
         let (folder, _) = self.upload(bucket, key, upload)?;
+        self.recount();
         Ok(files::remove_tree(&folder)?)
     }
 

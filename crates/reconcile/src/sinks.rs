@@ -108,6 +108,9 @@ impl Sinks {
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
         });
         runs.insert(run, Arc::downgrade(&made));
+        if let Err(error) = made.objects.tidy() {
+            tracing::warn!(%error, "what is left of unfinished uploads could not be removed");
+        }
         made
     }
 }
