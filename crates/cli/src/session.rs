@@ -94,7 +94,7 @@ impl Session {
         self.persistently(|client| client.post(path, operation, body))
     }
 
-    /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile, and the daemon goes on.
+    /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile; the daemon continues.
     pub(crate) fn post_unless_interrupted<T: DeserializeOwned>(
         &self,
         path: &str,

@@ -2,7 +2,7 @@
 //!
 //! Which hosts are mocked is pinned; fixtures are files of the worktree, which an agent may write, and are
 //! looked at again at most once a second. What a mock remembers is in the run's artifacts before the room
-//! gets an answer that rests on it, so the next daemon goes on from there.
+//! gets an answer that rests on it, so the next daemon continues from there.
 
 mod kept;
 

@@ -300,7 +300,7 @@ impl Seeding<'_> {
         let rest = std::iter::once(failed).chain(left.iter().copied());
         let rest = rest.collect::<Vec<_>>().join(",");
         failure.hint(format!("done: {}; left: {}", listed(&done), listed(&left))).hint(format!(
-            "once it is fixed, `hothouse seed {rest} -w {}` goes on from there",
+            "once it is fixed, `hothouse seed {rest} -w {}` continues from there",
             self.sandbox().name
         ))
     }

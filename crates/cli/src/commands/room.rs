@@ -98,7 +98,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 128 + 2;
 
-/// Says what goes on after Ctrl-C, and how to stop it.
+/// Tells what continues after Ctrl-C, and how to stop it.
 fn tell_interrupted(ui: &Ui, sandbox: Option<&str>) {
     let (what, name) = match sandbox {
         Some(name) => (format!("`{name}`"), format!(" {name}")),

@@ -111,7 +111,7 @@ pub(super) async fn after_up(
     seeded.map(|_| axum::Json(shown))
 }
 
-/// Seeds on a task of its own: it goes on if the client leaves.
+/// Seeds on a task of its own: it continues if the client leaves.
 async fn perform(
     daemon: &Daemon,
     sandbox: &SandboxRecord,

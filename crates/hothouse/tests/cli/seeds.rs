@@ -161,7 +161,7 @@ fn a_bundle_that_fails_says_what_is_done_and_left_and_spares_the_context() {
         "bundle `bad` failed: exit 3",
         "planted-reason",
         "done: one; left: after, call",
-        "`hothouse seed bad,after,call -w a` goes on from there",
+        "`hothouse seed bad,after,call -w a` continues from there",
     ] {
         assert!(failed.stderr.contains(told), "{told}: {}", failed.stderr);
     }
