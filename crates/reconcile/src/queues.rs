@@ -122,7 +122,18 @@ impl Queues {
     /// Puts a dead job back into its queue.
     pub async fn retry(&self, sandbox: &SandboxRecord, id: &str) -> Result<Job, Failure> {
         let (room, config) = self.enter(sandbox).await?;
-        let jobs = self.jobs(&room, &config).await?;
+        let stored = self.stored_jobs(&room).await?;
+        let is_stored = stored.iter().any(|job| job.id == id);
+        let mut jobs = stored;
+        let mut own = Vec::new();
+        for queue in &config {
+            let listed = self.own_jobs(&room, queue).await?;
+            // Only the command of the queue that lists a job knows what to do about it.
+            if !is_stored && listed.iter().any(|job| job.id == id) {
+                own.push(queue.clone());
+            }
+            jobs.extend(listed);
+        }
         let Some(job) = jobs.iter().find(|job| job.id == id) else {
             let shown: String = id.chars().take(80).collect();
             let failure =
@@ -137,7 +148,7 @@ impl Queues {
                 format!("job `{id}` is {}: only dead jobs are tried again by hand", job.state);
             return Err(Failure::new(FailureKind::Conflict, message));
         }
-        for task in scripts::retry(&room.stack.services, &config, id) {
+        for task in scripts::retry(&room.stack.services, &own, id) {
             let ended = room.run(task).await?;
             if ended.is_ok() && ended.stdout.text().trim_start().starts_with('1') {
                 let again = Job { state: "waiting".into(), error: None, ..job.clone() };
@@ -157,6 +168,15 @@ impl Queues {
     }
 
     async fn jobs(&self, room: &InRoom, config: &[QueueConfig]) -> Result<Vec<Job>, Failure> {
+        let mut all = self.stored_jobs(room).await?;
+        for queue in config {
+            all.extend(self.own_jobs(room, queue).await?);
+        }
+        Ok(all)
+    }
+
+    /// Returns the jobs that databases and caches hold.
+    async fn stored_jobs(&self, room: &InRoom) -> Result<Vec<Job>, Failure> {
         let mut all = Vec::new();
         for service in &room.stack.services {
             if let Some(task) = scripts::redis_list(service) {
@@ -168,25 +188,27 @@ impl Queues {
                 all.extend(tables.flat_map(|(table, rows)| read_rows(table, rows)));
             }
         }
-        for queue in config {
-            let Some(list) = &queue.list else { continue };
-            let printed = room.run(own_command(queue, list, None)).await?;
-            if !printed.is_ok() {
-                let mut failure = Failure::new(
-                    FailureKind::Unmet,
-                    format!("list queue `{}`: {}", queue.name, printed.end),
-                );
-                failure.causes.extend(printed.last_lines(5));
-                return Err(failure);
-            }
-            let mut jobs =
-                read_jobs(&printed.stdout.text()).map_err(|why| unreadable(&queue.name, &why))?;
-            jobs.iter_mut()
-                .filter(|job| job.queue.is_empty())
-                .for_each(|job| job.queue.clone_from(&queue.name));
-            all.extend(jobs);
-        }
         Ok(all)
+    }
+
+    /// Returns the jobs that a command of the project lists.
+    async fn own_jobs(&self, room: &InRoom, queue: &QueueConfig) -> Result<Vec<Job>, Failure> {
+        let Some(list) = &queue.list else { return Ok(Vec::new()) };
+        let printed = room.run(own_command(queue, list, None)).await?;
+        if !printed.is_ok() {
+            let mut failure = Failure::new(
+                FailureKind::Unmet,
+                format!("list queue `{}`: {}", queue.name, printed.end),
+            );
+            failure.causes.extend(printed.last_lines(5));
+            return Err(failure);
+        }
+        let mut jobs =
+            read_jobs(&printed.stdout.text()).map_err(|why| unreadable(&queue.name, &why))?;
+        jobs.iter_mut()
+            .filter(|job| job.queue.is_empty())
+            .for_each(|job| job.queue.clone_from(&queue.name));
+        Ok(jobs)
     }
 
     async fn promote(&self, room: &InRoom, config: &[QueueConfig]) -> Result<(), Failure> {
