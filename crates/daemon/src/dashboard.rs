@@ -7,9 +7,15 @@
 //! (`__Host-`), and the cookie is not sent with what other sites request (`SameSite=Strict`). A change needs the session's
 //! token and our own origin too. Nothing here is the daemon's API.
 
+mod actions;
 mod changes;
+mod contents;
+mod files;
+mod inbox;
 mod keys;
 mod page;
+mod records;
+mod rendered;
 mod stream;
 
 use std::{
@@ -18,18 +24,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_engine::UpSpec;
+use askama::filters::Safe;
+use hothouse_dashboard::{
+    Section,
+    page::Ran,
+    place::{Part, Place, Subject},
+};
 use hothouse_ingress::{
     Sendable,
-    html::Markup,
     names::ZONE,
     pages,
     proxy::{Body, OwnPages, body_of},
 };
-use hothouse_model::{
-    Failure, FailureKind, OWN_LABEL, OperationId, SandboxRecord, stack::ServiceAction,
-};
-use hothouse_reconcile::sleep;
+use hothouse_model::OWN_LABEL;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -38,18 +45,20 @@ use hyper::{
 };
 use tokio::runtime::Handle;
 
-use self::keys::{Keys, Session};
+use self::{
+    actions::Wish,
+    contents::Content,
+    keys::{Keys, Session},
+    rendered::Rendered,
+};
 use crate::Daemon;
 
 /// What a page may load and where its forms go: only this site, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The maximum size of a form.
 const FORM_LIMIT: usize = 4 << 10;
-
-/// How long a service may take to restart.
-const RESTART_TIME: Duration = Duration::from_secs(60);
 
 const COOKIE: &str = "__Host-hothouse";
 
@@ -60,6 +69,9 @@ pub(crate) struct Dashboard {
     keys: Mutex<Keys>,
     /// Why the last action on a sandbox failed.
     failures: Mutex<HashMap<String, String>>,
+    /// How scenarios went that were run from a page, by sandbox and name.
+    scenarios: Mutex<HashMap<(String, String), Ran>>,
+    rendered: Rendered,
     /// The daemon's own threads.
     handle: Handle,
 }
@@ -86,6 +98,8 @@ impl Dashboard {
             port: OnceLock::new(),
             keys: Mutex::default(),
             failures: Mutex::default(),
+            scenarios: Mutex::default(),
+            rendered: Rendered::default(),
             handle: Handle::current(),
         }
     }
@@ -119,19 +133,15 @@ impl Dashboard {
         let label = label.unwrap_or_default();
         let path = request.uri().path().to_owned();
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
-        match path.as_str() {
-            "/style.css" if get => {
-                asset("text/css; charset=utf-8", include_str!("dashboard/style.css"))
-            }
-            "/live.js" if get => {
-                asset("text/javascript; charset=utf-8", include_str!("dashboard/live.js"))
-            }
-            "/icon.svg" if get => asset("image/svg+xml", include_str!("dashboard/icon.svg")),
-            "/enter" if get => self.enter(&label, request.uri().query().unwrap_or_default()),
-            _ => match self.session(&label, request.headers()) {
-                None => page::html(StatusCode::UNAUTHORIZED, &page::Stranger),
-                Some(session) => self.known(request, &path, get, session).await,
-            },
+        if let Some(asset) = files::asset(&path).filter(|_| get) {
+            return asset;
+        }
+        if path == "/enter" && get {
+            return self.enter(&label, request.uri().query().unwrap_or_default());
+        }
+        match self.session(&label, request.headers()) {
+            None => page::html(StatusCode::UNAUTHORIZED, &page::Stranger),
+            Some(session) => self.known(request, &path, get, session).await,
         }
     }
 
@@ -143,18 +153,20 @@ impl Dashboard {
         get: bool,
         session: Session,
     ) -> Response<Body> {
+        let query = request.uri().query().unwrap_or_default().to_owned();
         match path {
-            "/" if get => self.show(None, &session).await,
             "/live" if get && is_own(request.headers()) => {
-                let one = query_value(request.uri().query().unwrap_or_default(), "sandbox");
-                stream::open(self, one, session)
+                let at = query_value(&query, "at").unwrap_or_default();
+                stream::open(self, at, session)
             }
+            "/palette" if get && is_own(request.headers()) => self.palette().await,
             "/act" if request.method() == Method::POST => self.act(request, &session).await,
-            _ => match path.strip_prefix("/sandbox/").filter(|_| get) {
-                Some(rest) => match rest.strip_suffix("/changes") {
-                    Some(id) => self.show_changes(id.to_owned()).await,
-                    None => self.show(Some(rest.to_owned()), &session).await,
-                },
+            _ if !get => page::html(StatusCode::NOT_FOUND, &page::Nothing),
+            _ => match Place::read(path) {
+                Some(Place::Of(subject, Part::File(file))) => {
+                    files::of_run(&self.daemon, subject, file).await
+                }
+                Some(place) => self.show(place, &query, &session).await,
                 None => page::html(StatusCode::NOT_FOUND, &page::Nothing),
             },
         }
@@ -167,8 +179,7 @@ impl Dashboard {
             Some(session) => {
                 let cookie =
                     format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Strict", session.id);
-                let one = query_value(query, "sandbox").map(|id| page::encoded(&id));
-                let to = one.map_or_else(|| "/".to_owned(), |id| format!("/sandbox/{id}"));
+                let to = entered(query).path();
                 let mut response = pages::redirect(&to, Some(&cookie));
                 *response.status_mut() = StatusCode::SEE_OTHER;
                 response
@@ -186,30 +197,66 @@ impl Dashboard {
         own.find_map(|id| self.keys().session(label, id, Instant::now()))
     }
 
-    async fn show(self: Arc<Self>, one: Option<String>, session: &Session) -> Response<Body> {
-        match self.main(one.clone(), session).await {
-            Some(main) => page::html(StatusCode::OK, &page::Live { one: one.as_deref(), main }),
+    async fn show(self: Arc<Self>, place: Place, query: &str, session: &Session) -> Response<Body> {
+        let address = match query {
+            "" => place.path(),
+            query => format!("{}?{query}", place.path()),
+        };
+        match self.content(&address, session).await {
+            Some(content) => {
+                let live = page::Live {
+                    title: &content.title,
+                    at: content.is_live.then_some(address.as_str()),
+                    main: Safe(content.main.0.as_str()),
+                    waiting: content.waiting,
+                };
+                page::html(StatusCode::OK, &live)
+            }
             None => page::html(StatusCode::NOT_FOUND, &page::Nothing),
         }
     }
 
-    async fn show_changes(self: Arc<Self>, id: String) -> Response<Body> {
-        let found = tokio::task::spawn_blocking(move || changes::find(&self.daemon, &id)).await;
-        match found {
-            Ok(Some(changes)) => page::html(StatusCode::OK, &changes),
-            _ => page::html(StatusCode::NOT_FOUND, &page::Nothing),
+    /// Renders what an address shows, or returns what was rendered a moment ago: many open pages cost as much as one.
+    async fn content(self: &Arc<Self>, address: &str, session: &Session) -> Option<Arc<Content>> {
+        let (path, query) = address.split_once('?').unwrap_or((address, ""));
+        let place = Place::read(path)?;
+        let slot = self.rendered.slot(&session.id, address);
+        let mut held = slot.lock().await;
+        if let Some(content) = held.fresh(Instant::now()) {
+            return Some(content);
         }
+        let (dashboard, token) = (self.clone(), session.token.clone());
+        let (wanted, query) = (place.clone(), query.to_owned());
+        let made = self
+            .handle
+            .spawn(async move { contents::make(&dashboard, wanted, &query, token).await });
+        let content = Arc::new(made.await.ok()??);
+        held.keep(content.clone(), Instant::now());
+        Some(content)
     }
 
-    /// Renders the part that changes: all sandboxes, or one.
-    async fn main(self: &Arc<Self>, one: Option<String>, session: &Session) -> Option<Markup> {
-        let (dashboard, token) = (self.clone(), session.token.clone());
-        let rendered = tokio::task::spawn_blocking(move || {
-            let failures =
-                dashboard.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            page::main(&dashboard.daemon, one.as_deref(), &token, &failures)
-        });
-        rendered.await.ok()?
+    /// Answers with every page that the palette of commands can lead to.
+    async fn palette(self: Arc<Self>) -> Response<Body> {
+        let daemon = self.daemon.clone();
+        let listed = tokio::task::spawn_blocking(move || contents::destinations(&daemon)).await;
+        let text = serde_json::to_string(&listed.unwrap_or_default()).unwrap_or_default();
+        let mut response = Response::new(body_of(text));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn scenarios(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Ran>> {
+        self.scenarios.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure_of(&self, id: &str) -> Option<String> {
+        self.failures().get(id).cloned()
     }
 
     /// Performs the action of a form, if the form is ours.
@@ -235,86 +282,38 @@ impl Dashboard {
         let (Some(id), Some(what)) = (id, what.and_then(|what| Wish::read(&what, &form))) else {
             return pages::plain(StatusCode::BAD_REQUEST, "the form names no action");
         };
-        let back = if query_value(&form, "view").as_deref() == Some("one") {
-            format!("/sandbox/{}", page::encoded(&id))
-        } else {
-            "/".to_owned()
-        };
+        // Only to a page of ours.
+        let back = query_value(&form, "back").and_then(|back| Place::read(&back));
+        let back = back.unwrap_or(Place::Overview).path();
         // Continues if the browser disconnects.
         let dashboard = self.clone();
         let done = self.handle.spawn(async move { dashboard.fulfil(id, what).await });
         tokio::time::timeout(Duration::from_secs(2), done).await.ok();
+        self.rendered.forget();
         let mut response = pages::redirect(&back, None);
         *response.status_mut() = StatusCode::SEE_OTHER;
         response
     }
 
-    async fn fulfil(&self, id: String, wish: Wish) {
-        let engine = self.daemon.engine.clone();
-        let (daemon, wanted) = (self.daemon.clone(), id.clone());
-        let found = tokio::task::spawn_blocking(move || {
-            engine
-                .sandboxes()
-                .map(|all| all.into_iter().find(|sandbox| sandbox.id.as_str() == wanted))
-        });
-        let Ok(Ok(Some(sandbox))) = found.await else { return };
-        let key = sandbox.key;
-        let done = match wish {
-            Wish::Resume => {
-                sleep::wake(&daemon.keepers, key).await.and_then(|now| wish.fulfil(&daemon, &now))
-            }
-            wish => tokio::task::spawn_blocking(move || wish.fulfil(&daemon, &sandbox))
-                .await
-                .unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))),
-        };
+    async fn fulfil(self: Arc<Self>, id: String, wish: Wish) {
+        let done = actions::fulfil(&self, &id, wish).await;
         self.daemon.keepers.refresh_urls().await;
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures();
         match done {
             Ok(()) => failures.remove(&id),
             Err(failure) => failures.insert(id, failure.message),
         };
+        drop(failures);
+        self.rendered.forget();
     }
 }
 
-/// The action of a form.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wish {
-    Up,
-    Down,
-    Pause,
-    Resume,
-    Restart(String),
-}
-
-impl Wish {
-    fn read(word: &str, form: &str) -> Option<Self> {
-        Some(match word {
-            "up" => Self::Up,
-            "down" => Self::Down,
-            "pause" => Self::Pause,
-            "resume" => Self::Resume,
-            "restart" => Self::Restart(query_value(form, "service")?),
-            _ => return None,
-        })
-    }
-
-    fn fulfil(&self, daemon: &Daemon, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let engine = &daemon.engine;
-        let operation = OperationId::from_random(hothouse_host::random::bytes());
-        match self {
-            Self::Up => {
-                engine.up(sandbox, &UpSpec::default(), operation)?;
-                let now = engine.sandbox(sandbox.key)?;
-                engine.write_metadata(now.as_ref().unwrap_or(sandbox), daemon.keepers.url_port())
-            }
-            Self::Down => engine.down(sandbox, operation),
-            Self::Pause => engine.pause(sandbox),
-            Self::Resume => engine.resume_room(sandbox),
-            Self::Restart(service) => {
-                engine.act_on_service(sandbox, service, ServiceAction::Restart, RESTART_TIME)
-            }
-        }
-    }
+/// Returns where a one-time link leads: to a sandbox, and a section of it.
+fn entered(query: &str) -> Place {
+    let Some(id) = query_value(query, "sandbox") else { return Place::Overview };
+    let section = query_value(query, "page").and_then(|word| Section::read(&word));
+    let part = section.map_or(Part::Start, Part::Section);
+    Place::Of(Subject::Sandbox(id), part)
 }
 
 /// Whether a browser sent the request from our own page; every browser says so.
@@ -348,14 +347,6 @@ fn decoded(value: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-fn asset(kind: &'static str, text: &'static str) -> Response<Body> {
-    let mut response = Response::new(body_of(text));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
-}
-
 /// Adds the security headers of this site to an answer.
 fn secured(mut response: Response<Body>) -> Response<Body> {
     let fixed = [
@@ -369,7 +360,8 @@ fn secured(mut response: Response<Body>) -> Response<Body> {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in fixed {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        // A file of a run has stricter ones of its own.
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }

@@ -23,6 +23,8 @@ mod crash_model;
 mod daemon;
 #[path = "cli/dashboard.rs"]
 mod dashboard;
+#[path = "cli/dashboard_records.rs"]
+mod dashboard_records;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]

@@ -6,6 +6,7 @@
 
 pub mod bodies;
 pub mod fields;
+pub mod waterfall;
 
 use std::{fmt, str::FromStr};
 

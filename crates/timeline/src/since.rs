@@ -141,6 +141,23 @@ impl Reader {
         })
     }
 
+    /// Counts all records of each kind, also kinds with none.
+    pub fn counts(&self) -> Result<BTreeMap<&'static str, u64>, ReadError> {
+        let upto = self.length()?;
+        let mut counts = BTreeMap::from(Kind::ALL.map(|kind| (kind.as_str(), 0)));
+        let (index, reach) = self.index(upto);
+        if let Some(index) = index.as_ref() {
+            for kind in Kind::ALL {
+                counts.insert(kind.as_str(), index.of_kind(kind, 0)?.len() as u64);
+            }
+        }
+        self.scan(reach.offset, upto, &mut |record| {
+            *counts.entry(record.kind.as_str()).or_default() += 1;
+            true
+        })?;
+        Ok(counts)
+    }
+
     /// Returns the seedings since a mark: all records of one have the same id.
     fn windows(&self, mark: u64, upto: u64) -> Result<Windows, ReadError> {
         let query = Query::parse("", Some(Kind::Seed)).expect("nothing is a query");

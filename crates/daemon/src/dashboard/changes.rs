@@ -3,6 +3,7 @@
 
 use askama::Template;
 use hothouse_api::workspace::FileChangeView;
+use hothouse_dashboard::text::encoded;
 
 use crate::Daemon;
 

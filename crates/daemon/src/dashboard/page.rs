@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use askama::Template;
+use askama::{Template, filters::Safe};
 use hothouse_api::{SandboxView, service::ServiceView};
+use hothouse_dashboard::{
+    place::Subject,
+    text::{age, encoded},
+};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::{
     html::{self, Markup},
     proxy::{Body, body_of},
 };
-use hothouse_model::{SandboxRecord, SandboxState, stack::service::ServiceState};
+use hothouse_model::{SandboxState, stack::service::ServiceState};
 use hyper::{
     Response, StatusCode,
     header::{self, HeaderValue},
@@ -54,8 +58,12 @@ pub(super) fn html(status: StatusCode, page: &impl Template) -> Response<Body> {
 #[derive(Template)]
 #[template(path = "live.html")]
 pub(super) struct Live<'a> {
-    pub(super) one: Option<&'a str>,
-    pub(super) main: Markup,
+    pub(super) title: &'a str,
+    /// The address that is kept up to date, if it is.
+    pub(super) at: Option<&'a str>,
+    pub(super) main: Safe<&'a str>,
+    /// How many decisions wait for the user.
+    pub(super) waiting: usize,
 }
 
 /// The page for somebody without a session.
@@ -79,8 +87,6 @@ pub(super) struct Nothing;
 struct Overview<'a> {
     projects: Vec<Project<'a>>,
     token: &'a str,
-    /// Where to go after a form.
-    scope: &'static str,
 }
 
 struct Project<'a> {
@@ -95,51 +101,49 @@ struct Project<'a> {
 struct Single<'a> {
     shown: &'a Shown,
     token: &'a str,
-    scope: &'static str,
+    navigation: Markup,
 }
 
-/// Renders all sandboxes, or one; `None` if that is not there.
-pub(super) fn main(
+/// Renders all sandboxes.
+pub(super) fn overview_of(
     daemon: &Daemon,
-    one: Option<&str>,
     token: &str,
     failures: &HashMap<String, String>,
 ) -> Option<Markup> {
     let all = daemon.engine.sandboxes().ok()?;
     let now = HostClock.now();
-    let shown = |record: SandboxRecord, tail: bool| {
-        let names: Vec<String> = match tail {
-            true => daemon
-                .engine
-                .stack_of(&record)
-                .into_iter()
-                .flat_map(|s| s.services)
-                .map(|s| s.spec.name)
-                .collect(),
-            false => Vec::new(),
-        };
-        let logs = names.into_iter().map(|name| {
-            let lines = daemon.engine.tail_of(&record, &name, TAIL);
-            Log { name, lines }
-        });
-        Shown {
-            logs: logs.collect(),
-            asleep: is_asleep(&record),
-            failure: failures.get(record.id.as_str()).cloned(),
-            view: view::sandbox(daemon, record),
-            now,
-        }
+    let shown = all.into_iter().map(|record| Shown {
+        logs: Vec::new(),
+        asleep: is_asleep(&record),
+        failure: failures.get(record.id.as_str()).cloned(),
+        view: view::sandbox(daemon, record),
+        now,
+    });
+    Some(overview(&shown.collect::<Vec<_>>(), token))
+}
+
+/// Renders one sandbox; `None` if it is not there.
+pub(super) fn single_of(
+    daemon: &Daemon,
+    id: &str,
+    token: &str,
+    failure: Option<String>,
+    navigation: Markup,
+) -> Option<Markup> {
+    let record = super::records::sandbox(daemon, id)?;
+    let services = daemon.engine.stack_of(&record).into_iter().flat_map(|stack| stack.services);
+    let logs = services.map(|service| {
+        let name = service.spec.name;
+        Log { lines: daemon.engine.tail_of(&record, &name, TAIL), name }
+    });
+    let shown = Shown {
+        logs: logs.collect(),
+        asleep: is_asleep(&record),
+        failure,
+        view: view::sandbox(daemon, record),
+        now: HostClock.now(),
     };
-    match one {
-        Some(id) => {
-            let record = all.into_iter().find(|record| record.id.as_str() == id)?;
-            Some(single(&shown(record, true), token))
-        }
-        None => {
-            let all: Vec<_> = all.into_iter().map(|record| shown(record, false)).collect();
-            Some(overview(&all, token))
-        }
-    }
+    Some(single(&shown, token, navigation))
 }
 
 fn overview(all: &[Shown], token: &str) -> Markup {
@@ -156,11 +160,11 @@ fn overview(all: &[Shown], token: &str) -> Markup {
         let up = sandboxes.iter().filter(|shown| is_up(shown.view.state)).count();
         Project { name, up, sandboxes }
     });
-    html::render(&Overview { projects: projects.collect(), token, scope: "all" })
+    html::render(&Overview { projects: projects.collect(), token })
 }
 
-fn single(shown: &Shown, token: &str) -> Markup {
-    html::render(&Single { shown, token, scope: "one" })
+fn single(shown: &Shown, token: &str, navigation: Markup) -> Markup {
+    html::render(&Single { shown, token, navigation })
 }
 
 /// Takes a name apart so that `agent-2` stands before `agent-10`.
@@ -193,6 +197,11 @@ impl Shown {
             SandboxState::Stopped | SandboxState::Created | SandboxState::Paused => "still",
             SandboxState::Starting | SandboxState::Degraded | SandboxState::Deleting => "busy",
         }
+    }
+
+    /// Returns the address of its page.
+    fn path(&self) -> String {
+        Subject::Sandbox(self.view.id.clone()).path()
     }
 
     fn age(&self, then: &Timestamp) -> String {
@@ -239,26 +248,6 @@ fn is_up(state: SandboxState) -> bool {
     matches!(state, SandboxState::Ready | SandboxState::Degraded | SandboxState::Starting)
 }
 
-/// Makes a text fit for one part of an address.
-pub(super) fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let parts = text.bytes().map(|byte| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    });
-    parts.collect()
-}
-
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
-    match seconds {
-        0..60 => "a moment".to_owned(),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86400 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use hothouse_api::sandbox::{AppView, CaveatView, RunView};
@@ -271,12 +260,6 @@ mod tests {
         let mut names = ["b", "a10", "a2", "a2-b10", "a2-b9", "a", "2", "10", ""];
         names.sort_by_cached_key(|name| counted(name));
         assert_eq!(names, ["", "2", "10", "a", "a2", "a2-b9", "a2-b10", "a10", "b"]);
-    }
-
-    #[test]
-    fn an_address_holds_no_markup() {
-        assert_eq!(encoded("a-b_1.c"), "a-b_1.c");
-        assert_eq!(encoded("\"><b"), "%22%3E%3Cb");
     }
 
     const NOW: i64 = 9_000;
@@ -341,8 +324,9 @@ mod tests {
 
     fn pages(text: &str) -> [String; 3] {
         let shown = shown(text);
-        let whole = Live { one: Some(text), main: single(&shown, text) };
-        [html::render(&whole).0, single(&shown, text).0, overview(&[shown], text).0]
+        let one = single(&shown, text, Safe(String::new()));
+        let whole = Live { title: text, at: Some(text), main: Safe(&one.0), waiting: 1 };
+        [html::render(&whole).0, one.0.clone(), overview(&[shown], text).0]
     }
 
     #[test]
@@ -364,7 +348,7 @@ mod tests {
         let mut shown = shown("x");
         shown.logs[0].lines = vec!["  <a>".into(), String::new(), "b\x1b\u{202e}".into()];
         shown.logs.push(Log { name: "y".into(), lines: Vec::new() });
-        let page = single(&shown, "t").0;
+        let page = single(&shown, "t", Safe(String::new())).0;
         assert!(page.contains("tabindex=0>  &lt;a&gt;\n\nb\u{fffd}\u{fffd}</pre>"), "{page}");
         assert!(page.contains("tabindex=0><span class=faint>No output yet."), "{page}");
     }

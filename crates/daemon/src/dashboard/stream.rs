@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use askama::filters::Safe;
 use bytes::Bytes;
 use hothouse_ingress::proxy::Body;
 use http_body_util::{BodyExt, StreamBody};
@@ -16,22 +15,24 @@ use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use super::{Dashboard, Session};
 
-/// How often a page is checked for changes.
+/// How often a page is checked for changes, while something happens.
 const LOOK: Duration = Duration::from_millis(1000);
 
-/// How many checks without a change until a keep-alive is sent.
-const SILENT_LOOKS: u32 = 15;
+/// How often it is checked when nothing has changed for a while. An operation of the engine is looked at immediately.
+const IDLE_LOOK: Duration = Duration::from_millis(4000);
 
-/// Opens a stream for a page: of one sandbox, or of all.
-pub(super) fn open(
-    dashboard: Arc<Dashboard>,
-    one: Option<String>,
-    session: Session,
-) -> Response<Body> {
+/// How many checks without a change until they become rarer.
+const BUSY_LOOKS: u32 = 10;
+
+/// How long a page may hear nothing.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Opens a stream for the page of an address.
+pub(super) fn open(dashboard: Arc<Dashboard>, at: String, session: Session) -> Response<Body> {
     // dashboard --event--> browser; a browser that does not read makes us wait
     let (event_tx, event_rx) = mpsc::channel(1);
     let handle = dashboard.handle.clone();
-    handle.spawn(follow(dashboard, one, session, event_tx));
+    handle.spawn(follow(dashboard, at, session, event_tx));
     let frames = ReceiverStream::new(event_rx).map(|bytes| Ok(Frame::data(bytes)));
     let mut response = Response::new(StreamBody::new(frames).boxed());
     let headers = response.headers_mut();
@@ -42,29 +43,39 @@ pub(super) fn open(
 
 async fn follow(
     dashboard: Arc<Dashboard>,
-    one: Option<String>,
+    at: String,
     session: Session,
     event_tx: mpsc::Sender<Bytes>,
 ) {
-    let (mut shown, mut silent) = (String::new(), 0);
+    let mut operations = dashboard.daemon.event_tx.subscribe();
+    let (mut shown, mut looks) = (String::new(), 0);
+    let mut heard = tokio::time::Instant::now();
     loop {
-        let Some(Safe(now)) = dashboard.main(one.clone(), &session).await else { return };
-        let event = match now == shown {
-            false => Some(event(&now)),
-            true if silent >= SILENT_LOOKS => Some(": still here\n\n".to_owned()),
+        let Some(content) = dashboard.content(&at, &session).await else { return };
+        let now = &content.main.0;
+        let event = match *now == shown {
+            false => Some(event(now)),
+            true if heard.elapsed() >= SILENCE => Some(": still here\n\n".to_owned()),
             true => None,
         };
-        silent = if event.is_some() { 0 } else { silent + 1 };
-        shown = now;
-        if let Some(event) = event
-            && event_tx.send(event.into()).await.is_err()
-        {
-            return;
+        looks = if *now == shown { looks + 1 } else { 0 };
+        if *now != shown {
+            shown.clone_from(now);
         }
+        if let Some(event) = event {
+            heard = tokio::time::Instant::now();
+            if event_tx.send(event.into()).await.is_err() {
+                return;
+            }
+        }
+        let pause = if looks < BUSY_LOOKS { LOOK } else { IDLE_LOOK };
         tokio::select! {
             () = event_tx.closed() => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(pause) => {}
+            // A burst of operations is one look.
+            _ = operations.recv() => tokio::time::sleep(LOOK / 4).await,
         }
+        operations = operations.resubscribe();
     }
 }
 

@@ -125,7 +125,7 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     let detail = curl(&["-b", &cookie, &format!("{origin}/sandbox/{id}")]);
     assert!(detail.contains("&lt;script&gt;document.title"), "{detail}");
     assert!(!detail.contains("<script>") && !detail.contains("<img src=x"), "{detail}");
-    let live = curl(&["-N", "-m", "3", "-b", &cookie, &format!("{origin}/live?sandbox={id}")]);
+    let live = curl(&["-N", "-m", "3", "-b", &cookie, &format!("{origin}/live?at=/sandbox/{id}")]);
     assert!(live.starts_with("data: ") && live.contains("&lt;script&gt;"), "{live}");
     if !has("chromium") {
         return skip("the dashboard in a browser", "chromium");

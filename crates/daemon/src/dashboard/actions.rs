@@ -1,0 +1,264 @@
+//! What forms of the dashboard do. Each is what a command does too, through the same function.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ask::AnswerBody,
+    egress::{AllowBody, ApproveBody},
+    flag::FlagBody,
+    proof::{ProofView, SmokeBody},
+    webhook::WebhookBody,
+    workspace::SnapshotBody,
+};
+use hothouse_dashboard::{page::Ran, place::Subject};
+use hothouse_engine::UpSpec;
+use hothouse_model::{
+    Explain, Failure, FailureKind, OperationId, SandboxRecord, record::bodies, stack::ServiceAction,
+};
+use hothouse_reconcile::sleep;
+use hothouse_timeline::digest;
+use serde_json::Value;
+
+use super::{Dashboard, inbox, query_value, records};
+use crate::{
+    Daemon,
+    failure::ErrorResponse,
+    routes::{Json, Operation, ask, blocking, egress, flag, proof, snapshot, webhook},
+};
+
+/// How long a service may take to restart.
+const RESTART_TIME: Duration = Duration::from_secs(60);
+
+/// The action of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wish {
+    Up,
+    Down,
+    Pause,
+    Resume,
+    Restart(String),
+    /// Allow a rule for the sandbox.
+    Allow(String),
+    /// Pin a flag; without a value let it go.
+    Flag(String, Option<Value>),
+    Snapshot,
+    Restore(String),
+    /// Run a scenario.
+    Smoke(String),
+    /// Deliver a webhook again, by its record.
+    Resend(String),
+    /// Approve the settings with this digest.
+    Approve(String),
+    /// Answer a request: whether it is allowed, and what to say.
+    Answer(bool, Option<String>),
+}
+
+impl Wish {
+    pub(super) fn read(word: &str, form: &str) -> Option<Self> {
+        let value = |name: &str| query_value(form, name);
+        let said = || value("text").filter(|text| !text.is_empty());
+        Some(match word {
+            "up" => Self::Up,
+            "down" => Self::Down,
+            "pause" => Self::Pause,
+            "resume" => Self::Resume,
+            "restart" => Self::Restart(value("service")?),
+            "allow" => Self::Allow(value("rule")?),
+            "flag" => Self::Flag(value("key")?, Some(serde_json::from_str(&value("value")?).ok()?)),
+            "unflag" => Self::Flag(value("key")?, None),
+            "snapshot" => Self::Snapshot,
+            "restore" => Self::Restore(value("label")?),
+            "smoke" => Self::Smoke(value("scenario")?),
+            "resend" => Self::Resend(value("record")?),
+            "approve" => Self::Approve(value("text")?),
+            "grant" => Self::Answer(true, said()),
+            "refuse" => Self::Answer(false, said()),
+            _ => return None,
+        })
+    }
+}
+
+/// Does what a form asks for. The id is a sandbox's, or that of an agent's request.
+pub(super) async fn fulfil(
+    dashboard: &Arc<Dashboard>,
+    id: &str,
+    wish: Wish,
+) -> Result<(), Failure> {
+    let daemon = &dashboard.daemon;
+    if let Wish::Answer(allow, answer) = wish {
+        let body = AnswerBody { id: id.to_owned(), allow, answer };
+        return done(ask::answer(State(daemon.clone()), Json(body)).await);
+    }
+    let (known, wanted) = (daemon.clone(), id.to_owned());
+    let found = blocking(move || Ok(records::sandbox(&known, &wanted))).await;
+    let found = found.map_err(|ErrorResponse(failure)| failure)?;
+    let sandbox = found.ok_or_else(|| {
+        Failure::new(FailureKind::NotFound, "the sandbox is gone").hint("reload the page")
+    })?;
+    match wish {
+        Wish::Smoke(scenario) => smoke(dashboard, &sandbox, scenario).await,
+        wish => on(daemon, sandbox, wish).await,
+    }
+}
+
+async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), Failure> {
+    let state = State(daemon.clone());
+    let named = inbox::named(&sandbox);
+    let (sandbox_name, folder) = (named.sandbox.clone(), named.folder.clone());
+    match wish {
+        Wish::Resume => {
+            let now = sleep::wake(&daemon.keepers, sandbox.key).await?;
+            in_room(daemon, now, Wish::Resume).await
+        }
+        Wish::Allow(rule) => {
+            let rules = vec![rule];
+            let body =
+                AllowBody { sandbox: sandbox_name, folder, rules, project: false, remove: false };
+            done(egress::allow(state, Json(body)).await)
+        }
+        Wish::Flag(key, value) => {
+            let unset = value.is_none();
+            let value = value.unwrap_or_default();
+            let body = FlagBody { sandbox: sandbox_name, folder, key, value, unset };
+            done(flag::set(state, Json(body)).await)
+        }
+        Wish::Snapshot => {
+            let body = SnapshotBody { sandbox: sandbox_name, folder, label: None };
+            done(snapshot::take(state, operation(), Json(body)).await)
+        }
+        Wish::Restore(label) => {
+            let body = SnapshotBody { sandbox: sandbox_name, folder, label: Some(label) };
+            done(snapshot::restore(state, operation(), Json(body)).await)
+        }
+        Wish::Approve(shown) => {
+            let pending = egress::pending(state.clone(), Query(named)).await;
+            let pending = pending.map_err(|ErrorResponse(failure)| failure)?.0;
+            if digest(pending.text.as_bytes()) != shown {
+                let message = "the settings have changed since the page was shown";
+                return Err(Failure::new(FailureKind::Conflict, message));
+            }
+            let body = ApproveBody { sandbox: sandbox_name, folder, text: pending.text };
+            done(egress::approve(state, Json(body)).await)
+        }
+        Wish::Resend(record) => {
+            let body = resent(daemon, &sandbox, &record).await?;
+            done(
+                webhook::send(state, Json(WebhookBody { sandbox: sandbox_name, folder, ..body }))
+                    .await,
+            )
+        }
+        wish => in_room(daemon, sandbox, wish).await,
+    }
+}
+
+fn operation() -> Operation {
+    Operation(OperationId::from_random(hothouse_host::random::bytes()))
+}
+
+fn done<T>(result: Result<T, ErrorResponse>) -> Result<(), Failure> {
+    result.map(|_| ()).map_err(|ErrorResponse(failure)| failure)
+}
+
+/// Starts, stops or restarts something.
+async fn in_room(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), Failure> {
+    let (engine, port) = (daemon.engine.clone(), daemon.keepers.url_port());
+    let operation = OperationId::from_random(hothouse_host::random::bytes());
+    let result = blocking(move || match wish {
+        Wish::Up => {
+            engine.up(&sandbox, &UpSpec::default(), operation)?;
+            let now = engine.sandbox(sandbox.key)?;
+            engine.write_metadata(now.as_ref().unwrap_or(&sandbox), port)
+        }
+        Wish::Down => engine.down(&sandbox, operation),
+        Wish::Pause => engine.pause(&sandbox),
+        Wish::Resume => engine.resume_room(&sandbox),
+        Wish::Restart(service) => {
+            engine.act_on_service(&sandbox, &service, ServiceAction::Restart, RESTART_TIME)
+        }
+        _ => Ok(()),
+    });
+    done(result.await)
+}
+
+/// Makes a webhook out of the record of one that was delivered.
+async fn resent(
+    daemon: &Daemon,
+    sandbox: &SandboxRecord,
+    record: &str,
+) -> Result<WebhookBody, Failure> {
+    let gone = || Failure::new(FailureKind::NotFound, "the webhook is no longer recorded");
+    let subject = Subject::Sandbox(sandbox.id.to_string());
+    let run = records::run_of(daemon, subject).await.ok_or_else(gone)?;
+    let (timelines, wanted) = (daemon.keepers.timelines.clone(), record.to_owned());
+    let found = blocking(move || {
+        timelines.reader(&run.place)?.get(&wanted).map_err(|error| error.failure())
+    });
+    let found = found.await.map_err(|ErrorResponse(failure)| failure)?.ok_or_else(gone)?;
+    let hook: bodies::WebhookBody = found.body().map_err(|_| gone())?;
+    let what = hook.fixture.unwrap_or_else(|| format!("{}/{}", hook.vendor, hook.r#type));
+    Ok(WebhookBody {
+        sandbox: None,
+        folder: String::new(),
+        what,
+        payload: hook.request.text,
+        vendor: Some(hook.vendor),
+        set: Vec::new(),
+        adversary: None,
+        to: None,
+    })
+}
+
+/// Runs a scenario; its page shows how it went.
+async fn smoke(
+    dashboard: &Arc<Dashboard>,
+    sandbox: &SandboxRecord,
+    scenario: String,
+) -> Result<(), Failure> {
+    let key = (sandbox.id.to_string(), scenario.clone());
+    dashboard.scenarios().insert(key.clone(), Ran::Running);
+    dashboard.rendered.forget();
+    let named = inbox::named(sandbox);
+    let body = SmokeBody { sandbox: named.sandbox, folder: named.folder, scenario };
+    let ran = proof::smoke(State(dashboard.daemon.clone()), operation(), Json(body)).await;
+    let ran = match ran {
+        Ok(proof) => outcome(proof.0),
+        Err(ErrorResponse(failure)) => Ran::Failed(failure.message),
+    };
+    dashboard.scenarios().insert(key, ran);
+    Ok(())
+}
+
+fn outcome(proof: ProofView) -> Ran {
+    let checks = proof.checks.into_iter().map(|check| {
+        let what = format!("{} {}: {}", check.kind, check.query, check.wanted);
+        match check.ok {
+            true => (true, what),
+            false => (false, format!("{what}; {}", check.seen)),
+        }
+    });
+    match proof.failure {
+        Some(failure) => Ran::Failed(failure),
+        None => Ran::Done { ok: proof.ok, checks: checks.collect(), run: proof.run },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_names_an_action_and_what_it_needs() {
+        assert_eq!(Wish::read("up", ""), Some(Wish::Up));
+        assert_eq!(Wish::read("restart", "service=web"), Some(Wish::Restart("web".into())));
+        assert_eq!(Wish::read("allow", "rule=a.example"), Some(Wish::Allow("a.example".into())));
+        let flag = Wish::read("flag", "key=x&value=false");
+        assert_eq!(flag, Some(Wish::Flag("x".into(), Some(Value::Bool(false)))));
+        assert_eq!(Wish::read("grant", "text="), Some(Wish::Answer(true, None)));
+        for (word, form) in
+            [("restart", ""), ("flag", "key=x&value=nonsense"), ("delete", ""), ("allow", "rul=x")]
+        {
+            assert_eq!(Wish::read(word, form), None, "{word}");
+        }
+    }
+}

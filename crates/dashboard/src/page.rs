@@ -1,0 +1,338 @@
+//! The pages themselves. What they look like is in `templates/`; everything in them is escaped there.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use hothouse_ingress::html::{self, Markup};
+use hothouse_model::record::Record;
+use jiff::Timestamp;
+
+use crate::{
+    Section,
+    detail::{self, Detail, is_followed},
+    list::{self, Cell, Look, Row},
+    place::{Part, Place, Subject},
+    text::{age, encoded, inline},
+    waterfall::{self, Bar},
+};
+
+/// What stands above every page of a sandbox or a run.
+#[derive(Clone, Debug)]
+pub struct Head {
+    pub subject: Subject,
+    pub project: String,
+    pub name: String,
+    /// The run whose records are shown, if there is one.
+    pub run: Option<String>,
+    /// How many records there are of each kind.
+    pub counts: BTreeMap<String, u64>,
+    /// The token of the session's forms.
+    pub token: String,
+    /// The id of the sandbox, while it exists.
+    pub sandbox: Option<String>,
+    /// Why the last action failed.
+    pub failure: Option<String>,
+}
+
+/// An entry of the navigation.
+struct Entry {
+    to: String,
+    title: &'static str,
+    count: Option<u64>,
+    is_here: bool,
+    is_bad: bool,
+}
+
+impl Head {
+    /// Returns the address of a page about the same subject.
+    pub fn to(&self, part: Part) -> String {
+        Place::Of(self.subject.clone(), part).path()
+    }
+
+    /// Returns the address of a file of the run.
+    fn file(&self, file: &str) -> String {
+        self.to(Part::File(file.to_owned()))
+    }
+
+    fn entries(&self, here: Option<Section>) -> Vec<Entry> {
+        let is_run = matches!(self.subject, Subject::Run(_));
+        let wanted = |section: &Section| !(is_run && section.needs_sandbox());
+        let sections = Section::ALL.into_iter().filter(wanted).map(|section| {
+            let count = match section {
+                Section::Timeline => Some(self.counts.values().sum()),
+                _ => {
+                    section.kind().map(|kind| self.counts.get(kind.as_str()).copied().unwrap_or(0))
+                }
+            };
+            Entry {
+                to: self.to(Part::Section(section)),
+                title: section.title(),
+                is_bad: section == Section::Errors && count.is_some_and(|count| count > 0),
+                count,
+                is_here: here == Some(section),
+            }
+        });
+        sections.collect()
+    }
+}
+
+/// A flag that can be switched.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    pub key: String,
+    pub value: serde_json::Value,
+    pub default: serde_json::Value,
+    pub pinned: bool,
+}
+
+/// A snapshot that can be restored.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub label: String,
+    pub tip: String,
+    pub age: String,
+}
+
+/// A scenario that can be run.
+#[derive(Clone, Debug)]
+pub struct Story {
+    pub name: String,
+    pub about: String,
+    pub checks: usize,
+    /// How it went last; none before the first time.
+    pub last: Option<Ran>,
+}
+
+/// How a scenario went.
+#[derive(Clone, Debug)]
+pub enum Ran {
+    Running,
+    Failed(String),
+    /// Whether it holds, what each check found, and its run.
+    Done {
+        ok: bool,
+        checks: Vec<(bool, String)>,
+        run: String,
+    },
+}
+
+/// What a section shows above its records.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    pub switches: Vec<Switch>,
+    pub snapshots: Option<Vec<Kept>>,
+    pub stories: Option<Vec<Story>>,
+}
+
+/// Records of a section.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub records: Vec<Record>,
+    /// Whether there are older ones.
+    pub more: bool,
+    /// What was typed into the filter.
+    pub filter: String,
+    /// Why it cannot be used.
+    pub problem: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "section.html")]
+struct SectionPage<'a> {
+    head: &'a Head,
+    here: Option<Section>,
+    section: Section,
+    extras: &'a Extras,
+    columns: &'static [&'static str],
+    rows: Vec<Row>,
+    found: &'a Found,
+    has_actions: bool,
+}
+
+/// Renders a section.
+pub fn section(head: &Head, section: Section, extras: &Extras, found: &Found) -> Markup {
+    let rows = list::rows(section, &found.records);
+    let has_actions = head.sandbox.is_some()
+        && (section == Section::Webhooks || rows.iter().any(|row| row.denied.is_some()));
+    html::render(&SectionPage {
+        head,
+        here: Some(section),
+        section,
+        extras,
+        columns: list::columns(section),
+        rows,
+        found,
+        has_actions,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "record.html")]
+struct RecordPage<'a> {
+    head: &'a Head,
+    here: Option<Section>,
+    section: Section,
+    detail: Detail,
+    bars: Vec<Bar>,
+    trace: Option<String>,
+    stub: Option<&'a Stub>,
+}
+
+/// A fixture that would answer a request which none matched.
+#[derive(Clone, Debug)]
+pub struct Stub {
+    pub file: String,
+    pub text: String,
+}
+
+/// Renders one record, and what belongs to the same trace.
+pub fn record(
+    head: &Head,
+    section: Section,
+    record: &Record,
+    related: &[Record],
+    folder: &str,
+    stub: Option<&Stub>,
+) -> Markup {
+    let bars = if related.len() > 1 { waterfall::bars(related) } else { Vec::new() };
+    html::render(&RecordPage {
+        head,
+        here: Some(section),
+        section,
+        detail: detail::detail(record, folder),
+        bars,
+        trace: record.trace.as_deref().map(encoded),
+        stub,
+    })
+}
+
+/// Renders a trace: everything that bears its id.
+pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
+    let detail = Detail {
+        title: format!("Trace {id}"),
+        facts: vec![("records", records.len().to_string())],
+        parts: Vec::new(),
+    };
+    html::render(&RecordPage {
+        head,
+        here: Some(Section::Traces),
+        section: Section::Traces,
+        detail,
+        bars: waterfall::bars(records),
+        trace: None,
+        stub: None,
+    })
+}
+
+/// The navigation of a sandbox, for a page that is rendered elsewhere.
+#[derive(Template)]
+#[template(path = "head.html")]
+struct HeadPart<'a> {
+    head: &'a Head,
+    here: Option<Section>,
+}
+
+/// Renders the navigation alone.
+pub fn head(head: &Head) -> Markup {
+    html::render(&HeadPart { head, here: None })
+}
+
+/// A request of an agent.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub id: String,
+    pub project: String,
+    pub sandbox: String,
+    pub text: String,
+    /// What is wanted, such as `host api.example.com`.
+    pub wanted: Option<String>,
+    pub age: String,
+}
+
+/// A change of the pinned half of a config that waits for the user.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    pub id: String,
+    pub project: String,
+    pub sandbox: String,
+    pub changes: Vec<(String, serde_json::Value, serde_json::Value)>,
+    /// The text that is approved: of another one the approval is refused.
+    pub text: String,
+}
+
+/// A host that a sandbox was denied.
+#[derive(Clone, Debug)]
+pub struct Denied {
+    pub id: String,
+    pub project: String,
+    pub sandbox: String,
+    pub rule: String,
+    pub attempts: usize,
+    pub processes: String,
+}
+
+/// What waits for the user.
+#[derive(Template, Clone, Debug)]
+#[template(path = "inbox.html")]
+pub struct Inbox {
+    pub asked: Vec<Asked>,
+    pub pending: Vec<Pending>,
+    pub denied: Vec<Denied>,
+    pub token: String,
+    pub failure: Option<String>,
+}
+
+/// A run in the list of all runs.
+#[derive(Clone, Debug)]
+pub struct RunLine {
+    pub id: String,
+    pub project: String,
+    pub sandbox: String,
+    pub started: Timestamp,
+    pub is_over: bool,
+    pub scenario: Option<String>,
+    pub ok: Option<bool>,
+    pub records: u64,
+    /// Whether its sandbox is gone.
+    pub is_gone: bool,
+}
+
+/// All runs.
+#[derive(Template, Clone, Debug)]
+#[template(path = "runs.html")]
+pub struct Runs {
+    pub runs: Vec<RunLine>,
+    pub now: Timestamp,
+}
+
+/// Renders a page of its own.
+pub fn render(page: &impl Template) -> Markup {
+    html::render(page)
+}
+
+/// The class of a cell.
+fn class(cell: &Cell) -> &'static str {
+    match cell.look {
+        Look::Plain => "",
+        Look::Name => "name",
+        Look::Faint | Look::Time => "faint",
+        Look::Number => "number",
+        Look::Pill(_) => "",
+    }
+}
+
+fn tone(cell: &Cell) -> Option<&'static str> {
+    match cell.look {
+        Look::Pill(tone) => Some(tone.class()),
+        _ => None,
+    }
+}
+
+/// What a switch turns a flag to: the other truth value, where it is one.
+fn other(switch: &Switch) -> Option<&'static str> {
+    match switch.value {
+        serde_json::Value::Bool(true) => Some("false"),
+        serde_json::Value::Bool(false) => Some("true"),
+        _ => None,
+    }
+}

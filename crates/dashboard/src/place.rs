@@ -1,0 +1,194 @@
+//! The addresses of the dashboard's pages.
+
+use crate::{Section, text::encoded};
+
+/// What a page is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A sandbox by its id, and the run that it is in.
+    Sandbox(String),
+    /// A run by its id, also of a sandbox that is gone.
+    Run(String),
+}
+
+/// A page about a sandbox or a run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Its first page.
+    Start,
+    Section(Section),
+    /// One record, by its id; a trace by its own.
+    Record(Section, String),
+    /// What the agent changed.
+    Changes,
+    /// A terminal in the room.
+    Terminal,
+    /// A file of the run, below its folder.
+    File(String),
+}
+
+/// A page of the dashboard.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    Overview,
+    /// What waits for the user.
+    Inbox,
+    /// All runs, also of sandboxes that are gone.
+    Runs,
+    Of(Subject, Part),
+}
+
+impl Place {
+    /// Reads the path of an address.
+    pub fn read(path: &str) -> Option<Self> {
+        match path {
+            "/" => return Some(Self::Overview),
+            "/inbox" => return Some(Self::Inbox),
+            "/runs" => return Some(Self::Runs),
+            _ => {}
+        }
+        let (what, rest) = path.strip_prefix('/')?.split_once('/')?;
+        let (id, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let id = decoded(id).filter(|id| !id.is_empty())?;
+        let subject = match what {
+            "sandbox" => Subject::Sandbox(id),
+            "run" => Subject::Run(id),
+            _ => return None,
+        };
+        let part = part(rest)?;
+        let is_of_sandbox = match &part {
+            Part::Changes | Part::Terminal => true,
+            Part::Section(section) | Part::Record(section, _) => section.needs_sandbox(),
+            Part::Start | Part::File(_) => false,
+        };
+        let fits = !is_of_sandbox || matches!(subject, Subject::Sandbox(_));
+        fits.then_some(Self::Of(subject, part))
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Overview => "/".to_owned(),
+            Self::Inbox => "/inbox".to_owned(),
+            Self::Runs => "/runs".to_owned(),
+            Self::Of(subject, part) => format!("{}{}", subject.path(), part.path()),
+        }
+    }
+}
+
+impl Subject {
+    /// Returns the path of its first page.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Sandbox(id) => format!("/sandbox/{}", encoded(id)),
+            Self::Run(id) => format!("/run/{}", encoded(id)),
+        }
+    }
+}
+
+impl Part {
+    fn path(&self) -> String {
+        match self {
+            Self::Start => String::new(),
+            Self::Section(section) => format!("/{}", section.word()),
+            Self::Record(section, id) => format!("/{}/{}", section.word(), encoded(id)),
+            Self::Changes => "/changes".to_owned(),
+            Self::Terminal => "/terminal".to_owned(),
+            Self::File(file) => {
+                let parts: Vec<String> = file.split('/').map(encoded).collect();
+                format!("/file/{}", parts.join("/"))
+            }
+        }
+    }
+}
+
+fn part(rest: &str) -> Option<Part> {
+    let (first, second) = match rest.split_once('/') {
+        Some((first, second)) => (first, Some(second)),
+        None => (rest, None),
+    };
+    match (first, second) {
+        ("", None) => Some(Part::Start),
+        ("changes", None) => Some(Part::Changes),
+        ("terminal", None) => Some(Part::Terminal),
+        ("file", Some(file)) => decoded(file).filter(|file| is_plain(file)).map(Part::File),
+        (word, None) => Section::read(word).map(Part::Section),
+        (word, Some(id)) => {
+            let id = decoded(id).filter(|id| is_plain(id) && !id.contains('/'))?;
+            Section::read(word).map(|section| Part::Record(section, id))
+        }
+    }
+}
+
+/// Whether a path leads nowhere but down.
+fn is_plain(path: &str) -> bool {
+    !path.contains(['\\', '\0'])
+        && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+}
+
+/// Undoes the encoding of an address.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let code = digit(rest.next())? * 16 + digit(rest.next())?;
+                u8::try_from(code).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_back_to_its_page() {
+        let sandbox = || Subject::Sandbox("acme/a b".into());
+        for place in [
+            Place::Overview,
+            Place::Inbox,
+            Place::Runs,
+            Place::Of(sandbox(), Part::Start),
+            Place::Of(sandbox(), Part::Changes),
+            Place::Of(sandbox(), Part::Terminal),
+            Place::Of(sandbox(), Part::Section(Section::Mail)),
+            Place::Of(sandbox(), Part::Section(Section::Snapshots)),
+            Place::Of(Subject::Run("run_1".into()), Part::Record(Section::Mail, "mail_1".into())),
+            Place::Of(Subject::Run("run_1".into()), Part::File("browser/page 1.png".into())),
+        ] {
+            assert_eq!(Place::read(&place.path()), Some(place.clone()), "{}", place.path());
+        }
+    }
+
+    #[test]
+    fn an_address_that_leads_elsewhere_is_no_page() {
+        for path in [
+            "",
+            "//",
+            "/x",
+            "/sandbox",
+            "/sandbox/",
+            "/sandbox//mail",
+            "/sandbox/a/mial",
+            "/sandbox/a/file/../env.sh",
+            "/sandbox/a/file/x/%2e%2e/env.sh",
+            "/sandbox/a/file//etc/passwd",
+            "/sandbox/a/file/",
+            "/sandbox/a/mail/%2e%2e",
+            "/sandbox/a/mail/x/y",
+            "/sandbox/%ff",
+            "/sandbox/%2",
+            "/run/r/changes",
+            "/run/r/terminal",
+            "/run/r/snapshots",
+        ] {
+            assert_eq!(Place::read(path), None, "{path}");
+        }
+    }
+}

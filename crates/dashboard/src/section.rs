@@ -1,0 +1,115 @@
+//! The sections of a run: one page for each kind of thing that a run records.
+
+use hothouse_model::record::Kind;
+
+/// A page about a sandbox or a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Section {
+    Timeline,
+    Mail,
+    Errors,
+    Events,
+    Requests,
+    Webhooks,
+    Objects,
+    Flags,
+    Models,
+    Traces,
+    Network,
+    Browser,
+    Jobs,
+    Agents,
+    Scenarios,
+    Snapshots,
+}
+
+impl Section {
+    /// Every section, in the order of the navigation.
+    pub const ALL: [Self; 16] = [
+        Self::Timeline,
+        Self::Mail,
+        Self::Errors,
+        Self::Events,
+        Self::Requests,
+        Self::Webhooks,
+        Self::Objects,
+        Self::Flags,
+        Self::Models,
+        Self::Traces,
+        Self::Network,
+        Self::Browser,
+        Self::Jobs,
+        Self::Agents,
+        Self::Scenarios,
+        Self::Snapshots,
+    ];
+
+    /// Returns its part of an address.
+    pub fn word(self) -> &'static str {
+        self.about().0
+    }
+
+    /// Returns its name in the navigation.
+    pub fn title(self) -> &'static str {
+        self.about().1
+    }
+
+    /// Returns the kind of its records; none where it shows every kind, or no records.
+    pub fn kind(self) -> Option<Kind> {
+        self.about().2
+    }
+
+    /// Returns the section that an address names.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|section| section.word() == word)
+    }
+
+    /// Returns the section that shows records of a kind best.
+    pub fn of_kind(kind: Kind) -> Self {
+        let own = Self::ALL.into_iter().find(|section| section.kind() == Some(kind));
+        own.unwrap_or(Self::Timeline)
+    }
+
+    /// Whether it needs a sandbox: what it shows or changes is not part of a run.
+    pub fn needs_sandbox(self) -> bool {
+        matches!(self, Self::Scenarios | Self::Snapshots)
+    }
+
+    fn about(self) -> (&'static str, &'static str, Option<Kind>) {
+        match self {
+            Self::Timeline => ("timeline", "Timeline", None),
+            Self::Mail => ("mail", "Mail", Some(Kind::Mail)),
+            Self::Errors => ("errors", "Errors", Some(Kind::Error)),
+            Self::Events => ("events", "Events", Some(Kind::Event)),
+            Self::Requests => ("requests", "Requests", Some(Kind::Request)),
+            Self::Webhooks => ("webhooks", "Webhooks", Some(Kind::Webhook)),
+            Self::Objects => ("objects", "Objects", Some(Kind::Object)),
+            Self::Flags => ("flags", "Flags", Some(Kind::Flag)),
+            Self::Models => ("models", "Models", Some(Kind::Llm)),
+            Self::Traces => ("traces", "Traces", Some(Kind::Trace)),
+            Self::Network => ("network", "Network", Some(Kind::Connection)),
+            Self::Browser => ("browser", "Browser", Some(Kind::Browser)),
+            Self::Jobs => ("queue", "Queue", Some(Kind::Job)),
+            Self::Agents => ("agents", "Agents", Some(Kind::Agent)),
+            Self::Scenarios => ("scenarios", "Scenarios", None),
+            Self::Snapshots => ("snapshots", "Snapshots", None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_section_has_its_own_word_and_kind() {
+        for section in Section::ALL {
+            assert_eq!(Section::read(section.word()), Some(section));
+            if let Some(kind) = section.kind() {
+                assert_eq!(Section::of_kind(kind), section);
+            }
+        }
+        assert_eq!(Section::read("mial"), None);
+        assert_eq!(Section::of_kind(Kind::Exec), Section::Timeline);
+    }
+}

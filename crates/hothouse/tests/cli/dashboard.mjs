@@ -1,0 +1,71 @@
+// Opens every page of the dashboard in Chromium, by Playwright, with hostile text in every field. Prints what went wrong,
+// a line each, and at the end what the buttons did.
+import { readFileSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+
+const [link, scheme, width] = process.argv.slice(2);
+const axe = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme: scheme, viewport: { width: Number(width), height: 900 } });
+const page = await context.newPage();
+const problem = (text) => console.log(`PROBLEM ${new URL(page.url()).pathname}: ${text}`);
+page.on('dialog', (dialog) => { problem(`a script ran: ${dialog.message()}`); dialog.dismiss(); });
+page.on('console', (message) => { if (message.type() === 'error') problem(message.text()); });
+page.on('response', (response) => { if (response.status() >= 400) problem(`${response.status()} of ${response.url()}`); });
+page.on('pageerror', (error) => problem(String(error)));
+page.on('request', (request) => { if (!new URL(request.url()).hostname.endsWith('.hothouse.localhost')) problem(`asks ${request.url()}`); });
+
+await page.goto(link);
+const { origin, pathname: sandbox } = new URL(page.url());
+const sections = ['timeline', 'mail', 'errors', 'events', 'requests', 'webhooks', 'objects', 'flags', 'models', 'traces', 'network', 'browser', 'queue', 'agents', 'scenarios', 'snapshots', 'changes'];
+const look = async (path) => {
+  const answer = await page.goto(origin + path);
+  if (answer.status() !== 200) problem(`status ${answer.status()}`);
+  await page.waitForFunction(() => !document.querySelector('main[data-at]') || document.getElementById('live').textContent === 'live');
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
+  if (wide) problem('is wider than the window');
+  const found = await page.evaluate(`${axe}; axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html.slice(0, 150)))`);
+  for (const one of found) if (/^(serious|critical)/.test(one)) problem(one);
+};
+for (const path of ['/', '/inbox', '/runs', sandbox, ...sections.map((word) => `${sandbox}/${word}`)]) {
+  await look(path);
+  const record = path.startsWith(`${sandbox}/`) && await page.locator('table.records td.name a').first().getAttribute('href', { timeout: 200 }).catch(() => null);
+  if (record) await look(record);
+}
+const frame = async () => {
+  await page.goto(`${origin}${sandbox}/mail`);
+  await page.locator('table.records td.name a').first().click();
+  const inner = page.frameLocator('iframe').locator('body');
+  return inner.innerText();
+};
+console.log('MAIL', JSON.stringify(await frame()));
+
+// By keys alone.
+await page.goto(origin);
+await page.keyboard.press('Control+k');
+await page.locator('#palette-list li').first().waitFor();
+await page.keyboard.type('mail');
+await page.keyboard.press('Enter');
+await page.waitForURL(`**${sandbox}/mail`);
+await page.keyboard.press('j');
+await page.keyboard.press('Enter');
+await page.waitForURL(`**${sandbox}/mail/*`);
+console.log('KEYS', 'ok');
+
+await page.goto(`${origin}${sandbox}/flags`);
+await page.locator('button[value=flag]').first().click();
+await page.getByText('pinned').first().waitFor();
+console.log('FLAG', await page.locator('tr', { hasText: 'new-checkout' }).first().locator('td').nth(1).innerText());
+
+await page.goto(`${origin}/inbox`);
+await page.locator('input[name=text][id^=text]').fill('go ahead');
+await page.locator('button[value=grant]').click();
+await page.waitForURL('**/inbox');
+console.log('ASKS', await page.locator('button[value=grant]').count());
+
+await page.goto(`${origin}${sandbox}/webhooks`);
+const before = await page.locator('table.records tbody tr').count();
+await page.locator('button[value=resend]').first().click();
+await page.waitForFunction((count) => document.querySelectorAll('table.records tbody tr').length > count, before);
+console.log('RESENT', 'ok');
+await browser.close();

@@ -1,0 +1,215 @@
+//! What runs recorded, on the dashboard: in a real browser, with hostile text in every field.
+
+use std::{fs, process::Command};
+
+use hothouse_testkit::{TestEnv, git, skip};
+
+use crate::{
+    surroundings,
+    url::{curl, has},
+};
+
+const CONFIG: &str = r#"[project]
+name = "shop"
+[egress]
+mode = "allowlist"
+[integration.sentry]
+class = "sink"
+hosts = ["o1.ingest.sentry.io"]
+[integration.posthog]
+class = "sink"
+hosts = ["us.i.posthog.com"]
+[integration.s3]
+class = "sink"
+hosts = ["*.s3.amazonaws.com"]
+[integration.llm]
+class = "mock"
+hosts = ["api.anthropic.com"]
+[integration.ship]
+class = "mock"
+hosts = ["api.ship.example"]
+[integration.stripe]
+class = "mock"
+hosts = ["api.stripe.com"]
+webhook = { to = "web", path = "/hook", secret = "STRIPE_WEBHOOK_SECRET" }
+[env.STRIPE_WEBHOOK_SECRET]
+kind = "fake"
+value = "whsec_test"
+[service.mail]
+recipe = "mailbox"
+[service.web]
+run = "python3 web.py"
+port = 3000
+ready = { tcp = true }
+url = "web"
+[flags]
+new-checkout = false
+[scenario.look]
+app = "web"
+path = "/"
+about = "<script>alert('scenario')</script>"
+"#;
+
+const WEB: &str = r#"
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"])); self.send_response(200); self.end_headers()
+    def do_GET(self):
+        self.send_response(200); self.send_header("content-type", "text/html"); self.end_headers()
+        self.wfile.write(b"<title>&lt;script>alert('title')</title><h1>Shop</h1><script>console.error('<b onclick=x>')</script>")
+print("<script>alert('log')</script>", flush=True)
+http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
+"#;
+
+/// Puts a script wherever an app chooses a text.
+const ATTACK: &str = r#"
+import json, smtplib, urllib.request as u
+from email.message import EmailMessage
+X = "\"'><script>alert(7)</script><img src=x onerror=alert(8)>"
+mail = EmailMessage()
+mail["From"], mail["To"], mail["Subject"] = "shop@acme.test", "ann@example.com", "Receipt " + X
+mail.set_content("https://shop.example/o/77 " + X)
+mail.add_alternative("<h1>Thanks</h1><b onclick=alert(1)>Receipt</b>" + X + "<img src='https://evil.example/p.png'>"
+    "<a href='javascript:alert(1)'>x</a><form action='https://evil.example/'><input autofocus onfocus=alert(2)></form>", subtype="html")
+mail.add_attachment(b"x", maintype="image", subtype="svg+xml", filename="<script>alert(3)</script>.svg")
+server = smtplib.SMTP("127.0.0.1", 1025, timeout=20); server.send_message(mail); server.quit()
+def send(url, body, headers={}, method="POST"):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        print(u.urlopen(u.Request(url, data=data, method=method, headers={"content-type": "application/json", **headers}), timeout=20).status)
+    except Exception as error:
+        print(error)
+trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+event = {"event_id": "9ec79c33ec9942ab8353589fcb2e04dc", "platform": "python", "level": "error", "tags": {X: X},
+    "exception": {"values": [{"type": "Coupon" + X, "value": "broke " + X, "stacktrace": {"frames": [
+        {"filename": X, "function": X, "lineno": 7, "in_app": True, "context_line": X}]}}]},
+    "breadcrumbs": [{"category": X, "message": X}], "request": {"url": "javascript:alert(1)"}}
+lines = [{"event_id": event["event_id"]}, {"type": "event"}, event]
+envelope = "\n".join(json.dumps(line) for line in lines).encode()
+send("https://o1.ingest.sentry.io/api/1/envelope/", envelope, {"X-Sentry-Auth": "Sentry sentry_key=k", **trace})
+send("https://us.i.posthog.com/batch/", {"api_key": "phc_x", "batch": [{"event": X, "distinct_id": X, "properties": {X: X}}]})
+send("https://api.anthropic.com/v1/messages", {"model": X, "max_tokens": 9, "messages": [{"role": "user", "content": X}]}, {"x-api-key": "x", "anthropic-version": "2023-06-01"})
+send("https://api.ship.example/v1/" + u.quote(X), {X: X}, {"x-note": "<script>alert(4)</script>", **trace})
+send("https://files.s3.amazonaws.com/" + u.quote(X) + ".svg", b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(5)'/>",
+    {"content-type": "image/svg+xml", "authorization": "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"}, "PUT")
+send("https://denied.example/", b"")
+"#;
+
+/// Brings a sandbox up in whose records every text is an attack; returns nothing where rooms cannot be had.
+fn attacked() -> Option<(TestEnv, std::path::PathBuf)> {
+    let env = surroundings();
+    if !env.can_have_rooms("records on the dashboard") {
+        return None;
+    }
+    let repository = env.repository("shop", CONFIG);
+    fs::write(repository.join("web.py"), WEB).unwrap();
+    git(&repository, &["add", "-A"]);
+    git(&repository, &["commit", "-qm", "web"]);
+    env.ok(&repository, &["fork", "a", "--idea", "<script>alert('task')</script>"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let sent = env.ok(&repository, &["exec", "-w", "a", "--", "python3", "-c", ATTACK]);
+    assert!(sent.lines().filter(|line| *line == "200").count() >= 3, "{sent}");
+    env.ok(&repository, &["webhook", "stripe/payment_intent.succeeded", "-w", "a"]);
+    let commit = "echo x >'<script>alert(9)<'; git add -A; git -c user.name=x -c user.email=x@y commit -qm '<script>alert(10)</script>'";
+    env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", commit]);
+    let ask = ["exec", "-w", "a", "--", "hothouse", "ask", "<script>alert(6)</script>"];
+    env.ok(&repository, &[&ask[..], &["--host", "denied.example"]].concat());
+    env.ok(&repository, &["snapshot", "first", "-w", "a"]);
+    Some((env, repository))
+}
+
+#[test]
+fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
+    if !has("chromium") {
+        return skip("records on the dashboard in a browser", "chromium");
+    }
+    let Some((env, repository)) = attacked() else { return };
+    env.run(&repository, &["browse", "web", "/", "-w", "a"]);
+    let client = env.root().join("client");
+    fs::create_dir(&client).unwrap();
+    let words =
+        ["install", "--no-audit", "--no-fund", "--silent", "playwright-core@1", "axe-core@4"];
+    let installed = Command::new("npm").args(words).current_dir(&client).output();
+    if !installed.is_ok_and(|output| output.status.success()) {
+        return skip("records on the dashboard in a browser", "npm and a registry");
+    }
+    fs::write(client.join("dashboard.mjs"), include_str!("dashboard.mjs")).unwrap();
+    for (scheme, width) in [("light", "1280"), ("dark", "390")] {
+        let link = env.ok(&repository, &["ui", "-w", "a"]);
+        let link = link.split_whitespace().next().unwrap();
+        let seen = Command::new("node")
+            .args(["dashboard.mjs", link, scheme, width])
+            .current_dir(&client)
+            .env("HOME", env.root())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&seen.stdout);
+        let failed = String::from_utf8_lossy(&seen.stderr);
+        assert!(!said.contains("PROBLEM"), "{scheme}: {said}");
+        assert!(seen.status.success(), "{scheme}: {said}{failed}");
+        assert!(said.contains("MAIL \"Thanks") && said.contains("KEYS ok"), "{said}");
+        assert!(said.contains("ASKS 0") && said.contains("RESENT ok"), "{said}");
+        // Each button has turned the flag and answered once; the second round begins anew.
+        env.ok(&repository, &["flags", "unset", "new-checkout", "-w", "a"]);
+        let ask = ["exec", "-w", "a", "--", "hothouse", "ask", "again"];
+        env.ok(&repository, &[&ask[..], &["--host", "other.example"]].concat());
+    }
+    let asks = env.json(&repository, &["asks", "--all", "--json"]);
+    assert_eq!(asks[0]["state"], "allowed", "{asks}");
+    assert_eq!(asks[0]["answer"], "go ahead", "{asks}");
+}
+
+#[test]
+fn a_file_of_a_run_is_a_picture_a_framed_mail_or_a_download() {
+    if !has("curl") {
+        return skip("files on the dashboard", "curl");
+    }
+    let Some((env, repository)) = attacked() else { return };
+    let link = env.ok(&repository, &["ui"]).trim().to_owned();
+    let origin = link.split_once("/enter?").unwrap().0;
+    let entered = curl(&["-i", &link]);
+    let cookie = entered.lines().find_map(|line| line.split_once("__Host-hothouse=")).unwrap().1;
+    let cookie = format!("__Host-hothouse={}", cookie.split(';').next().unwrap());
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let run = status["run"]["id"].as_str().unwrap();
+    let get = |path: &str, cookie: &str| {
+        curl(&["-i", "-b", cookie, &format!("{origin}/run/{run}/file/{path}")]).to_lowercase()
+    };
+    let mails = env.json(&repository, &["emails", "-w", "a", "--json"]);
+    let name = |key: &str| {
+        let file = mails[0]["files"][key].as_str().unwrap();
+        file.rsplit('/').next().unwrap().to_owned()
+    };
+    let page = get(&format!("email-outbox/{}", name("html")), &cookie);
+    assert!(page.contains("content-security-policy: sandbox; default-src 'none'"), "{page}");
+    assert!(page.contains("x-frame-options: sameorigin"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("onclick"), "{page}");
+    for file in [format!("email-outbox/{}", name("eml")), "timeline.jsonl".to_owned()] {
+        let answer = get(&file, &cookie);
+        assert!(answer.contains("content-disposition: attachment"), "{answer}");
+        assert!(answer.contains("content-type: application/octet-stream"), "{answer}");
+    }
+    for path in ["../env.sh", "%2e%2e/env.sh", "/etc/passwd", "nothing", "email-outbox"] {
+        assert!(get(path, &cookie).contains("404"), "{path}");
+    }
+    assert!(get("timeline.jsonl", "").contains("401"), "not without a session");
+    // A form leads back to a page of ours only.
+    let page = curl(&["-b", &cookie, origin]);
+    let token = page.split_once("name=token value=\"").unwrap().1.split('"').next().unwrap();
+    let id = status["id"].as_str().unwrap();
+    for back in ["https://evil.example/", "//evil.example", "/\\evil.example"] {
+        let form = format!("token={token}&id={id}&do=unflag&key=x&back={back}");
+        let answer = curl(&[
+            "-i",
+            "-b",
+            &cookie,
+            "-H",
+            &format!("Origin: {origin}"),
+            "--data",
+            &form,
+            &format!("{origin}/act"),
+        ]);
+        assert!(answer.to_lowercase().contains("location: /\r"), "{back}: {answer}");
+    }
+}
