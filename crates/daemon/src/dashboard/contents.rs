@@ -29,7 +29,7 @@ pub(super) struct Content {
 
 /// A page that the palette of commands leads to.
 #[derive(Serialize)]
-pub(super) struct Destination {
+pub(super) struct PageLink {
     title: String,
     to: String,
 }
@@ -125,8 +125,8 @@ fn runs(daemon: &Daemon) -> Markup {
 }
 
 /// Lists every page that can be gone to by name.
-pub(super) fn destinations(daemon: &Daemon) -> Vec<Destination> {
-    let to = |title: String, place: Place| Destination { title, to: place.path() };
+pub(super) fn destinations(daemon: &Daemon) -> Vec<PageLink> {
+    let to = |title: String, place: Place| PageLink { title, to: place.path() };
     let mut all = vec![
         to("All sandboxes".to_owned(), Place::Overview),
         to("Inbox".to_owned(), Place::Inbox),
