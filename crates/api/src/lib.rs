@@ -92,6 +92,8 @@ pub mod route {
     pub const SUMMARY: &str = "/v1/summary";
     pub const ARTIFACTS: &str = "/v1/artifacts";
     pub const INTEGRATIONS: &str = "/v1/integrations";
+    pub const RECORDING: &str = "/v1/integrations/recording";
+    pub const RECORDING_END: &str = "/v1/integrations/recording/end";
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";

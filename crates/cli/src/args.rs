@@ -51,7 +51,7 @@ pub(crate) use self::{
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
     errors::ErrorsArgs,
     flag::{FlagsArgs, FlagsCommand},
-    integration::{IntegrationAddArgs, IntegrationCommand},
+    integration::{IntegrationAddArgs, IntegrationCommand, IntegrationRecordArgs},
     mail::{EmailArgs, EmailsArgs},
     objects::ObjectsArgs,
     pool::{PoolCommand, PoolCreateArgs},
@@ -616,12 +616,28 @@ impl Arguments {
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
         // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-        Self::try_parse_from(arguments).map_err(|error| {
+        Self::try_parse_from(&verb_first(arguments)).map_err(|error| {
             let hint = misplaced(&error, arguments);
             let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
             Early { error, hint, json, help }
         })
     }
+}
+
+/// Puts the verb of `integration NAME record` before the name.
+fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
+    let mut words = arguments.to_vec();
+    let before = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let noun = words[..before].iter().position(|word| word == "integration");
+    if let Some(at) = noun
+        && at + 2 < before
+        && words[at + 2] == "record"
+        && words[at + 1] != "add"
+        && words[at + 1] != "record"
+    {
+        words.swap(at + 1, at + 2);
+    }
+    words
 }
 
 /// Returns a hint for a sandbox that was named without `-w`, or a command of `exec` without `--`.

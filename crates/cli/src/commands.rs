@@ -25,10 +25,12 @@ mod panel;
 mod pool;
 mod proof;
 mod queue;
+mod recording;
 mod request;
 mod review;
 mod room;
 mod routes;
+mod run_status;
 mod sandbox;
 mod secret;
 mod seed;
@@ -103,6 +105,9 @@ pub(crate) fn run(
         Command::Verify(args) => timeline::verify(session, ui, args),
         Command::Integration(IntegrationCommand::Add(args)) => {
             integration::add(session, ui, &args, &surroundings.variables)
+        }
+        Command::Integration(IntegrationCommand::Record(args)) => {
+            recording::record(session, ui, args)
         }
         Command::Integrations(which) => integration::list(session, ui, which),
         Command::Requests(args) => request::requests(session, ui, args),

@@ -16,6 +16,7 @@ pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod proof;
 pub(crate) mod queue;
+pub(crate) mod recording;
 pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
@@ -95,6 +96,8 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SUMMARY, post(proof::summary))
         .route(route::ARTIFACTS, get(artifact::one))
         .route(route::INTEGRATIONS, get(integration::list))
+        .route(route::RECORDING, get(recording::show).post(recording::begin))
+        .route(route::RECORDING_END, post(recording::end))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))

@@ -299,7 +299,7 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
 
 /// Returns how far a sandbox reaches, in the word of the config.
 fn egress_mode(daemon: &Daemon, record: &SandboxRecord) -> String {
-    match daemon.engine.room_egress(record) {
+    match daemon.engine.room_egress(record, None) {
         Ok(found) => found.egress.mode.to_string(),
         Err(_) => "none".into(),
     }

@@ -3,6 +3,8 @@
 //! Requests are read and written again by one implementation, so what could be read in two ways does
 //! not get through; a second request cannot hide behind the first.
 
+mod passing;
+
 use std::{
     io,
     net::{IpAddr, SocketAddr},
@@ -18,7 +20,7 @@ use hothouse_http::{
     strip_overrides,
 };
 use hothouse_model::{
-    ledger::{AttemptKind, RoomProcess},
+    ledger::{AttemptKind, LedgerRecord, RoomProcess},
     policy::{Claim, Protocol, Reason, RequestLine, Verdict},
 };
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -38,6 +40,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use self::passing::{Passing, Side, Watched};
 use crate::{
     connection::{Facts, Way, forbidden, reach},
     entry::Entry,
@@ -62,7 +65,7 @@ struct Talk {
     facts: Facts,
     way: Way,
     counts: Arc<Counts>,
-    upstream: Mutex<Option<(String, SendRequest<Incoming>)>>,
+    upstream: Mutex<Option<(String, SendRequest<Body>)>>,
     reached: std::sync::OnceLock<IpAddr>,
     /// What has become something else than HTTP; it ends with the connection's own task.
     upgraded: Mutex<JoinSet<()>>,
@@ -130,10 +133,10 @@ impl Talk {
             return self.deny(&request, &facts, &verdict);
         }
         let (asked, begun) = (Asked::of(&request), Instant::now());
-        match self.forward(request, &facts).await {
+        let passing = Arc::new(Passing::new(self.record(&facts, &verdict, &asked), &self.edge));
+        match self.forward(request, &facts, &passing).await {
             Ok(mut response) => {
-                let answered = Answered::of(&response);
-                self.note(&facts, &verdict, &asked, Some(answered), begun);
+                passing.answered(Answered::of(&response), begun);
                 // The next request to a proxy may be for another host, and starts again.
                 if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
@@ -141,9 +144,11 @@ impl Talk {
                 }
                 response
             }
-            Err(Trouble::Denied(verdict, request)) => self.deny(&request, &facts, &verdict),
+            Err(Trouble::Denied(verdict, request)) => {
+                passing.forget();
+                self.deny(&request, &facts, &verdict)
+            }
             Err(Trouble::Failed(error)) => {
-                self.note(&facts, &verdict, &asked, None, begun);
                 let host = facts.name().map_or_else(|| "the host".to_owned(), ToString::to_string);
                 let body = format!("Hothouse allowed this, but {host} was not reached: {error}\n");
                 page(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", body)
@@ -176,15 +181,8 @@ impl Talk {
         (facts, if passes { verdict } else { asked })
     }
 
-    /// Writes down a request.
-    fn note(
-        &self,
-        facts: &Facts,
-        verdict: &Verdict,
-        asked: &Asked,
-        answered: Option<Answered>,
-        begun: Instant,
-    ) {
+    /// Drafts the record of a request.
+    fn record(&self, facts: &Facts, verdict: &Verdict, asked: &Asked) -> LedgerRecord {
         let mut record = self.edge.record(AttemptKind::Request, verdict);
         record.host = match &facts.claim {
             Claim::Bad(text) => Some(text.clone()),
@@ -193,17 +191,14 @@ impl Talk {
         record.port = Some(facts.port);
         record.address = facts.address;
         record.protocol = Some(Protocol::Http.as_str().to_owned());
-        record.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         record.process = self.process.clone();
         let Asked { method, path, headers, length } = asked;
-        (record.sent, record.received) = (*length, answered.as_ref().map_or(0, |one| one.length));
-        let status = answered.as_ref().map(|one| one.status);
-        let answer = answered.map(|one| one.headers).unwrap_or_default();
+        record.sent = *length;
         record.request = Some(serde_json::json!({
-            "method": method, "path": path, "status": status,
-            "detail": { "request": { "headers": headers }, "response": { "headers": answer } },
+            "method": method, "path": path, "status": null,
+            "detail": { "request": { "headers": headers }, "response": { "headers": [] } },
         }));
-        self.edge.append(&mut record);
+        record
     }
 
     fn deny(
@@ -217,7 +212,7 @@ impl Talk {
             Claim::Bad(text) => Some(text.clone()),
             _ => None,
         };
-        self.note(facts, verdict, &Asked::of(request), None, Instant::now());
+        self.edge.append(&mut self.record(facts, verdict, &Asked::of(request)));
         let address = facts.address.unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let target = SocketAddr::new(address, facts.port);
         let denial = Denial { verdict, host: host.as_deref(), target };
@@ -236,6 +231,7 @@ impl Talk {
         &self,
         mut request: Request<Incoming>,
         facts: &Facts,
+        passing: &Arc<Passing>,
     ) -> Result<Response<Body>, Trouble> {
         // Not to HTTP/2: its requests would continue unseen.
         let upgrade = asked_upgrade(&request).filter(|to| !is_http(to));
@@ -268,6 +264,7 @@ impl Talk {
             }
             Err(DialError::Failed(error)) => return Err(Trouble::Failed(error)),
         };
+        let request = request.map(|body| Watched::new(body, passing, Side::Request).boxed());
         let sent = sender.send_request(request).await;
         let mut response = sent.map_err(|error| Trouble::Failed(io::Error::other(error)))?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -291,11 +288,11 @@ impl Talk {
             strip_hop_by_hop(response.headers_mut(), false);
             *self.upstream.lock().await = Some((key(facts), sender));
         }
-        Ok(response.map(BodyExt::boxed))
+        Ok(response.map(|body| Watched::new(body, passing, Side::Response).boxed()))
     }
 
     /// Returns a connection to the host, the last one if it is still good.
-    async fn sender(&self, facts: &Facts) -> Result<SendRequest<Incoming>, DialError> {
+    async fn sender(&self, facts: &Facts) -> Result<SendRequest<Body>, DialError> {
         let kept = self.upstream.lock().await.take();
         if let Some((_, mut sender)) = kept.filter(|(of, _)| *of == key(facts))
             && sender.ready().await.is_ok()

@@ -1,7 +1,10 @@
 //! What a room may reach: the pinned config, what a user has granted since, and how the room was
 //! started. Also the changes of the pinned half that wait for a user.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use hothouse_config::MAX_BYTES;
 use hothouse_host::FileError;
@@ -98,10 +101,14 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Computes what the room of a sandbox may reach.
-    pub fn room_egress(&self, sandbox: &SandboxRecord) -> Result<RoomEgress, Failure> {
+    /// Computes what the room of a sandbox may reach, while the answers of one integration may be recorded.
+    pub fn room_egress(
+        &self,
+        sandbox: &SandboxRecord,
+        recorded: Option<&str>,
+    ) -> Result<RoomEgress, Failure> {
         let find = || -> Result<RoomEgress, EgressError> {
-            let config = self.pinned_config(sandbox)?;
+            let config = recording(self.pinned_config(sandbox)?, recorded);
             let mut egress = config.egress.clone();
             if sandbox.room.as_ref().is_some_and(|room| room.restricted) {
                 egress.mode = EgressMode::Allowlist;
@@ -254,6 +261,11 @@ impl Engine {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns a config as the wall goes by it while the answers of an integration are recorded.
+pub(crate) fn recording(config: Arc<Config>, recorded: Option<&str>) -> Arc<Config> {
+    recorded.map_or(config.clone(), |name| Arc::new(config.recording(name)))
 }
 
 /// Refuses a rule for one host that an integration answers for: it would change nothing.

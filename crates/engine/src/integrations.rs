@@ -29,6 +29,9 @@ pub struct WebhookTarget {
     pub path: String,
     /// The variable of the service that holds the signing secret.
     pub secret: Option<String>,
+    /// The signing secret itself, where the app has it from the vendor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<String>,
 }
 
 /// Where a webhook is delivered in a room that is up.
@@ -51,6 +54,15 @@ impl Engine {
         sandbox: &SandboxRecord,
     ) -> Result<BTreeMap<EntryName, Integration>, Failure> {
         Ok(self.effective_config(sandbox)?.integrations)
+    }
+
+    /// Returns the integrations of the pinned config, which decide what the wall does.
+    pub fn pinned_integrations(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<BTreeMap<EntryName, Integration>, Failure> {
+        let pinned = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+        Ok(pinned.integrations.clone())
     }
 
     /// Returns what the config of a sandbox says about feature flags.
@@ -122,6 +134,24 @@ impl Engine {
         })
     }
 
+    /// Returns the service and path that a URL of an app means: by its host name, or by its port on the loopback.
+    pub fn webhook_url(&self, sandbox: &SandboxRecord, url: &str) -> Option<(String, String)> {
+        let (_, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse::<u16>().ok()),
+            None => (authority, None),
+        };
+        let path = if path.is_empty() { "/" } else { path }.to_owned();
+        if matches!(host, "127.0.0.1" | "localhost" | "[::1]") {
+            let stack = self.stack_of(sandbox)?;
+            let listens = |service: &&ServiceOrder| port.is_some() && service.port == port;
+            let service = stack.services.iter().find(listens)?;
+            return Some((service.name().to_owned(), path));
+        }
+        Some((self.webhook_service(sandbox, host).ok()?, path))
+    }
+
     /// Returns where a webhook is delivered.
     pub fn webhook_place(
         &self,
@@ -159,7 +189,9 @@ fn place(
         port,
         host: host.to_owned(),
         url: format!("{url}{}", target.path),
-        secret: target.secret.as_ref().and_then(|name| service.spec.env.get(name)).cloned(),
+        secret: target.told.clone().or_else(|| {
+            target.secret.as_ref().and_then(|name| service.spec.env.get(name)).cloned()
+        }),
     })
 }
 
@@ -205,6 +237,7 @@ mod tests {
             service: "api".into(),
             path: "/hook".into(),
             secret: Some("SECRET".into()),
+            told: None,
         };
         let found = place(&service, &target, "/run/a".into()).unwrap();
         assert_eq!(found.host, "api.a.shop.localhost:8443");

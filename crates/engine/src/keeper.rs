@@ -6,6 +6,8 @@
 //! daemon died:   room-init closes the room; the next keeper raises every wall again
 //! ```
 
+use std::path::Path;
+
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     room::{RoomOrder, WallOrder},
@@ -17,6 +19,9 @@ use crate::{Engine, StepError};
 pub trait WallKeeper: Send + Sync {
     /// Makes sure that the wall of a room is started, with the current policy. Blocks.
     fn raise(&self, wall: &WallOrder) -> Result<(), Failure>;
+
+    /// Learns that the room at a runtime folder has stopped, while all that it left is still there. Blocks.
+    fn stopped(&self, _runtime: &Path) {}
 }
 
 /// A wall that could not be started.

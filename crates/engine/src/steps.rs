@@ -58,7 +58,9 @@ impl Engine {
             }
             Step::RaiseWall { wall } => Ok(self.raise_wall(wall)?),
             Step::StopRoom { runtime, claim } => {
-                Ok(self.with.rooms.stop(runtime, claim.as_deref())?)
+                self.with.rooms.stop(runtime, claim.as_deref())?;
+                self.with.walls.stopped(runtime);
+                Ok(())
             }
             Step::RemoveStorage { path } => Ok(self.with.rooms.remove_storage(path)?),
             Step::Remove { path } if files::is_folder(path) => Ok(hands::remove_tree(path)?),

@@ -205,8 +205,10 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         runtime: &Path,
+        recorded: Option<&str>,
     ) -> Result<Option<Termination>, Failure> {
         let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+        let config = crate::egress::recording(config, recorded);
         let hosts = config.terminated_hosts();
         if hosts.is_empty() {
             return Ok(None);

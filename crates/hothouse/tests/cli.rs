@@ -13,6 +13,8 @@ mod bite;
 mod broken_output;
 #[path = "cli/browse.rs"]
 mod browse;
+#[path = "cli/checkout.rs"]
+mod checkout;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/crash.rs"]
@@ -59,6 +61,8 @@ mod ports;
 mod proof;
 #[path = "cli/queues.rs"]
 mod queues;
+#[path = "cli/recordings.rs"]
+mod recordings;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]

@@ -69,7 +69,21 @@ pub struct NearMiss {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// A webhook that the vendor would send now. The caller signs and delivers it.
-    Webhook { integration: String, kind: String, payload: Value },
+    Webhook {
+        integration: String,
+        kind: String,
+        payload: Value,
+        /// Where the app itself told the vendor to send it; none for what the config says.
+        endpoint: Option<Endpoint>,
+    },
+}
+
+/// An endpoint that an app has registered with a vendor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub url: String,
+    /// What it is signed with, as the vendor told the app.
+    pub secret: String,
 }
 
 impl Answer {

@@ -30,7 +30,7 @@ pub mod stub;
 pub mod template;
 pub mod vendor;
 
-pub use answer::{Answer, Body, Effect, Fault, Match, NearMiss, Piece};
+pub use answer::{Answer, Body, Effect, Endpoint, Fault, Match, NearMiss, Piece};
 pub use mock::{FixtureFile, Integration, Mock, MockSpec};
 pub use request::Request;
 pub use state::State;

@@ -3,14 +3,17 @@
 //! Everything is redacted before it is written, and before it becomes a condition: a value that was
 //! redacted is only asked to be there, so that a recording matches the request it was made from.
 
+mod recorder;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+pub use self::recorder::{FIRST_LINE, Recorder, TooMuch};
 use crate::{
     form,
     request::{Call, Content, Request},
-    stub::{self, quoted},
+    stub::quoted,
 };
 
 /// Headers of answers that a fixture keeps. All others are of the moment, or secret.
@@ -60,8 +63,8 @@ pub struct Response<'a> {
 pub struct FixtureFiles {
     pub name: String,
     pub text: String,
-    /// The body beside it: name and bytes.
-    pub body: Option<(String, Vec<u8>)>,
+    /// The bodies beside it: names and bytes.
+    pub bodies: Vec<(String, Vec<u8>)>,
 }
 
 /// Whether values under this name are secrets.
@@ -72,15 +75,10 @@ pub fn is_secret_name(name: &str) -> bool {
     !counts && (SECRET.iter().any(|part| name.contains(part)) || name == "key" || name == "number")
 }
 
-/// Makes a fixture of a request and the answer to it. `redact` replaces what else must not be kept.
-pub fn fixture_from(
-    request: &Request<'_>,
-    response: &Response<'_>,
-    redact: &dyn Fn(&str) -> String,
-) -> FixtureFiles {
+/// Writes what a recording asks of a request.
+fn request_lines(request: &Request<'_>, redact: &dyn Fn(&str) -> String) -> Vec<String> {
     let call = Call::read(*request);
-    let stem = stub::file_name(request).trim_end_matches(".toml").to_owned();
-    let mut lines = vec!["# Recorded.".to_owned(), "[request]".to_owned()];
+    let mut lines = vec!["[request]".to_owned()];
     lines.push(format!("method = {}", quoted(request.method)));
     lines.push(format!("path = {}", quoted(&literal_path(&call, redact))));
     let query = call
@@ -92,14 +90,7 @@ pub fn fixture_from(
     let conditions: Vec<String> =
         fields.iter().map(|(path, value)| condition(path, value, redact)).collect();
     lines.extend(table("request.json", conditions));
-    lines.extend([String::new(), "[answer]".to_owned(), format!("status = {}", response.status)]);
-    let body =
-        body(response, redact).map(|(ending, bytes)| (format!("{stem}.body.{ending}"), bytes));
-    if let Some((name, _)) = &body {
-        lines.push(format!("file = {}", quoted(name)));
-    }
-    lines.extend(table("answer.headers", headers(response, redact)));
-    FixtureFiles { name: format!("{stem}.toml"), text: lines.join("\n") + "\n", body }
+    lines
 }
 
 fn table(name: &str, lines: Vec<String>) -> Vec<String> {

@@ -8,6 +8,7 @@ mod api;
 mod billing;
 mod cards;
 mod checkout;
+mod endpoints;
 mod error;
 mod expand;
 mod intents;
@@ -59,7 +60,14 @@ pub(crate) fn answer(
     };
     for payload in std::mem::take(&mut api.events) {
         let kind = payload["type"].as_str().unwrap_or_default().to_owned();
-        answer.effects.push(Effect::Webhook { integration: integration.to_owned(), kind, payload });
+        let registered = endpoints::of(&api, &kind).into_iter().map(Some);
+        let to = std::iter::once(None).chain(registered);
+        answer.effects.extend(to.map(|endpoint| Effect::Webhook {
+            integration: integration.to_owned(),
+            kind: kind.clone(),
+            payload: payload.clone(),
+            endpoint,
+        }));
     }
     answer.matched = Match::Vendor(format!("stripe: {} {label}", call.request.method));
     Some(answer)

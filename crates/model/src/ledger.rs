@@ -86,11 +86,13 @@ pub struct LedgerRecord {
     pub bodies: Option<Arc<RequestBodies>>,
 }
 
-/// What is kept of the bodies of a request and its answer, as they went over the wire but not compressed.
+/// What is kept of the bodies of a request and its answer, as they went over the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestBodies {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
+    /// Whether they may be compressed, as their headers say.
+    pub packed: bool,
 }
 
 /// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway. A lookup asks for

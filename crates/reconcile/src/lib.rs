@@ -13,6 +13,7 @@
 //! - [`room_api`]: what programs of a room ask for their own sandbox
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`proofs`]: scenarios, and what runs prove
+//! - [`recordings`]: real answers of mocked hosts, as fixtures
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
 //! - [`chores`]: what the engine does from time to time
 //! - [`timelines`]: what happened in each run
@@ -32,6 +33,7 @@ pub mod in_room;
 mod mocks;
 pub mod proofs;
 pub mod queues;
+pub mod recordings;
 pub mod room_api;
 pub mod seeds;
 mod sinks;
@@ -58,6 +60,7 @@ pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
 pub use queues::{CronRun, Queues};
+pub use recordings::Recordings;
 pub use room_api::{LateRoomApi, RoomApi};
 pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
@@ -94,6 +97,8 @@ pub struct Keepers {
     pub room_api: LateRoomApi,
     /// Queues and schedules of apps.
     pub queues: Arc<Queues>,
+    /// Answers of real hosts that are being recorded.
+    pub recordings: Arc<Recordings>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -127,11 +132,13 @@ impl Keepers {
         });
         let seeds =
             Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
+        let recordings = Recordings::new(engine.clone(), timelines.clone(), connections.clone());
         let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone());
         Self {
             browsers,
             seeds,
             queues,
+            recordings,
             flags: Flags::new(engine.clone(), timelines.clone()),
             webhooks,
             timelines,
@@ -157,9 +164,12 @@ impl Keepers {
         tasks.start("timelines", |stop| self.timelines.clone().watch(stop));
         tasks.start("webhooks", |stop| webhooks::watch(self.clone(), stop));
         tasks.start("services", |stop| timelines::services::watch(self.clone(), stop));
+        tasks.start("commands of the last daemon", |_| timelines::execs::finish(self.clone()));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
         tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
+        let recordings = self.recordings.clone();
+        tasks.start("recordings", |stop| recordings.watch(self.clone(), stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
         chores::start(&self.engine, tasks);

@@ -16,7 +16,8 @@ use std::{
 use hothouse_engine::{Engine, FixtureFolder, FixtureStamp, WebhookTarget};
 use hothouse_host::{Clock, FileError, clock::HostClock, files};
 use hothouse_mock::{
-    Answer, Body, Effect, Fault, FixtureFile, Integration, Match, Mock, MockSpec, Request, State,
+    Answer, Body, Effect, Endpoint, Fault, FixtureFile, Integration, Match, Mock, MockSpec,
+    Request, State, vendor,
 };
 use hothouse_model::{
     Failure, SandboxRecord,
@@ -228,6 +229,13 @@ impl Inner {
         }
     }
 
+    fn vendor_of(&self, integration: &str) -> Option<String> {
+        let found = self.integrations.iter().find(|one| one.name == integration)?;
+        let mut hosts = found.hosts.iter();
+        let chosen = hosts.find_map(|host| vendor::choose(host, found.vendor.as_deref()));
+        chosen.map(str::to_owned)
+    }
+
     /// Takes the context of the seed, if there is a new one.
     fn look_at_seed(&mut self) {
         let Some(path) = self.artifacts.as_ref().map(|folder| folder.join(SEED)) else { return };
@@ -264,6 +272,7 @@ pub(crate) fn webhook_of(
         service: webhook.to.to_string(),
         path: webhook.path.as_str().to_owned(),
         secret: webhook.secret.as_ref().map(ToString::to_string),
+        told: None,
     };
     Some((name.to_owned(), (vendor_of(integration), target)))
 }
@@ -274,7 +283,7 @@ pub(crate) fn vendor_of(integration: &config::Integration) -> Option<String> {
     said.or_else(|| hothouse_engine::vendor_of(integration).map(|vendor| vendor.name.clone()))
 }
 
-fn fixture_path(name: &str, integration: &config::Integration) -> PathBuf {
+pub(crate) fn fixture_path(name: &str, integration: &config::Integration) -> PathBuf {
     let usual = || Path::new("hothouse/fixtures").join(name);
     integration.fixtures.as_ref().map_or_else(usual, |path| path.as_str().into())
 }
@@ -314,11 +323,38 @@ impl RunMock {
         StandInAnswer { held, ..told(answer, &inner.problems) }
     }
 
+    /// Returns where an endpoint is that an app registered. One outside of the sandbox has no service, so its
+    /// deliveries fail and are listed.
+    fn target_of(&self, inner: &Inner, endpoint: &Endpoint) -> WebhookTarget {
+        let found = self.engine.webhook_url(&inner.sandbox, &endpoint.url);
+        let (service, path) = found.unwrap_or_else(|| (endpoint.url.clone(), String::new()));
+        WebhookTarget { service, path, secret: None, told: Some(endpoint.secret.clone()) }
+    }
+
     /// Queues the webhooks of a call. They leave when what is returned is let go of.
     fn send_webhooks(&self, inner: &Inner, effects: Vec<Effect>) -> Result<Option<Held>, Failure> {
+        let registered: Vec<WebhookTarget> = effects
+            .iter()
+            .filter_map(|Effect::Webhook { endpoint, .. }| endpoint.as_ref())
+            .map(|endpoint| self.target_of(inner, endpoint))
+            .collect();
+        let is_registered = |target: &WebhookTarget| {
+            registered
+                .iter()
+                .any(|one| (&one.service, &one.path) == (&target.service, &target.path))
+        };
         let wanted = effects.into_iter().filter_map(|effect| {
-            let Effect::Webhook { integration, kind, payload } = effect;
-            let (vendor, target) = inner.webhooks.get(&integration)?.clone();
+            let Effect::Webhook { integration, kind, payload, endpoint } = effect;
+            let said = inner.webhooks.get(&integration);
+            let (vendor, target) = match endpoint {
+                Some(endpoint) => {
+                    let vendor = said.and_then(|(vendor, _)| vendor.clone());
+                    let vendor = vendor.or_else(|| inner.vendor_of(&integration));
+                    (vendor, self.target_of(inner, &endpoint))
+                }
+                // What the app registered itself replaces what the config says of the same place.
+                None => said.filter(|(_, target)| !is_registered(target))?.clone(),
+            };
             Some(VendorWebhook { integration, vendor, kind, payload, target })
         });
         let wanted: Vec<_> = wanted.collect();

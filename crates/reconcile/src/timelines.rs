@@ -6,6 +6,7 @@
 mod absence;
 mod commits;
 mod draft;
+pub(crate) mod execs;
 mod logs;
 mod secrets;
 pub(crate) mod services;

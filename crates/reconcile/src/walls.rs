@@ -43,6 +43,7 @@ use self::{toolchain::Toolchain, whose::RoomProcesses};
 use crate::{
     Keepers, LateRoomApi, Stop, Timelines, Webhooks,
     mocks::Mocks,
+    recordings::Recordings,
     room_api::RoomListener,
     sinks::{Sinks, local::LocalSink},
 };
@@ -93,6 +94,7 @@ pub struct Walls {
     /// What answers for the mocked and sunk hosts of each run.
     mocks: Arc<Mocks>,
     sinks: Arc<Sinks>,
+    recordings: Arc<Recordings>,
     problems: Mutex<HashMap<SandboxKey, String>>,
     /// What a policy allows and this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
@@ -116,6 +118,12 @@ impl LateWalls {
 impl WallKeeper for LateWalls {
     fn raise(&self, wall: &WallOrder) -> Result<(), Failure> {
         self.get().ok_or_else(early)?.raise_now(wall)
+    }
+
+    fn stopped(&self, runtime: &Path) {
+        if let Some(walls) = self.get() {
+            walls.keep_last_words(runtime);
+        }
     }
 }
 
@@ -187,6 +195,7 @@ impl Walls {
             timelines,
             webhooks,
             room_api: keepers.room_api.clone(),
+            recordings: keepers.recordings.clone(),
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -213,6 +222,14 @@ impl Walls {
         let raised = self.handle.block_on(raising);
         self.note(sandbox.key, raised.clone().err());
         raised
+    }
+
+    /// Keeps what services wrote until their room had stopped, before `delete` takes it away.
+    fn keep_last_words(&self, runtime: &Path) {
+        let is_its = |sandbox: &SandboxRecord| self.engine.places(sandbox).runtime == runtime;
+        let all = self.engine.sandboxes().unwrap_or_default();
+        let its: Vec<SandboxRecord> = all.into_iter().filter(is_its).collect();
+        self.timelines.follow_logs(&its);
     }
 
     /// Returns why the wall of a sandbox is not up.
@@ -430,13 +447,14 @@ impl Walls {
         let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
         let (mocks, sinks, webhooks) =
             (self.mocks.clone(), self.sinks.clone(), self.webhooks.clone());
-        let rooms = self.rooms.clone();
+        let (rooms, recording) = (self.rooms.clone(), self.recordings.of(sandbox.key));
         let made = move || {
             let substitutes = terminate::Substitutes {
                 mocks: &mocks,
                 sinks: &sinks,
                 webhooks: &webhooks,
                 rooms: &rooms,
+                recording: recording.as_ref(),
             };
             terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
         };
@@ -510,7 +528,12 @@ impl Walls {
             return Ok(known);
         }
         let (engine, record) = (self.engine.clone(), sandbox.clone());
-        let found = tokio::task::spawn_blocking(move || engine.room_egress(&record)).await;
+        let recording = self.recordings.of(sandbox.key);
+        let found = tokio::task::spawn_blocking(move || {
+            let recorded = recording.as_ref().map(|one| one.integration());
+            engine.room_egress(&record, recorded)
+        });
+        let found = found.await;
         let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
         let patience = match found.egress.mode {
             EgressMode::Allowlist => REGISTRIES,

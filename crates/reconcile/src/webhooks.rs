@@ -170,7 +170,8 @@ impl Webhooks {
         let service = self.engine.webhook_service(sandbox, &place)?;
         let said = known.as_ref().map(|known| known.path.clone());
         let path = path.or(said).unwrap_or_else(|| "/".to_owned());
-        Ok(WebhookTarget { service, path, secret: known.and_then(|known| known.secret) })
+        let secret = known.and_then(|known| known.secret);
+        Ok(WebhookTarget { service, path, secret, told: None })
     }
 
     fn queue(

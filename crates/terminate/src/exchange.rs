@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_http::{HostProblem, asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
 use hothouse_model::{
-    config::{HostName, SecretForm},
+    config::{HostName, LiveKeys, SecretForm},
     policy::Answerer,
 };
 use http_body_util::{BodyExt, Empty};
@@ -30,6 +30,7 @@ use crate::{
     finish::{AskedPart, finish, whole_values},
     frames::Frames,
     gate::{Asked, Gate},
+    outgoing::Outgoing,
     pulse::Pulse,
     record::{Draft, RecordSink, Side},
     scan::Echoes,
@@ -65,7 +66,16 @@ pub(crate) struct Exchange<U: Upstream> {
 /// What a client is joined with once its connection is no HTTP any more.
 pub(crate) struct Upgraded {
     pub(crate) host: hyper::upgrade::Upgraded,
+    pub(crate) looks: Looks,
+}
+
+/// What is looked for in the frames of a WebSocket.
+#[derive(Clone, Default)]
+pub(crate) struct Looks {
+    /// Values that must not come back.
     pub(crate) echoes: Option<Arc<Echoes>>,
+    /// Keys that must not go out.
+    pub(crate) live_keys: Option<Arc<LiveKeys>>,
 }
 
 /// The secrets of a host, and what must not come back from it.
@@ -95,8 +105,9 @@ impl<U: Upstream> Exchange<U> {
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
         let Endpoint { name, port, tls, .. } = &self.target;
-        let (secrets, sink) = (self.secrets.clone(), self.records.clone());
-        let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, sink));
+        let kept = self.gate.kept_of_bodies(&self.host);
+        let sink = (self.secrets.clone(), self.records.clone(), kept);
+        let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), sink);
         draft.belongs_to(self.gate.integration(&self.host));
         let beat = || pulse.map(Pulse::begin);
         let (asking, answering) = (beat(), beat());
@@ -316,7 +327,9 @@ impl<U: Upstream> Exchange<U> {
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, to);
-        if echoes.is_some() {
+        let live_keys = self.gate.live_keys(&self.host);
+        let is_looked_at = echoes.is_some() || live_keys.is_some();
+        if is_looked_at {
             // Among the extensions is compression, which cannot be looked through.
             headers.remove(header::SEC_WEBSOCKET_EXTENSIONS);
         }
@@ -326,7 +339,7 @@ impl<U: Upstream> Exchange<U> {
             let response = response.map(body::incoming);
             return finish(response, echoes, part, false);
         }
-        if echoes.is_some() && response.headers().contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
+        if is_looked_at && response.headers().contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
             return Err(Own::extended());
         }
         let host = hyper::upgrade::on(&mut response).await;
@@ -336,7 +349,7 @@ impl<U: Upstream> Exchange<U> {
         if let Some(echoes) = &echoes {
             scrub(&mut parts.headers, echoes);
         }
-        *self.upgraded() = Some(Upgraded { host, echoes });
+        *self.upgraded() = Some(Upgraded { host, looks: Looks { echoes, live_keys } });
         Ok(Response::from_parts(parts, empty()))
     }
 }
@@ -352,35 +365,50 @@ impl<U: Upstream> Exchange<U> {
     }
 }
 
-/// Carries bytes both ways until either side ends; what the host says is looked through.
-pub(crate) async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
+/// Carries bytes one way, as `look` lets them pass.
+async fn carry<F, T>(
+    from: &mut F,
+    to: &mut T,
+    mut look: impl FnMut(Bytes) -> io::Result<Bytes>,
+) -> io::Result<()>
+where
+    F: AsyncRead + Unpin,
+    T: AsyncWrite + Unpin,
+{
+    let mut piece = BytesMut::with_capacity(16 << 10);
+    while from.read_buf(&mut piece).await.is_ok_and(|read| read > 0) {
+        to.write_all(&look(piece.split().freeze())?).await?;
+        to.flush().await?;
+        piece.reserve(16 << 10);
+    }
+    to.shutdown().await.ok();
+    Ok(())
+}
+
+/// Carries bytes both ways until either side ends; what is said is looked through.
+pub(crate) async fn join<C, H>(mut client: C, mut host: H, looks: Looks)
 where
     C: AsyncRead + AsyncWrite + Unpin,
     H: AsyncRead + AsyncWrite + Unpin,
 {
-    let Some(echoes) = echoes else {
+    let Looks { echoes, live_keys } = looks;
+    if echoes.is_none() && live_keys.is_none() {
         // Either side may go away without a word.
         tokio::io::copy_bidirectional(&mut client, &mut host).await.ok();
         return;
-    };
+    }
     let (mut client_from, mut client_to) = tokio::io::split(client);
     let (mut host_from, mut host_to) = tokio::io::split(host);
-    let outward = async {
-        tokio::io::copy(&mut client_from, &mut host_to).await.ok();
-        host_to.shutdown().await.ok();
-        Ok(())
-    };
-    let inward = async {
-        let (mut frames, mut piece) = (Frames::new(echoes), BytesMut::with_capacity(16 << 10));
-        while host_from.read_buf(&mut piece).await.is_ok_and(|read| read > 0) {
-            let passed = frames.push(&piece.split()).map_err(io::Error::other)?;
-            client_to.write_all(&passed).await?;
-            client_to.flush().await?;
-            piece.reserve(16 << 10);
-        }
-        client_to.shutdown().await.ok();
-        Ok::<_, io::Error>(())
-    };
+    let mut frames_out = live_keys.map(Outgoing::new);
+    let outward = carry(&mut client_from, &mut host_to, |bytes| match &mut frames_out {
+        Some(frames) => frames.push(&bytes).map_err(io::Error::other),
+        None => Ok(bytes),
+    });
+    let mut frames_in = echoes.map(Frames::new);
+    let inward = carry(&mut host_from, &mut client_to, |bytes| match &mut frames_in {
+        Some(frames) => Ok(frames.push(&bytes).map_err(io::Error::other)?.into()),
+        None => Ok(bytes),
+    });
     // What cannot be looked through, or goes to nobody, ends both ways.
     if let Err(error) = tokio::try_join!(outward, inward) {
         tracing::debug!(%error, "a WebSocket of a terminated host broke off");

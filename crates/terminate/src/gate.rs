@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::record::{BODY_CAP, RECORDED_CAP};
 use hothouse_model::{
     config::{Config, HostName, HostPattern, Hosts, IntegrationClass, LiveKeys, Method, Rule},
     policy::{Answerer, PlainPath, Reason},
@@ -45,6 +46,11 @@ pub trait Gate: Send + Sync {
     fn live_keys(&self, _host: &HostName) -> Option<Arc<LiveKeys>> {
         None
     }
+
+    /// Returns how much of each body is kept of requests to a host.
+    fn kept_of_bodies(&self, _host: &HostName) -> usize {
+        BODY_CAP
+    }
 }
 
 /// Lets pass what several gates let pass.
@@ -62,10 +68,19 @@ impl Gate for Gates {
     fn live_keys(&self, host: &HostName) -> Option<Arc<LiveKeys>> {
         self.0.iter().find_map(|gate| gate.live_keys(host))
     }
+
+    fn kept_of_bodies(&self, host: &HostName) -> usize {
+        self.0.iter().map(|gate| gate.kept_of_bodies(host)).max().unwrap_or(BODY_CAP)
+    }
 }
 
 /// Treats integrations as their class says.
-pub struct IntegrationGate(Vec<Treated>, Arc<LiveKeys>);
+pub struct IntegrationGate {
+    treated: Vec<Treated>,
+    live_keys: Arc<LiveKeys>,
+    /// The integration whose answers are recorded.
+    recorded: Option<String>,
+}
 
 struct Treated {
     name: String,
@@ -84,12 +99,19 @@ impl IntegrationGate {
             hosts: one.hosts.clone(),
             exceptions: one.exceptions.clone(),
         });
-        Self(treated.collect(), Arc::new(config.live_keys.clone()))
+        let live_keys = Arc::new(config.live_keys.clone());
+        Self { treated: treated.collect(), live_keys, recorded: None }
+    }
+
+    /// Keeps long bodies of one integration, whose answers are recorded.
+    #[must_use]
+    pub fn recording(self, recorded: Option<String>) -> Self {
+        Self { recorded, ..self }
     }
 
     /// Returns the integration that decides about a host: the first that means it.
     fn of_host(&self, host: &HostName) -> Option<&Treated> {
-        self.0.iter().find(|one| one.hosts.iter().any(|pattern| pattern.matches(host)))
+        self.treated.iter().find(|one| one.hosts.iter().any(|pattern| pattern.matches(host)))
     }
 }
 
@@ -100,7 +122,12 @@ impl Gate for IntegrationGate {
 
     fn live_keys(&self, host: &HostName) -> Option<Arc<LiveKeys>> {
         let class = self.of_host(host).map(|one| one.class);
-        (class == Some(IntegrationClass::TestMode)).then(|| self.1.clone())
+        (class == Some(IntegrationClass::TestMode)).then(|| self.live_keys.clone())
+    }
+
+    fn kept_of_bodies(&self, host: &HostName) -> usize {
+        let of = self.of_host(host).map(|one| &one.name);
+        if of.is_some() && of == self.recorded.as_ref() { RECORDED_CAP } else { BODY_CAP }
     }
 
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {

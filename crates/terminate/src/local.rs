@@ -64,7 +64,8 @@ impl LocalHttp {
         let Endpoint { name, port, tls, .. } = endpoint;
         let nowhere = Arc::new(|_| {});
         let secrets = self.secrets.clone();
-        let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, nowhere));
+        let draft =
+            Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, nowhere, 0));
         let sent = body::incoming(incoming);
         let place = (host, endpoint, &self.held_whole);
         let played = stand_in::play(&*self.stand_in, place, (parts, sent), &draft).await?;

@@ -28,6 +28,9 @@ pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
 /// How much of each body is kept.
 pub const BODY_CAP: usize = 64 << 10;
 
+/// How much of each body is kept where answers are recorded to be replayed.
+pub const RECORDED_CAP: usize = 1 << 20;
+
 /// One request to a terminated host, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
@@ -88,6 +91,8 @@ pub(crate) struct Draft {
     secrets: Arc<Secrets>,
     begun: Instant,
     sink: RecordSink,
+    /// How much of each body is kept.
+    cap: usize,
 }
 
 impl Draft {
@@ -95,7 +100,7 @@ impl Draft {
         parts: &Parts,
         (name, port, tls): (&str, u16, bool),
         now: Timestamp,
-        (secrets, sink): (Arc<Secrets>, RecordSink),
+        (secrets, sink, cap): (Arc<Secrets>, RecordSink, usize),
     ) -> Arc<Self> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let record = RequestRecord {
@@ -119,7 +124,7 @@ impl Draft {
             matched: None,
             fixture: None,
         };
-        Arc::new(Self { record: Mutex::new(record), secrets, begun: Instant::now(), sink })
+        Arc::new(Self { record: Mutex::new(record), secrets, begun: Instant::now(), sink, cap })
     }
 
     pub(crate) fn answered<B>(&self, response: &Response<B>) {
@@ -156,7 +161,7 @@ impl Draft {
             Side::Request => &mut record.request_body,
             Side::Response => &mut record.response_body,
         };
-        let left = BODY_CAP.saturating_sub(body.kept.len());
+        let left = self.cap.saturating_sub(body.kept.len());
         body.kept.extend_from_slice(&bytes[..bytes.len().min(left)]);
         body.total += bytes.len() as u64;
     }
@@ -170,8 +175,8 @@ impl Drop for Draft {
     fn drop(&mut self) {
         let mut record = self.record().clone();
         record.duration = self.begun.elapsed();
-        unpack(&mut record.request_body, &record.request_headers);
-        unpack(&mut record.response_body, &record.response_headers);
+        unpack(&mut record.request_body, &record.request_headers, self.cap);
+        unpack(&mut record.response_body, &record.response_headers, self.cap);
         if let Some(echoes) = Echoes::of(&self.secrets.seen(), Vec::new()) {
             clean(&mut record, &echoes);
         }
@@ -181,16 +186,23 @@ impl Drop for Draft {
 
 /// Unpacks what is kept of a compressed body: nobody could find a credential in it otherwise. One that cannot be
 /// unpacked is not kept.
-fn unpack(body: &mut RecordedBody, headers: &[(String, String)]) {
+fn unpack(body: &mut RecordedBody, headers: &[(String, String)], cap: usize) {
     let is_coding = |name: &str| name.eq_ignore_ascii_case(CONTENT_ENCODING.as_str());
     let values = headers.iter().filter(|(name, _)| is_coding(name));
     let values =
         values.filter_map(|(_, text)| Some((CONTENT_ENCODING, HeaderValue::from_str(text).ok()?)));
     match decode::codings(&values.collect()) {
         Ok(codings) if codings.is_empty() => {}
-        Ok(codings) => body.kept = decode::unpacked(&body.kept, &codings, BODY_CAP),
+        Ok(codings) => body.kept = decode::unpacked(&body.kept, &codings, cap),
         Err(_) => body.kept.clear(),
     }
+}
+
+/// Returns the beginning of a body that was not looked at on its way, not compressed; nothing if it cannot be unpacked.
+pub fn unpacked(kept: &[u8], headers: &[(String, String)]) -> Vec<u8> {
+    let mut body = RecordedBody { kept: kept.to_vec(), total: 0 };
+    unpack(&mut body, headers, BODY_CAP);
+    body.kept
 }
 
 /// Makes placeholders of values in what the room sent; what it got has been looked through.
@@ -246,7 +258,7 @@ mod tests {
         };
         let secrets = Arc::new(Secrets::new(Vec::new(), Arc::new(Nothing)));
         let (place, now) = (("a.example", 443, true), Timestamp::UNIX_EPOCH);
-        let draft = Draft::begin(&parts, place, now, (secrets, sink));
+        let draft = Draft::begin(&parts, place, now, (secrets, sink, BODY_CAP));
         draft.passed(Side::Response, &vec![b'x'; BODY_CAP + 1]);
         assert!(records.lock().unwrap().is_empty());
         drop(draft);
@@ -275,7 +287,7 @@ mod tests {
         let coded = |coding: &str| vec![("Content-Encoding".to_owned(), coding.to_owned())];
         let unpacked = |kept: Vec<u8>, coding: &str| {
             let mut body = RecordedBody { total: kept.len() as u64, kept };
-            unpack(&mut body, &coded(coding));
+            unpack(&mut body, &coded(coding), BODY_CAP);
             body.kept
         };
         assert_eq!(unpacked(gzip(b"password=zzz").await, "gzip"), b"password=zzz");

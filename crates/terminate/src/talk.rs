@@ -105,7 +105,7 @@ where
         (first, stream) = (served.first, served.stream);
         if let Some(upgraded) = exchange.take_upgraded() {
             let client = Heard::new(first, stream, Arc::default());
-            Box::pin(join(client, TokioIo::new(upgraded.host), upgraded.echoes)).await;
+            Box::pin(join(client, TokioIo::new(upgraded.host), upgraded.looks)).await;
             return Ok(());
         }
         if served.ended {

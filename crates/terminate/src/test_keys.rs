@@ -35,6 +35,11 @@ pub(crate) fn find(parts: &Parts, body: &[u8], settings: &LiveKeys) -> Option<Fo
     headers.or_else(address).or_else(body)
 }
 
+/// Finds a live key in a message of a WebSocket; returns whose it is.
+pub(crate) fn in_message(message: &[u8], settings: &LiveKeys) -> Option<String> {
+    in_body(message, settings).map(|key| format!("{} of {}", key.what, key.vendor))
+}
+
 fn certain(text: &str, settings: &LiveKeys) -> Option<LiveKey> {
     live_keys::find("", text, settings).filter(LiveKey::is_certain)
 }

@@ -13,6 +13,7 @@ use hyper::{
 use crate::{
     frames::{Frames, messages},
     messages::Messages,
+    outgoing::Outgoing,
     range,
     scan::{Echoes, Scanner},
     secrets::Known,
@@ -112,6 +113,22 @@ pub fn answer(bytes: &[u8]) {
     assert_eq!(all.len(), stream.len(), "the placeholder is as long as the value");
 }
 
+/// Looks at the frames of a client: wherever they are cut, the same passes, and never more than came.
+fn outgoing(stream: &[u8], step: usize) {
+    let through = |step: usize| {
+        let mut frames = Outgoing::new(Arc::default());
+        let mut all = Vec::new();
+        let ended = stream
+            .chunks(step.max(1))
+            .try_for_each(|piece| frames.push(piece).map(|passed| all.extend_from_slice(&passed)));
+        (all, ended.is_ok())
+    };
+    let (cut, whole) = (through(step), through(stream.len()));
+    assert_eq!(cut.1, whole.1, "where a stream is cut makes no difference");
+    assert!(cut.0.len() <= stream.len() && whole.0.len() <= stream.len());
+    assert!(cut.0 == whole.0 || !cut.1, "what passes is the same");
+}
+
 /// Looks through the frames of a WebSocket, cut where the first byte says: wherever they are cut, the
 /// same comes out of them, no value passes, and no frame is made that a client could not read.
 pub fn frames(bytes: &[u8]) {
@@ -126,6 +143,7 @@ pub fn frames(bytes: &[u8]) {
             .try_for_each(|piece| frames.push(piece).map(|passed| all.extend_from_slice(&passed)));
         (messages(&all), ended.is_ok())
     };
+    outgoing(stream, usize::from(*step));
     let (cut, whole) = (through(usize::from(*step)), through(stream.len()));
     assert_eq!(cut.1, whole.1, "where a stream is cut makes no difference");
     for (messages, _) in [&cut, &whole] {

@@ -105,9 +105,12 @@ impl Seen {
 }
 
 impl Reader {
-    /// Reports what happened since the last mark of a name.
+    /// Reports what happened since the last mark of a name, or after a record by its number; `0` is the beginning.
     pub fn since(&self, mark: &str, limit: usize) -> Result<SinceReport, ReadError> {
-        let seq = self.mark(mark)?.seq;
+        let seq = match mark.parse::<u64>() {
+            Ok(seq) => seq,
+            Err(_) => self.mark(mark)?.seq,
+        };
         let (upto, start) = (self.length()?, Start { after: seq, from: None });
         let from = self.last_absence(seq, upto)?;
         let windows = self.windows(seq, upto)?;

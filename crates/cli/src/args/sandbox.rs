@@ -59,6 +59,9 @@ pub(crate) struct StatusArgs {
     /// Show every caveat in full
     #[arg(long, conflicts_with = "all")]
     pub(crate) caveats: bool,
+    /// Show what a run left, also of a deleted sandbox
+    #[arg(long, value_name = "ID", conflicts_with_all = ["all", "sandbox", "name", "follow"])]
+    pub(crate) run: Option<String>,
     /// Show it again whenever it changes, until interrupted
     #[arg(short, long, conflicts_with = "all")]
     pub(crate) follow: bool,

@@ -12,7 +12,7 @@ use hothouse_model::{
     caveat::{Caveat, Class},
 };
 
-use super::{config, exec, panel};
+use super::{config, exec, panel, run_status};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
@@ -243,6 +243,9 @@ const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<ExitCode, Failure> {
     if args.all {
         return list(session, ui);
+    }
+    if let Some(run) = &args.run {
+        return run_status::show(session, ui, run);
     }
     let which = args.which.clone().which();
     if let Some(text) = &which.sandbox {

@@ -25,7 +25,13 @@ impl ExecNote {
             Some(_) => vec!["db".to_owned()],
             None => run.words.iter().take(WORDS).map(word).collect(),
         };
-        let body = ExecBody { argv, root: run.root, fresh: run.fresh, ..ExecBody::default() };
+        let body = ExecBody {
+            argv,
+            exec: run.target.exec.clone(),
+            root: run.root,
+            fresh: run.fresh,
+            ..ExecBody::default()
+        };
         Self {
             id: Kind::Exec.id(random::bytes()),
             service: run.service.clone(),

@@ -9,13 +9,15 @@ mod browsers;
 #[path = "egress/datagrams.rs"]
 mod datagrams;
 #[path = "egress/internet.rs"]
-mod internet;
+pub(crate) mod internet;
 #[path = "egress/more_attacks.rs"]
 mod more_attacks;
 #[path = "egress/ping.rs"]
 mod ping;
 #[path = "egress/pinned.rs"]
 mod pinned;
+#[path = "egress/plain.rs"]
+mod plain;
 #[path = "egress/reload.rs"]
 mod reload;
 #[path = "egress/terminated.rs"]

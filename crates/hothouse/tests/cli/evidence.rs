@@ -37,6 +37,10 @@ request.add_header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0
 try: u.urlopen(request, timeout=20)
 except urllib.error.HTTPError as error: print(error.code)
 '''
+import signal
+def end(*_):
+    print("web says goodbye", flush=True); import os; os._exit(0)
+signal.signal(signal.SIGTERM, end)
 class Serve(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/exit": sys.stdout.flush(); import os; os._exit(3)
@@ -275,11 +279,16 @@ fn a_request_is_shown_whole_and_a_run_outlives_its_sandbox() {
         assert!(line["scenario"].is_null() && line["ok"].is_null() && line["ended"].is_string());
         let logs = ask(env, repository, &["logs", "web", "--run", &run]);
         assert_eq!(logs["lines"][0]["text"], "web is about to serve");
-        assert!(
-            fs::read_to_string(artifacts.join("logs/web.log"))
-                .unwrap()
-                .ends_with("web is about to serve\n")
-        );
+        // Also what it wrote while `delete` stopped it.
+        let kept = fs::read_to_string(artifacts.join("logs/web.log")).unwrap();
+        assert!(kept.ends_with("web says goodbye\n"), "{kept}");
+        let left = ask(env, repository, &["status", "--run", &run]);
+        assert_eq!((&left["sandbox"], &left["services"][0]["name"]), (&"a".into(), &"web".into()));
+        assert_eq!(left["services"][0]["state"], "stopped", "{left:#}");
+        assert_eq!(left["integrations"][0]["name"], "vendor");
+        assert!(left["counts"]["request"].as_u64() > Some(1) && left["counts"]["mail"] == 0);
+        assert!(env.ok(repository, &["status", "--run", &run]).contains("acme/a"));
+        assert_eq!(env.run(repository, &["status", "--run", "run_nothing"]).code, 4);
         let egress =
             ask(env, repository, &["egress", "log", "--run", &run, "--host", "api.vendor.example"]);
         assert!(
@@ -331,8 +340,20 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
             }
         }
     }
+    // Killed with its client away: how it ends is told by the next daemon.
     asking.kill().ok();
     asking.wait().ok();
+    let words = ["exec", "-w", "a", "--", "sh", "-c", "sleep 2; exit 9"];
+    let mut client = env.command(&repository, &words).spawn().unwrap();
+    ask(&env, &repository, &["wait", "exec", "argv:\"exit 9\"", "-w", "a"]);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    env.kill_daemon();
+    let ended = ["wait", "exec", "argv:\"exit 9\" exit=9", "--timeout", "60s", "-w", "a"];
+    let ended = ask(&env, &repository, &ended);
+    assert!(ended["body"]["duration_ms"].as_u64() >= Some(1500), "{ended:#}");
+    let all = ask(&env, &repository, &["timeline", "--kind", "exec", "argv:\"exit 9\"", "-w", "a"]);
+    assert_eq!(all.as_array().unwrap().len(), 2, "{all:#}");
     assert!(acknowledged.len() >= 5 * kills, "only {} were acknowledged", acknowledged.len());
     let marks = ask(&env, &repository, &["timeline", "--kind", "mark", "-w", "a"]);
     for (name, seq) in &acknowledged {
@@ -343,9 +364,92 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
     assert_eq!(verified["ok"], true, "{verified:#}");
     let since = ask(&env, &repository, &["since", &acknowledged[0].0, "-w", "a"]);
     let absent = since["gaps"].as_array().unwrap().iter().filter(|gap| gap["kind"] == "absent");
-    assert_eq!(absent.count(), kills, "each time is told of: {since:#}");
+    assert_eq!(absent.count(), kills + 1, "each time is told of: {since:#}");
     env.ok(&repository, &["down", "-w", "a"]);
     tampered(&env, &repository, &run, &artifacts);
+}
+
+/// How many writes there are: as many as named where `HOTHOUSE_LONG` is set, else a tenth.
+fn writes(many: u64) -> u64 {
+    if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
+}
+
+/// Events one after the other, each with a number of its own, until so many were acknowledged. What was is printed.
+const EVENTS: &str = r#"
+import json, os, ssl, sys, threading, time, http.client
+most, lock, taken, failed = int(sys.argv[1]), threading.Lock(), [], [0]
+numbers = iter(range(10 ** 9))
+def send():
+    client = None
+    while True:
+        with lock:
+            if len(taken) >= most: return
+            number = next(numbers)
+        body = json.dumps({"api_key": "phc_x", "batch": [{"event": f"event {number}", "distinct_id": "u", "properties": {}}]})
+        try:
+            client = client or http.client.HTTPSConnection("us.i.posthog.com", timeout=20)
+            client.request("POST", "/batch/", body, {"content-type": "application/json"})
+            answer = client.getresponse(); answer.read()
+            if answer.status == 200:
+                with lock: taken.append(number)
+        except (OSError, http.client.HTTPException):
+            client = None
+            with lock: failed[0] += 1
+            time.sleep(0.02)
+threads = [threading.Thread(target=send) for _ in range(8)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+open("acknowledged", "w").write("\n".join(map(str, taken)))
+print("failed", failed[0])
+"#;
+
+#[test]
+fn ten_thousand_writes_and_a_daemon_that_dies_among_them() {
+    let env = surroundings();
+    if !env.can_have_rooms("writes under kills") {
+        return;
+    }
+    let config = "[project]\nname = \"acme\"\n[egress]\nmode = \"allowlist\"\nallow = [\"@toolchain\"]\n[integration.posthog]\nclass = \"sink\"\nhosts = [\"us.i.posthog.com\"]\n";
+    let repository = env.repository("acme", config);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let (run, artifacts) = run_of(&env, &repository);
+    let many = writes(10_000);
+    let words = ["exec", "-w", "a", "--", "python3", "-c", EVENTS, &many.to_string()];
+    let mut sending = env.command(&repository, &words).spawn().unwrap();
+    let timeline = artifacts.join("timeline.jsonl");
+    let lines = || fs::read(&timeline).unwrap().iter().filter(|byte| **byte == b'\n').count();
+    let kills = 5;
+    for kill in 1..=kills {
+        // Each time somewhere in the middle of the writes.
+        let goal = usize::try_from(many).unwrap() * 2 * kill / (kills + 1);
+        let mut ended = false;
+        wait_until("more was written", || {
+            ended = sending.try_wait().unwrap().is_some();
+            ended || lines() >= goal
+        });
+        assert!(!ended, "the writes were over before the daemon was killed {kill} times");
+        env.kill_daemon();
+        env.ok(&repository, &["daemon", "start"]);
+    }
+    assert!(sending.wait().unwrap().success());
+    let worktree = ask(&env, &repository, &["status", "-w", "a"])["worktree"].clone();
+    let acknowledged =
+        fs::read_to_string(Path::new(worktree.as_str().unwrap()).join("acknowledged")).unwrap();
+    let acknowledged: Vec<&str> = acknowledged.lines().collect();
+    assert!(acknowledged.len() as u64 >= many, "{}", acknowledged.len());
+    let kept: std::collections::HashSet<String> = fs::read_to_string(&timeline)
+        .unwrap()
+        .lines()
+        .filter_map(|line| {
+            let record: Value = serde_json::from_str(line).ok()?;
+            let name = record["body"]["name"].as_str()?.strip_prefix("event ")?;
+            (record["kind"] == "event").then(|| name.to_owned())
+        })
+        .collect();
+    let missing: Vec<_> = acknowledged.iter().filter(|one| !kept.contains(**one)).collect();
+    assert!(missing.is_empty(), "{} of {} are missing", missing.len(), acknowledged.len());
+    let verified = ask(&env, &repository, &["verify", &run]);
+    assert_eq!(verified["ok"], true, "{verified:#}");
 }
 
 /// Whatever is done to the file, `verify` names the first line that is not as it was written.

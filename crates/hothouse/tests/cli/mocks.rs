@@ -125,6 +125,60 @@ fn requests_are_in_the_ledger(env: &TestEnv, repository: &Path) {
     assert!(why.contains("integration"), "{why}");
 }
 
+/// The most that a process has held, in KiB.
+fn peak(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// Sends a gigabyte, however little of it is wanted; a tenth of that unless `HOTHOUSE_LONG` is set.
+const UPLOAD: &str = "
+import http.client, sys
+size, chunked = int(sys.argv[1]), sys.argv[2] == 'chunked'
+client = http.client.HTTPSConnection('api.vendor.example', timeout=60)
+client.putrequest('POST', '/upload')
+client.putheader('transfer-encoding', 'chunked') if chunked else client.putheader('content-length', str(size))
+client.endheaders()
+piece, sent = b'x' * (1 << 20), 0
+try:
+    while sent < size:
+        client.send(b'%x\\r\\n' % len(piece) + piece + b'\\r\\n' if chunked else piece)
+        sent += len(piece)
+except OSError: pass
+try: print(client.getresponse().status)
+except (OSError, http.client.HTTPException) as error: print('ended')
+";
+
+#[test]
+fn a_large_upload_to_a_mocked_host_is_refused_without_being_held() {
+    let env = surroundings();
+    if !env.can_have_rooms("large uploads") {
+        return;
+    }
+    let repository = env.repository("acme", CONFIG);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let size = if std::env::var_os("HOTHOUSE_LONG").is_some() { 1_u64 << 30 } else { 100 << 20 };
+    let upload = |size: u64, how: &str| {
+        let size = size.to_string();
+        let words = ["exec", "-w", "a", "--", "python3", "-c", UPLOAD, &size, how];
+        env.ok(&repository, &words).trim().to_owned()
+    };
+    assert_eq!(upload(1 << 20, "plain"), "501");
+    let before = peak(env.daemon_pid().unwrap());
+    for how in ["plain", "chunked"] {
+        let ended = upload(size, how);
+        assert!(ended == "413" || ended == "ended", "{ended}");
+    }
+    let grown = peak(env.daemon_pid().unwrap()).saturating_sub(before) >> 10;
+    println!("{} MiB were sent, memory grew by {grown} MiB", size >> 19);
+    assert!(grown < 40, "memory grew by {grown} MiB");
+    let refused =
+        env.json(&repository, &["requests", "path=/upload status=413", "-w", "a", "--json"]);
+    assert_eq!(refused.as_array().unwrap().len(), 2, "{refused:#}");
+}
+
 #[test]
 fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
     mocked(|env, repository| {

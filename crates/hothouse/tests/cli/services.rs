@@ -21,7 +21,7 @@ mod logs;
 #[path = "services/recipes.rs"]
 mod recipes;
 #[path = "services/shop.rs"]
-mod shop;
+pub(crate) mod shop;
 
 /// The recipes of databases, and a program that each needs on the host.
 const RECIPES: [(&str, &str); 3] =

@@ -299,6 +299,8 @@ fn timeline(story: &Story) {
     both("timeline", &[&timeline[..], &["timeline x~( -w a", "timeline --run nothing"]].concat());
     both("requests", &["requests --unmatched -w a", "requests hots:x -w a"]);
     story.both("integrations", &["integrations -w a", "integrations -w nothing"]);
+    let record = ["integration nothing record -w a -- true", "integration add record -w a"];
+    story.both("integration-record", &record);
     both("emails", &["emails to:ann -w a", "emails form:x -w a"]);
     let greps = ["email -w a", "email latest --grep x -w a", "email x -w a"];
     both("email", &[&greps[..], &["email mail_0123456789abcdef -w a"]].concat());

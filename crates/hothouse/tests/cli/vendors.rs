@@ -39,6 +39,7 @@ import Stripe from 'stripe';
 import { Octokit } from '@octokit/rest';
 import { WebClient } from '@slack/web-api';
 import twilio from 'twilio';
+import { Octokit as Whole } from 'octokit';
 
 const stripe = new Stripe('sk_test_acme');
 const customer = await stripe.customers.create({ email: 'buyer@example.com' });
@@ -50,6 +51,10 @@ await assert.rejects(stripe.paymentIntents.create({ amount: 500, currency: 'usd'
 const octokit = new Octokit({ auth: 'ghp_test' });
 const issue = await octokit.issues.create({ owner: 'acme', repo: 'shop', title: 'A lamp is broken' });
 assert.equal((await octokit.issues.get({ owner: 'acme', repo: 'shop', issue_number: issue.data.number })).data.title, 'A lamp is broken');
+
+const whole = new Whole({ auth: 'ghp_test' });
+const second = await whole.rest.issues.create({ owner: 'acme', repo: 'shop', title: 'Another lamp' });
+assert.equal((await whole.request('GET /repos/{owner}/{repo}/issues/{issue_number}', { owner: 'acme', repo: 'shop', issue_number: second.data.number })).data.title, 'Another lamp');
 
 const slack = new WebClient('xoxb-test');
 assert.equal((await slack.chat.postMessage({ channel: 'C000000001', text: 'hello' })).message.text, 'hello');
@@ -94,7 +99,7 @@ fn sandbox(env: &TestEnv) -> Option<std::path::PathBuf> {
     env.ok(&repository, &["fork", "a"]);
     let worktree = env.root().join("acme-sandboxes/a");
     fs::write(worktree.join("package.json"), "{}").unwrap();
-    let sdks = ["stripe", "@octokit/rest", "@slack/web-api", "twilio"];
+    let sdks = ["stripe", "@octokit/rest", "octokit", "@slack/web-api", "twilio"];
     let words: Vec<&str> = ["install", "--no-audit", "--no-fund"].into_iter().chain(sdks).collect();
     if !installed(&worktree, "npm", &words) {
         skip("SDKs of vendors in a room", "npm and a registry");

@@ -144,6 +144,41 @@ fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
     );
 }
 
+/// Registers an endpoint as an app does when it starts, then makes a customer.
+const REGISTER: &str = r#"
+import base64, json, sys, urllib.request as u
+def post(path, body):
+    request = u.Request("https://api.stripe.com" + path, data=body.encode())
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"sk_test_1:").decode())
+    return json.load(u.urlopen(request, timeout=20))
+made = post("/v1/webhook_endpoints", "enabled_events[]=customer.created&url=" + sys.argv[1])
+post("/v1/customers", "email=buyer%40example.com")
+print(made["secret"])
+"#;
+
+#[test]
+fn endpoints_that_an_app_registers_get_events_signed_for_them() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    let register = |url: &str| {
+        let words = ["exec", "-w", "a", "--", "python3", "-c", REGISTER, url];
+        shop.env.ok(&shop.repository, &words).trim().to_owned()
+    };
+    let secret = register("http://127.0.0.1:3000/registered");
+    assert!(secret.starts_with("whsec_"), "{secret}");
+    // What the config says goes on; the endpoint has a secret of its own, which the app here does not use.
+    let got = |path: &str| shop.got().into_iter().find(|one| one["path"] == path);
+    wait_until("both were delivered", || got("/hook").is_some() && got("/registered").is_some());
+    assert_eq!(got("/hook").unwrap()["status"], 200);
+    assert_eq!(got("/registered").unwrap()["status"], 400, "signed with another secret");
+    // One outside of the sandbox is refused and listed.
+    register("https://elsewhere.example/hook");
+    wait_until("it is told", || {
+        shop.listed()
+            .iter()
+            .any(|one| one["error"].as_str().is_some_and(|why| why.contains("elsewhere.example")))
+    });
+}
+
 #[test]
 fn an_app_that_verifies_withstands_every_adversary() {
     let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };

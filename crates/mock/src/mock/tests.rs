@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     answer::{Body, Effect, Fault},
-    record::{self, Response},
+    record::{Recorder, Response},
     stub,
 };
 
@@ -261,8 +261,10 @@ fn a_recording_replays_and_has_no_secret() {
     let answer = br#"{"token":"topsecret","user":"ann@corp.example","note":"{{now}}"}"#;
     let response = Response { status: 201, headers: &headers, body: answer };
     let redact = |text: &str| text.replace("ann@corp.example", "someone@example.com");
-    let files = record::fixture_from(&request, &response, &redact);
-    let (name, body_file) = files.body.clone().unwrap();
+    let mut recorder = Recorder::default();
+    recorder.add(&request, &response, &redact).unwrap();
+    let files = recorder.files(&|_| false).remove(0);
+    let (name, body_file) = files.bodies[0].clone();
     let body_text = String::from_utf8(body_file).unwrap();
     for secret in ["topsecret", "ann@corp"] {
         assert!(

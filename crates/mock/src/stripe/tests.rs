@@ -414,6 +414,26 @@ fn parameters_that_stripe_does_not_know_are_refused() {
 }
 
 #[test]
+fn endpoints_that_an_app_registers_hear_of_what_they_want() {
+    let mut shop = Shop::new();
+    let body = "url=http://127.0.0.1:3002/hook&enabled_events[]=customer.created";
+    let made = shop.post("/v1/webhook_endpoints", body);
+    let secret = made["secret"].as_str().unwrap().to_owned();
+    let other = "url=http://127.0.0.1:3002/other&enabled_events[]=charge.failed";
+    shop.post("/v1/webhook_endpoints", other);
+    shop.post("/v1/customers", "email=a@b.example");
+    let effects = &shop.last.as_ref().unwrap().effects;
+    let to: Vec<_> =
+        effects.iter().map(|Effect::Webhook { endpoint, .. }| endpoint.clone()).collect();
+    let url = "http://127.0.0.1:3002/hook".to_owned();
+    assert_eq!(to, [None, Some(crate::Endpoint { url, secret })]);
+    let path = format!("/v1/webhook_endpoints/{}", made["id"].as_str().unwrap());
+    shop.post(&path, "disabled=true");
+    shop.post("/v1/customers", "email=c@b.example");
+    assert_eq!(shop.last.as_ref().unwrap().effects.len(), 1);
+}
+
+#[test]
 fn subscriptions_bill_their_first_period() {
     let mut shop = Shop::new();
     let price = shop.post(

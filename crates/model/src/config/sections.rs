@@ -117,6 +117,16 @@ impl Config {
         hosts
     }
 
+    /// Returns the same with one integration in test mode: what the wall goes by while its answers are recorded.
+    #[must_use]
+    pub fn recording(&self, integration: &str) -> Self {
+        let mut config = self.clone();
+        if let Some(one) = config.integrations.get_mut(integration) {
+            one.class = IntegrationClass::TestMode;
+        }
+        config
+    }
+
     /// Returns the integration that decides about a host: the first that means it and looks at its requests.
     pub fn integration_of(&self, host: &HostName) -> Option<(&EntryName, &Integration)> {
         let means = |one: &Integration| one.hosts.iter().any(|pattern| pattern.matches(host));

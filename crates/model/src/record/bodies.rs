@@ -415,6 +415,8 @@ pub struct CommitBody {
 #[serde(default)]
 pub struct ExecBody {
     pub argv: Vec<String>,
+    /// By what the room knows it, and `exec --attach`.
+    pub exec: String,
     pub root: bool,
     pub fresh: bool,
     /// How it ended; none while it runs.

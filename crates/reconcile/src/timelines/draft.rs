@@ -10,6 +10,7 @@ use hothouse_model::{
         trace_of,
     },
 };
+use hothouse_terminate::unpacked;
 use serde_json::Value;
 
 /// The longest text of a body that is in the record itself.
@@ -41,7 +42,11 @@ pub(super) fn of(record: &LedgerRecord, keep: Keep<'_>) -> Draft {
 fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
     let detail = &seen["detail"];
     let bodies = record.bodies.as_deref();
-    let kept = |side: fn(&RequestBodies) -> &[u8]| bodies.map(side).unwrap_or_default();
+    let kept = |side: fn(&RequestBodies) -> &[u8], of: &Value| match bodies {
+        Some(all) if all.packed => unpacked(side(all), &headers(of)),
+        Some(all) => side(all).to_vec(),
+        None => Vec::new(),
+    };
     let path = text(seen, "path").unwrap_or_default();
     // What stood in for a host says so beside the request or in its detail.
     let either = |name: &str| match &seen[name] {
@@ -67,8 +72,14 @@ fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
         secrets: texts(&detail["secrets"]),
         refused: text(detail, "refused").or_else(|| denied(record)),
         error: record.error.clone(),
-        request: message(&detail["request"], record.sent, kept(|all| &all.request), keep),
-        response: message(&detail["response"], record.received, kept(|all| &all.response), keep),
+        request: {
+            let side = &detail["request"];
+            message(side, record.sent, &kept(|all| &all.request, side), keep)
+        },
+        response: {
+            let side = &detail["response"];
+            message(side, record.received, &kept(|all| &all.response, side), keep)
+        },
     };
     let answer = body.status.map_or_else(|| "no answer".into(), |status| status.to_string());
     let summary = format!("{} {}{} {answer}", body.method, body.host, body.path);
@@ -196,14 +207,17 @@ fn denied(record: &LedgerRecord) -> Option<String> {
     record.reason.clone().filter(|_| !record.allowed)
 }
 
+fn headers(side: &Value) -> Vec<(String, String)> {
+    let pair = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
+    side["headers"].as_array().into_iter().flatten().filter_map(pair).collect()
+}
+
 /// Reads what one side sent. Short text is in the record, everything else beside it.
 fn message(side: &Value, bytes: u64, body: &[u8], keep: Keep<'_>) -> Message {
-    let pair = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
-    let headers = side["headers"].as_array().into_iter().flatten().filter_map(pair);
     let short = std::str::from_utf8(body).ok().filter(|text| text.len() <= SHORT);
     let blob = if short.is_none() { keep(body) } else { None };
     Message {
-        headers: headers.collect(),
+        headers: headers(side),
         bytes: side["body"]["bytes"].as_u64().unwrap_or(bytes),
         text: short.filter(|text| !text.is_empty()).map(str::to_owned),
         blob,
@@ -271,7 +285,8 @@ mod tests {
         let seen = json!({ "method": "GET", "path": "/", "status": 403, "detail": detail });
         let mut noted =
             record("request", json!({ "request": seen, "allowed": false, "reason": "no" }));
-        let bodies = RequestBodies { request: b"x".to_vec(), response: b"\xff".to_vec() };
+        let bodies =
+            RequestBodies { request: b"x".to_vec(), response: b"\xff".to_vec(), packed: false };
         noted.bodies = Some(std::sync::Arc::new(bodies));
         let draft = of(&noted);
         let body: RequestBody = serde_json::from_value(draft.body).unwrap();
@@ -285,7 +300,8 @@ mod tests {
     fn long_bodies_and_bytes_that_are_no_text_are_kept_beside_the_record() {
         let seen = json!({ "method": "POST", "path": "/x?a=1&b&c=[redacted]", "status": 200 });
         let mut noted = record("request", json!({ "request": seen }));
-        let bodies = RequestBodies { request: vec![b'x'; SHORT + 1], response: vec![0xff, 0xfe] };
+        let (request, response) = (vec![b'x'; SHORT + 1], vec![0xff, 0xfe]);
+        let bodies = RequestBodies { request, response, packed: false };
         noted.bodies = Some(std::sync::Arc::new(bodies));
         let keep = |bytes: &[u8]| {
             let bytes = bytes.len() as u64;

@@ -23,9 +23,9 @@ use hothouse_model::{
 };
 use hothouse_sinks::{llm, objects};
 use hothouse_terminate::{
-    Asked, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord,
-    SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed, Terminator, TerminatorSpec,
-    Upstream, Vault, roots_of,
+    Asked, BODY_CAP, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal,
+    RequestRecord, SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed, Terminator,
+    TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
 
@@ -33,6 +33,7 @@ use super::led::LedHosts;
 use crate::{
     Connections, Webhooks,
     mocks::{Mocks, RunMock, failed},
+    recordings::Recording,
     sinks::{
         RunSinks, Sinks,
         mail::{MailOrder, Stream},
@@ -49,7 +50,8 @@ pub(super) fn of(
     runtime: &Path,
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
-    let Some(found) = engine.termination(sandbox, runtime)? else { return Ok(None) };
+    let recorded = substitutes.recording.map(|one| one.integration());
+    let Some(found) = engine.termination(sandbox, runtime, recorded)? else { return Ok(None) };
     let Termination { ca, hosts, secrets, config } = found;
     let vault = EngineVault {
         engine: engine.clone(),
@@ -63,10 +65,11 @@ pub(super) fn of(
         placeholder: one.placeholder,
     });
     let asks = format!("{}/{}", sandbox.project, sandbox.name);
-    let integrations = Arc::new(IntegrationGate::of(&config));
+    let gate = IntegrationGate::of(&config).recording(recorded.map(str::to_owned));
+    let integrations = Arc::new(gate);
     let gates: Vec<Arc<dyn Gate>> =
         vec![integrations.clone(), Arc::new(PolicyGate { edge, sandbox: asks })];
-    let (names, closed) = (exact_names(&config), closed_hosts(&config));
+    let (names, closed) = (exact_names(&config), closed_hosts(&config, recorded));
     let terminator = Terminator::new(TerminatorSpec {
         ca,
         hosts,
@@ -78,7 +81,8 @@ pub(super) fn of(
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     let sinks = substitutes.sinks.of(sandbox);
-    Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks })))
+    let recording = substitutes.recording.cloned();
+    Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
 }
 
 /// What answers for hosts that are never dialled.
@@ -88,6 +92,8 @@ pub(super) struct Substitutes<'a> {
     pub(super) sinks: &'a Sinks,
     pub(super) webhooks: &'a Arc<Webhooks>,
     pub(super) rooms: &'a Arc<dyn Rooms>,
+    /// What takes the answers of an integration down, if anything does.
+    pub(super) recording: Option<&'a Arc<Recording>>,
 }
 
 /// Returns what answers for the mocked and sunk hosts of a run, if there are any.
@@ -177,13 +183,16 @@ fn exact_names(config: &Config) -> Vec<HostName> {
 
 /// Returns the hosts that must be terminated on every port. Those of
 /// secrets and recordings may have an SSH server or a database too.
-fn closed_hosts(config: &Config) -> Vec<HostPattern> {
+fn closed_hosts(config: &Config, recorded: Option<&str>) -> Vec<HostPattern> {
     let is_closed = |class| {
         use IntegrationClass::{Disable, Mock, ReadOnly, Sink};
         matches!(class, ReadOnly | Mock | Sink | Disable)
     };
-    let closed = config.integrations.values().filter(|one| is_closed(one.class));
-    closed.flat_map(|one| one.hosts.iter().cloned()).collect()
+    let closed = config
+        .integrations
+        .iter()
+        .filter(|(name, one)| is_closed(one.class) || Some(name.as_str()) == recorded);
+    closed.flat_map(|(_, one)| one.hosts.iter().cloned()).collect()
 }
 
 /// Fetches values where the user put them.
@@ -243,6 +252,7 @@ struct RoomTerminator {
     names: Vec<HostName>,
     closed: Vec<HostPattern>,
     sinks: Arc<RunSinks>,
+    recording: Option<Arc<Recording>>,
 }
 
 impl Terminate for RoomTerminator {
@@ -275,7 +285,13 @@ impl Terminate for RoomTerminator {
         note: Note,
     ) -> Sendable<'_, ()> {
         let EdgeEndpoint { name, port, tls, process } = target;
-        let records: RecordSink = Arc::new(move |record| note(noted(record)));
+        let recording = self.recording.clone();
+        let records: RecordSink = Arc::new(move |record| {
+            if let Some(recording) = &recording {
+                recording.note(&record);
+            }
+            note(noted(record));
+        });
         let target = Endpoint { name, port, tls, process };
         Box::pin(self.terminator.serve(client, target, Dialled(dial), records))
     }
@@ -317,7 +333,9 @@ impl Upstream for Dialled {
 }
 
 /// Writes a record as the ledger has it.
-fn noted(record: RequestRecord) -> RequestNote {
+fn noted(mut record: RequestRecord) -> RequestNote {
+    record.request_body.kept.truncate(BODY_CAP);
+    record.response_body.kept.truncate(BODY_CAP);
     let headers = |all: &[(String, String)]| {
         serde_json::Value::Array(
             all.iter().map(|(name, value)| serde_json::json!([name, value])).collect(),
@@ -332,6 +350,7 @@ fn noted(record: RequestRecord) -> RequestNote {
     let bodies = RequestBodies {
         request: record.request_body.kept.clone(),
         response: record.response_body.kept.clone(),
+        packed: false,
     };
     RequestNote {
         bodies: Some(Arc::new(bodies)),

@@ -269,8 +269,12 @@ mod tests {
     use super::*;
 
     fn pending(id: &str) -> Pending {
-        let target =
-            WebhookTarget { service: "api".into(), path: "/hook".into(), secret: Some("S".into()) };
+        let target = WebhookTarget {
+            service: "api".into(),
+            path: "/hook".into(),
+            secret: Some("S".into()),
+            told: None,
+        };
         Pending {
             id: id.into(),
             integration: "stripe".into(),

@@ -17,6 +17,7 @@ import threading
 address, certificate, key, log_path, names = sys.argv[1:6]
 names = json.loads(names)
 lock = threading.Lock()
+counts = {}
 
 
 def log(line):
@@ -178,6 +179,17 @@ def serve_requests(stream, scheme):
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Said: %s\r\n\r\n" % (len(text), body))
             for byte in text:
                 stream.sendall(bytes([byte]))
+            continue
+        if path.startswith("/json/"):
+            # A thing with a number that grows, and what it was asked with.
+            with lock:
+                counts[path] = counts.get(path, 0) + 1
+                said = headers.get("authorization", "-").split(" ")[-1]
+                told = {"id": path.split("?")[0].split("/")[2], "nth": counts[path], "said": said, "asked": len(body)}
+            text = json.dumps(told).encode()
+            stream.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+            )
             continue
         if path == "/broken":
             said = headers.get("authorization", "-").encode()

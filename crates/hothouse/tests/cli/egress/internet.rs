@@ -61,7 +61,7 @@ impl Internet {
     }
 
     /// Returns what came.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
@@ -103,7 +103,7 @@ pub(crate) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
 
 /// The same, with something done to the surroundings before the daemon starts. The daemon trusts the
 /// certificate of the Internet.
-pub(super) fn walled_after(
+pub(crate) fn walled_after(
     egress: &str,
     before: impl Fn(&mut TestEnv, &Internet),
     test: impl Fn(&TestEnv, &Path, &Internet),

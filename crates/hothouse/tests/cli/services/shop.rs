@@ -5,7 +5,7 @@ use std::process::Command;
 use super::*;
 
 /// Makes a repository of the example with its packages; `None` if they were not installed.
-fn shop(env: &TestEnv) -> Option<PathBuf> {
+pub(crate) fn shop(env: &TestEnv) -> Option<PathBuf> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/acme");
     if !example.join("node_modules").is_dir() {
         skip("the example shop", "`npm ci` in examples/acme");

@@ -1,0 +1,182 @@
+//! `status --run`: what a run left, also when its sandbox is gone. All of it follows from its timeline.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
+
+use hothouse_api::{
+    route,
+    timeline::{GapView, SinceQuery, SinceView, TimelineQuery},
+    workspace::RunLineView,
+};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Failure, FailureKind,
+    record::{
+        Kind, Record,
+        bodies::{FlagBody, RequestBody, ServiceBody},
+    },
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::timeline::fetch_all;
+use crate::{
+    render::{Cell, ago, plain, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// A run, as it stands or stood when it ended.
+#[derive(Serialize)]
+struct RunStatus {
+    #[serde(flatten)]
+    run: RunLineView,
+    /// How each service stood last.
+    services: Vec<ServiceBody>,
+    /// How many records of each kind there are, also of those with none.
+    counts: BTreeMap<String, u64>,
+    errors: u64,
+    unmatched: u64,
+    integrations: Vec<IntegrationUse>,
+    /// The flags that were set, as they were last.
+    flags: BTreeMap<String, Value>,
+    gaps: Vec<GapView>,
+}
+
+/// What a run asked of an integration.
+#[derive(Serialize, PartialEq, Eq, Debug)]
+struct IntegrationUse {
+    name: String,
+    class: String,
+    records: u64,
+}
+
+/// Shows a run.
+pub(crate) fn show(session: &Session, ui: &Ui, id: &str) -> Result<ExitCode, Failure> {
+    let status = read(session, id)?;
+    match ui.json {
+        true => ui.print_json(&status),
+        false => print(ui, &status),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(session: &Session, id: &str) -> Result<RunStatus, Failure> {
+    let all: Vec<RunLineView> = session.get(route::RUNS)?;
+    let run = all.into_iter().find(|run| run.id == id).ok_or_else(|| {
+        let message = format!("there is no run `{}`", plain(id));
+        Failure::new(FailureKind::NotFound, message).hint("`hothouse runs` lists them")
+    })?;
+    let folder = session.folder_text()?;
+    let since = SinceQuery {
+        sandbox: None,
+        folder: folder.clone(),
+        run: Some(id.to_owned()),
+        mark: "0".to_owned(),
+        limit: Some(0),
+    };
+    let since: SinceView = session.query(route::TIMELINE_SINCE, &since)?;
+    let of_kind = |kind: Kind| {
+        let query = TimelineQuery {
+            folder: folder.clone(),
+            run: Some(id.to_owned()),
+            kind: Some(kind.as_str().to_owned()),
+            ..TimelineQuery::default()
+        };
+        fetch_all(session, query)
+    };
+    Ok(RunStatus {
+        services: last_states(&of_kind(Kind::Service)?),
+        integrations: uses(&of_kind(Kind::Request)?),
+        flags: pinned(&of_kind(Kind::Flag)?),
+        errors: issues(&of_kind(Kind::Error)?),
+        counts: since.counts,
+        unmatched: since.unmatched,
+        gaps: since.gaps,
+        run,
+    })
+}
+
+/// Counts issues, of which each may have several records.
+fn issues(records: &[Record]) -> u64 {
+    records.iter().map(|record| record.id.as_str()).collect::<BTreeSet<_>>().len() as u64
+}
+
+fn last_states(records: &[Record]) -> Vec<ServiceBody> {
+    let mut last = BTreeMap::new();
+    for body in records.iter().filter_map(|record| record.body::<ServiceBody>().ok()) {
+        last.insert(body.name.clone(), body);
+    }
+    last.into_values().collect()
+}
+
+fn uses(records: &[Record]) -> Vec<IntegrationUse> {
+    let mut found: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    for body in records.iter().filter_map(|record| record.body::<RequestBody>().ok()) {
+        let Some(name) = body.integration else { continue };
+        let known = found.entry(name).or_default();
+        *known = (body.class.unwrap_or_default(), known.1 + 1);
+    }
+    let line = |(name, (class, records))| IntegrationUse { name, class, records };
+    found.into_iter().map(line).collect()
+}
+
+/// Returns the flags that users pinned, as they were last.
+fn pinned(records: &[Record]) -> BTreeMap<String, Value> {
+    let mut flags = BTreeMap::new();
+    let bodies = records.iter().filter_map(|record| record.body::<FlagBody>().ok());
+    for body in bodies.filter(|body| body.vendor.is_none()) {
+        match body.pinned {
+            true => flags.insert(body.key, body.value),
+            false => flags.remove(&body.key),
+        };
+    }
+    flags
+}
+
+fn print(ui: &Ui, status: &RunStatus) {
+    let (run, now) = (&status.run, HostClock.now());
+    let whose = match (&run.project, &run.sandbox) {
+        (Some(project), Some(sandbox)) => format!("{project}/{sandbox}"),
+        _ => "-".to_owned(),
+    };
+    ui.print(&format!("{} of {}", plain(&run.id), plain(&whose)));
+    ui.print(&format!("started    {}", ago(run.started, now)));
+    ui.print(&format!("ended      {}", run.ended.map_or("not yet".into(), |at| ago(at, now))));
+    ui.print(&format!("artifacts  {}", plain(&run.artifacts)));
+    if !status.services.is_empty() {
+        let row = |one: &ServiceBody| {
+            vec![
+                Cell::new(&one.name).tone(Tone::Strong),
+                Cell::new(&one.state),
+                Cell::new(one.restarts.to_string()),
+                Cell::new(one.exit.as_deref().unwrap_or("-")),
+            ]
+        };
+        let rows = status.services.iter().map(row).collect();
+        ui.print(&table(ui, &["SERVICE", "STATE", "RESTARTS", "EXIT"], rows));
+    }
+    if !status.integrations.is_empty() {
+        let row = |one: &IntegrationUse| {
+            vec![
+                Cell::new(&one.name).tone(Tone::Strong),
+                Cell::new(&one.class),
+                Cell::new(one.records.to_string()),
+            ]
+        };
+        let rows = status.integrations.iter().map(row).collect();
+        ui.print(&table(ui, &["INTEGRATION", "CLASS", "REQUESTS"], rows));
+    }
+    let some = status.counts.iter().filter(|(_, count)| **count > 0);
+    let counts: Vec<String> = some.map(|(kind, count)| format!("{count} {kind}")).collect();
+    ui.print(&format!("records    {}", counts.join(", ")));
+    ui.print(&format!("errors     {}", status.errors));
+    for (key, value) in &status.flags {
+        ui.print(&format!("flag       {} = {}", plain(key), plain(&value.to_string())));
+    }
+    for gap in &status.gaps {
+        ui.print(&format!("not seen   {} ({}, {})", plain(&gap.what), plain(&gap.kind), gap.count));
+    }
+}

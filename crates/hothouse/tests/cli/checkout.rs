@@ -1,0 +1,124 @@
+//! The example shop's checkout, unchanged, to its vendors' production hosts: all of it on one timeline.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use hothouse_testkit::{TestEnv, skip};
+use serde_json::Value;
+
+use crate::{services::shop::shop, surroundings};
+
+/// A code whose coupon the shop cannot handle.
+const BROKEN: &str = "
+[[step]]
+click = \"button 'Add to cart'\"
+[[step]]
+expect = \"text 'cart'\"
+[[step]]
+goto = \"/cart\"
+[[step]]
+fill = \"placeholder 'Discount code'\"
+value = \"SPRING15\"
+[[step]]
+click = \"button 'Apply'\"
+[[step]]
+wait = \"text 'wrong'\"
+";
+
+fn ask(env: &TestEnv, repository: &Path, words: &[&str]) -> Value {
+    env.json(repository, &[words, &["-w", "a", "--json"]].concat())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[test]
+fn a_checkout_is_on_one_timeline_and_so_is_one_that_breaks() {
+    let env = surroundings();
+    if !Path::new("/usr/bin/chromium").exists() {
+        skip("the checkout of the example shop", "chromium");
+        return;
+    }
+    let Some(repository) = shop(&env) else { return };
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a", "--timeout", "120s", "--seed", "m"]);
+    env.ok(&repository, &["mark", "before", "-w", "a"]);
+    let smoke = env.run(&repository, &["smoke", "checkout", "-w", "a", "--json"]);
+    assert_eq!(smoke.code, 0, "{smoke}");
+    paid(&env, &repository);
+    broken(&env, &repository);
+    let run = ask(&env, &repository, &["status"])["run"]["id"].as_str().unwrap().to_owned();
+    let verified = env.json(&repository, &["verify", &run, "--json"]);
+    assert_eq!(verified["ok"], true, "{verified:#}");
+}
+
+/// Page, calls of vendors with their service, webhook, order, mail, events, invoice and no error.
+fn paid(env: &TestEnv, repository: &Path) {
+    let find = |kind: &str, query: &str| {
+        ask(env, repository, &["wait", kind, query, "--since", "before", "--timeout", "60s"])
+    };
+    find("browser", "");
+    let calls = ask(env, repository, &["requests", "-status=500", "--since", "before"]);
+    let of: BTreeSet<(String, String)> =
+        list(&calls).iter().map(|call| (text(&call["host"]), text(&call["service"]))).collect();
+    for host in ["api.stripe.com", "api.goshippo.com", "api.taxjar.com"] {
+        assert!(of.contains(&(host.to_owned(), "api".to_owned())), "{host} is not in {of:?}");
+    }
+    let hook = find("webhook", "type=checkout.session.completed status=200");
+    assert_eq!(hook["body"]["vendor"], "stripe", "{hook:#}");
+    find("event", "name='Order Placed'");
+    find("event", "name='Checkout Completed'");
+    let invoice = find("object", "key:invoices/");
+    assert_eq!(invoice["service"], "worker", "{invoice:#}");
+    let rows = env.ok(
+        repository,
+        &[
+            "exec",
+            "-w",
+            "a",
+            "db",
+            "--",
+            "psql",
+            "-qtAc",
+            "select status from orders where email = 'guest@example.com'",
+        ],
+    );
+    assert_eq!(rows.trim(), "paid");
+    let mail = find("mail", "to:guest@example.com subject:receipt");
+    assert_eq!(mail["service"], "worker", "{mail:#}");
+    let shown = ask(env, repository, &["email", mail["id"].as_str().unwrap()]);
+    let links: Vec<String> = list(&shown["links"]).iter().map(text).collect();
+    assert!(links.iter().any(|link| link.contains("/orders/")), "{shown:#}");
+    let since = ask(env, repository, &["since", "before"]);
+    assert_eq!(
+        (&since["counts"]["error"], &since["unmatched"]),
+        (&0.into(), &0.into()),
+        "{since:#}"
+    );
+}
+
+/// The grouped error, new, and the mail that did not come.
+fn broken(env: &TestEnv, repository: &Path) {
+    let script = repository.join("broken.toml");
+    fs::write(&script, BROKEN).unwrap();
+    env.ok(repository, &["mark", "broken", "-w", "a"]);
+    let words = ["browse", "web", "/products/harbour-teapot", "--script", "broken.toml", "-w", "a"];
+    let looked = env.run(repository, &words);
+    assert!(looked.code == 0 || looked.code == 1, "{looked}");
+    ask(env, repository, &["wait", "error", "", "--since", "broken", "--timeout", "60s"]);
+    let errors = ask(env, repository, &["errors"]);
+    assert_eq!((list(&errors).len(), &errors[0]["new"]), (1, &true.into()), "{errors:#}");
+    assert_eq!(errors[0]["service"], "api", "{errors:#}");
+    let since = ask(env, repository, &["since", "broken"]);
+    assert_eq!(
+        (&since["counts"]["mail"], &since["new_errors"]),
+        (&0.into(), &1.into()),
+        "{since:#}"
+    );
+    let none = ["wait", "mail", "subject:receipt", "--since", "broken", "--timeout", "200ms"];
+    assert_eq!(env.run(repository, &[&none[..], &["-w", "a"]].concat()).code, 1);
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,371 @@
+//! Recordings: while one is open, the hosts of one integration of one sandbox are the real ones, in test mode, and
+//! their answers become fixtures.
+//!
+//! A recording is open for as long as its client asks about it, and is nowhere but in memory: a daemon that dies, or
+//! a client that is gone, makes the hosts mocked again. Fixtures are written by a command in the room, so that no
+//! link of the worktree leads this process anywhere.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_engine::{Engine, FixtureFolder};
+use hothouse_host::{Clock, clock::HostClock, random};
+use hothouse_mock::{
+    Request,
+    record::{FIRST_LINE, FixtureFiles, Recorder, Response},
+};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::{Integration, IntegrationClass},
+    id::{SandboxKey, hex},
+    record::{Draft, bodies::PolicyBody},
+};
+use hothouse_terminate::{RECORDED_CAP, RecordedBody, RequestRecord};
+use hothouse_timeline::Redactor;
+
+use crate::{
+    Connections, Stop, Timelines,
+    in_room::{InRoom, RoomTask},
+    mocks::fixture_path,
+};
+
+/// How long a recording stays open without a word of its client.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// How often forgotten recordings are looked for.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How many calls are told about.
+const CALLS: usize = 1000;
+
+/// What stands in recordings for what was redacted by the wall already.
+const MARKS: [&str; 2] = ["[redacted]", "[secret "];
+
+/// All recordings that are open.
+pub struct Recordings {
+    engine: Arc<Engine>,
+    timelines: Arc<Timelines>,
+    connections: Arc<Connections>,
+    open: Mutex<HashMap<SandboxKey, Arc<Recording>>>,
+}
+
+/// One that is open.
+pub struct Recording {
+    id: String,
+    sandbox: SandboxRecord,
+    integration: String,
+    hosts: Vec<String>,
+    folder: FixtureFolder,
+    redactor: Redactor,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    asked: Instant,
+    recorder: Recorder,
+    calls: Vec<RecordedCall>,
+}
+
+/// A call that was passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedCall {
+    pub method: String,
+    pub host: String,
+    pub path: String,
+    pub status: Option<u16>,
+    /// Why there is no fixture of it, if there is none.
+    pub left_out: Option<String>,
+}
+
+/// What is told about a recording.
+#[derive(Clone, Debug)]
+pub struct RecordingState {
+    pub id: String,
+    pub sandbox: String,
+    pub integration: String,
+    pub hosts: Vec<String>,
+    /// Where fixtures are written, from the top of the worktree.
+    pub folder: String,
+    pub calls: Vec<RecordedCall>,
+    /// The files that were written, once it has ended.
+    pub files: Vec<String>,
+}
+
+impl Recordings {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        timelines: Arc<Timelines>,
+        connections: Arc<Connections>,
+    ) -> Arc<Self> {
+        Arc::new(Self { engine, timelines, connections, open: Mutex::default() })
+    }
+
+    /// Opens a recording. The caller has the walls renewed.
+    pub fn begin(&self, sandbox: &SandboxRecord, name: &str) -> Result<RecordingState, Failure> {
+        let pinned = self.engine.pinned_integrations(sandbox)?;
+        let one = pinned.get(name).ok_or_else(|| {
+            let names: Vec<&str> = pinned.keys().map(|name| name.as_str()).collect();
+            let message = format!("`{}` has no integration `{name}`", sandbox.name);
+            Failure::new(FailureKind::NotFound, message)
+                .hint(format!("integrations: {}", names.join(", ")))
+        })?;
+        can_be_recorded(name, one)?;
+        let timeline = self.timelines.of(sandbox).ok_or_else(|| not_up(sandbox))?;
+        let declared = self.engine.integrations(sandbox)?;
+        let path = fixture_path(name, declared.get(name).unwrap_or(one));
+        let recording = Arc::new(Recording {
+            id: format!("rec_{}", hex(&random::bytes::<8>())),
+            sandbox: sandbox.clone(),
+            integration: name.to_owned(),
+            hosts: one.hosts.iter().map(ToString::to_string).collect(),
+            folder: FixtureFolder { integration: name.to_owned(), path },
+            redactor: timeline.redactor(),
+            inner: Mutex::new(Inner {
+                asked: Instant::now(),
+                recorder: Recorder::default(),
+                calls: Vec::new(),
+            }),
+        });
+        {
+            let mut open = self.open();
+            if let Some(other) = open.get(&sandbox.key) {
+                let message =
+                    format!("`{}` of `{}` is being recorded", other.integration, sandbox.name);
+                return Err(Failure::new(FailureKind::Conflict, message)
+                    .hint("end that recording first: it ends with its command"));
+            }
+            open.insert(sandbox.key, recording.clone());
+        }
+        self.tell(&recording, "recording began");
+        Ok(recording.state(Vec::new()))
+    }
+
+    /// Returns the recording of a sandbox, for its wall.
+    pub(crate) fn of(&self, sandbox: SandboxKey) -> Option<Arc<Recording>> {
+        self.open().get(&sandbox).cloned()
+    }
+
+    /// Says how a recording goes, and keeps it open.
+    pub fn ask(&self, id: &str) -> Result<RecordingState, Failure> {
+        let recording = self.find(id)?;
+        recording.inner().asked = Instant::now();
+        Ok(recording.state(Vec::new()))
+    }
+
+    /// Closes a recording: from here on nothing more is passed on by it. The caller has the walls renewed, then
+    /// [`keep`](Self::keep)s it.
+    pub fn close(&self, id: &str) -> Result<Arc<Recording>, Failure> {
+        let recording = self.find(id)?;
+        self.open().remove(&recording.sandbox.key);
+        self.tell(&recording, "recording ended");
+        Ok(recording)
+    }
+
+    /// Writes the fixtures of a recording that is closed into the worktree.
+    pub async fn keep(&self, recording: &Arc<Recording>) -> Result<RecordingState, Failure> {
+        let (engine, known) = (self.engine.clone(), recording.clone());
+        let made = tokio::task::spawn_blocking(move || known.files(&engine)).await;
+        let made = made.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+        if made.is_empty() {
+            return Ok(recording.state(Vec::new()));
+        }
+        let room = InRoom::of(&self.engine, &self.connections, &recording.sandbox).await?;
+        let mut written = Vec::new();
+        for file in made {
+            for (name, bytes) in file.bodies {
+                written.push(write(&room, recording, name, bytes).await?);
+            }
+            written.push(write(&room, recording, file.name, file.text.into_bytes()).await?);
+        }
+        Ok(recording.state(written))
+    }
+
+    /// Ends recordings whose client is gone.
+    pub(crate) async fn watch(self: Arc<Self>, keepers: crate::Keepers, mut stop: Stop) {
+        while stop.pause(LOOK).await {
+            let left: Vec<String> = {
+                let open = self.open();
+                let late = open.values().filter(|one| one.inner().asked.elapsed() > LEASE);
+                late.map(|one| one.id.clone()).collect()
+            };
+            for id in left {
+                let Ok(recording) = self.close(&id) else { continue };
+                keepers.renew_walls().await;
+                if let Err(failure) = self.keep(&recording).await {
+                    tracing::warn!(?failure, "a recording that was left cannot be written");
+                }
+            }
+        }
+    }
+
+    fn tell(&self, recording: &Recording, action: &str) {
+        let rule = recording.integration.clone();
+        let body = PolicyBody {
+            area: "integration".to_owned(),
+            rule: rule.clone(),
+            action: action.to_owned(),
+            by: "user".to_owned(),
+            ..PolicyBody::default()
+        };
+        let draft = Draft::of(HostClock.now(), format!("integration: {action} {rule}"), &body);
+        self.timelines.append(&recording.sandbox, draft);
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Recording>, Failure> {
+        let found = self.open().values().find(|one| one.id == id).cloned();
+        found.ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, "this recording has ended")
+                .hint("what it recorded is in the fixtures of the worktree, unless the daemon died")
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<SandboxKey, Arc<Recording>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses what has no answers that a fixture could give.
+fn can_be_recorded(name: &str, one: &Integration) -> Result<(), Failure> {
+    let refuse = |why: String, hint: &str| {
+        Err(Failure::new(FailureKind::Conflict, format!("`{name}` cannot be recorded: {why}"))
+            .hint(hint))
+    };
+    match (one.class, &one.to) {
+        (_, Some(service)) => refuse(
+            format!("the service `{service}` answers for it"),
+            "take `to` out of the integration first",
+        ),
+        (IntegrationClass::Mock | IntegrationClass::TestMode, None) if one.hosts.is_empty() => {
+            refuse("it names no hosts".into(), "add `hosts` to it")
+        }
+        (IntegrationClass::Mock | IntegrationClass::TestMode, None) => Ok(()),
+        (class, None) => refuse(
+            format!("its class is `{class}`"),
+            "only integrations of class `mock` and `test-mode` are recorded",
+        ),
+    }
+}
+
+fn not_up(sandbox: &SandboxRecord) -> Failure {
+    Failure::new(FailureKind::Conflict, format!("`{}` is not up", sandbox.name))
+        .hint(format!("start it with `hothouse up -w {}`", sandbox.name))
+}
+
+/// Writes a file as the room's agent would.
+async fn write(
+    room: &InRoom,
+    recording: &Recording,
+    name: String,
+    bytes: Vec<u8>,
+) -> Result<String, Failure> {
+    let folder = recording.folder.path.to_string_lossy().into_owned();
+    let script = r#"mkdir -p -- "$1" && cat >"$1/.$2.new" && mv -f -- "$1/.$2.new" "$1/$2""#;
+    let task = RoomTask::shell(script).with_arguments([folder.as_str(), name.as_str()]);
+    let ran = room.run(RoomTask { label: "record", stdin: bytes, ..task }).await?;
+    if ran.is_ok() {
+        return Ok(format!("{folder}/{name}"));
+    }
+    let why = ran.last_lines(1).pop().unwrap_or_else(|| ran.end.to_string());
+    Err(Failure::new(FailureKind::Host, format!("`{folder}/{name}` cannot be written: {why}")))
+}
+
+impl Recording {
+    /// Returns the integration that is recorded.
+    pub(crate) fn integration(&self) -> &str {
+        &self.integration
+    }
+
+    /// Takes a call that was passed on, or was not.
+    pub(crate) fn note(&self, record: &RequestRecord) {
+        if record.integration.as_deref() != Some(self.integration.as_str()) {
+            return;
+        }
+        let mut inner = self.inner();
+        let left_out = self.add(&mut inner.recorder, record).err();
+        let (path, _) = split(&record.path);
+        if inner.calls.len() >= CALLS {
+            return;
+        }
+        inner.calls.push(RecordedCall {
+            method: record.method.clone(),
+            host: record.name.clone(),
+            path: path.to_owned(),
+            status: record.status,
+            left_out,
+        });
+    }
+
+    fn add(&self, recorder: &mut Recorder, record: &RequestRecord) -> Result<(), String> {
+        if let Some(why) = &record.refused {
+            return Err(why.clone());
+        }
+        let status = record.status.ok_or("the connection broke")?;
+        let is_cut = |body: &RecordedBody| body.kept.len() >= RECORDED_CAP;
+        if status == 101 || is_cut(&record.response_body) {
+            return Err("its answer is no body of at most 1 MiB".to_owned());
+        }
+        let (path, query) = split(&record.path);
+        let (asked, answered) =
+            (bytes_of(&record.request_headers), bytes_of(&record.response_headers));
+        let request = Request {
+            method: &record.method,
+            host: &record.name,
+            path,
+            query,
+            headers: &asked,
+            body: &record.request_body.kept,
+        };
+        let response = Response { status, headers: &answered, body: &record.response_body.kept };
+        let redact = |text: &str| redacted(&self.redactor, text);
+        let added = recorder.add(&request, &response, &redact);
+        added.map_err(|_| "the recording has too many calls, or too many bytes".to_owned())
+    }
+
+    /// Makes the fixtures. Files that people wrote keep their names.
+    fn files(&self, engine: &Engine) -> Vec<FixtureFiles> {
+        let folders = [self.folder.clone()];
+        let found = engine.fixtures(&self.sandbox, &folders, None).ok().flatten();
+        let found = found.map(|(_, found)| found).unwrap_or_default();
+        let is_written = |name: &str| {
+            let known = found.iter().find(|file| file.name == name);
+            known.is_some_and(|file| !file.bytes.starts_with(FIRST_LINE.as_bytes()))
+        };
+        self.inner().recorder.files(&is_written)
+    }
+
+    fn state(&self, files: Vec<String>) -> RecordingState {
+        RecordingState {
+            id: self.id.clone(),
+            sandbox: self.sandbox.name.to_string(),
+            integration: self.integration.clone(),
+            hosts: self.hosts.clone(),
+            folder: self.folder.path.to_string_lossy().into_owned(),
+            calls: self.inner().calls.clone(),
+            files,
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn split(target: &str) -> (&str, &str) {
+    target.split_once('?').unwrap_or((target, ""))
+}
+
+fn bytes_of(headers: &[(String, String)]) -> Vec<(String, Vec<u8>)> {
+    headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect()
+}
+
+/// Redacts a text. What the wall redacted is changed once more, so that a fixture only asks for it to be there.
+fn redacted(redactor: &Redactor, text: &str) -> String {
+    let redacted = redactor.text(text).into_owned();
+    match MARKS.iter().any(|mark| redacted.contains(mark)) {
+        true => MARKS.iter().fold(redacted, |text, mark| text.replace(mark, &mark.to_uppercase())),
+        false => redacted,
+    }
+}
