@@ -183,6 +183,11 @@ pub(super) static SERVICE: Table = Table {
         key("stop-grace", TIME, "How long it may take to stop."),
         key("pty", Shape::Switch, "Whether it gets a terminal."),
         key("watch", Shape::List(&TREE_PATTERNS), "Files whose change restarts it."),
+        key(
+            "coverage",
+            COMMAND,
+            "A command that prints, as LCOV, which of its lines ran; a proof runs it after a scenario.",
+        ),
     ])
 };
 

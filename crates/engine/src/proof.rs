@@ -1,6 +1,9 @@
 //! What a proof needs to know of the code under test, and the disposable sandbox that it runs in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::{RunError, files};
@@ -31,6 +34,8 @@ pub struct CodeFacts {
     /// Files in the worktree that no commit has.
     pub uncommitted: Vec<String>,
     pub files: Vec<FileChange>,
+    /// The lines that were added, by file.
+    pub lines: BTreeMap<String, Vec<(u32, u32)>>,
 }
 
 /// What was proved of a commit.
@@ -106,6 +111,7 @@ impl Engine {
                 branch: branch.clone(),
                 tree: repository.tree_of(&commit)?.unwrap_or_default(),
                 files: repository.changed_between(&base_commit, &commit)?,
+                lines: repository.added_lines(&base_commit, &commit)?,
                 uncommitted: Vec::new(),
                 base: sandbox.base.clone(),
                 base_commit,

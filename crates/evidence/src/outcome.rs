@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     checks::{Check, RowAnswer, ServiceSeen},
+    coverage::ScenarioCoverage,
     page::PageSeen,
 };
 
@@ -63,6 +64,8 @@ pub struct ScenarioOutcome {
     pub page: Option<PageSeen>,
     pub rows: Vec<RowAnswer>,
     pub services: Vec<ServiceSeen>,
+    /// Which changed lines it ran, as far as that was measured.
+    pub coverage: ScenarioCoverage,
     /// Every time that it was run, where that was more than once.
     pub attempts: Vec<Attempt>,
     /// Why it could not be carried out.

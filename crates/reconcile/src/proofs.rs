@@ -6,6 +6,7 @@
 
 mod artifacts;
 mod compare;
+mod coverage;
 mod fresh;
 mod rows;
 mod scenario;

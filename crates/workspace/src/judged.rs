@@ -1,5 +1,7 @@
 //! A commit for a proof: what it changes, and a variant of it with some files of its base.
 
+use std::collections::BTreeMap;
+
 use hothouse_host::{FileError, Lock, RunError, files};
 
 use crate::{
@@ -22,6 +24,19 @@ impl Repository {
         let git = self.git().args(words).args(["--no-textconv", "--ignore-submodules=all"]);
         let output = git.args([base, commit, "--"]).output_within(git::PATIENCE)?;
         Ok(parse_numstat(&output))
+    }
+
+    /// Lists the lines that a commit adds to another's files, as ranges in the files as they are now.
+    pub fn added_lines(
+        &self,
+        base: &str,
+        commit: &str,
+    ) -> Result<BTreeMap<String, Vec<(u32, u32)>>, RunError> {
+        let words = ["-c", "core.quotePath=false", "diff-tree", "-r", "-p", "-U0", "--no-renames"];
+        let git = self.git().args(words).args(["--no-ext-diff", "--no-textconv", "--no-color"]);
+        let git = git.args(["--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/"]);
+        let output = git.args([base, commit, "--"]).output_within(git::PATIENCE)?;
+        Ok(parse_added(&output))
     }
 
     /// Makes a commit on top of another whose files of these names are those of the base, or are gone where the base
@@ -83,4 +98,59 @@ impl Repository {
 fn not_run(error: FileError) -> RunError {
     let source = std::io::Error::other(error.to_string());
     RunError::Spawn { program: "git".into(), source }
+}
+/// Reads a difference without surroundings. A line of a file may look like a head, so the lines of each part are counted.
+fn parse_added(output: &[u8]) -> BTreeMap<String, Vec<(u32, u32)>> {
+    let mut found: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
+    let (mut path, mut left) = (None, 0_u32);
+    for line in output.split(|byte| *byte == b'\n') {
+        if left > 0 {
+            // `\ No newline at end of file` is not a line of either.
+            left -= u32::from(!line.starts_with(b"\\"));
+            continue;
+        }
+        if let Some(name) = line.strip_prefix(b"+++ b/") {
+            let name = name.strip_suffix(b"\t").unwrap_or(name);
+            path = Some(String::from_utf8_lossy(name).into_owned());
+        } else if line.starts_with(b"+++ ") || line.starts_with(b"diff --git ") {
+            path = None;
+        } else if let Some((removed, (from, added))) = part(line) {
+            left = removed.saturating_add(added);
+            if let (Some(path), 1..) = (&path, added) {
+                let to = from.saturating_add(added - 1);
+                found.entry(path.clone()).or_default().push((from, to));
+            }
+        }
+    }
+    found
+}
+
+/// Reads the head of a part: how many lines are removed, and from which line on how many are added.
+fn part(line: &[u8]) -> Option<(u32, (u32, u32))> {
+    let line = String::from_utf8_lossy(&line[..80.min(line.len())]);
+    let mut words = line.strip_prefix("@@ -")?.split(' ');
+    let range = |word: &str| -> Option<(u32, u32)> {
+        let (from, count) = word.split_once(',').unwrap_or((word, "1"));
+        Some((from.parse().ok()?, count.parse().ok()?))
+    };
+    let removed = range(words.next()?)?.1;
+    Some((removed, range(words.next()?.strip_prefix('+')?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_lines_are_found_whatever_the_files_hold() {
+        let text = b"diff --git a/a.js b/a.js\n--- a/a.js\n+++ b/a.js\n@@ -3,0 +4,2 @@ f\n++++ b/evil.js\n+@@ -1 +1,9 @@\n\
+            @@ -9 +11 @@\n-old\n\\ No newline at end of file\n+new\n\
+            diff --git a/gone b/gone\n--- a/gone\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n\
+            diff --git a/b c b/b c\n--- /dev/null\n+++ b/b c\t\n@@ -0,0 +1,3 @@\n+1\n+2\n+3\n";
+        let found = parse_added(text);
+        assert_eq!(found["a.js"], [(4, 5), (11, 11)]);
+        assert_eq!(found["b c"], [(1, 3)]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(parse_added(b"@@ -1 +1 @@\n@@ -x +y @@\n+++ b/").is_empty());
+    }
 }

@@ -249,6 +249,7 @@ fn of_base(source: &Source) -> Source {
         branch: source.code.base.clone(),
         commit: base.clone(),
         files: Vec::new(),
+        lines: std::collections::BTreeMap::new(),
         uncommitted: Vec::new(),
         ..source.code.clone()
     };
@@ -302,6 +303,7 @@ async fn inside(
         declared,
         judged_by: source.judged_by,
         commit: source.code.commit.clone(),
+        changed: summary::changed_files(&source.code),
     };
     let place = match (scenario::place_of(&sandbox), &started) {
         (Ok(place), _) => place,
@@ -387,7 +389,7 @@ async fn up(keepers: &Keepers, made: &SandboxRecord) -> Result<(), Failure> {
     let names = blocking(move || {
         let _starting = activities.of(sandbox.key).begin_starting();
         let id = operation();
-        engine.up(&sandbox, &UpSpec::default(), id.clone())?;
+        engine.up(&sandbox, &UpSpec { measured: true, ..UpSpec::default() }, id.clone())?;
         let now = engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
         engine.await_services(&now, START, &id)?;
         engine.profile_seed(&now, DEFAULT_PROFILE)

@@ -8,6 +8,7 @@ use std::{
 use hothouse_evidence::{
     checks::{self, Next, Observed, RowAnswer, ServiceSeen},
     expected::{self, Expected},
+    judge::ChangedFile,
     outcome::{JudgedBy, Progress, ScenarioOutcome},
     page::{self, PageSeen},
     summary::EFFECTS,
@@ -23,8 +24,8 @@ use hothouse_model::{
 use hothouse_timeline::{Order, Selection};
 use serde_json::Value;
 
-use super::{Asker, Proof, artifacts, blocking, rows, summary};
-use crate::{Keepers, SeedWish, in_room::InRoom, timelines::RunPlace};
+use super::{Asker, Proof, artifacts, blocking, coverage, rows, summary};
+use crate::{Keepers, SeedWish, browsers::PageRun, in_room::InRoom, timelines::RunPlace};
 
 /// How often what no record tells, such as a row, is asked for again.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -42,6 +43,8 @@ pub(super) struct Wish {
     pub(super) declared: Scenario,
     pub(super) judged_by: JudgedBy,
     pub(super) commit: String,
+    /// What the code changes of its base.
+    pub(super) changed: Vec<ChangedFile>,
 }
 
 /// Carries out a scenario of a sandbox that is up, and sums the run up.
@@ -62,6 +65,7 @@ pub async fn smoke(
         name: scenario.to_owned(),
         judged_by: JudgedBy::Own,
         commit: code.commit.clone(),
+        changed: summary::changed_files(&code),
     };
     let outcome = perform(keepers, sandbox, &wish, asker).await?;
     let origin = summary::Origin { code, ..summary::Origin::default() };
@@ -226,7 +230,8 @@ impl Performing<'_> {
         let begun = Instant::now();
         let name = &self.wish.name;
         self.asker.say(keepers, format!("open {app}{} for {name}", declared.path));
-        outcome.page = Some(self.browse(&app).await?);
+        let (page, run) = self.browse(&app).await?;
+        outcome.page = Some(page);
         self.asker.say(keepers, format!("wait for the effects of {name}"));
         let mut expected = expected::of(declared);
         if outcome.page.as_ref().is_some_and(|page| page.failure.is_some()) {
@@ -239,6 +244,9 @@ impl Performing<'_> {
         outcome.upto = watch.records.last().map_or(mark, |record| record.seq);
         outcome.checks = watch.checks();
         (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
+        self.asker.say(keepers, format!("measure what {name} ran"));
+        let changed = &self.wish.changed;
+        outcome.coverage = coverage::collect(keepers, self.sandbox, changed, run).await?;
         Ok(())
     }
 
@@ -276,7 +284,7 @@ impl Performing<'_> {
     }
 
     /// Opens the page. What goes wrong with it is what was seen.
-    async fn browse(&self, app: &str) -> Result<PageSeen, Failure> {
+    async fn browse(&self, app: &str) -> Result<(PageSeen, Option<PageRun>), Failure> {
         let declared = &self.wish.declared;
         let script = match &declared.script {
             Some(path) => {
@@ -291,10 +299,11 @@ impl Performing<'_> {
             script,
             ..BrowseSpec::page(app, declared.path.as_str())
         };
-        match self.keepers.browsers.browse(self.sandbox, spec).await {
-            Ok(report) => Ok(seen(report, self.place)),
+        match self.keepers.browsers.browse_measured(self.sandbox, spec).await {
+            Ok((report, run)) => Ok((seen(report, self.place), Some(run))),
             Err(failure) if is_of_the_page(&failure) => {
-                Ok(PageSeen { failure: Some(told(&failure)), ..PageSeen::default() })
+                let page = PageSeen { failure: Some(told(&failure)), ..PageSeen::default() };
+                Ok((page, None))
             }
             Err(failure) => Err(failure),
         }

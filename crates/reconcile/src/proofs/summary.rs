@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use hothouse_engine::CodeFacts;
 use hothouse_evidence::{
     compare::Comparison,
+    coverage::{self, LineSet},
     judge::{self, ChangedFile},
     summary::{
         self, CaveatShown, Chain, Code, Coverage, Digests, FORMAT, Gap, HTML, IntegrationSeen,
@@ -144,6 +145,10 @@ pub(super) fn write(
         config.iter().flat_map(|config| config.scenarios.keys().map(ToString::to_string)).collect();
     let gaps = gaps(keepers, place, &outcomes);
     let integrations = integrations(keepers, sandbox, &shown);
+    let routes =
+        coverage::changed_routes(engine.routes(sandbox, None).unwrap_or_default(), &changed);
+    let measured: Vec<_> = outcomes.iter().map(|one| &one.coverage).collect();
+    let change = coverage::of_change(&changed, &measured, &routes);
     let not_covered = summary::not_covered(
         &Coverage {
             scenarios: &outcomes,
@@ -151,8 +156,7 @@ pub(super) fn write(
             apps: &apps,
             gaps: &gaps,
             integrations: &integrations,
-            files: &changed,
-            exercised: &[],
+            change: Some(&change),
             records: &shown,
         },
         &code,
@@ -168,6 +172,7 @@ pub(super) fn write(
         changed_checks: judge::changes(base.as_ref(), own.as_ref(), &changed),
         comparison: origin.comparison.clone(),
         files: changed,
+        coverage: change,
         caveats: caveats(keepers, sandbox),
         not_covered,
         code,
@@ -211,11 +216,16 @@ fn code(origin: &Origin) -> Code {
     Code { branch, commit, tree, base, base_commit, uncommitted, from_base }
 }
 
-fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
+pub(super) fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
     let files = code.files.iter().map(|file| ChangedFile {
         path: file.path.clone(),
         added: file.added,
         removed: file.removed,
+        // Where the file was changed again, lines of the commit are elsewhere: all of it counts.
+        lines: match code.uncommitted.contains(&file.path) {
+            true => LineSet::default(),
+            false => code.lines.get(&file.path).cloned().unwrap_or_default().into(),
+        },
     });
     files.collect()
 }
