@@ -62,6 +62,7 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
         records: &within,
         page: outcome.page.as_ref(),
         rows: &outcome.rows,
+        queues: &outcome.queues,
         services: &outcome.services,
         run: &summary.run,
         mark: outcome.mark,

@@ -112,8 +112,10 @@ pub struct Code {
     pub base_commit: String,
     /// Files that were run but that no commit has.
     pub uncommitted: Vec<String>,
-    /// Files of the base that took the place of the commit's own, to judge it.
+    /// Files of the base that took the place of the commit's own, to judge it, and sections of the config.
     pub from_base: Vec<String>,
+    /// Sections of the config that differ from the base's, and that the base did not judge by.
+    pub left_to_branch: Vec<String>,
 }
 
 /// Hashes of what the run was told.

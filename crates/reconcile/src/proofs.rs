@@ -12,6 +12,7 @@ mod rows;
 mod scenario;
 mod summary;
 mod verify;
+mod watching;
 
 use std::{
     collections::{HashMap, HashSet},

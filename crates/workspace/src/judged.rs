@@ -1,6 +1,6 @@
 //! A commit for a proof: what it changes, and a variant of it with some files of its base.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use hothouse_host::{FileError, Lock, RunError, files};
 
@@ -10,12 +10,26 @@ use crate::{
     worktree::index_file::Aside,
 };
 
+/// How many uncommitted files are named.
+const UNCOMMITTED: usize = 5;
+
 impl Repository {
     /// Returns the hash of a commit's tree.
     pub fn tree_of(&self, commit: &str) -> Result<Option<String>, RunError> {
         let tree = format!("{commit}^{{tree}}");
         let ask = ["rev-parse", "--verify", "--quiet", "--end-of-options", &tree];
         git::maybe_line(self.git().args(ask))
+    }
+
+    /// Lists files of the checkout around a folder that its commit does not have, a few of them.
+    pub fn uncommitted_around(&self, folder: &Path) -> Result<Vec<String>, RunError> {
+        let words = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
+        let status = git::around(folder).args(words).arg("--ignore-submodules=all");
+        let output = status.output_within(git::PATIENCE)?;
+        let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
+        let named =
+            paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());
+        Ok(named.take(UNCOMMITTED).collect())
     }
 
     /// Lists the files that differ between two commits.
@@ -40,12 +54,13 @@ impl Repository {
     }
 
     /// Makes a commit on top of another whose files of these names are those of the base, or are gone where the base
-    /// has none. No branch leads to it.
+    /// has none, and one file of which is as it is written. No branch leads to it.
     pub fn commit_with_files_of(
         &self,
         base: &str,
         commit: &str,
         paths: &[&str],
+        written: Option<(&str, &[u8])>,
     ) -> Result<String, RunError> {
         let index = Aside::new(&self.place.common_dir);
         let git = || self.git().env("GIT_INDEX_FILE", index.path());
@@ -53,6 +68,11 @@ impl Repository {
         let mut lines = Vec::new();
         for path in paths {
             lines.extend(self.index_line(base, path)?);
+        }
+        if let Some((path, bytes)) = written {
+            let text = files::memory(bytes).map_err(not_run)?;
+            let blob = git::line(self.git().args(["hash-object", "-w", "--stdin"]).stdin(text))?;
+            lines.extend(format!("100644 {blob}\t{path}\0").into_bytes());
         }
         let list = files::memory(&lines).map_err(not_run)?;
         git().args(["update-index", "-z", "--index-info"]).stdin(list).output()?;

@@ -60,8 +60,19 @@ pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
         let files = named(&code.uncommitted);
         all.push(format!("uncommitted files were run, which no commit has: {files}"));
     }
-    all.push("queued jobs: they are recorded only when `hothouse queue` looks at them".into());
+    if !code.left_to_branch.is_empty() {
+        let left = named(&code.left_to_branch);
+        all.push(format!("judged by the base, but the branch's own in hothouse.toml: {left}"));
+    }
+    if facts.scenarios.iter().all(|one| !looks_at_jobs(one)) {
+        all.push("queued jobs: no scenario expects a `queue` or a `job`".into());
+    }
     all
+}
+
+fn looks_at_jobs(outcome: &ScenarioOutcome) -> bool {
+    let expect = outcome.declared.as_ref().map(|declared| &declared.expect);
+    expect.is_some_and(crate::expected::is_about_jobs)
 }
 
 /// Returns why services were not measured, each reason once; of a change without code nobody asks.

@@ -47,6 +47,8 @@ pub(super) struct Origin {
     pub(super) code: CodeFacts,
     /// Files of the base that took the place of the commit's own.
     pub(super) from_base: Vec<String>,
+    /// Sections of the config that stay the commit's own although the base judges.
+    pub(super) left_to_branch: Vec<String>,
     pub(super) comparison: Option<Comparison>,
     /// The sandbox that was asked for, where the proof has one of its own.
     pub(super) sandbox: Option<String>,
@@ -202,6 +204,11 @@ fn finish(
     (summary.format, summary.tool, summary.made) = (FORMAT, TOOL.to_owned(), HostClock.now());
     let (markdown, page) = artifacts::render(folder, &summary, records);
     let files = Files::of(place);
+    // A signature of what the files said before is none of what they say now.
+    for ending in ["sig", "minisig"] {
+        let signature = files.json.with_file_name(format!("{JSON}.{ending}"));
+        files::remove_file(&signature).map_err(|error| error.failure())?;
+    }
     for (path, text) in [(&files.md, markdown), (&files.html, page), (&files.json, summary.json())]
     {
         files::replace(path, text.as_bytes(), 0o600).map_err(|error| error.failure())?;
@@ -212,8 +219,8 @@ fn finish(
 fn code(origin: &Origin) -> Code {
     let CodeFacts { branch, commit, tree, base, base_commit, uncommitted, .. } =
         origin.code.clone();
-    let from_base = origin.from_base.clone();
-    Code { branch, commit, tree, base, base_commit, uncommitted, from_base }
+    let (from_base, left_to_branch) = (origin.from_base.clone(), origin.left_to_branch.clone());
+    Code { branch, commit, tree, base, base_commit, uncommitted, from_base, left_to_branch }
 }
 
 pub(super) fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
