@@ -98,13 +98,14 @@ def _main():
         except Exception:
             pass
     # The module of this name that would have been found is not to be missed.
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
     here = os.path.dirname(__file__)
     sys.path[:] = [path for path in sys.path if path != here]
-    del sys.modules["sitecustomize"]
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError:
-        pass
+    found = PathFinder.find_spec("sitecustomize", sys.path)
+    if found is not None and found.loader is not None:
+        found.loader.exec_module(module_from_spec(found))
 
 
 _main()

@@ -105,7 +105,14 @@ pub fn lines(
 ) -> BTreeMap<usize, LineStates> {
     let counts = Counts::of(&script.ranges);
     match script.map.as_deref().filter(|map| map.len() <= MAP_MOST) {
-        Some(map) => by_map(script, map, &counts, files),
+        Some(map) => {
+            let mut found = by_map(script, map, &counts, files);
+            // What a build made may be a file of the change as well.
+            if matches!(script.text, ScriptText::Whole(_)) {
+                found.extend(by_text(script, &counts, files, roots));
+            }
+            found
+        }
         None => by_text(script, &counts, files, roots),
     }
 }
