@@ -160,6 +160,25 @@ pub struct VerifyView {
     /// Whether the run has a summary.
     #[serde(default)]
     pub summary: bool,
+    /// Who signed the summary. The client looks: it has the user's list of signers.
+    #[serde(default)]
+    pub signature: Option<SignatureView>,
+}
+
+/// The signature of a summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct SignatureView {
+    /// `ssh` or `minisign`.
+    pub kind: String,
+    /// The fingerprint of the key.
+    pub key: Option<String>,
+    /// Who that is, by the list of signers.
+    pub by: Option<String>,
+    /// Why it does not count.
+    pub problem: Option<String>,
+    /// Whether nobody could check it, for want of a public key.
+    pub unchecked: bool,
 }
 
 /// One request, whole.

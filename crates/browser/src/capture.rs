@@ -5,7 +5,7 @@
 pub mod console;
 pub mod network;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use hothouse_model::browse::{ConsoleLine, Dialog, Download, cut};
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ const DIALOGS_MOST: usize = 50;
 const DOWNLOADS_MOST: usize = 50;
 const POPUPS_MOST: usize = 50;
 const FRAMES_MOST: usize = 900;
+const HELD_MOST: usize = 16;
 
 /// The longest text of one of them.
 const TEXT_MOST: usize = 8000;
@@ -44,6 +45,8 @@ pub struct CaptureSpec {
     pub shims: ShimSet,
     /// Whether frames of a video are kept.
     pub video: bool,
+    /// Whether documents are held until what ran before them is known.
+    pub coverage: bool,
 }
 
 /// All that was noted of a page.
@@ -75,6 +78,8 @@ pub struct Capture {
     traces: u64,
     /// What shims did, by name.
     pub shim_uses: HashMap<String, (u64, Vec<String>)>,
+    /// What lets documents pass that are held, the oldest first.
+    pub(crate) held: VecDeque<Vec<Command>>,
 }
 
 /// A picture of a video.
@@ -127,7 +132,16 @@ impl Capture {
         let params = &event.params;
         match event.method.as_str() {
             "Target.attachedToTarget" => return self.attached(params),
-            "Fetch.requestPaused" => return self.paused(&event.session, params),
+            "Fetch.requestPaused" => {
+                let commands = self.paused(&event.session, params);
+                let is_document = params["resourceType"] == "Document"
+                    && params["frameId"] == self.frame.as_str();
+                let holds = self.spec.coverage && is_document && self.held.len() < HELD_MOST;
+                if !holds {
+                    return commands;
+                }
+                self.held.push_back(commands);
+            }
             "Page.javascriptDialogOpening" => return self.asked(&event.session, params),
             "Page.screencastFrame" => return self.filmed(&event.session, params),
             "Runtime.consoleAPICalled" => {
@@ -192,8 +206,11 @@ impl Capture {
     pub fn fetch_enable(&self, session: &str) -> Option<Command> {
         let traced = self.spec.traced.iter().map(|origin| format!("{origin}/*"));
         let shimmed = self.spec.shims.patterns();
-        let patterns: Vec<Value> =
+        let mut patterns: Vec<Value> =
             traced.chain(shimmed).map(|pattern| json!({ "urlPattern": pattern })).collect();
+        if self.spec.coverage {
+            patterns.push(json!({ "urlPattern": "*", "resourceType": "Document" }));
+        }
         let params = json!({ "patterns": patterns });
         (!patterns.is_empty()).then(|| Command::new(session, "Fetch.enable", params))
     }

@@ -53,6 +53,22 @@ const FLAGS: [&str; 25] = [
     "--use-mock-keychain",
 ];
 
+/// Hosts that Chromium asks for itself: for updates, extensions, lists and hints. They have no address in it, so that it
+/// cannot be told from the app's own calls that it did.
+const OWN_HOSTS: [&str; 11] = [
+    "android.clients.google.com",
+    "clients2.google.com",
+    "clients2.googleusercontent.com",
+    "clientservices.googleapis.com",
+    "content-autofill.googleapis.com",
+    "edgedl.me.gvt1.com",
+    "mtalk.google.com",
+    "optimizationguide-pa.googleapis.com",
+    "redirector.gvt1.com",
+    "safebrowsing.googleapis.com",
+    "update.googleapis.com",
+];
+
 /// Whether Chromium builds its own sandbox in the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSandbox {
@@ -66,13 +82,14 @@ pub fn argv(own_sandbox: OwnSandbox) -> Vec<String> {
     let programs = PROGRAMS.join(" ");
     let flags = FLAGS.join(" ");
     let open = if own_sandbox == OwnSandbox::Off { " --no-sandbox" } else { "" };
+    let unknown = OWN_HOSTS.map(|host| format!("MAP {host} ~NOTFOUND")).join(",");
     // One browser per room: profiles of earlier ones are of no use.
     let script = format!(
         "p=; for c in {programs}; do p=$(command -v $c) && break; done; \
          [ -n \"$p\" ] || {{ echo '{NONE}' >&2; exit 127; }}; \
          mkdir -p \"$HOME/.cache\"; rm -rf \"$HOME/.cache/hothouse-browser.\"*; \
          d=$(mktemp -d \"$HOME/.cache/hothouse-browser.XXXXXX\") || exit 126; mkdir -p {DOWNLOADS}; \
-         exec \"$p\" {flags}{open} --user-data-dir=\"$d\" about:blank 3<&0 4>&1 1>&2"
+         exec \"$p\" {flags}{open} '--host-resolver-rules={unknown}' --user-data-dir=\"$d\" about:blank 3<&0 4>&1 1>&2"
     );
     vec!["/bin/sh".into(), "-c".into(), script]
 }

@@ -9,6 +9,7 @@
 //! - [`accessibility`]: the page as assistive technology has it
 //! - [`script`], [`locate`], [`keys`], [`steps`]: what is done on a page
 //! - [`shim`]: what stands in for scripts of third parties
+//! - [`coverage`]: which parts of scripts ran
 //! - [`source_map`]: where a place in a bundle was in the sources
 //! - [`report`], [`har`]: what is told of all that
 //! - [`video`]: pictures of a page as a film
@@ -20,6 +21,7 @@
 pub mod accessibility;
 pub mod capture;
 pub mod client;
+pub mod coverage;
 pub mod emulate;
 pub mod har;
 pub mod keys;

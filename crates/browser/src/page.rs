@@ -1,5 +1,7 @@
 //! A page in a browser context of its own: opened, navigated, watched, captured, closed.
 
+mod maps;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,9 +22,9 @@ use crate::{
     accessibility::{self, AxNode},
     capture::{self, Capture, CaptureSpec, text},
     client::{CallError, Client, Listener, within},
+    coverage::{self, Taker},
     emulate::Emulation,
     shim::{BINDING, ShimSet},
-    source_map::{self, Place},
     state::{Cookie, StorageState},
     wire::{Command, Event},
 };
@@ -41,10 +43,6 @@ const TEXT_MOST: usize = 200_000;
 const TILE: f64 = 8000.0;
 const TILES: usize = 8;
 
-/// How many scripts of a page have their maps read.
-const SCRIPTS_MOST: usize = 8;
-
-const SOURCE: &str = include_str!("scripts/source.js");
 const CAPTURE: &str = include_str!("scripts/capture.js");
 
 /// What a page is to be.
@@ -58,6 +56,8 @@ pub struct PageSpec {
     /// Cookies and storage to begin with.
     pub state: Option<StorageState>,
     pub video: bool,
+    /// Whether it is noted which parts of scripts run.
+    pub coverage: bool,
 }
 
 /// A page.
@@ -65,10 +65,11 @@ pub struct Page {
     client: Client,
     pub(crate) session: String,
     context: String,
-    frame: String,
+    pub(crate) frame: String,
     listener: Arc<PageListener>,
     /// What the page had to begin with, for what it changed.
     before: Mutex<Kept>,
+    taker: Option<Taker>,
 }
 
 /// Cookies and storage at one moment, by names that are shown.
@@ -82,7 +83,7 @@ pub struct Kept {
 pub(crate) struct PageListener {
     capture: Mutex<Capture>,
     /// events --one more--> whoever waits for the page
-    changed_tx: watch::Sender<u64>,
+    pub(crate) changed_tx: watch::Sender<u64>,
 }
 
 impl Listener for PageListener {
@@ -94,7 +95,7 @@ impl Listener for PageListener {
 }
 
 impl PageListener {
-    fn capture(&self) -> MutexGuard<'_, Capture> {
+    pub(crate) fn capture(&self) -> MutexGuard<'_, Capture> {
         self.capture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,12 +198,14 @@ impl Page {
             trace_prefix: spec.trace_prefix.clone(),
             shims: spec.shims.clone(),
             video: spec.video,
+            coverage: spec.coverage,
         };
         let listener = Arc::new(PageListener {
             capture: Mutex::new(Capture::new(capture)),
             changed_tx: watch::Sender::new(0),
         });
         client.listen(session.clone(), listener.clone());
+        let taker = spec.coverage.then(|| Taker::start(client, &session, &spec.traced, &listener));
         let page = Self {
             client: client.clone(),
             session,
@@ -211,6 +214,7 @@ impl Page {
             frame: target,
             listener,
             before: Mutex::default(),
+            taker,
         };
         page.listener.capture().set_frame(&page.frame);
         page.prepare(&spec, deadline).await?;
@@ -228,6 +232,9 @@ impl Page {
             self.command("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
             capture::auto_attach(&self.session),
         ];
+        if spec.coverage {
+            commands.extend(coverage::begin(&self.session));
+        }
         commands.extend(spec.emulation.commands(&self.session));
         commands.extend(self.listener.capture().fetch_enable(&self.session));
         if !spec.shims.0.is_empty() {
@@ -472,42 +479,6 @@ impl Page {
         look.pictures = pictures;
         look.notes.extend(notes);
         look
-    }
-
-    /// Writes the places of the sources into the stacks of exceptions, where scripts of the page's origin have maps.
-    pub async fn map_errors(&self, deadline: Instant) {
-        let stacks = self.noted(|capture| capture.page_errors.join("\n"));
-        let mut by_script: BTreeMap<String, Vec<Place>> = BTreeMap::new();
-        // A script that is part of the page has the page's address, and to ask for that again would do again what it does.
-        let is_file = |place: &Place| {
-            let path = place.url.split(['?', '#']).next().unwrap_or_default();
-            [".js", ".mjs", ".cjs"].iter().any(|ending| path.ends_with(ending))
-        };
-        for place in source_map::places(&stacks).into_iter().filter(is_file) {
-            by_script.entry(place.url.clone()).or_default().push(place);
-        }
-        if by_script.is_empty() {
-            return;
-        }
-        self.noted(|capture| capture.muted = true);
-        let mut found = BTreeMap::new();
-        for (url, places) in by_script.into_iter().take(SCRIPTS_MOST) {
-            let most = source_map::MAP_MOST;
-            let source = format!("({SOURCE})({}, {most})", Value::String(url));
-            let told = self.evaluate(&source, deadline).await.unwrap_or_default();
-            let map = match text(&told) {
-                inline if inline.starts_with("data:") => {
-                    source_map::inline(inline).unwrap_or_default()
-                }
-                plain => plain.as_bytes().to_vec(),
-            };
-            found.extend(source_map::find(&map, &places));
-        }
-        self.noted(|capture| {
-            capture.muted = false;
-            let mapped = capture.page_errors.iter().map(|error| source_map::told(error, &found));
-            capture.page_errors = mapped.collect();
-        });
     }
 
     /// Has pictures load that wait until somebody scrolls to them.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hothouse_model::browse::cut;
+use hothouse_model::{browse::cut, source_map};
 use serde::Deserialize;
 
-/// The largest map.
-pub const MAP_MOST: usize = 16 << 20;
+pub use hothouse_model::source_map::MAP_MOST;
 
 /// How many places of a stack are mapped.
 const PLACES_MOST: usize = 20;
@@ -64,49 +63,20 @@ pub fn inline(address: &str) -> Option<Vec<u8>> {
 pub fn find(map: &[u8], places: &[Place]) -> BTreeMap<Place, String> {
     let mut found = BTreeMap::new();
     let Ok(map) = serde_json::from_slice::<Map>(map) else { return found };
-    let (mut source, mut line, mut column) = (0_i64, 0_i64, 0_i64);
-    for (number, text) in map.mappings.split(';').enumerate() {
-        let wanted: Vec<&Place> =
-            places.iter().filter(|place| usize::try_from(place.line) == Ok(number + 1)).collect();
-        let mut at = 0_i64;
-        for segment in text.split(',') {
-            let Some(numbers) = decode(segment) else { continue };
-            let [own, rest @ ..] = numbers.as_slice() else { continue };
-            at = at.saturating_add(*own);
-            let [from, below, across, ..] = rest else { continue };
-            (source, line, column) = (
-                source.saturating_add(*from),
-                line.saturating_add(*below),
-                column.saturating_add(*across),
-            );
-            let name = usize::try_from(source).ok().and_then(|at| map.sources.get(at)?.as_deref());
-            for place in wanted.iter().filter(|place| i64::from(place.column) > at) {
-                let name = cut(name.unwrap_or("?"), 300);
-                let shown =
-                    format!("{name}:{}:{}", line.saturating_add(1), column.saturating_add(1));
-                found.insert((*place).clone(), shown);
-            }
+    source_map::each(&map.mappings, |segment| {
+        let Some(origin) = segment.origin else { return };
+        let is_here = |place: &&Place| {
+            usize::try_from(place.line) == Ok(segment.line + 1)
+                && i64::from(place.column) > segment.column
+        };
+        for place in places.iter().filter(is_here) {
+            let at = usize::try_from(origin.source).ok();
+            let name = cut(at.and_then(|at| map.sources.get(at)?.as_deref()).unwrap_or("?"), 300);
+            let (line, column) = (origin.line.saturating_add(1), origin.column.saturating_add(1));
+            found.insert(place.clone(), format!("{name}:{line}:{column}"));
         }
-    }
+    });
     found
-}
-
-/// Decodes the numbers of a segment, in base64 with variable lengths.
-fn decode(segment: &str) -> Option<Vec<i64>> {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut numbers, mut value, mut shift) = (Vec::new(), 0_i64, 0_u32);
-    for byte in segment.bytes() {
-        let digit = i64::try_from(DIGITS.iter().position(|known| *known == byte)?).ok()?;
-        value |= (digit & 31).checked_shl(shift).filter(|_| shift < 40)?;
-        if digit & 32 == 0 {
-            let number = value >> 1;
-            numbers.push(if value & 1 == 1 { -number } else { number });
-            (value, shift) = (0, 0);
-        } else {
-            shift += 5;
-        }
-    }
-    (shift == 0 && numbers.len() <= 5).then_some(numbers)
 }
 
 /// Writes the places of the sources beside those of a stack.
@@ -148,17 +118,6 @@ mod tests {
         assert_eq!(found[&place(1, 5)], "src/a.ts:1:1");
         let told = told(stack, &found);
         assert!(told.contains("at f (src/a.ts:1:1)") && told.contains("src/b.ts:2:"), "{told}");
-    }
-
-    #[test]
-    fn numbers_have_a_sign_and_a_length() {
-        assert_eq!(decode("AAAA"), Some(vec![0, 0, 0, 0]));
-        assert_eq!(decode("D"), Some(vec![-1]));
-        assert_eq!(decode("gB"), Some(vec![16]));
-        for wrong in ["g", "!", "gggggggggggggggB", "AAAAAA"] {
-            assert_eq!(decode(wrong), None, "{wrong}");
-        }
-        assert!(find(b"[]", &[place(1, 1)]).is_empty());
     }
 
     #[test]

@@ -337,7 +337,8 @@ pub(crate) enum Command {
     /// Exits with 1 if a record was changed, removed, swapped or appended, or if the summary of the run claims what its
     /// records and files do not show.
     #[command(
-        after_help = "Examples:\n  hothouse verify run_0123456789\n  hothouse verify ./run_0123456789 --head sha256:…"
+        after_help = "Examples:\n  hothouse verify run_0123456789\n  hothouse verify ./run_0123456789 --head sha256:…\n  \
+                      hothouse verify ./run_0123456789 --signers team.pub"
     )]
     Verify(VerifyArgs),
     /// List the scenarios that a sandbox declares
@@ -367,7 +368,7 @@ pub(crate) enum Command {
     /// Sum up a run for a reviewer, as Markdown, a page and JSON
     #[command(
         after_help = "Examples:\n  hothouse summary -w agent-a\n  hothouse summary --md >body.md\n  \
-                      hothouse summary --run run_0123456789 --html"
+                      hothouse summary --run run_0123456789 --html\n  hothouse summary --sign"
     )]
     Summary(SummaryArgs),
     /// List the requests of a room that could be seen

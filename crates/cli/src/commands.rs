@@ -35,6 +35,7 @@ mod sandbox;
 mod secret;
 mod seed;
 mod service;
+mod sign;
 mod skills;
 mod snapshot;
 mod timeline;

@@ -16,8 +16,8 @@ use crate::describe::{self, Description, Output, Profile, Risk};
 /// About how many tokens a tool prints, where the command can be told.
 const BUDGET: usize = 4000;
 
-/// Options that make no sense for a program that waits for an end.
-const LEFT_OUT: [&str; 4] = ["follow", "attach", "wait", "no-wait"];
+/// Options that make no sense for a program that waits for an end, or use a key of the user.
+const LEFT_OUT: [&str; 5] = ["follow", "attach", "wait", "no-wait", "sign"];
 
 /// Commands whose `--wait` is what a caller wants.
 const MAY_WAIT: [&str; 2] = ["ask", "up"];

@@ -50,6 +50,7 @@ static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
 static EFFECTS: List = List { single: true, ..list(Shape::Table(&EFFECT)) };
 static ROWS: List = List { single: true, ..list(Shape::Table(&ROW)) };
+static LEFT_QUEUES: List = List { single: true, ..list(Shape::Table(&LEFT_QUEUE)) };
 
 pub(super) static ROOT: Table = Table::of(&[
     key("project", Shape::Table(&PROJECT), "The repository as a whole."),
@@ -183,6 +184,11 @@ pub(super) static SERVICE: Table = Table {
         key("stop-grace", TIME, "How long it may take to stop."),
         key("pty", Shape::Switch, "Whether it gets a terminal."),
         key("watch", Shape::List(&TREE_PATTERNS), "Files whose change restarts it."),
+        key(
+            "coverage",
+            COMMAND,
+            "A command that prints, as LCOV, which of its lines ran; a proof runs it after a scenario.",
+        ),
     ])
 };
 
@@ -469,6 +475,7 @@ static EXPECT: Table = Table {
         key("page", Shape::List(&LINES), "Texts that the page shows."),
         key("no-page", Shape::List(&LINES), "Texts that the page does not show."),
         key("row", Shape::List(&ROWS), "Queries with their answers."),
+        key("queue", Shape::List(&LEFT_QUEUES), "Queues, and how many jobs of each may be left."),
         key("mail", Shape::List(&EFFECTS), "Mails that were sent."),
         key("no-mail", Shape::List(&LINES), "Mails that were not sent."),
         key("event", Shape::List(&EFFECTS), "Analytics events that were captured."),
@@ -525,6 +532,25 @@ static ROW: Table = Table {
         key("service", NAME, "The database."),
         key("query", COMMAND, "The query."),
         key("equals", LINE, "Its answer; without this, at least one row."),
+        key("within", TIME, "How long it may take."),
+    ])
+};
+
+static LEFT_QUEUE: Table = Table {
+    shorthand: Some("name"),
+    required: &["name"],
+    ..Table::of(&[
+        key("name", LINE, "The queue; `*` for all."),
+        key(
+            "open",
+            Shape::Integer(0, 1_000_000),
+            "How many jobs may still wait or run; 0 by default.",
+        ),
+        key(
+            "dead",
+            Shape::Integer(0, 1_000_000),
+            "How many may have failed for good; 0 by default.",
+        ),
         key("within", TIME, "How long it may take."),
     ])
 };

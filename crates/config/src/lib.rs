@@ -10,6 +10,7 @@
 
 mod check;
 mod grants;
+mod judged;
 mod keys;
 mod layers;
 mod schema;
@@ -21,6 +22,7 @@ mod walk;
 
 pub use self::{
     grants::{RoomSettings, in_words},
+    judged::{Judged, judged},
     layers::{
         ENVIRONMENT, EnvironmentVariable, File, Layers, Resolved, Shown, USER_KEYS, parse,
         parse_bytes, resolve,

@@ -1,8 +1,11 @@
 //! What a proof needs to know of the code under test, and the disposable sandbox that it runs in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use hothouse_config::{File, Layers, MAX_BYTES};
+use hothouse_config::{File, Judged, Layers, MAX_BYTES};
 use hothouse_host::{RunError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord, config::Config, sandbox::RepositoryPlace,
@@ -31,6 +34,8 @@ pub struct CodeFacts {
     /// Files in the worktree that no commit has.
     pub uncommitted: Vec<String>,
     pub files: Vec<FileChange>,
+    /// The lines that were added, by file.
+    pub lines: BTreeMap<String, Vec<(u32, u32)>>,
 }
 
 /// What was proved of a commit.
@@ -106,6 +111,7 @@ impl Engine {
                 branch: branch.clone(),
                 tree: repository.tree_of(&commit)?.unwrap_or_default(),
                 files: repository.changed_between(&base_commit, &commit)?,
+                lines: repository.added_lines(&base_commit, &commit)?,
                 uncommitted: Vec::new(),
                 base: sandbox.base.clone(),
                 base_commit,
@@ -122,16 +128,57 @@ impl Engine {
         Ok(code)
     }
 
+    /// Returns what code the checkout around a folder has: its HEAD, against the branch that it left, or else against
+    /// the commit before.
+    pub fn code_around(&self, folder: &Path) -> Result<(RepositoryPlace, CodeFacts), Failure> {
+        let repository = self.repository_around(folder).map_err(|error| error.failure())?;
+        let look = || -> Result<Option<CodeFacts>, RunError> {
+            let Some(head) = repository.head_around(folder)? else { return Ok(None) };
+            let (base, base_commit) = left_from(&repository, &head.commit)?;
+            Ok(Some(CodeFacts {
+                branch: head.branch.unwrap_or_else(|| "HEAD".to_owned()),
+                tree: repository.tree_of(&head.commit)?.unwrap_or_default(),
+                files: repository.changed_between(&base_commit, &head.commit)?,
+                lines: repository.added_lines(&base_commit, &head.commit)?,
+                uncommitted: repository.uncommitted_around(folder)?,
+                base,
+                base_commit,
+                commit: head.commit,
+            }))
+        };
+        let found = look().map_err(|error| error.failure())?;
+        let code = found.ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, "the repository has no commit yet")
+                .hint("commit something first")
+        })?;
+        Ok((repository.place, code))
+    }
+
     /// Makes a commit with files of the base in the place of a commit's own.
     pub fn judged_commit(
         &self,
         place: &RepositoryPlace,
         code: &CodeFacts,
         paths: &[&str],
+        config: Option<&Judged>,
     ) -> Result<String, Failure> {
         let repository = Repository { place: place.clone() };
-        let made = repository.commit_with_files_of(&code.base_commit, &code.commit, paths);
+        let config = config.map(|judged| (CONFIG_FILE, judged.text.as_bytes()));
+        let made = repository.commit_with_files_of(&code.base_commit, &code.commit, paths, config);
         made.map_err(|error| error.failure())
+    }
+
+    /// Returns the config of a commit with those parts of the base's that judge it; none where one of the two has none.
+    pub fn judged_config(
+        &self,
+        place: &RepositoryPlace,
+        code: &CodeFacts,
+    ) -> Result<Option<Judged>, Failure> {
+        let repository = Repository { place: place.clone() };
+        let at =
+            |commit: &str| repository.file_at(commit, CONFIG_FILE).map_err(|error| error.failure());
+        let (base, own) = (at(&code.base_commit)?, at(&code.commit)?);
+        Ok(base.zip(own).and_then(|(base, own)| hothouse_config::judged(&base, &own)))
     }
 
     /// Removes the branch of a disposable sandbox, which nobody has but the proof.
@@ -164,4 +211,22 @@ impl Engine {
         let noted = self.with.store.set_outcome(run, scenario, ok);
         noted.map_err(|error: StoreError| error.failure())
     }
+}
+
+/// Finds where a commit left another branch: the one that the remote begins with, or `main`. On that branch itself it
+/// is the commit before.
+fn left_from(repository: &Repository, commit: &str) -> Result<(String, String), RunError> {
+    for (name, reference) in [
+        ("origin", "refs/remotes/origin/HEAD"),
+        ("main", "refs/heads/main"),
+        ("master", "refs/heads/master"),
+    ] {
+        let Some(tip) = repository.commit(reference)? else { continue };
+        match repository.merge_base(&tip, commit)? {
+            Some(left) if left != commit => return Ok((name.to_owned(), left)),
+            _ => {}
+        }
+    }
+    let before = repository.commit(&format!("{commit}^"))?;
+    Ok(("the commit before".to_owned(), before.unwrap_or_else(|| commit.to_owned())))
 }

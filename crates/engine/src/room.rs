@@ -58,6 +58,8 @@ pub struct UpSpec {
     pub seed: Vec<String>,
     /// Whether only a room that is up is brought to what the config says; none is started.
     pub only_running: bool,
+    /// Whether services write down which of their code runs.
+    pub measured: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -149,6 +151,9 @@ impl Engine {
             &order.tools,
             &order.wall,
         )?;
+        if spec.measured {
+            self.measure(sandbox, &mut order, &mut stack.order)?;
+        }
         let origin = self.start_seeded(sandbox, spec, &mut stack);
         self.reserve_for(sandbox, &stack.order)?;
         order.wall.environment.extend(stack.variables.clone());
@@ -658,7 +663,7 @@ pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
     aliases(sandbox).swap_remove(0)
 }
 
-fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
+pub(crate) fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);
     let own = (apart && *root != sandbox.repository.common_dir).then(|| root.clone());

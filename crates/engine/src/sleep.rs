@@ -59,6 +59,7 @@ impl Engine {
             restrict: room.restricted,
             seed: Vec::new(),
             only_running: false,
+            measured: false,
         };
         self.up(sandbox, &spec, operation.clone())?;
         let now = self.sandbox(sandbox.key)?;

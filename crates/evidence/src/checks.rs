@@ -3,6 +3,8 @@
 //! [`evaluate`] is called again and again while records come in; [`next`] decides whether to wait. Nothing here
 //! knows a clock: how long it took so far comes in.
 
+mod queue;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use hothouse_model::{
@@ -16,6 +18,8 @@ use crate::{
     expected::{Expected, Limited, Presence, Wanted},
     page::{Cookie, PageSeen},
 };
+
+pub use self::queue::QueueSeen;
 
 /// How many records a check names, and how many that come near.
 const NAMED: usize = 20;
@@ -97,6 +101,7 @@ pub struct Observed<'a> {
     pub records: &'a [Record],
     pub page: Option<&'a PageSeen>,
     pub rows: &'a [RowAnswer],
+    pub queues: &'a [QueueSeen],
     pub services: &'a [ServiceSeen],
     /// The run, for the commands that show more.
     pub run: &'a str,
@@ -142,6 +147,7 @@ fn check(wanted: &Wanted, observed: &Observed<'_>) -> Check {
         Wanted::Cookie(text, presence) => of_cookie(text, *presence, observed),
         Wanted::Service(name) => of_service(name, observed),
         Wanted::Row(row) => of_row(row, observed),
+        Wanted::Queue(queue) => queue::check(queue, observed),
         Wanted::Records { kind, query, least, most } => {
             of_records(*kind, query, (*least, *most), observed)
         }

@@ -1,9 +1,10 @@
 //! Whether a summary follows from the records of its run.
 
-use hothouse_model::record::Record;
+use hothouse_model::{record::Record, routes::Route};
 
 use crate::{
     checks::{self, Check, Observed},
+    coverage::{self, ChangeCoverage, RouteCoverage},
     expected,
     outcome::ScenarioOutcome,
     page::PageSeen,
@@ -24,7 +25,27 @@ pub fn confirm(summary: &Summary, records: &[Record]) -> Vec<String> {
     if summary.effects != effects(&within) {
         wrong.push("the counts of effects are not those of the records".into());
     }
+    if summary.coverage != coverage_again(summary) {
+        wrong.push("the coverage of the change is not what was measured".into());
+    }
     wrong
+}
+
+/// Computes the coverage of the change again, from what each scenario measured.
+fn coverage_again(summary: &Summary) -> ChangeCoverage {
+    let measured: Vec<_> = summary.scenarios.iter().map(|one| &one.coverage).collect();
+    let route = |one: &RouteCoverage| Route {
+        app: None,
+        path: one.path.clone(),
+        methods: one.methods.clone(),
+        source: one.source.clone(),
+    };
+    let routes: Vec<Route> = summary.coverage.routes.iter().map(route).collect();
+    // A run whose sandbox was gone has none.
+    match summary.coverage.files.is_empty() && routes.is_empty() {
+        true => ChangeCoverage::default(),
+        false => coverage::of_change(&summary.files, &measured, &routes),
+    }
 }
 
 fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) -> Vec<String> {
@@ -41,6 +62,7 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
         records: &within,
         page: outcome.page.as_ref(),
         rows: &outcome.rows,
+        queues: &outcome.queues,
         services: &outcome.services,
         run: &summary.run,
         mark: outcome.mark,

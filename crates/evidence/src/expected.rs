@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hothouse_model::{
-    config::{Effect, Expectation, Line, RowExpectation, Scenario},
+    config::{Effect, Expectation, Line, QueueExpectation, RowExpectation, Scenario},
     record::Kind,
 };
 
@@ -32,6 +32,7 @@ pub enum Wanted {
     Cookie(String, Presence),
     Service(String),
     Row(RowExpectation),
+    Queue(QueueExpectation),
     /// So many records that fit.
     Records {
         kind: Kind,
@@ -61,7 +62,7 @@ impl Wanted {
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Records { least, .. } => *least > 0,
-            Self::Row(_) | Self::Service(_) => true,
+            Self::Row(_) | Self::Queue(_) | Self::Service(_) => true,
             _ => false,
         }
     }
@@ -89,6 +90,10 @@ pub fn of(scenario: &Scenario) -> Vec<Expected> {
         let within = row.within.unwrap_or(within);
         all.push(Expected { wanted: Wanted::Row(row.clone()), within });
     }
+    for queue in &expect.queue {
+        let within = queue.within.unwrap_or(within);
+        all.push(Expected { wanted: Wanted::Queue(queue.clone()), within });
+    }
     for (kind, effects, absent) in records(expect) {
         all.extend(effects.iter().map(|effect| effect_of(kind, effect, within)));
         all.extend(absent.iter().map(|query| Expected {
@@ -99,6 +104,11 @@ pub fn of(scenario: &Scenario) -> Vec<Expected> {
     let limits = [expect.errors.map(Wanted::Errors), expect.unmatched.map(Wanted::Unmatched)];
     all.extend(limits.into_iter().flatten().map(|wanted| Expected { wanted, within }));
     all
+}
+
+/// Whether jobs are expected, or not expected: then queues are looked at.
+pub fn is_about_jobs(expect: &Expectation) -> bool {
+    !(expect.queue.is_empty() && expect.job.is_empty() && expect.no_job.is_empty())
 }
 
 fn of_page(expect: &Expectation) -> Vec<Wanted> {

@@ -9,6 +9,8 @@ use hothouse_model::config::{Config, Scenario};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::coverage::LineSet;
+
 /// Where fixtures are unless the config says otherwise.
 pub const FIXTURES: &str = "hothouse/fixtures";
 
@@ -59,6 +61,9 @@ pub struct ChangedFile {
     /// None where the file is not text.
     pub added: Option<u64>,
     pub removed: Option<u64>,
+    /// The lines that were added, where they are in the file now.
+    #[serde(skip_serializing_if = "LineSet::is_empty")]
+    pub lines: LineSet,
 }
 
 /// Lists what was changed of the checks. A config that cannot be read counts as empty.
@@ -293,7 +298,12 @@ mod tests {
     use super::*;
 
     fn file(path: &str) -> ChangedFile {
-        ChangedFile { path: path.into(), added: Some(1), removed: Some(0) }
+        ChangedFile {
+            path: path.into(),
+            added: Some(1),
+            removed: Some(0),
+            ..ChangedFile::default()
+        }
     }
 
     #[test]

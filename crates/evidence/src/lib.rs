@@ -7,6 +7,7 @@
 //! - [`judge`]: which checks, fixtures and seeds a branch has changed
 //! - [`compare`]: what differs between runs, ids and times aside
 //! - [`summary`]: all of it for a reviewer, as Markdown, a page and JSON
+//! - [`coverage`]: which changed lines ran, and which routes were asked for
 //! - [`confirm`]: whether a summary follows from the records that it names
 //!
 //! Deliberately absent: sockets, files, clocks. Records, pictures and texts come in as values; all of them may be
@@ -15,6 +16,7 @@
 pub mod checks;
 pub mod compare;
 pub mod confirm;
+pub mod coverage;
 pub mod expected;
 mod html;
 pub mod judge;

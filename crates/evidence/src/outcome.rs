@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    checks::{Check, RowAnswer, ServiceSeen},
+    checks::{Check, QueueSeen, RowAnswer, ServiceSeen},
+    coverage::ScenarioCoverage,
     page::PageSeen,
 };
 
@@ -63,6 +64,10 @@ pub struct ScenarioOutcome {
     pub page: Option<PageSeen>,
     pub rows: Vec<RowAnswer>,
     pub services: Vec<ServiceSeen>,
+    /// How queues stood, where that was looked at.
+    pub queues: Vec<QueueSeen>,
+    /// Which changed lines it ran, as far as that was measured.
+    pub coverage: ScenarioCoverage,
     /// Every time that it was run, where that was more than once.
     pub attempts: Vec<Attempt>,
     /// Why it could not be carried out.

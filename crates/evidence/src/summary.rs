@@ -4,7 +4,7 @@ mod coverage;
 mod markdown;
 mod page;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hothouse_model::record::{Kind, Record};
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::{
     compare::Comparison,
+    coverage::{ChangeCoverage, Meter},
     judge::{ChangedCheck, ChangedFile},
     outcome::{Progress, ScenarioOutcome},
 };
@@ -91,6 +92,8 @@ pub struct Summary {
     pub changed_checks: Vec<ChangedCheck>,
     /// What the code changes of its base.
     pub files: Vec<ChangedFile>,
+    /// Which of that ran.
+    pub coverage: ChangeCoverage,
     pub caveats: Vec<CaveatShown>,
     pub not_covered: Vec<String>,
     /// The files that it rests on, by path, with the hash of each.
@@ -109,8 +112,10 @@ pub struct Code {
     pub base_commit: String,
     /// Files that were run but that no commit has.
     pub uncommitted: Vec<String>,
-    /// Files of the base that took the place of the commit's own, to judge it.
+    /// Files of the base that took the place of the commit's own, to judge it, and sections of the config.
     pub from_base: Vec<String>,
+    /// Sections of the config that differ from the base's, and that the base did not judge by.
+    pub left_to_branch: Vec<String>,
 }
 
 /// Hashes of what the run was told.
@@ -198,6 +203,19 @@ impl Summary {
     pub fn title(&self) -> String {
         let names: Vec<&str> = self.scenarios.iter().map(|one| one.scenario.as_str()).collect();
         if names.is_empty() { self.sandbox.clone() } else { names.join(", ") }
+    }
+
+    /// Returns how many of the changed lines that were measured ran, and how many there are; none if nobody measured.
+    pub fn lines_run(&self) -> Option<(u64, u64)> {
+        let files = self.coverage.files.iter().filter(|file| file.unmeasured.is_none());
+        let ran: u64 = files.clone().map(|file| file.ran.count()).sum();
+        let idle: u64 = files.clone().map(|file| file.not_run.count()).sum();
+        files.clone().next().map(|_| (ran, ran + idle))
+    }
+
+    /// Returns who measured changed files.
+    pub fn meters(&self) -> BTreeSet<Meter> {
+        self.coverage.files.iter().flat_map(|file| file.by.iter().copied()).collect()
     }
 
     /// Writes JSON.

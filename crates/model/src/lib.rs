@@ -30,6 +30,7 @@ pub mod sandbox;
 pub mod secret;
 pub mod seed;
 pub mod sleep;
+pub mod source_map;
 pub mod stack;
 pub mod tree;
 pub mod visible;

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use near::near_route;
+pub use near::{answers, near_route};
 
 /// The most of a file that is looked at, in bytes.
 pub const FILE_LIMIT: usize = 512 << 10;

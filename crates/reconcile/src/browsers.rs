@@ -21,8 +21,9 @@ use std::{
 
 use hothouse_browser::{
     Arrival, CallError, Page, PageSpec, Shot,
-    capture::Request,
+    capture::{Request, is_of},
     client::within,
+    coverage::PageCoverage,
     emulate::Emulation,
     locate::Locator,
     report::{Found, report},
@@ -159,6 +160,28 @@ impl Browsers {
         if let Some(name) = &spec.session {
             return self.browse_in_session(sandbox, name, &spec, &plan).await;
         }
+        let opened = self.open_once(sandbox, spec, plan, false).await;
+        opened.map(|(report, _)| report)
+    }
+
+    /// Does the same, and tells which parts of scripts ran.
+    pub(crate) async fn browse_measured(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: BrowseSpec,
+    ) -> Result<(BrowseReport, PageRun), Failure> {
+        let plan = Plan::of(&spec)?;
+        let _used = self.activities.of(sandbox.key).enter();
+        self.open_once(sandbox, spec, plan, true).await
+    }
+
+    async fn open_once(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: BrowseSpec,
+        plan: Plan,
+        measured: bool,
+    ) -> Result<(BrowseReport, PageRun), Failure> {
         let begun = Instant::now();
         let place = self.place(sandbox, &spec).await?;
         let state = match &spec.auth {
@@ -167,6 +190,7 @@ impl Browsers {
         };
         let browser = self.browser(sandbox, &place.runtime).await?;
         let page = self.page_spec(sandbox, &spec, &plan, &place, state.map(|it| it.state));
+        let page = PageSpec { coverage: measured, ..page };
         let trace_prefix = page.trace_prefix.clone();
         let visited = self.visit(&browser, sandbox, (&spec, &plan, &place), page).await;
         browser.touch();
@@ -180,7 +204,8 @@ impl Browsers {
             let near = self.near_route(sandbox, &place, &spec.path).await;
             visit.report.hints.extend(near);
         }
-        self.keep(sandbox, visit, &trace_prefix).await
+        let run = std::mem::take(&mut visit.run);
+        Ok((self.keep(sandbox, visit, &trace_prefix).await?, run))
     }
 
     /// Says what a page is to be.
@@ -199,6 +224,7 @@ impl Browsers {
             shims: shims::of(&self.engine, sandbox),
             state,
             video: spec.video,
+            coverage: false,
         }
     }
 
@@ -259,6 +285,7 @@ impl Browsers {
         if is_well {
             page.map_errors(within(SHORT_LOOK)).await;
         }
+        let coverage = page.coverage(within(LAST_LOOK)).await;
         let before = page.replace_kept(look.kept.clone());
         page.noted(|capture| {
             let found = Found {
@@ -272,7 +299,12 @@ impl Browsers {
             };
             let mut report = report(found);
             report.auth.clone_from(&spec.auth);
+            let run = coverage.map(|coverage| PageRun {
+                requests: own_requests(&capture.requests.all, &place.origins),
+                coverage,
+            });
             Visit {
+                run: run.unwrap_or_default(),
                 report,
                 pictures: look.pictures.clone(),
                 step_pictures: ran.pictures,
@@ -338,8 +370,25 @@ async fn shot(page: &Page, spec: &BrowseSpec, plan: &Plan) -> (Shot, Option<Stri
     }
 }
 
+/// What a page ran and asked for.
+#[derive(Debug, Default)]
+pub(crate) struct PageRun {
+    pub(crate) coverage: PageCoverage,
+    /// Method and path of the requests to apps of the sandbox.
+    pub(crate) requests: Vec<(String, String)>,
+}
+
+fn own_requests(all: &[Request], origins: &[String]) -> Vec<(String, String)> {
+    let own = all.iter().filter_map(|request| {
+        let origin = origins.iter().find(|origin| is_of(&request.url, origin))?;
+        Some((request.method.clone(), request.url[origin.len()..].to_owned()))
+    });
+    own.collect()
+}
+
 /// What came of a page.
 struct Visit {
+    run: PageRun,
     report: BrowseReport,
     /// PNG files.
     pictures: Vec<Vec<u8>>,

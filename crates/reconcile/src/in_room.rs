@@ -6,7 +6,7 @@ use hothouse_backend::{
     CallError, RoomConnection,
     connection::{ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio},
 };
-use hothouse_engine::{Engine, environment};
+use hothouse_engine::{COVERAGE_VARIABLES, Engine, environment};
 use hothouse_host::random;
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
@@ -283,7 +283,12 @@ impl InRoom {
             None => environment::of(&self.sandbox, RoomUser::Agent, None, &self.tools, &self.wall),
         };
         let own: Vec<Vec<u8>> = task.env.iter().map(|(name, value)| pair(name, value)).collect();
-        let is_new = |entry: &Vec<u8>| own.iter().all(|one| name_of(one) != name_of(entry));
+        // What Hothouse runs by itself is not what a scenario runs.
+        let counts =
+            |entry: &[u8]| COVERAGE_VARIABLES.iter().any(|name| name_of(entry) == name.as_bytes());
+        let is_new = |entry: &Vec<u8>| {
+            own.iter().all(|one| name_of(one) != name_of(entry)) && !counts(entry)
+        };
         let env = base.into_iter().filter(is_new).chain(own.clone()).collect();
         let folder = match (&task.folder, service) {
             (Some(folder), _) => self.sandbox.worktree.join(folder),

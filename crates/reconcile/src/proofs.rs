@@ -6,11 +6,13 @@
 
 mod artifacts;
 mod compare;
+mod coverage;
 mod fresh;
 mod rows;
 mod scenario;
 mod summary;
 mod verify;
+mod watching;
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,5 +1,7 @@
 //! A commit for a proof: what it changes, and a variant of it with some files of its base.
 
+use std::{collections::BTreeMap, path::Path};
+
 use hothouse_host::{FileError, Lock, RunError, files};
 
 use crate::{
@@ -8,12 +10,26 @@ use crate::{
     worktree::index_file::Aside,
 };
 
+/// How many uncommitted files are named.
+const UNCOMMITTED: usize = 5;
+
 impl Repository {
     /// Returns the hash of a commit's tree.
     pub fn tree_of(&self, commit: &str) -> Result<Option<String>, RunError> {
         let tree = format!("{commit}^{{tree}}");
         let ask = ["rev-parse", "--verify", "--quiet", "--end-of-options", &tree];
         git::maybe_line(self.git().args(ask))
+    }
+
+    /// Lists files of the checkout around a folder that its commit does not have, a few of them.
+    pub fn uncommitted_around(&self, folder: &Path) -> Result<Vec<String>, RunError> {
+        let words = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
+        let status = git::around(folder).args(words).arg("--ignore-submodules=all");
+        let output = status.output_within(git::PATIENCE)?;
+        let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
+        let named =
+            paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());
+        Ok(named.take(UNCOMMITTED).collect())
     }
 
     /// Lists the files that differ between two commits.
@@ -24,13 +40,27 @@ impl Repository {
         Ok(parse_numstat(&output))
     }
 
+    /// Lists the lines that a commit adds to another's files, as ranges in the files as they are now.
+    pub fn added_lines(
+        &self,
+        base: &str,
+        commit: &str,
+    ) -> Result<BTreeMap<String, Vec<(u32, u32)>>, RunError> {
+        let words = ["-c", "core.quotePath=false", "diff-tree", "-r", "-p", "-U0", "--no-renames"];
+        let git = self.git().args(words).args(["--no-ext-diff", "--no-textconv", "--no-color"]);
+        let git = git.args(["--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/"]);
+        let output = git.args([base, commit, "--"]).output_within(git::PATIENCE)?;
+        Ok(parse_added(&output))
+    }
+
     /// Makes a commit on top of another whose files of these names are those of the base, or are gone where the base
-    /// has none. No branch leads to it.
+    /// has none, and one file of which is as it is written. No branch leads to it.
     pub fn commit_with_files_of(
         &self,
         base: &str,
         commit: &str,
         paths: &[&str],
+        written: Option<(&str, &[u8])>,
     ) -> Result<String, RunError> {
         let index = Aside::new(&self.place.common_dir);
         let git = || self.git().env("GIT_INDEX_FILE", index.path());
@@ -38,6 +68,11 @@ impl Repository {
         let mut lines = Vec::new();
         for path in paths {
             lines.extend(self.index_line(base, path)?);
+        }
+        if let Some((path, bytes)) = written {
+            let text = files::memory(bytes).map_err(not_run)?;
+            let blob = git::line(self.git().args(["hash-object", "-w", "--stdin"]).stdin(text))?;
+            lines.extend(format!("100644 {blob}\t{path}\0").into_bytes());
         }
         let list = files::memory(&lines).map_err(not_run)?;
         git().args(["update-index", "-z", "--index-info"]).stdin(list).output()?;
@@ -83,4 +118,59 @@ impl Repository {
 fn not_run(error: FileError) -> RunError {
     let source = std::io::Error::other(error.to_string());
     RunError::Spawn { program: "git".into(), source }
+}
+/// Reads a difference without surroundings. A line of a file may look like a head, so the lines of each part are counted.
+fn parse_added(output: &[u8]) -> BTreeMap<String, Vec<(u32, u32)>> {
+    let mut found: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
+    let (mut path, mut left) = (None, 0_u32);
+    for line in output.split(|byte| *byte == b'\n') {
+        if left > 0 {
+            // `\ No newline at end of file` is not a line of either.
+            left -= u32::from(!line.starts_with(b"\\"));
+            continue;
+        }
+        if let Some(name) = line.strip_prefix(b"+++ b/") {
+            let name = name.strip_suffix(b"\t").unwrap_or(name);
+            path = Some(String::from_utf8_lossy(name).into_owned());
+        } else if line.starts_with(b"+++ ") || line.starts_with(b"diff --git ") {
+            path = None;
+        } else if let Some((removed, (from, added))) = part(line) {
+            left = removed.saturating_add(added);
+            if let (Some(path), 1..) = (&path, added) {
+                let to = from.saturating_add(added - 1);
+                found.entry(path.clone()).or_default().push((from, to));
+            }
+        }
+    }
+    found
+}
+
+/// Reads the head of a part: how many lines are removed, and from which line on how many are added.
+fn part(line: &[u8]) -> Option<(u32, (u32, u32))> {
+    let line = String::from_utf8_lossy(&line[..80.min(line.len())]);
+    let mut words = line.strip_prefix("@@ -")?.split(' ');
+    let range = |word: &str| -> Option<(u32, u32)> {
+        let (from, count) = word.split_once(',').unwrap_or((word, "1"));
+        Some((from.parse().ok()?, count.parse().ok()?))
+    };
+    let removed = range(words.next()?)?.1;
+    Some((removed, range(words.next()?.strip_prefix('+')?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_lines_are_found_whatever_the_files_hold() {
+        let text = b"diff --git a/a.js b/a.js\n--- a/a.js\n+++ b/a.js\n@@ -3,0 +4,2 @@ f\n++++ b/evil.js\n+@@ -1 +1,9 @@\n\
+            @@ -9 +11 @@\n-old\n\\ No newline at end of file\n+new\n\
+            diff --git a/gone b/gone\n--- a/gone\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n\
+            diff --git a/b c b/b c\n--- /dev/null\n+++ b/b c\t\n@@ -0,0 +1,3 @@\n+1\n+2\n+3\n";
+        let found = parse_added(text);
+        assert_eq!(found["a.js"], [(4, 5), (11, 11)]);
+        assert_eq!(found["b c"], [(1, 3)]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(parse_added(b"@@ -1 +1 @@\n@@ -x +y @@\n+++ b/").is_empty());
+    }
 }

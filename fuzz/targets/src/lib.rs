@@ -25,6 +25,10 @@ use hothouse_edge::wire::{
     dns::{Code, Question, read_answer},
     echo, head, hello, packet, sniff, socks as socks_wire,
 };
+use hothouse_evidence::coverage::{
+    ChangedText, Collector, Meter, reports,
+    v8::{self, ScriptRun, ScriptText},
+};
 use hothouse_host::network::read_tracked;
 use hothouse_mock::{FixtureFile, Integration, Mock, MockSpec, State, template::Template};
 use hothouse_model::policy::{Claim, PlainPath};
@@ -89,6 +93,7 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("stored_objects", stored_objects),
     ("browser_messages", browser_messages),
     ("browser_scripts", browser_scripts),
+    ("coverage_reports", coverage_reports),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -736,5 +741,35 @@ pub fn browser_scripts(bytes: &[u8]) {
         let written: String = steps.iter().map(script::Step::to_toml).collect();
         let again = script::parse(&written).expect("what was written is a script");
         assert_eq!(again.len(), steps.len());
+    }
+}
+
+/// What services write of their own coverage, and a source map: whatever they say, lines are those of the change.
+pub fn coverage_reports(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let files = [ChangedText {
+        path: "src/a.ts".into(),
+        text: Some(text.clone()),
+        lines: vec![(2, 4), (9, 9)].into(),
+    }];
+    let roots = ["/workspace".to_owned()];
+    let mut collector = Collector::new(&files, &roots);
+    for script in reports::node(bytes) {
+        collector.script(Meter::Node, &script);
+    }
+    collector.lines(Meter::Python, reports::python(bytes));
+    collector.lines(Meter::Lcov, reports::lcov(&text));
+    let whole = ScriptRun {
+        url: "https://web.a.localhost/src/a.js".into(),
+        ranges: v8::ranges(&serde_json::from_slice(bytes).unwrap_or_default()),
+        text: ScriptText::Whole(text.clone()),
+        map: None,
+    };
+    collector.script(Meter::Browser, &whole);
+    collector.script(Meter::Browser, &ScriptRun { map: Some(bytes.to_vec()), ..whole });
+    for file in collector.done().files {
+        let told = file.ran.with(&file.idle);
+        assert_eq!(told.within(&files[0].lines), told, "no line that was not changed");
+        assert!(file.ran.within(&file.idle).is_empty(), "a line ran, or it did not");
     }
 }

@@ -65,6 +65,9 @@ pub(crate) struct SummaryArgs {
     /// Print the path of the page
     #[arg(long)]
     pub(crate) html: bool,
+    /// Sign it, with a key of SSH or minisign: the one that git signs with by default, else the first of `~/.ssh`
+    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) sign: Option<String>,
     #[command(flatten)]
     pub(crate) run: WhichRun,
 }

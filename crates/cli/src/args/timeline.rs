@@ -75,6 +75,10 @@ pub(crate) struct VerifyArgs {
     /// The hash of a record that must be in the chain, such as the head in a pull request
     #[arg(long, value_name = "HASH")]
     pub(crate) head: Option<String>,
+    /// Who may have signed: a file of allowed signers of SSH, or a public key of minisign. The summary must be signed
+    /// by one of them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signers: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! `scenarios`, `smoke`, `prove`, `compare`, `summary`: what a run proves.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
     proof::{CompareBody, ProofView, ProveBody, ScenarioView, SmokeBody, SummaryBody, SummaryView},
@@ -13,11 +13,15 @@ use hothouse_evidence::{
 };
 use hothouse_model::{Failure, FailureKind};
 
-use super::timeline::{checked, cut};
+use super::{
+    sign,
+    timeline::{checked, cut},
+};
 use crate::{
     args::{CompareArgs, JudgeArg, ProveArgs, ScenariosArgs, SmokeArgs, SummaryArgs},
     progress::Progress,
     render::{Cell, plain, table},
+    scope,
     session::Session,
     ui::{Tone, Ui},
 };
@@ -203,7 +207,14 @@ pub(crate) fn summary(session: &Session, ui: &Ui, args: &SummaryArgs) -> Result<
         folder: session.folder_text()?,
         run: args.run.run.clone(),
     };
+    if args.sign.is_some() && session.is_inside() {
+        return Err(scope::refusal("summary --sign", "hothouse summary --sign"));
+    }
     let view: SummaryView = session.post(route::SUMMARY, &session.operation(), &body)?;
+    if let Some(key) = &args.sign {
+        let signature = sign::sign(session, Path::new(&view.files.json), Some(key))?;
+        ui.say(&format!("Signed: {}", plain(&signature.display().to_string())));
+    }
     match () {
         () if args.html => ui.print(&plain(&view.files.html)),
         () if ui.json => ui.print_json(&view.summary),

@@ -2,6 +2,7 @@
 
 use std::{
     ops::ControlFlow,
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -13,6 +14,7 @@ use hothouse_api::{
         MarkBody, MarkView, NearView, SinceQuery, SinceView, TimelinePage, TimelineQuery,
         VerifyQuery, VerifyView, WaitQuery, WaitView,
     },
+    workspace::RunLineView,
 };
 use hothouse_model::{
     Failure, FailureKind,
@@ -22,7 +24,7 @@ use hothouse_model::{
 
 use serde::Serialize;
 
-use super::{sandbox::check_reference, waterfall};
+use super::{sandbox::check_reference, sign, waterfall};
 use crate::{
     args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
     render::{Cell, plain, table},
@@ -310,11 +312,16 @@ fn timed_out(query: &WaitQuery, timeout: &str, nearest: &[NearView]) -> Failure 
 
 /// Verifies the timeline of a run.
 pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let found: VerifyView = match folder_of(session, &args)? {
-        Some(query) => session.query(route::VERIFY_FOLDER, &query)?,
-        None => session
-            .query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run, head: args.head })?,
+    let signers = args.signers.clone();
+    let (mut found, place): (VerifyView, _) = match folder_of(session, &args)? {
+        Some(query) => (session.query(route::VERIFY_FOLDER, &query)?, Some(query.path.into())),
+        None => {
+            let place = run_folder(session, &args.run)?;
+            let query = VerifyQuery { run: args.run, head: args.head };
+            (session.query(route::TIMELINE_VERIFY, &query)?, place)
+        }
     };
+    check_signature(session, &mut found, place, signers.as_deref())?;
     let code =
         if found.ok { ExitCode::SUCCESS } else { ExitCode::from(FailureKind::Unmet.exit_code()) };
     if ui.json {
@@ -324,6 +331,9 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
     let VerifyView { run, records, head, broken_at, why, problems, summary, .. } = &found;
     for problem in problems {
         ui.print(&format!("{}: {}", ui.paint(Tone::Bad, "false"), plain(problem)));
+    }
+    if let Some(signature) = found.signature.as_ref().filter(|it| it.problem.is_none()) {
+        ui.print(&plain(&sign::told(signature)));
     }
     match broken_at {
         None => ui.print(&format!(
@@ -341,6 +351,36 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
         )),
     }
     Ok(code)
+}
+
+/// Returns where a run is that the daemon knows.
+fn run_folder(session: &Session, run: &str) -> Result<Option<PathBuf>, Failure> {
+    // In a room, folders of the host are not there.
+    if session.is_inside() {
+        return Ok(None);
+    }
+    let all: Vec<RunLineView> = session.get(route::RUNS)?;
+    Ok(all.into_iter().find(|one| one.id == run).map(|one| one.artifacts.into()))
+}
+
+/// Adds who signed the summary, and what is wrong with that.
+fn check_signature(
+    session: &Session,
+    found: &mut VerifyView,
+    place: Option<PathBuf>,
+    signers: Option<&str>,
+) -> Result<(), Failure> {
+    found.signature = match place {
+        Some(place) => sign::check(session, &place, signers)?,
+        None => None,
+    };
+    let problem = match &found.signature {
+        Some(signature) => signature.problem.clone(),
+        None => signers.map(|_| "the summary is not signed".to_owned()),
+    };
+    found.ok &= problem.is_none();
+    found.problems.extend(problem);
+    Ok(())
 }
 
 /// Returns the folder that is meant: whatever is not in the form of a run's id.

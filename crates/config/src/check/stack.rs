@@ -66,7 +66,7 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
         }
     };
     if host {
-        for key in ["run", "build", "watch", "restart", "stop-signal", "stop-grace"] {
+        for key in ["run", "build", "watch", "restart", "stop-signal", "stop-grace", "coverage"] {
             refuse(
                 key,
                 "cannot be set for a service on the host: Hothouse never starts or stops it",

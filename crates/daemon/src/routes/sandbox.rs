@@ -117,6 +117,7 @@ pub(crate) async fn up(
         restrict: body.restrict_domains,
         seed: body.seed.clone(),
         only_running: body.only_running,
+        measured: false,
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };

@@ -224,6 +224,7 @@ pub(super) fn verified(chain: Verification, folder: Option<FolderCheck>) -> Veri
         why: chain.why,
         problems,
         summary,
+        signature: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hothouse_model::record::{Kind, Record};
 
 use crate::{
-    judge::ChangedFile,
+    coverage::{self, ChangeCoverage},
     outcome::{Progress, ScenarioOutcome},
     summary::Code,
 };
@@ -41,9 +41,8 @@ pub struct Coverage<'a> {
     pub apps: &'a [String],
     pub gaps: &'a [Gap],
     pub integrations: &'a [IntegrationSeen],
-    pub files: &'a [ChangedFile],
-    /// Changed files of which it is known that code in them ran.
-    pub exercised: &'a [String],
+    /// What of the change ran.
+    pub change: Option<&'a ChangeCoverage>,
     pub records: &'a [&'a Record],
 }
 
@@ -56,13 +55,32 @@ pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
     all.extend(unmatched(facts));
     all.extend(integrations(facts));
     all.extend(not_run(facts));
-    all.extend(files(facts));
+    all.extend(facts.change.iter().flat_map(|change| coverage::told(change, &notes(facts))));
     if !code.uncommitted.is_empty() {
         let files = named(&code.uncommitted);
         all.push(format!("uncommitted files were run, which no commit has: {files}"));
     }
-    all.push("queued jobs: they are recorded only when `hothouse queue` looks at them".into());
+    if !code.left_to_branch.is_empty() {
+        let left = named(&code.left_to_branch);
+        all.push(format!("judged by the base, but the branch's own in hothouse.toml: {left}"));
+    }
+    if facts.scenarios.iter().all(|one| !looks_at_jobs(one)) {
+        all.push("queued jobs: no scenario expects a `queue` or a `job`".into());
+    }
     all
+}
+
+fn looks_at_jobs(outcome: &ScenarioOutcome) -> bool {
+    let expect = outcome.declared.as_ref().map(|declared| &declared.expect);
+    expect.is_some_and(crate::expected::is_about_jobs)
+}
+
+/// Returns why services were not measured, each reason once; of a change without code nobody asks.
+fn notes(facts: &Coverage<'_>) -> Vec<String> {
+    let all = facts.scenarios.iter().flat_map(|one| one.coverage.notes.iter().cloned());
+    let all: BTreeSet<String> = all.collect();
+    let is_asked = facts.change.is_some_and(|change| !change.files.is_empty());
+    all.into_iter().filter(|_| is_asked).collect()
 }
 
 fn unfinished(facts: &Coverage<'_>) -> Vec<String> {
@@ -148,24 +166,6 @@ fn not_run(facts: &Coverage<'_>) -> Vec<String> {
         told.push(format!("apps that were not opened: {}", named(&apps)));
     }
     told
-}
-
-/// Names changed files of which nobody knows whether they ran.
-fn files(facts: &Coverage<'_>) -> Vec<String> {
-    let unknown: Vec<String> = facts
-        .files
-        .iter()
-        .map(|file| file.path.clone())
-        .filter(|path| !facts.exercised.contains(path))
-        .collect();
-    match (unknown.is_empty(), facts.exercised.is_empty()) {
-        (true, _) => Vec::new(),
-        (false, true) => vec![format!(
-            "no service records which lines run, so it is not known which of the changed files did: {}",
-            named(&unknown)
-        )],
-        (false, false) => vec![format!("changed files that did not run: {}", named(&unknown))],
-    }
 }
 
 fn named(names: &[String]) -> String {

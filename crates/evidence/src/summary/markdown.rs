@@ -7,7 +7,7 @@ use std::fmt::Write;
 use hothouse_model::visible;
 
 use super::{Summary, Verdict};
-use crate::{checks::Check, compare::Comparison, outcome::ScenarioOutcome};
+use crate::{checks::Check, compare::Comparison, coverage::Meter, outcome::ScenarioOutcome};
 
 /// How much of a text is shown.
 const SHOWN: usize = 120;
@@ -21,6 +21,7 @@ pub fn markdown(summary: &Summary) -> String {
     head(&mut text, summary);
     summary.scenarios.iter().for_each(|one| scenario(&mut text, one));
     effects(&mut text, summary);
+    covered(&mut text, summary);
     if let Some(comparison) = &summary.comparison {
         differences(&mut text, comparison);
     }
@@ -128,6 +129,23 @@ fn effects(text: &mut String, summary: &Summary) {
     let all: Vec<String> =
         summary.effects.iter().map(|one| format!("{} {}", one.count, plain(&one.kind))).collect();
     push(text, &format!("**Effects:** {}\n", all.join(" · ")));
+}
+
+/// Tells how much of the change ran; what did not is under "Not covered".
+fn covered(text: &mut String, summary: &Summary) {
+    let Some((ran, all)) = summary.lines_run() else { return };
+    let meters: Vec<&str> = summary.meters().into_iter().map(Meter::as_str).collect();
+    let routes = &summary.coverage.routes;
+    let asked = routes.iter().filter(|route| route.exercised).count();
+    let routes = match routes.len() {
+        0 => String::new(),
+        count => format!("; {asked} of {count} routes of changed files were requested"),
+    };
+    let by = meters.join(", ");
+    push(
+        text,
+        &format!("**Change run:** {ran} of {all} changed lines ran (measured by {by}){routes}\n"),
+    );
 }
 
 fn differences(text: &mut String, comparison: &Comparison) {

@@ -5,7 +5,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hothouse_model::record::{Kind, Record};
 
 use super::{Summary, Verdict, markdown::short};
-use crate::{checks::Check, html, judge::ChangedFile, outcome::ScenarioOutcome, pixels::Picture};
+use crate::{
+    checks::Check,
+    coverage::{ChangeCoverage, FileCoverage},
+    html,
+    judge::ChangedFile,
+    outcome::ScenarioOutcome,
+    pixels::Picture,
+};
 
 /// The most records that are listed.
 const RECORDS: usize = 1500;
@@ -64,7 +71,7 @@ pub fn page(input: &PageInput<'_>) -> String {
         shots,
         mails,
         mails_left_out: left_out,
-        files: summary.files.iter().map(FileShown::of).collect(),
+        files: summary.files.iter().map(|file| FileShown::of(file, &summary.coverage)).collect(),
     })
 }
 
@@ -154,17 +161,19 @@ fn kinds(records: &[&Record]) -> Vec<(&'static str, usize)> {
 /// A changed file with how much of the bar is for lines that were added.
 struct FileShown<'a> {
     file: &'a ChangedFile,
+    run: Option<&'a FileCoverage>,
     added: usize,
     removed: usize,
 }
 
 impl<'a> FileShown<'a> {
-    fn of(file: &'a ChangedFile) -> Self {
+    fn of(file: &'a ChangedFile, coverage: &'a ChangeCoverage) -> Self {
         let blocks = |lines: Option<u64>| match lines.unwrap_or(0) {
             0 => 0,
             lines => usize::try_from(lines.ilog2()).unwrap_or(0).clamp(1, 8),
         };
-        Self { file, added: blocks(file.added), removed: blocks(file.removed) }
+        let run = coverage.files.iter().find(|one| one.path == file.path);
+        Self { file, run, added: blocks(file.added), removed: blocks(file.removed) }
     }
 }
 

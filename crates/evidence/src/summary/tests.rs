@@ -34,6 +34,7 @@ fn outcome(records: &[Record], expect: Value) -> ScenarioOutcome {
         records: &records[1..],
         page: Some(&page),
         rows: &[],
+        queues: &[],
         services: &[],
         run: "run_1",
         mark: 1,

@@ -1,6 +1,11 @@
 //! Scenarios, proofs, comparisons and summaries, through the real binary and a real browser: each fault of an app is
 //! named, and nothing else.
 
+#[path = "proof/coverage.rs"]
+mod coverage;
+#[path = "proof/signed.rs"]
+mod signed;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -84,6 +89,15 @@ struct Shop {
 
 impl Shop {
     fn open(user: Option<User>) -> Option<Self> {
+        let files = [
+            ("app.py", APP),
+            ("hothouse/fixtures/pay/charge.toml", FIXTURE),
+            (".gitignore", "orders\n__pycache__\n"),
+        ];
+        Self::with(user, CONFIG, &files)
+    }
+
+    fn with(user: Option<User>, config: &str, files: &[(&str, &str)]) -> Option<Self> {
         let mut env = surroundings();
         if let Some(user) = user {
             env.become_user(user);
@@ -95,12 +109,7 @@ impl Shop {
             skip("a browser in a room", "chromium");
             return None;
         }
-        let files = [
-            ("app.py", APP),
-            ("hothouse/fixtures/pay/charge.toml", FIXTURE),
-            (".gitignore", "orders\n__pycache__\n"),
-        ];
-        let repository = env.repository_with("shop", CONFIG, &files);
+        let repository = env.repository_with("shop", config, files);
         Some(Self { env, repository })
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     data::{Bundle, BundleCall, BundleWork, Cron, Queue, Radius, Role, Seed, Shim, ShipShim},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
-    scenario::{Effect, Expectation, RowExpectation, Scenario},
+    scenario::{Effect, Expectation, QueueExpectation, RowExpectation, Scenario},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
         RestartPolicy, Service, Signal, SinkRecipe, Work,

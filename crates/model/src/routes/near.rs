@@ -46,7 +46,8 @@ fn fits(own: &str, typed: &str) -> bool {
     is_open(own) || own == typed
 }
 
-fn answers(route: &str, path: &str) -> bool {
+/// Whether a route answers a path.
+pub fn answers(route: &str, path: &str) -> bool {
     let (own, parts) = (parts_of(route), parts_of(path));
     match own.iter().position(|part| *part == "*") {
         Some(rest) => {

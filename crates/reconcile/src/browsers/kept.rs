@@ -86,7 +86,7 @@ fn write(
     visit: Visit,
     trace_prefix: &str,
 ) -> Result<BrowseReport, Failure> {
-    let Visit { mut report, pictures, step_pictures, requests, video } = visit;
+    let Visit { mut report, pictures, step_pictures, requests, video, run: _ } = visit;
     let folder = format!("{FOLDER}/{number}");
     join(timeline, &mut report, trace_prefix);
     let mut named: Vec<(String, Vec<u8>)> = Vec::new();

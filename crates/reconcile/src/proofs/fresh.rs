@@ -70,6 +70,7 @@ struct Source {
     /// The commit to start from, with files of the base if that judges.
     commit: String,
     from_base: Vec<String>,
+    left_to_branch: Vec<String>,
     /// The sandbox to copy, if uncommitted files count.
     copied: Option<SandboxRef>,
     judged_by: JudgedBy,
@@ -121,11 +122,10 @@ pub async fn prove(
 /// Computes what is run and by whose checks, before anything is made.
 fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     let engine = &keepers.engine;
-    let sandbox = engine.find(wish.sandbox.as_ref(), &wish.folder)?;
-    let mut code = engine.code_of(&sandbox)?;
-    let name = &sandbox.name;
+    let (sandbox, place, mut code) = asked_code(keepers, wish)?;
+    let name = sandbox.as_ref().map_or("the checkout".to_owned(), |it| format!("`{}`", it.name));
     if !code.uncommitted.is_empty() && !wish.dirty {
-        let message = format!("`{name}` has uncommitted files: {}", code.uncommitted.join(", "));
+        let message = format!("{name} has uncommitted files: {}", code.uncommitted.join(", "));
         return Err(Failure::new(FailureKind::Conflict, message)
             .hint("commit them, or pass `--dirty` to prove the files as they are"));
     }
@@ -133,10 +133,14 @@ fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     if !is_dirty {
         code.uncommitted.clear();
     }
-    let place = sandbox.repository.clone();
-    let own = match is_dirty {
-        true => Some(engine.scenario_config(&sandbox)?),
-        false => engine.config_at(&place, &code.commit)?,
+    let own = match (is_dirty, &sandbox) {
+        (true, Some(sandbox)) => Some(engine.scenario_config(sandbox)?),
+        (true, None) => {
+            let message = "uncommitted files of a checkout cannot be proved: no sandbox has them";
+            return Err(Failure::new(FailureKind::Usage, message)
+                .hint("commit them, or `hothouse fork` a sandbox and make the change there"));
+        }
+        (false, _) => engine.config_at(&place, &code.commit)?,
     };
     let base = engine.config_at(&place, &code.base_commit)?;
     let (judging, judged_by) = match wish.judge {
@@ -144,25 +148,48 @@ fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
         Judge::Base => (&base, JudgedBy::Base),
     };
     let scenarios = chosen(judging.as_ref(), &wish.scenarios, wish.judge)?;
-    let (commit, from_base) = match wish.judge {
-        Judge::Own => (code.commit.clone(), Vec::new()),
+    let (commit, from_base, left_to_branch) = match wish.judge {
+        Judge::Own => (code.commit.clone(), Vec::new(), Vec::new()),
         Judge::Base if is_dirty => {
             let failure = Failure::new(FailureKind::Usage, "the base can judge only a commit");
             return Err(failure.hint("commit the files, and leave `--dirty` out"));
         }
         Judge::Base => judged(keepers, &place, &code, base.as_ref(), own.as_ref())?,
     };
-    let whole = SandboxRef { project: Some(sandbox.project.clone()), name: name.clone() };
+    let whole = sandbox.as_ref().map(|sandbox| SandboxRef {
+        project: Some(sandbox.project.clone()),
+        name: sandbox.name.clone(),
+    });
     Ok(Source {
         repository: place,
-        name: name.to_string(),
+        name: sandbox.map_or_else(|| code.branch.clone(), |sandbox| sandbox.name.to_string()),
         code,
         commit,
         from_base,
-        copied: is_dirty.then_some(whole),
+        left_to_branch,
+        copied: whole.filter(|_| is_dirty),
         judged_by,
         scenarios,
     })
+}
+
+/// Returns the code that is meant: that of a sandbox or, where the folder is a checkout without one, its HEAD.
+fn asked_code(
+    keepers: &Keepers,
+    wish: &ProveWish,
+) -> Result<(Option<SandboxRecord>, RepositoryPlace, CodeFacts), Failure> {
+    let engine = &keepers.engine;
+    match engine.find(wish.sandbox.as_ref(), &wish.folder) {
+        Ok(sandbox) => {
+            let code = engine.code_of(&sandbox)?;
+            Ok((Some(sandbox.clone()), sandbox.repository, code))
+        }
+        Err(failure) if wish.sandbox.is_none() && failure.kind == FailureKind::NotFound => {
+            let (place, code) = engine.code_around(&wish.folder).map_err(|_| failure)?;
+            Ok((None, place, code))
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn chosen(
@@ -187,18 +214,24 @@ fn judged(
     code: &CodeFacts,
     base: Option<&Config>,
     own: Option<&Config>,
-) -> Result<(String, Vec<String>), Failure> {
+) -> Result<(String, Vec<String>, Vec<String>), Failure> {
     let files: Vec<ChangedFile> = code
         .files
         .iter()
         .map(|file| ChangedFile { path: file.path.clone(), ..ChangedFile::default() })
         .collect();
     let paths = judge::judging_files(base, own, &files);
-    let commit = match paths.is_empty() {
+    let config = keepers.engine.judged_config(place, code)?;
+    let left = config.as_ref().map(|config| config.left.clone()).unwrap_or_default();
+    let config = config.filter(|config| !config.taken.is_empty());
+    let commit = match paths.is_empty() && config.is_none() {
         true => code.commit.clone(),
-        false => keepers.engine.judged_commit(place, code, &paths)?,
+        false => keepers.engine.judged_commit(place, code, &paths, config.as_ref())?,
     };
-    Ok((commit, paths.into_iter().map(str::to_owned).collect()))
+    let taken = config.into_iter().flat_map(|config| config.taken);
+    let taken = taken.map(|section| format!("hothouse.toml [{section}]"));
+    let from_base = paths.into_iter().map(str::to_owned).chain(taken).collect();
+    Ok((commit, from_base, left))
 }
 
 /// Proves one scenario as often as is asked for; what does not hold is what counts.
@@ -249,10 +282,12 @@ fn of_base(source: &Source) -> Source {
         branch: source.code.base.clone(),
         commit: base.clone(),
         files: Vec::new(),
+        lines: std::collections::BTreeMap::new(),
         uncommitted: Vec::new(),
         ..source.code.clone()
     };
-    Source { code, commit: base, from_base: Vec::new(), copied: None, ..source.clone() }
+    let (from_base, left_to_branch) = (Vec::new(), Vec::new());
+    Source { code, commit: base, from_base, left_to_branch, copied: None, ..source.clone() }
 }
 
 /// Proves one scenario in a sandbox of its own.
@@ -302,6 +337,7 @@ async fn inside(
         declared,
         judged_by: source.judged_by,
         commit: source.code.commit.clone(),
+        changed: summary::changed_files(&source.code),
     };
     let place = match (scenario::place_of(&sandbox), &started) {
         (Ok(place), _) => place,
@@ -317,6 +353,7 @@ async fn inside(
     let origin = summary::Origin {
         code: source.code.clone(),
         from_base: source.from_base.clone(),
+        left_to_branch: source.left_to_branch.clone(),
         comparison: None,
         sandbox: Some(source.name.clone()),
     };
@@ -387,7 +424,7 @@ async fn up(keepers: &Keepers, made: &SandboxRecord) -> Result<(), Failure> {
     let names = blocking(move || {
         let _starting = activities.of(sandbox.key).begin_starting();
         let id = operation();
-        engine.up(&sandbox, &UpSpec::default(), id.clone())?;
+        engine.up(&sandbox, &UpSpec { measured: true, ..UpSpec::default() }, id.clone())?;
         let now = engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
         engine.await_services(&now, START, &id)?;
         engine.profile_seed(&now, DEFAULT_PROFILE)

@@ -6,34 +6,26 @@ use std::{
 };
 
 use hothouse_evidence::{
-    checks::{self, Next, Observed, RowAnswer, ServiceSeen},
-    expected::{self, Expected},
+    checks::ServiceSeen,
+    expected,
+    judge::ChangedFile,
     outcome::{JudgedBy, Progress, ScenarioOutcome},
     page::{self, PageSeen},
-    summary::EFFECTS,
 };
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
-    Explain, Failure, FailureKind, SandboxRecord,
+    Failure, FailureKind, SandboxRecord,
     browse::{BrowseReport, BrowseSpec},
     config::{Config, Scenario, rules::nearest},
-    query::{Query, Since},
-    record::{Draft, Kind, Record, bodies::MarkBody},
+    record::{Draft, bodies::MarkBody},
 };
-use hothouse_timeline::{Order, Selection};
 use serde_json::Value;
 
-use super::{Asker, Proof, artifacts, blocking, rows, summary};
-use crate::{Keepers, SeedWish, in_room::InRoom, timelines::RunPlace};
-
-/// How often what no record tells, such as a row, is asked for again.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
+use super::{Asker, Proof, artifacts, blocking, coverage, summary, watching::Watch};
+use crate::{Keepers, SeedWish, browsers::PageRun, timelines::RunPlace};
 
 /// How long effects are waited for after a page or a step on it has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-
-/// The most records of a scenario that are looked at.
-const RECORDS: usize = 100_000;
 
 /// A scenario to carry out.
 #[derive(Clone, Debug)]
@@ -42,6 +34,8 @@ pub(super) struct Wish {
     pub(super) declared: Scenario,
     pub(super) judged_by: JudgedBy,
     pub(super) commit: String,
+    /// What the code changes of its base.
+    pub(super) changed: Vec<ChangedFile>,
 }
 
 /// Carries out a scenario of a sandbox that is up, and sums the run up.
@@ -62,6 +56,7 @@ pub async fn smoke(
         name: scenario.to_owned(),
         judged_by: JudgedBy::Own,
         commit: code.commit.clone(),
+        changed: summary::changed_files(&code),
     };
     let outcome = perform(keepers, sandbox, &wish, asker).await?;
     let origin = summary::Origin { code, ..summary::Origin::default() };
@@ -206,11 +201,11 @@ async fn unpin(
 }
 
 /// A scenario that is under way.
-struct Performing<'a> {
-    keepers: &'a Keepers,
-    sandbox: &'a SandboxRecord,
-    place: &'a RunPlace,
-    wish: &'a Wish,
+pub(super) struct Performing<'a> {
+    pub(super) keepers: &'a Keepers,
+    pub(super) sandbox: &'a SandboxRecord,
+    pub(super) place: &'a RunPlace,
+    pub(super) wish: &'a Wish,
     asker: &'a Asker,
 }
 
@@ -226,7 +221,8 @@ impl Performing<'_> {
         let begun = Instant::now();
         let name = &self.wish.name;
         self.asker.say(keepers, format!("open {app}{} for {name}", declared.path));
-        outcome.page = Some(self.browse(&app).await?);
+        let (page, run) = self.browse(&app).await?;
+        outcome.page = Some(page);
         self.asker.say(keepers, format!("wait for the effects of {name}"));
         let mut expected = expected::of(declared);
         if outcome.page.as_ref().is_some_and(|page| page.failure.is_some()) {
@@ -239,6 +235,10 @@ impl Performing<'_> {
         outcome.upto = watch.records.last().map_or(mark, |record| record.seq);
         outcome.checks = watch.checks();
         (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
+        outcome.queues = watch.queues;
+        self.asker.say(keepers, format!("measure what {name} ran"));
+        let changed = &self.wish.changed;
+        outcome.coverage = coverage::collect(keepers, self.sandbox, changed, run).await?;
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Performing<'_> {
     }
 
     /// Opens the page. What goes wrong with it is what was seen.
-    async fn browse(&self, app: &str) -> Result<PageSeen, Failure> {
+    async fn browse(&self, app: &str) -> Result<(PageSeen, Option<PageRun>), Failure> {
         let declared = &self.wish.declared;
         let script = match &declared.script {
             Some(path) => {
@@ -291,16 +291,17 @@ impl Performing<'_> {
             script,
             ..BrowseSpec::page(app, declared.path.as_str())
         };
-        match self.keepers.browsers.browse(self.sandbox, spec).await {
-            Ok(report) => Ok(seen(report, self.place)),
+        match self.keepers.browsers.browse_measured(self.sandbox, spec).await {
+            Ok((report, run)) => Ok((seen(report, self.place), Some(run))),
             Err(failure) if is_of_the_page(&failure) => {
-                Ok(PageSeen { failure: Some(told(&failure)), ..PageSeen::default() })
+                let page = PageSeen { failure: Some(told(&failure)), ..PageSeen::default() };
+                Ok((page, None))
             }
             Err(failure) => Err(failure),
         }
     }
 
-    async fn services(&self) -> Result<Vec<ServiceSeen>, Failure> {
+    pub(super) async fn services(&self) -> Result<Vec<ServiceSeen>, Failure> {
         let (engine, own) = (self.keepers.engine.clone(), self.sandbox.clone());
         blocking(move || {
             let report = engine.services(&own);
@@ -372,153 +373,5 @@ fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
         cookies: Some(cookies.map(|name| page::Cookie { name }).collect()),
         duration_ms: report.duration_ms,
         failure,
-    }
-}
-
-/// Looks at what a scenario leaves until that is final.
-struct Watch<'a> {
-    of: &'a Performing<'a>,
-    expected: &'a [Expected],
-    room: InRoom,
-    page: Option<PageSeen>,
-    before: Vec<ServiceSeen>,
-    services: Vec<ServiceSeen>,
-    rows: Vec<RowAnswer>,
-    records: Vec<Record>,
-    mark: u64,
-    begun: Instant,
-    /// When the last effect came.
-    last: Instant,
-}
-
-impl<'a> Watch<'a> {
-    async fn new(
-        of: &'a Performing<'a>,
-        expected: &'a [Expected],
-        page: Option<PageSeen>,
-        before: Vec<ServiceSeen>,
-        mark: u64,
-    ) -> Result<Self, Failure> {
-        let keepers = of.keepers;
-        let room = InRoom::of(&keepers.engine, &keepers.connections, of.sandbox).await?;
-        let now = Instant::now();
-        Ok(Self {
-            of,
-            expected,
-            room,
-            page,
-            services: before.clone(),
-            before,
-            rows: Vec::new(),
-            records: Vec::new(),
-            mark,
-            begun: now,
-            last: now,
-        })
-    }
-
-    async fn until_final(&mut self) -> Result<(), Failure> {
-        let mut heads = {
-            let (timelines, own) = (self.of.keepers.timelines.clone(), self.of.sandbox.clone());
-            blocking(move || Ok(timelines.of(&own))).await?.map(|timeline| timeline.subscribe())
-        };
-        loop {
-            if let Some(heads) = &mut heads {
-                heads.borrow_and_update();
-            }
-            self.look().await?;
-            let checks = self.checks();
-            let (elapsed, quiet) = (self.begun.elapsed(), self.last.elapsed());
-            let Next::Wait(left) = checks::next(self.expected, &checks, elapsed, quiet) else {
-                return Ok(());
-            };
-            let pause = if self.asks() { left.min(ASK_AGAIN) } else { left };
-            let changed = async {
-                let changed = match &mut heads {
-                    Some(heads) => heads.changed().await.is_ok(),
-                    None => false,
-                };
-                // Of a timeline that nobody writes there is no news.
-                if !changed {
-                    std::future::pending::<()>().await;
-                }
-            };
-            // Nothing is slept away: a record wakes it, and what has no records is asked for again.
-            tokio::time::timeout(pause.max(Duration::from_millis(5)), changed).await.ok();
-        }
-    }
-
-    /// Whether something is expected that no record tells.
-    fn asks(&self) -> bool {
-        !rows::wanted(self.expected).is_empty()
-            || self.expected.iter().any(|one| matches!(one.wanted, expected::Wanted::Service(_)))
-    }
-
-    async fn look(&mut self) -> Result<(), Failure> {
-        self.read().await?;
-        if let Some(page) = &mut self.page {
-            let record = self.records.iter().rev().find(|record| record.kind == Kind::Browser);
-            page.record = record.map(|record| record.id.clone());
-            // As it was recorded: without what only the page may know, such as a key in its address.
-            let recorded = record.map(|record| &record.body).and_then(|body| {
-                Some((body["url"].as_str()?, body["final_url"].as_str()?, body["title"].as_str()?))
-            });
-            if let Some((url, final_url, title)) = recorded {
-                (page.url, page.final_url) = (url.to_owned(), final_url.to_owned());
-                page.title = title.to_owned();
-            }
-        }
-        let mut answers = Vec::new();
-        for row in rows::wanted(self.expected) {
-            answers.push(rows::ask(&self.room, row).await?);
-        }
-        self.rows = answers;
-        let mut services = self.of.services().await?;
-        for service in &mut services {
-            let before = self.before.iter().find(|one| one.name == service.name);
-            service.restarts =
-                service.restarts.saturating_sub(before.map_or(0, |one| one.restarts));
-        }
-        self.services = services;
-        Ok(())
-    }
-
-    /// Reads the records that have come.
-    async fn read(&mut self) -> Result<(), Failure> {
-        let after = self.records.last().map_or(self.mark, |record| record.seq);
-        let (timelines, place) = (self.of.keepers.timelines.clone(), self.of.place.clone());
-        let limit = RECORDS.saturating_sub(self.records.len());
-        let new = blocking(move || {
-            let selection = Selection {
-                query: Query::default(),
-                since: Some(Since::Seq(after)),
-                now: HostClock.now(),
-                limit,
-                order: Order::OldestFirst,
-            };
-            let reader = timelines.reader(&place)?;
-            reader.records(&selection).map_err(|error| error.failure())
-        });
-        let new = new.await?;
-        // Connections end whenever they like.
-        let is_effect =
-            |record: &Record| EFFECTS.contains(&record.kind) && record.kind != Kind::Connection;
-        if new.iter().any(is_effect) {
-            self.last = Instant::now();
-        }
-        self.records.extend(new);
-        Ok(())
-    }
-
-    fn checks(&self) -> Vec<checks::Check> {
-        let observed = Observed {
-            records: &self.records,
-            page: self.page.as_ref(),
-            rows: &self.rows,
-            services: &self.services,
-            run: &self.of.place.run,
-            mark: self.mark,
-        };
-        checks::evaluate(self.expected, &observed)
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use hothouse_engine::CodeFacts;
 use hothouse_evidence::{
     compare::Comparison,
+    coverage::{self, LineSet},
     judge::{self, ChangedFile},
     summary::{
         self, CaveatShown, Chain, Code, Coverage, Digests, FORMAT, Gap, HTML, IntegrationSeen,
@@ -46,6 +47,8 @@ pub(super) struct Origin {
     pub(super) code: CodeFacts,
     /// Files of the base that took the place of the commit's own.
     pub(super) from_base: Vec<String>,
+    /// Sections of the config that stay the commit's own although the base judges.
+    pub(super) left_to_branch: Vec<String>,
     pub(super) comparison: Option<Comparison>,
     /// The sandbox that was asked for, where the proof has one of its own.
     pub(super) sandbox: Option<String>,
@@ -144,6 +147,10 @@ pub(super) fn write(
         config.iter().flat_map(|config| config.scenarios.keys().map(ToString::to_string)).collect();
     let gaps = gaps(keepers, place, &outcomes);
     let integrations = integrations(keepers, sandbox, &shown);
+    let routes =
+        coverage::changed_routes(engine.routes(sandbox, None).unwrap_or_default(), &changed);
+    let measured: Vec<_> = outcomes.iter().map(|one| &one.coverage).collect();
+    let change = coverage::of_change(&changed, &measured, &routes);
     let not_covered = summary::not_covered(
         &Coverage {
             scenarios: &outcomes,
@@ -151,8 +158,7 @@ pub(super) fn write(
             apps: &apps,
             gaps: &gaps,
             integrations: &integrations,
-            files: &changed,
-            exercised: &[],
+            change: Some(&change),
             records: &shown,
         },
         &code,
@@ -168,6 +174,7 @@ pub(super) fn write(
         changed_checks: judge::changes(base.as_ref(), own.as_ref(), &changed),
         comparison: origin.comparison.clone(),
         files: changed,
+        coverage: change,
         caveats: caveats(keepers, sandbox),
         not_covered,
         code,
@@ -197,6 +204,11 @@ fn finish(
     (summary.format, summary.tool, summary.made) = (FORMAT, TOOL.to_owned(), HostClock.now());
     let (markdown, page) = artifacts::render(folder, &summary, records);
     let files = Files::of(place);
+    // A signature of what the files said before is none of what they say now.
+    for ending in ["sig", "minisig"] {
+        let signature = files.json.with_file_name(format!("{JSON}.{ending}"));
+        files::remove_file(&signature).map_err(|error| error.failure())?;
+    }
     for (path, text) in [(&files.md, markdown), (&files.html, page), (&files.json, summary.json())]
     {
         files::replace(path, text.as_bytes(), 0o600).map_err(|error| error.failure())?;
@@ -207,15 +219,20 @@ fn finish(
 fn code(origin: &Origin) -> Code {
     let CodeFacts { branch, commit, tree, base, base_commit, uncommitted, .. } =
         origin.code.clone();
-    let from_base = origin.from_base.clone();
-    Code { branch, commit, tree, base, base_commit, uncommitted, from_base }
+    let (from_base, left_to_branch) = (origin.from_base.clone(), origin.left_to_branch.clone());
+    Code { branch, commit, tree, base, base_commit, uncommitted, from_base, left_to_branch }
 }
 
-fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
+pub(super) fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
     let files = code.files.iter().map(|file| ChangedFile {
         path: file.path.clone(),
         added: file.added,
         removed: file.removed,
+        // Where the file was changed again, lines of the commit are elsewhere: all of it counts.
+        lines: match code.uncommitted.contains(&file.path) {
+            true => LineSet::default(),
+            false => code.lines.get(&file.path).cloned().unwrap_or_default().into(),
+        },
     });
     files.collect()
 }

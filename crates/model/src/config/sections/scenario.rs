@@ -42,6 +42,7 @@ pub struct Expectation {
     pub page: Vec<Line>,
     pub no_page: Vec<Line>,
     pub row: Vec<RowExpectation>,
+    pub queue: Vec<QueueExpectation>,
     pub mail: Vec<Effect>,
     pub no_mail: Vec<Line>,
     pub event: Vec<Effect>,
@@ -89,6 +90,20 @@ pub struct Effect {
     pub count: Option<u32>,
     pub at_least: Option<u32>,
     pub at_most: Option<u32>,
+    #[serde(default, with = "optional_duration")]
+    pub within: Option<Duration>,
+}
+
+/// How much of a queue may be left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct QueueExpectation {
+    /// The name of the queue; `*` for all.
+    pub name: Line,
+    /// How many jobs may still wait, be delayed or run; none by default.
+    pub open: Option<u32>,
+    /// How many jobs may have failed for good; none by default.
+    pub dead: Option<u32>,
     #[serde(default, with = "optional_duration")]
     pub within: Option<Duration>,
 }

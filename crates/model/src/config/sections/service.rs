@@ -141,6 +141,7 @@ pub struct Service {
     pub pty: bool,
     #[serde(default)]
     pub watch: Vec<TreePattern>,
+    pub coverage: Option<Command>,
 }
 
 /// What a service is made of.

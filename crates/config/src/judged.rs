@@ -1,0 +1,99 @@
+//! The config by which a base judges a branch: what the branch says, with scenarios, seeds and roles of the base.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+/// The sections that judge, and how deep their named parts are.
+const JUDGING: [(&str, usize); 3] = [("scenario", 1), ("seed", 2), ("auth", 1)];
+
+/// A config that is partly the base's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    pub text: String,
+    /// The sections whose parts are now the base's.
+    pub taken: Vec<String>,
+    /// The sections that differ from the base's, and stay the branch's.
+    pub left: Vec<String>,
+}
+
+/// Puts the parts that judge a branch back to what the base says. What only the branch has stays: its code may need
+/// it. None if one of the two is not TOML.
+pub fn judged(base: &str, own: &str) -> Option<Judged> {
+    let (base, mut own): (Table, Table) = (base.parse().ok()?, own.parse().ok()?);
+    let mut judged = Judged::default();
+    for (section, depth) in JUDGING {
+        let Some(of_base) = base.get(section) else { continue };
+        let before = own.get(section).cloned();
+        put(&mut own, section, of_base, depth);
+        if own.get(section) != before.as_ref() {
+            judged.taken.push(section.to_owned());
+        }
+    }
+    let names: BTreeSet<&String> = base.keys().chain(own.keys()).collect();
+    let is_judging = |name: &str| JUDGING.iter().any(|(judging, _)| *judging == name);
+    let left =
+        names.into_iter().filter(|name| !is_judging(name) && base.get(*name) != own.get(*name));
+    judged.left = left.cloned().collect();
+    judged.text = own.to_string();
+    Some(judged)
+}
+
+/// Sets a key; below it only what the base names, so deep.
+fn put(own: &mut Table, key: &str, value: &Value, depth: usize) {
+    match (own.get_mut(key), value) {
+        (Some(Value::Table(own)), Value::Table(base)) if depth > 0 => {
+            base.iter().for_each(|(name, value)| put(own, name, value, depth - 1));
+        }
+        _ => {
+            own.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_judges_is_the_bases_and_what_is_new_stays() {
+        let base = r#"
+            [service.web]
+            run = "a"
+            [scenario.buy]
+            path = "/buy"
+            [seed.bundle.users]
+            run = "make users"
+            [seed.radius]
+            m = ["users"]
+            [auth.customer]
+            state = "customer.json"
+        "#;
+        let own = r#"
+            [service.web]
+            run = "b"
+            [scenario.buy]
+            path = "/"
+            [seed.bundle.users]
+            run = "true"
+            [seed.bundle.coupons]
+            run = "make coupons"
+            [seed.radius]
+            m = ["users", "coupons"]
+            [flags]
+            x = true
+        "#;
+        let judged = judged(base, own).unwrap();
+        let text: Table = judged.text.parse().unwrap();
+        assert_eq!(text["scenario"]["buy"]["path"].as_str(), Some("/buy"));
+        assert_eq!(text["seed"]["bundle"]["users"]["run"].as_str(), Some("make users"));
+        assert_eq!(text["seed"]["bundle"]["coupons"]["run"].as_str(), Some("make coupons"));
+        assert_eq!(text["seed"]["radius"]["m"].as_array().map(Vec::len), Some(1));
+        assert_eq!(text["auth"]["customer"]["state"].as_str(), Some("customer.json"));
+        assert_eq!(text["service"]["web"]["run"].as_str(), Some("b"));
+        assert_eq!(judged.taken, ["scenario", "seed", "auth"]);
+        assert_eq!(judged.left, ["flags", "service"]);
+        assert_eq!(super::judged(base, base).unwrap().taken, Vec::<String>::new());
+        assert!(super::judged(base, "=").is_none());
+    }
+}

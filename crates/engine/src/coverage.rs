@@ -1,0 +1,150 @@
+//! Services that write down which of their code ran: what a room of a proof is given for it.
+//!
+//! Node.js and Python load a small module, which counts and writes when it is told to. A program that was built to
+//! count, such as with `-C instrument-coverage`, finds the place to write to in its environment.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    SandboxRecord,
+    room::{RoomMount, RoomOrder},
+    stack::{FROZEN_INSIDE, StackOrder},
+};
+
+use crate::{Engine, managers, room, trees};
+
+/// Where the room sees the modules, and where its services write.
+const TOOLS_INSIDE: &str = "/srv/coverage";
+pub const COVERAGE_FOLDER: &str = "/tmp/hothouse-coverage";
+
+/// The variables by which services count, and which nothing else in the room has.
+pub const COVERAGE_VARIABLES: [&str; 3] =
+    ["HOTHOUSE_COVERAGE", "NODE_V8_COVERAGE", "LLVM_PROFILE_FILE"];
+
+/// The script that has services write, and the program that prints what Node.js wrote.
+pub const FLUSH: &str = include_str!("coverage/flush.sh");
+pub const COLLECT: &str = include_str!("coverage/collect.cjs");
+
+const NODE: &str = include_str!("coverage/node.cjs");
+const PYTHON: &str = include_str!("coverage/sitecustomize.py");
+
+/// The longest file whose text is read, and the most of all of them.
+const TEXT_MOST: u64 = 4 << 20;
+const TEXTS_MOST: u64 = 64 << 20;
+
+/// A command that prints, as LCOV, which lines of a service ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LcovCommand {
+    pub service: String,
+    pub run: String,
+}
+
+impl Engine {
+    /// Gives a room what its services need to count.
+    pub(crate) fn measure(
+        &self,
+        sandbox: &SandboxRecord,
+        order: &mut RoomOrder,
+        stack: &mut StackOrder,
+    ) -> Result<(), FileError> {
+        let tools = self.with.runs.with_file_name("coverage");
+        write_tools(&tools)?;
+        let target = TOOLS_INSIDE.into();
+        order.mounts.push(RoomMount { source: tools, target, writable: false, own: true });
+        let roots = self.roots_inside(sandbox);
+        for service in &mut stack.services {
+            if service.database.is_none() && service.sink.is_none() {
+                instrument(&mut service.spec.env, &roots);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the commands by which services tell which of their lines ran.
+    pub fn lcov_commands(&self, sandbox: &SandboxRecord) -> Vec<LcovCommand> {
+        let config = self.worktree_config(sandbox).ok();
+        let services = config.iter().flat_map(|config| &config.services);
+        let commands = services.filter_map(|(name, service)| {
+            let run = service.coverage.as_ref()?.to_string();
+            Some(LcovCommand { service: name.to_string(), run })
+        });
+        commands.collect()
+    }
+
+    /// Reads files of the worktree that are text; none for one that is not, is gone or too long.
+    pub fn texts_of<'p>(
+        &self,
+        sandbox: &SandboxRecord,
+        paths: impl Iterator<Item = &'p str>,
+    ) -> Vec<Option<String>> {
+        let folder = trees::open_worktree(sandbox).ok();
+        let mut left = TEXTS_MOST;
+        let read = |path: &str| {
+            let most = TEXT_MOST.min(left);
+            let bytes = folder.as_ref()?.read_capped(Path::new(path), most).ok()?;
+            left = left.saturating_sub(bytes.len() as u64);
+            String::from_utf8(bytes).ok()
+        };
+        paths.map(read).collect()
+    }
+
+    /// Returns where programs of the room see the worktree.
+    pub fn roots_inside(&self, sandbox: &SandboxRecord) -> Vec<String> {
+        let frozen = PathBuf::from(FROZEN_INSIDE);
+        let all = room::aliases(sandbox).into_iter().chain([sandbox.worktree.clone(), frozen]);
+        all.map(|path| path.display().to_string()).collect()
+    }
+}
+
+fn write_tools(folder: &Path) -> Result<(), FileError> {
+    files::make_folder(&folder.join("python"))?;
+    files::replace(&folder.join("node.cjs"), NODE.as_bytes(), 0o644)?;
+    files::replace(&folder.join("python/sitecustomize.py"), PYTHON.as_bytes(), 0o644)
+}
+
+/// Sets the variables of one service; what it sets itself stays in force.
+fn instrument(env: &mut std::collections::BTreeMap<String, String>, roots: &[String]) {
+    // Functions from its cache are counted less precisely.
+    env.remove(managers::NODE_COMPILE_CACHE.0);
+    let mut set = |name: &str, value: String| {
+        env.entry(name.to_owned()).or_insert(value);
+    };
+    set("HOTHOUSE_COVERAGE", COVERAGE_FOLDER.to_owned());
+    set("HOTHOUSE_COVERAGE_ROOTS", roots.join(":"));
+    set("NODE_V8_COVERAGE", format!("{COVERAGE_FOLDER}/node"));
+    set("LLVM_PROFILE_FILE", format!("{COVERAGE_FOLDER}/llvm/%p-%m.profraw"));
+    let options = env.entry("NODE_OPTIONS".to_owned()).or_default();
+    *options = format!("{options} --require={TOOLS_INSIDE}/node.cjs").trim_start().to_owned();
+    let path = env.entry("PYTHONPATH".to_owned()).or_default();
+    let own = format!("{TOOLS_INSIDE}/python");
+    *path = if path.is_empty() { own } else { format!("{own}:{path}") };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn what_a_service_sets_itself_stays() {
+        let mut env: BTreeMap<String, String> = [
+            ("NODE_OPTIONS", "--max-old-space-size=512"),
+            ("PYTHONPATH", "lib"),
+            ("NODE_V8_COVERAGE", "/tmp/own"),
+            (managers::NODE_COMPILE_CACHE.0, "/x"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        instrument(&mut env, &["/w".to_owned(), "/workspace".to_owned()]);
+        assert_eq!(
+            env["NODE_OPTIONS"],
+            "--max-old-space-size=512 --require=/srv/coverage/node.cjs"
+        );
+        assert_eq!(env["PYTHONPATH"], "/srv/coverage/python:lib");
+        assert_eq!(env["NODE_V8_COVERAGE"], "/tmp/own");
+        assert_eq!(env["HOTHOUSE_COVERAGE_ROOTS"], "/w:/workspace");
+        assert!(!env.contains_key(managers::NODE_COMPILE_CACHE.0));
+    }
+}
