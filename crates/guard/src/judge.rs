@@ -1,0 +1,362 @@
+//! What may be written and read.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Confidence, Decision, Files, Finding, Link, Mode, Scene, Severity, Verdict,
+    scene::{lexical, physical},
+    secrets,
+    shell::{State, Word},
+};
+
+/// How many findings are kept of one call.
+const FINDINGS: usize = 64;
+
+/// Collects what is found while a call is read.
+pub(crate) struct Judge<'a> {
+    pub(crate) scene: &'a Scene<'a>,
+    pub(crate) state: State,
+    root: PathBuf,
+    also: Vec<PathBuf>,
+    findings: Vec<Finding>,
+}
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Write,
+    Remove,
+    Attributes,
+}
+
+/// The file system with the links that the command itself has made so far.
+struct Seen<'a> {
+    files: &'a dyn Files,
+    links: &'a [(PathBuf, PathBuf)],
+}
+
+impl Files for Seen<'_> {
+    fn look(&self, path: &Path) -> Link {
+        match self.links.iter().rev().find(|(at, _)| at == path) {
+            Some((_, target)) => Link::To(target.clone()),
+            None => self.files.look(path),
+        }
+    }
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(scene: &'a Scene<'a>, folder: Option<&Path>) -> Self {
+        let folder = folder.map_or_else(|| scene.folder.clone(), |own| scene.folder.join(own));
+        let whole = |path: &Path| physical(scene.files, path).unwrap_or_else(|| path.to_owned());
+        let root = whole(&scene.root);
+        // A folder above the sandbox would make everything beside it writable.
+        let also = scene.also.iter().map(|path| whole(path)).filter(|path| !root.starts_with(path));
+        let also = also.filter(|path| path.parent().is_some()).collect();
+        Self { scene, state: State::new(lexical(&folder)), root, also, findings: Vec::new() }
+    }
+
+    pub(crate) fn conclude(self) -> Decision {
+        Decision::of(self.findings)
+    }
+
+    pub(crate) fn find(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Notes something about `target`.
+    pub(crate) fn note(
+        &mut self,
+        verdict: Verdict,
+        severity: Severity,
+        confidence: Confidence,
+        target: &str,
+        reason: impl Into<String>,
+    ) {
+        let target = target.to_owned();
+        self.find(Finding { verdict, severity, confidence, target, reason: reason.into() });
+    }
+
+    /// Notes what the guard does not understand: a human is asked, or it is denied.
+    pub(crate) fn unknown(&mut self, target: &str, what: &str) {
+        let (verdict, then) = match self.scene.mode {
+            Mode::Ask => (Verdict::Ask, ""),
+            Mode::Deny => (Verdict::Deny, ", and nobody is there to ask"),
+        };
+        let shown = shown(target);
+        self.note(
+            verdict,
+            Severity::Medium,
+            Confidence::Low,
+            target,
+            format!(
+                "the guard cannot tell what {what} does{}{then}; write it out plainly, with literal paths below `{}`",
+                if shown.is_empty() { String::new() } else { format!(" (`{shown}`)") },
+                self.root.display()
+            ),
+        );
+    }
+
+    pub(crate) fn write_text(&mut self, path: &str) {
+        self.change(&Word::plain(path), Change::Write);
+    }
+
+    pub(crate) fn read_text(&mut self, path: &str) {
+        self.read(&Word::plain(path));
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether a path may be written at all.
+    pub(crate) fn is_inside(&self, path: &Path) -> bool {
+        self.paths(&path.to_string_lossy()).is_some_and(|all| {
+            all.iter().all(|path| path.starts_with(&self.root) || self.is_also(path))
+        })
+    }
+
+    fn is_also(&self, path: &Path) -> bool {
+        self.also.iter().any(|also| path.starts_with(also))
+    }
+
+    /// Resolves a text from each folder that the command may be in; none if that is not known.
+    pub(crate) fn paths(&self, text: &str) -> Option<Vec<PathBuf>> {
+        let seen = Seen { files: self.scene.files, links: &self.state.links };
+        let path = Path::new(text);
+        if path.is_absolute() {
+            return Some(vec![physical(&seen, path)?]);
+        }
+        let folders = self.state.folders.as_ref()?;
+        folders.iter().map(|folder| physical(&seen, &folder.join(path))).collect()
+    }
+
+    /// As [`Self::paths`], but a link at the end is itself meant.
+    fn places(&self, text: &str) -> Option<Vec<PathBuf>> {
+        let path = Path::new(text);
+        match (path.file_name(), path.parent(), text.ends_with('/')) {
+            (Some(name), Some(parent), false) => {
+                let parent = if parent.as_os_str().is_empty() { "." } else { parent.to_str()? };
+                Some(self.paths(parent)?.into_iter().map(|folder| folder.join(name)).collect())
+            }
+            _ => self.paths(text),
+        }
+    }
+
+    pub(crate) fn look(&self, path: &Path) -> Link {
+        Seen { files: self.scene.files, links: &self.state.links }.look(path)
+    }
+
+    /// Judges a file that is written or removed.
+    pub(crate) fn change(&mut self, word: &Word, change: Change) {
+        let known = word.known_folder();
+        let text = if word.is_known() { word.text.as_str() } else { known };
+        if text.is_empty() && !word.is_known() {
+            return self.unknown(&word.text, "a change of a path that is only known later");
+        }
+        if text.is_empty() {
+            return;
+        }
+        let paths = match change {
+            Change::Remove => self.places(text),
+            _ => self.paths(text),
+        };
+        let Some(paths) = paths else {
+            if text.starts_with('/') || self.state.folders.is_some() {
+                let reason =
+                    format!("`{}` leads in circles, or is too long; use a plain path", shown(text));
+                return self.note(Verdict::Deny, Severity::Medium, Confidence::High, text, reason);
+            }
+            return self.unknown(text, "a change in a folder that is only known later");
+        };
+        for path in paths {
+            self.change_at(&path, text, change, word.is_known());
+        }
+        if !word.is_known() && self.scene.mode == Mode::Deny {
+            self.unknown(&word.text, "a change of a path that is only known later");
+        }
+    }
+
+    fn change_at(&mut self, path: &Path, text: &str, change: Change, whole: bool) {
+        let confidence = if whole { Confidence::High } else { Confidence::Medium };
+        let verb = match change {
+            Change::Write => "writes",
+            Change::Remove => "removes",
+            Change::Attributes => "changes the attributes of",
+        };
+        if is_stream(path) || self.is_also(path) {
+            return;
+        }
+        let shown_path = path.display();
+        if !path.starts_with(&self.root) {
+            let root = self.root.display();
+            let severity = match change {
+                Change::Remove => Severity::Critical,
+                _ => Severity::High,
+            };
+            let through = match Path::new(text) == path {
+                true => String::new(),
+                false => format!(" (`{}` leads there)", shown(text)),
+            };
+            return self.note(
+                Verdict::Deny,
+                severity,
+                confidence,
+                &path.to_string_lossy(),
+                format!("this {verb} `{shown_path}`{through}, which is outside of the sandbox; use a path below `{root}`"),
+            );
+        }
+        self.change_inside(path, change, verb);
+    }
+
+    /// What deserves a word even inside of the sandbox.
+    fn change_inside(&mut self, path: &Path, change: Change, verb: &str) {
+        let below = path.strip_prefix(&self.root).unwrap_or(path).to_owned();
+        let target = path.to_string_lossy().into_owned();
+        if below.as_os_str().is_empty() && change == Change::Remove {
+            return self.note(
+                Verdict::Deny,
+                Severity::Critical,
+                Confidence::High,
+                &target,
+                "this removes the sandbox itself; remove the files that you mean, by name",
+            );
+        }
+        if change != Change::Attributes && is_own_hook(&below, change) {
+            return self.note(
+                Verdict::Deny,
+                Severity::High,
+                Confidence::High,
+                &target,
+                format!(
+                    "this {verb} `{}`, where the guard is installed; ask your user to change it",
+                    below.display()
+                ),
+            );
+        }
+        if below.starts_with(".git") && change == Change::Remove && below.components().count() == 1
+        {
+            return self.note(
+                Verdict::Deny,
+                Severity::High,
+                Confidence::High,
+                &target,
+                "this removes the repository's `.git`; use git commands, such as `git restore` or `git reset`",
+            );
+        }
+        if below.starts_with(".git/hooks") || below == Path::new(".git/config") {
+            self.note(
+                Verdict::Allow,
+                Severity::Medium,
+                Confidence::High,
+                &target,
+                format!("this {verb} `{}`, which git executes", below.display()),
+            );
+        }
+    }
+
+    /// Judges a file that is read.
+    pub(crate) fn read(&mut self, word: &Word) {
+        let text = if word.is_known() { word.text.as_str() } else { word.known_folder() };
+        let Some(paths) = self.paths(text).filter(|_| !text.is_empty()) else { return };
+        for path in paths {
+            let target = path.to_string_lossy().into_owned();
+            if let Some(what) = secrets::file(&path, &self.scene.home) {
+                self.note(
+                    Verdict::Deny,
+                    Severity::High,
+                    if word.is_known() { Confidence::High } else { Confidence::Medium },
+                    &target,
+                    format!("this reads `{}`, which holds {what}; ask your user for what you need (`hothouse ask`)", path.display()),
+                );
+            } else if path.starts_with(&self.scene.home)
+                && !path.starts_with(&self.root)
+                && !self.is_also(&path)
+                && !self.scene.in_room
+            {
+                self.note(
+                    Verdict::Allow,
+                    Severity::Low,
+                    Confidence::High,
+                    &target,
+                    format!("reads `{}`, outside of the sandbox", path.display()),
+                );
+            } else if path.starts_with(&self.root) && secrets::is_env_file(&path) {
+                self.note(
+                    Verdict::Allow,
+                    Severity::Medium,
+                    Confidence::Medium,
+                    &target,
+                    format!("reads `{}`, which may hold secrets", path.display()),
+                );
+            }
+        }
+    }
+
+    /// Judges a page that is fetched. The wall of the room decides whether it is reached.
+    pub(crate) fn fetch(&mut self, url: &str) {
+        if let Some(path) = url.strip_prefix("file://") {
+            return self.read_text(path);
+        }
+        self.secrets_in(url);
+        let host = crate::programs::host_of(url).unwrap_or_default();
+        self.note(
+            Verdict::Allow,
+            Severity::Low,
+            Confidence::High,
+            &host,
+            format!("fetches from `{}`", shown(&host)),
+        );
+    }
+
+    /// Denies values of secrets in a text.
+    pub(crate) fn secrets_in(&mut self, text: &str) {
+        if let Some(what) = secrets::value(text) {
+            self.note(
+                Verdict::Deny,
+                Severity::High,
+                Confidence::Medium,
+                what,
+                format!("this holds {what} in plain text; let your user set it with `hothouse secret set`, and name the variable"),
+            );
+        }
+    }
+}
+
+/// Devices that are streams, not files.
+fn is_stream(path: &Path) -> bool {
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr"]
+        .iter()
+        .any(|stream| path == Path::new(stream))
+        || ["/dev/fd", "/dev/pts", "/proc/self/fd", "/dev/shm"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
+}
+
+/// Whether a path below the sandbox is where hooks of tools are set.
+fn is_own_hook(below: &Path, change: Change) -> bool {
+    const HOOKS: [&str; 9] = [
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/hooks",
+        ".codex/hooks.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".cursor/hooks.json",
+        ".github/hooks/hothouse.json",
+        ".opencode/plugin/hothouse.js",
+    ];
+    // Who removes a folder removes the hooks in it.
+    let holds = |hook: &str| change == Change::Remove && Path::new(hook).starts_with(below);
+    let is_whole = below.as_os_str().is_empty() || below == Path::new(".github");
+    !is_whole && HOOKS.iter().any(|hook| below.starts_with(hook) || holds(hook))
+}
+
+/// A text in a message: one line, not too long.
+pub(crate) fn shown(text: &str) -> String {
+    const SHOWN: usize = 120;
+    let line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect();
+    if text.chars().count() > SHOWN { format!("{line}…") } else { line }
+}

@@ -1,0 +1,60 @@
+//! Judges what a coding agent is about to do: allow, ask or deny, with a reason that it can act on.
+//!
+//! Pure on purpose: hook input comes in as bytes, the file system as [`Files`], the environment as values. The guard is
+//! advice for an agent that means well. It reads commands as a careful colleague would and can be fooled; the room is
+//! the fence that cannot.
+//!
+//! - [`contract`]: the hooks of each tool, in and out
+//! - [`action`]: what a tool call is about to do
+//! - [`decision`]: verdicts, how bad, how sure, and why
+//! - [`scene`]: where it happens: the sandbox, its surroundings, and how paths resolve
+//! - `judge`: what may be written and read
+//! - `shell`: commands, by the grammar of bash
+//! - `programs`: what programs do with their arguments
+//! - `inline`: code of other languages in an argument
+//! - `secrets`: values and files that belong to nobody else
+
+pub mod action;
+pub mod contract;
+pub mod decision;
+mod inline;
+mod judge;
+mod programs;
+pub mod scene;
+mod secrets;
+mod shell;
+
+pub use action::Action;
+pub use contract::{Call, Vendor};
+pub use decision::{Confidence, Decision, Finding, Severity, Verdict};
+pub use scene::{Files, Link, Mode, Scene};
+pub use secrets::redacted;
+
+/// Judges a tool call.
+pub fn decide(call: &Call, scene: &Scene<'_>) -> Decision {
+    let mut judge = judge::Judge::new(scene, call.folder.as_deref());
+    match &call.action {
+        Action::Write(paths) => paths.iter().for_each(|path| judge.write_text(path)),
+        Action::Read(paths) => paths.iter().for_each(|path| judge.read_text(path)),
+        Action::Shell { command, folder } => judge.shell(command, folder.as_deref()),
+        Action::Argv { words, folder } => judge.argv(words, folder.as_deref()),
+        Action::Fetch(url) => judge.fetch(url),
+        Action::Harmless => {}
+        Action::Unknown(what) => judge.unknown(what, "an unknown tool"),
+    }
+    judge.conclude()
+}
+
+/// What is said of input that cannot be read.
+pub fn unreadable(why: &str) -> Decision {
+    Decision::of(vec![Finding {
+        verdict: Verdict::Deny,
+        severity: Severity::High,
+        confidence: Confidence::High,
+        target: String::new(),
+        reason: format!(
+            "the guard cannot read this hook input ({why}), so it denies the call; \
+             check `hothouse guard install` against the version of your tool"
+        ),
+    }])
+}

@@ -1,0 +1,405 @@
+//! Programs that work on files.
+
+use super::{has, operands, option};
+use crate::{
+    Confidence, Severity, Verdict,
+    judge::{Change, Judge},
+    shell::{Flow, Word, ansi},
+};
+
+/// From this size on a file is meant to fill the disk.
+const HUGE: u64 = 10 << 30;
+
+impl Judge<'_> {
+    pub(super) fn enter(&mut self, words: &[Word]) -> Flow {
+        let to = words.iter().find(|word| word.text == "-" || !word.is_option()).cloned();
+        self.change_folder(to.as_ref());
+        Flow::Nothing
+    }
+
+    pub(super) fn folder(&mut self) -> Flow {
+        match self.state.folders.as_deref() {
+            Some([one]) => Flow::Known(one.to_string_lossy().into_owned()),
+            _ => Flow::Unknown,
+        }
+    }
+
+    pub(super) fn print(&mut self, program: &str, words: &[Word]) -> Flow {
+        if !words.iter().all(Word::is_known) {
+            return Flow::Unknown;
+        }
+        let text = |words: &[Word]| {
+            words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        if program == "printf" {
+            let [format, rest @ ..] = words else { return Flow::Nothing };
+            let plain = ansi(&format.text);
+            return match (plain.as_str(), rest) {
+                (plain, []) if !plain.contains('%') => Flow::Known(plain.to_owned()),
+                ("%s\n" | "%b\n", all) => {
+                    Flow::Known(all.iter().map(|word| ansi(&word.text) + "\n").collect())
+                }
+                ("%s" | "%b", all) => {
+                    Flow::Known(all.iter().map(|word| ansi(&word.text)).collect())
+                }
+                _ => Flow::Unknown,
+            };
+        }
+        let options = words
+            .iter()
+            .take_while(|word| matches!(word.text.as_str(), "-n" | "-e" | "-ne" | "-en" | "-E"));
+        let (count, escapes) = options.fold((0, false), |(count, escapes), word| {
+            (count + 1, escapes || word.text.contains('e'))
+        });
+        let said = text(&words[count..]);
+        Flow::Known(if escapes { ansi(&said) } else { said } + "\n")
+    }
+
+    pub(super) fn read_all(&mut self, words: &[Word], input: Flow) -> Flow {
+        let files = operands(words, &["-n", "-c", "-s", "-l"]);
+        files.iter().for_each(|word| self.read(word));
+        match files.is_empty() {
+            true => input,
+            false => Flow::Unknown,
+        }
+    }
+
+    pub(super) fn decode(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
+        use base64::Engine as _;
+        operands(words, &["-w"]).iter().for_each(|word| self.read(word));
+        let decodes = has(words, 'd', &["--decode"]) || has(words, 'D', &[]);
+        match (input, decodes && program == "base64") {
+            (Flow::Known(text), true) => {
+                let text: String = text.split_whitespace().collect();
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+                let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                text.map_or(Flow::Unknown, Flow::Known)
+            }
+            (flow @ Flow::Network(_), _) => flow,
+            _ => Flow::Unknown,
+        }
+    }
+
+    pub(super) fn file_program(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
+        match program {
+            "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" => self.remove(program, words),
+            "cp" | "mv" | "install" | "ln" | "link" => self.copy(program, words),
+            "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" | "setfattr" => {
+                self.attributes(program, words)
+            }
+            "dd" => self.convert(words),
+            "tar" | "bsdtar" | "cpio" | "unzip" | "zip" | "7z" => self.archive(program, words),
+            "mkdir" => {
+                for word in operands(words, &["-m", "--mode"]) {
+                    self.change(word, Change::Write);
+                    self.makes(word);
+                }
+            }
+            "fallocate" | "truncate" => {
+                self.huge(option(words, &["-l", "-s", "--length", "--size"]).as_ref());
+                self.write_all(operands(words, &["-l", "-s", "-o", "--length", "--size", "-r"]));
+            }
+            "tee" | "touch" | "mkfifo" | "sponge" => {
+                self.write_all(operands(words, &["-d", "-t", "-r", "-m"]));
+                return if program == "tee" { input.clone() } else { Flow::Nothing };
+            }
+            "mknod" => self.write_all(operands(words, &["-m"]).into_iter().take(1).collect()),
+            "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => {
+                if !has(words, 'c', &["--stdout", "--to-stdout"])
+                    && !has(words, 't', &["--test", "--list"])
+                {
+                    self.write_all(operands(words, &["-S"]));
+                }
+            }
+            "patch" => {
+                if let Some(folder) = option(words, &["-d", "--directory"]) {
+                    self.change(&folder, Change::Write);
+                }
+                self.outputs(words);
+                self.write_all(
+                    operands(words, &["-d", "-i", "-o", "-p"]).into_iter().take(1).collect(),
+                );
+            }
+            "sort" | "uniq" => {
+                self.outputs(words);
+                let files = operands(words, &["-o", "-k", "-t", "-T", "-S", "-f", "-s", "-w"]);
+                if let ("uniq", [_, to, ..]) = (program, files.as_slice()) {
+                    self.change(to, Change::Write);
+                }
+                files.iter().for_each(|word| self.read(word));
+            }
+            "split" | "csplit" => {
+                if let Some(prefix) = operands(words, &["-b", "-l", "-n", "-a"]).get(1) {
+                    self.change(prefix, Change::Write);
+                }
+            }
+            "mktemp" => return self.temporary(words),
+            _ => {}
+        }
+        Flow::Unknown
+    }
+
+    fn write_all(&mut self, words: Vec<&Word>) {
+        words.into_iter().for_each(|word| self.change(word, Change::Write));
+    }
+
+    fn temporary(&mut self, words: &[Word]) -> Flow {
+        let place = option(words, &["-p", "--tmpdir"]);
+        if let Some(place) = &place {
+            self.change(place, Change::Write);
+        }
+        let template = operands(words, &["-p"]).first().map(|word| (*word).clone());
+        match (place, template) {
+            (None, None) => Flow::Known("/tmp/tmp.XXXXXXXXXX\n".to_owned()),
+            (None, Some(word)) => {
+                self.change(&word, Change::Write);
+                if word.is_known() { Flow::Known(word.text) } else { Flow::Unknown }
+            }
+            _ => Flow::Unknown,
+        }
+    }
+
+    fn remove(&mut self, program: &str, words: &[Word]) {
+        let valued: &[&str] = if program == "shred" { &["-n", "-s"] } else { &[] };
+        let files = operands(words, valued);
+        let whole = has(words, 'r', &["--recursive"]) || has(words, 'R', &[]);
+        for word in files {
+            let text = word.text.trim_end_matches('/').to_owned();
+            // `rm -rf dir/*` and `rm -rf dir` take the same away, but for the folder itself.
+            let everything = text == "*" || text == ".*" || text == "./*";
+            if everything && whole && self.is_at_top() {
+                self.note(
+                    Verdict::Ask,
+                    Severity::High,
+                    Confidence::Medium,
+                    &word.text,
+                    "this removes everything in the sandbox; remove what you mean, by name",
+                );
+            }
+            let mut target = word.clone();
+            if word.is_known() && text.ends_with("/*") {
+                let stem = text.trim_end_matches('*').to_owned();
+                let inside = Word::plain(&format!("{stem}x"));
+                target = inside;
+            }
+            self.change(&target, Change::Remove);
+        }
+        if words.iter().any(|word| word.text == "--no-preserve-root") {
+            self.note(
+                Verdict::Deny,
+                Severity::Critical,
+                Confidence::High,
+                "/",
+                "`--no-preserve-root` is for removing a whole system; remove what you mean, by name",
+            );
+        }
+    }
+
+    fn is_at_top(&self) -> bool {
+        let folders = self.state.folders.as_deref().unwrap_or_default();
+        folders.iter().any(|folder| folder == self.root() || folder == &self.scene.root)
+    }
+
+    fn copy(&mut self, program: &str, words: &[Word]) {
+        let valued = [
+            "-t",
+            "--target-directory",
+            "-S",
+            "--suffix",
+            "-m",
+            "--mode",
+            "-o",
+            "-g",
+            "--owner",
+            "--group",
+        ];
+        let into = option(words, &["-t", "--target-directory"]);
+        let mut files = operands(words, &valued);
+        let is_folder = program == "install" && has(words, 'd', &["--directory"]);
+        let to = match into {
+            Some(into) => Some(into),
+            None if is_folder => None,
+            None if files.len() > 1 => files.pop().cloned(),
+            // `ln -s target` makes the link here.
+            None if program == "ln" => {
+                files.first().and_then(|word| word.text.rsplit('/').next().map(Word::plain))
+            }
+            None => None,
+        };
+        // Before links are noted: the place itself is judged, not what it leads to then.
+        if let Some(to) = &to {
+            self.change(to, Change::Write);
+        }
+        for word in &files {
+            match program {
+                "mv" => self.change(word, Change::Remove),
+                "install" if is_folder => self.change(word, Change::Write),
+                "ln" | "link" => self.linked(word, to.as_ref(), has(words, 's', &["--symbolic"])),
+                _ => self.read(word),
+            }
+        }
+    }
+
+    /// A link that the command makes; what is written through it goes to its target.
+    fn linked(&mut self, target: &Word, at: Option<&Word>, symbolic: bool) {
+        self.read(target);
+        let Some(at) = at.filter(|at| at.is_known()) else { return };
+        let Some(folders) = self.state.folders.clone() else { return };
+        let to = std::path::PathBuf::from(&target.text);
+        for folder in folders {
+            let at = crate::scene::lexical(&folder.join(&at.text));
+            let to = if symbolic || to.is_absolute() { to.clone() } else { folder.join(&to) };
+            self.state.links.push((at.clone(), to.clone()));
+            // `ln -s x folder/` puts the link into the folder.
+            if let Some(name) = to.file_name() {
+                self.state.links.push((at.join(name), to.clone()));
+            }
+        }
+        if target.is_known() && !self.is_inside(std::path::Path::new(&target.text)) {
+            let hard = !symbolic;
+            self.note(
+                if hard { Verdict::Deny } else { Verdict::Allow },
+                Severity::Medium,
+                Confidence::High,
+                &target.text,
+                format!(
+                    "a link to `{}`, which is outside of the sandbox; copy what you need",
+                    target.text
+                ),
+            );
+        }
+    }
+
+    fn attributes(&mut self, program: &str, words: &[Word]) {
+        let files = operands(words, &["--reference", "-m", "-x", "-n", "-v", "--from"]);
+        let given = words.iter().any(|word| word.text.starts_with("--reference"));
+        let skip = usize::from(!given && !matches!(program, "setfacl" | "setfattr"));
+        if let ("chmod", Some(mode)) = (program, files.first()) {
+            let text = mode.text.as_str();
+            let special = text.contains("+s")
+                || text.len() == 4 && matches!(text.as_bytes()[0], b'2' | b'4' | b'6');
+            if special {
+                self.note(
+                    Verdict::Ask,
+                    Severity::High,
+                    Confidence::High,
+                    text,
+                    "set-user-id bits let others act as the owner; a sandbox needs none",
+                );
+            } else if text.ends_with("777") && has(words, 'R', &["--recursive"]) {
+                self.note(
+                    Verdict::Allow,
+                    Severity::Medium,
+                    Confidence::High,
+                    text,
+                    "makes everything writable by everybody",
+                );
+            }
+        }
+        files.into_iter().skip(skip).for_each(|word| self.change(word, Change::Attributes));
+    }
+
+    fn convert(&mut self, words: &[Word]) {
+        let value = |name: &str| words.iter().find_map(|word| word.after(name));
+        if let Some(from) = value("if=") {
+            self.read(&from);
+        }
+        if let Some(to) = value("of=") {
+            self.change(&to, Change::Write);
+        }
+        let size = |name: &str| value(name).and_then(|word| bytes(&word.text));
+        if let (Some(block), Some(count)) = (size("bs="), size("count=")) {
+            self.too_large(block.saturating_mul(count));
+        }
+    }
+
+    fn huge(&mut self, size: Option<&Word>) {
+        if let Some(size) = size.and_then(|word| bytes(&word.text)) {
+            self.too_large(size);
+        }
+    }
+
+    fn too_large(&mut self, size: u64) {
+        if size >= HUGE {
+            self.note(
+                Verdict::Ask,
+                Severity::Medium,
+                Confidence::High,
+                "",
+                format!(
+                    "a file of {} GiB fills the disk of the sandbox; use a smaller one",
+                    size >> 30
+                ),
+            );
+        }
+    }
+
+    fn archive(&mut self, program: &str, words: &[Word]) {
+        let folder = option(words, &["-C", "--directory", "-d"]);
+        match program {
+            "unzip" => {
+                if let Some(folder) = &folder {
+                    self.change(folder, Change::Write);
+                }
+            }
+            "zip" | "7z" => {
+                if let Some(to) = operands(words, &[]).get(usize::from(program == "7z")) {
+                    self.change(to, Change::Write);
+                }
+            }
+            _ => {
+                let mode = words.first().map_or("", |word| word.text.as_str());
+                let extracts = mode.trim_start_matches('-').contains('x')
+                    && !mode.starts_with("--")
+                    || words.iter().any(|word| matches!(word.text.as_str(), "--extract" | "--get"));
+                let creates = mode.trim_start_matches('-').contains('c') && !mode.starts_with("--")
+                    || words.iter().any(|word| word.text == "--create");
+                match &folder {
+                    Some(folder) if extracts => self.change(folder, Change::Write),
+                    None if extracts => self.change(&Word::plain("."), Change::Write),
+                    _ => {}
+                }
+                if extracts && has(&words[1.min(words.len())..], 'P', &["--absolute-names"]) {
+                    self.unknown("", "an archive with absolute names");
+                }
+                let file = option(words, &["-f", "--file"]).or_else(|| {
+                    let bundled =
+                        mode.trim_start_matches('-').ends_with('f') && !mode.starts_with("--");
+                    bundled.then(|| words.get(1).cloned()).flatten()
+                });
+                if let (Some(file), true) = (&file, creates) {
+                    self.change(file, Change::Write);
+                }
+                for word in words.iter().filter(|word| {
+                    word.text.starts_with("--to-command")
+                        || word.text.starts_with("--checkpoint-action")
+                }) {
+                    if let Some((_, script)) = word.text.split_once('=') {
+                        let script = script.trim_start_matches("exec=").to_owned();
+                        self.script(&script);
+                    }
+                }
+                operands(words, &["-C", "-f", "--file"])
+                    .into_iter()
+                    .skip(1)
+                    .for_each(|word| self.read(word));
+            }
+        }
+    }
+}
+
+/// Reads a size such as `10G`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].chars().next().map(|c| c.to_ascii_uppercase()) {
+        None | Some('C') => 1,
+        Some('K') => 1 << 10,
+        Some('M') => 1 << 20,
+        Some('G') => 1 << 30,
+        Some('T') => 1 << 40,
+        Some('P') => 1 << 50,
+        _ => return None,
+    };
+    Some(number.saturating_mul(unit))
+}

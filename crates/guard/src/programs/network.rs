@@ -1,0 +1,318 @@
+//! Programs that reach other machines. Whether they get there is for the wall of the room to decide.
+
+use super::{operands, option};
+use crate::{
+    Confidence, Severity, Verdict,
+    judge::{Change, Judge, shown},
+    secrets,
+    shell::{Flow, Word},
+};
+
+/// Returns the host of a URL, or of `user@host:path`.
+pub(crate) fn host_of(text: &str) -> Option<String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let rest = rest.split(['/', '?', '#']).next()?;
+    let rest = rest.rsplit('@').next()?;
+    let host = rest.split(':').next()?;
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+impl Judge<'_> {
+    pub(super) fn download(&mut self, program: &str, words: &[Word]) -> Flow {
+        let valued = [
+            "-o",
+            "-O",
+            "-H",
+            "-X",
+            "-d",
+            "-u",
+            "-A",
+            "-e",
+            "-F",
+            "-T",
+            "-b",
+            "-c",
+            "-D",
+            "-K",
+            "-x",
+            "-m",
+            "-w",
+            "--output",
+            "--header",
+            "--request",
+            "--data",
+            "--data-raw",
+            "--data-binary",
+            "--data-urlencode",
+            "--user",
+            "--form",
+            "--upload-file",
+            "--cookie",
+            "--cookie-jar",
+            "--config",
+            "--max-time",
+            "--retry",
+            "--connect-timeout",
+            "--url",
+            "--output-document",
+            "--directory-prefix",
+            "-P",
+            "--post-data",
+            "--post-file",
+            "--json",
+            "--cacert",
+            "--cert",
+            "--key",
+            "--proxy",
+            "--resolve",
+            "--output-dir",
+            "-t",
+            "--tries",
+            "-U",
+            "--write-out",
+        ];
+        // `curl -O` takes no value; `wget -O` does.
+        let files: &[&str] = match program {
+            "wget" => {
+                &["-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file"]
+            }
+            _ => &[
+                "-o",
+                "--output",
+                "--output-dir",
+                "-c",
+                "--cookie-jar",
+                "-D",
+                "--dump-header",
+                "--trace",
+            ],
+        };
+        let mut saved = false;
+        for name in files {
+            if let Some(file) = option(words, &[name]) {
+                if file.text != "-" {
+                    saved = true;
+                    self.change(&file, Change::Write);
+                }
+            }
+        }
+        let valued: Vec<&str> =
+            valued.iter().copied().filter(|name| !(program == "curl" && *name == "-O")).collect();
+        let urls = operands(words, &valued);
+        let host = urls.iter().find_map(|word| host_of(word.known())).unwrap_or_default();
+        if let Some(config) = option(words, &["-K", "--config"]) {
+            self.read(&config);
+            self.unknown(&config.text, "a request that a file describes");
+        }
+        for word in words {
+            if let Some(path) =
+                word.text.strip_prefix("file://").or_else(|| word.text.strip_prefix("FILE://"))
+            {
+                self.read_text(path);
+            }
+        }
+        self.sends(words, &host);
+        let is_loopback = host == "localhost"
+            || host.starts_with("127.")
+            || host.ends_with(".localhost")
+            || host == "[";
+        if !is_loopback {
+            self.note(
+                Verdict::Allow,
+                Severity::Low,
+                Confidence::High,
+                &host,
+                format!("asks `{}`", shown(&host)),
+            );
+        }
+        // `wget` saves to a file unless it is told `-O -`, also as `-qO-`.
+        let prints = words.iter().enumerate().any(|(at, word)| {
+            let bundled = word.text.starts_with('-') && !word.text.starts_with("--");
+            bundled && word.text.ends_with("O-")
+                || bundled
+                    && word.text.ends_with('O')
+                    && words.get(at + 1).is_some_and(|next| next.text == "-")
+                || word.text == "--output-document=-"
+        });
+        match saved || program == "wget" && !prints {
+            true => Flow::Nothing,
+            false => Flow::Network(host),
+        }
+    }
+
+    /// What a request sends along.
+    fn sends(&mut self, words: &[Word], host: &str) {
+        let files = words.iter().enumerate().filter_map(|(at, word)| {
+            let text = word.text.as_str();
+            let next = || words.get(at + 1);
+            match text {
+                "-T" | "--upload-file" | "--post-file" => next().cloned(),
+                "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form"
+                | "--json" => next()
+                    .and_then(|word| word.text.split_once('@').map(|(_, file)| Word::plain(file))),
+                _ => ["--data=@", "--data-binary=@", "-d@", "--upload-file="]
+                    .iter()
+                    .find_map(|prefix| word.after(prefix)),
+            }
+        });
+        let files: Vec<_> = files.collect();
+        for file in files {
+            self.read(&file);
+            self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::Medium,
+                &file.text,
+                format!(
+                    "this sends `{}` to `{}`; ask your user first",
+                    shown(&file.text),
+                    shown(host)
+                ),
+            );
+        }
+    }
+
+    pub(super) fn remote(&mut self, program: &str, words: &[Word]) -> Flow {
+        let executes = matches!(program, "nc" | "ncat" | "netcat")
+            && words
+                .iter()
+                .any(|word| matches!(word.text.as_str(), "-e" | "-c" | "--exec" | "--sh-exec"))
+            || program == "socat"
+                && words.iter().any(|word| {
+                    let upper = word.text.to_uppercase();
+                    upper.starts_with("EXEC:") || upper.starts_with("SYSTEM:")
+                });
+        if executes {
+            self.note(
+                Verdict::Deny,
+                Severity::Critical,
+                Confidence::High,
+                program,
+                "this gives another machine a shell; nothing in a sandbox needs that",
+            );
+            return Flow::Unknown;
+        }
+        match program {
+            "scp" | "rsync" | "sftp" | "rclone" => self.transfer(words),
+            "ssh" => {
+                if let Some(command) = option(words, &["-o"])
+                    .filter(|value| value.text.to_lowercase().contains("command"))
+                {
+                    let script = command
+                        .text
+                        .split_once(['=', ' '])
+                        .map_or("", |(_, script)| script)
+                        .to_owned();
+                    self.child(|judge| judge.script(&script));
+                }
+                let host =
+                    operands(words, &["-p", "-i", "-o", "-l", "-F", "-L", "-R", "-D", "-J", "-b"]);
+                let host = host.first().map(|word| word.text.clone()).unwrap_or_default();
+                self.note(
+                    Verdict::Ask,
+                    Severity::High,
+                    Confidence::High,
+                    &host,
+                    format!(
+                        "this works on `{}`, another machine; work in the sandbox",
+                        shown(&host)
+                    ),
+                );
+            }
+            _ => {
+                let host = operands(words, &["-p", "-w", "-q"])
+                    .first()
+                    .map(|word| word.text.clone())
+                    .unwrap_or_default();
+                if !matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1" | "") {
+                    self.note(
+                        Verdict::Ask,
+                        Severity::Medium,
+                        Confidence::Medium,
+                        &host,
+                        format!(
+                            "a raw connection to `{}`; use HTTP, which the wall can show your user",
+                            shown(&host)
+                        ),
+                    );
+                }
+            }
+        }
+        Flow::Network(String::new())
+    }
+
+    fn transfer(&mut self, words: &[Word]) {
+        let mut places = operands(
+            words,
+            &["-e", "-P", "-i", "-o", "-F", "--rsh", "--exclude", "--include", "-l"],
+        );
+        let Some(to) = places.pop() else { return };
+        let is_remote =
+            |word: &Word| word.text.split('/').next().is_some_and(|first| first.contains(':'));
+        if let Some(script) = option(words, &["-e", "--rsh"]).filter(|script| script.text != "ssh")
+        {
+            self.child(|judge| judge.script(&script.text));
+        }
+        places.iter().filter(|word| !is_remote(word)).for_each(|word| self.read(word));
+        if is_remote(to) {
+            self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::High,
+                &to.text,
+                format!("this sends files to `{}`; ask your user first", shown(&to.text)),
+            );
+            return;
+        }
+        let deletes = words
+            .iter()
+            .any(|word| word.text.starts_with("--delete") || word.text == "--remove-source-files");
+        self.change(to, if deletes { Change::Remove } else { Change::Write });
+        if words.iter().any(|word| word.text == "--remove-source-files") {
+            places.iter().for_each(|word| self.change(word, Change::Remove));
+        }
+    }
+
+    /// A connection by the shell itself, `/dev/tcp/HOST/PORT`.
+    pub(crate) fn raw_connection(&mut self, host: &str) {
+        self.note(
+            Verdict::Deny,
+            Severity::Critical,
+            Confidence::High,
+            host,
+            format!(
+                "a raw connection to `{}` by the shell, as reverse shells make; use `curl`",
+                shown(host)
+            ),
+        );
+    }
+
+    /// A variable by which other code gets into a program.
+    pub(crate) fn loader_variable(&mut self, name: &str, value: &Word) {
+        if secrets::value(&value.text).is_some() {
+            self.secrets_in(&value.text);
+        }
+        match name {
+            "LD_PRELOAD" | "LD_LIBRARY_PATH" | "LD_AUDIT" | "BASH_ENV" | "ENV"
+            | "PYTHONSTARTUP" | "PERL5OPT" | "PROMPT_COMMAND" => {
+                self.given(value);
+                self.note(
+                    Verdict::Allow,
+                    Severity::Medium,
+                    Confidence::Medium,
+                    name,
+                    format!("`{name}` brings other code into the program"),
+                );
+            }
+            "GIT_SSH_COMMAND" | "GIT_EDITOR" | "GIT_PAGER" | "PAGER" | "EDITOR" | "VISUAL"
+            | "GIT_EXTERNAL_DIFF" | "RSYNC_RSH" => {
+                if value.is_known() && !value.text.is_empty() {
+                    let script = value.text.clone();
+                    self.child(|judge| judge.script(&script));
+                }
+            }
+            "GIT_DIR" | "GIT_WORK_TREE" | "GIT_INDEX_FILE" => self.change(value, Change::Write),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Shells and interpreters.
+
+use super::{has, operands, option};
+use crate::{
+    Confidence, Severity, Verdict, inline,
+    judge::{Change, Judge},
+    shell::{Flow, Word},
+};
+
+impl Judge<'_> {
+    pub(super) fn eval(&mut self, words: &[Word]) -> Flow {
+        if !words.iter().all(Word::is_known) {
+            self.unknown("", "`eval` of a text that is only known later");
+            return Flow::Unknown;
+        }
+        let texts: Vec<_> = words.iter().map(|word| word.text.as_str()).collect();
+        self.script(&texts.join(" "))
+    }
+
+    pub(super) fn source(&mut self, words: &[Word]) -> Flow {
+        if let Some(file) = words.first() {
+            self.script_file(file);
+        }
+        Flow::Unknown
+    }
+
+    /// A file that is executed: the guard does not read it.
+    fn script_file(&mut self, file: &Word) {
+        self.read(file);
+        if !file.is_known() {
+            return self.unknown(&file.text, "a script in a file that is only known later");
+        }
+        if file.text.starts_with("/dev/fd/") || file.text == "/dev/stdin" || file.text == "-" {
+            return self.unknown(&file.text, "a script that another command prints");
+        }
+        self.given(file);
+    }
+
+    pub(super) fn shell_program(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
+        let mut at = 0;
+        while let Some(word) =
+            words.get(at).filter(|word| word.is_option() || word.text.starts_with('+'))
+        {
+            let text = word.text.as_str();
+            let is_code = text == "--command"
+                || text == "-Command"
+                || text.starts_with('-') && !text.starts_with("--") && text.contains('c');
+            if is_code {
+                // `-c` may be followed by more options.
+                let script = words[at + 1..]
+                    .iter()
+                    .find(|word| !word.is_option() && word.text != "pipefail");
+                return self.shell_code(program, script, &words[at + 1..]);
+            }
+            let takes_name = !text.starts_with("--") && text.ends_with(['o', 'O']);
+            at += 1 + usize::from(takes_name || matches!(text, "--rcfile" | "--init-file"));
+        }
+        if let Some(file) =
+            words.get(at).filter(|word| word.text != "-" && !has(&words[..at], 's', &[]))
+        {
+            if file.text.starts_with("/dev/fd/") {
+                // `bash <(curl …)`: what the substitution runs has been looked at on its own.
+                self.note(
+                    Verdict::Deny,
+                    Severity::High,
+                    Confidence::Medium,
+                    &file.text,
+                    "this executes what another command prints; save it to a file in the sandbox and read it first",
+                );
+                return Flow::Unknown;
+            }
+            self.script_file(file);
+            return Flow::Unknown;
+        }
+        self.piped_script(input)
+    }
+
+    fn shell_code(&mut self, program: &str, script: Option<&Word>, words: &[Word]) -> Flow {
+        match script {
+            Some(script) if script.is_known() && program != "pwsh" => {
+                let position = words.iter().position(|word| word == script).unwrap_or_default();
+                let arguments = words.get(position + 2..).unwrap_or_default().to_vec();
+                self.child(|judge| judge.with_arguments(arguments, &script.text))
+            }
+            Some(script) => {
+                self.unknown(&script.text, &format!("a script that `{program}` runs"));
+                Flow::Unknown
+            }
+            None => Flow::Nothing,
+        }
+    }
+
+    /// A script on standard input.
+    fn piped_script(&mut self, input: Flow) -> Flow {
+        match input {
+            Flow::Known(script) => self.child(|judge| judge.script(&script)),
+            Flow::Network(host) => {
+                self.note(
+                    Verdict::Deny,
+                    Severity::Critical,
+                    Confidence::High,
+                    &host,
+                    "this executes what the network sends; download it into the sandbox, read it, then run the file",
+                );
+                Flow::Unknown
+            }
+            Flow::Unknown => {
+                self.unknown("", "a script that another command prints");
+                Flow::Unknown
+            }
+            Flow::Nothing => Flow::Nothing,
+        }
+    }
+
+    pub(super) fn interpreter(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
+        let (short, long): (&[&str], &[&str]) = match program {
+            "python" | "python2" | "python3" | "pypy3" => (&["-c"], &[]),
+            "node" | "nodejs" | "bun" | "ts-node" | "tsx" => {
+                (&["-e", "-p", "-pe"], &["--eval", "--print"])
+            }
+            "perl" => (&["-e", "-E", "-ne", "-pe", "-nE", "-pi", "-lne", "-i.bak"], &[]),
+            "php" => (&["-r"], &[]),
+            "deno" => (&["eval"], &[]),
+            _ => (&["-e"], &["--eval"]),
+        };
+        let edits = program == "perl"
+            && words.iter().any(|word| {
+                word.text.starts_with("-i")
+                    || word.text.starts_with("-pi")
+                    || word.text.starts_with("-ni")
+            });
+        if edits {
+            let files = operands(words, &["-e", "-E", "-pe", "-ne"]);
+            files.into_iter().for_each(|word| self.change(word, Change::Write));
+        }
+        if program.starts_with("python")
+            && let Some(module) = option(words, &["-m"])
+        {
+            return self.module(&module.text.clone(), words);
+        }
+        let code = words.iter().enumerate().find_map(|(at, word)| {
+            let text = word.text.as_str();
+            let is_code = short.contains(&text)
+                || long.contains(&text)
+                || program == "perl"
+                    && text.starts_with('-')
+                    && !text.starts_with("--")
+                    && text.ends_with(['e', 'E']);
+            match is_code {
+                true => words.get(at + 1).cloned(),
+                false => long.iter().find_map(|long| word.after(&format!("{long}="))),
+            }
+        });
+        match (code, words.iter().find(|word| !word.is_option()), input) {
+            (Some(code), ..) if code.is_known() => inline::judge(self, &code.text),
+            (Some(code), ..) => self.unknown(&code.text, &format!("code that `{program}` runs")),
+            (None, Some(file), _) if file.text != "run" && file.text != "-" => {
+                if file.text.starts_with("/dev/fd/") {
+                    self.unknown(&file.text, "code that another command prints");
+                } else {
+                    self.outputs(words);
+                    words.iter().for_each(|word| self.given(word));
+                }
+            }
+            (None, _, Flow::Known(code)) => inline::judge(self, &code),
+            (None, _, Flow::Network(host)) => {
+                self.piped_script(Flow::Network(host));
+            }
+            (None, None, Flow::Unknown) => self.unknown("", "code that another command prints"),
+            _ => {}
+        }
+        Flow::Unknown
+    }
+
+    /// `python -m MODULE`.
+    fn module(&mut self, module: &str, words: &[Word]) -> Flow {
+        let at = words.iter().position(|word| word.text == module).map_or(words.len(), |at| at + 1);
+        let rest = words.get(at..).unwrap_or_default().to_vec();
+        match module {
+            "pip" => {
+                self.run([Word::plain("pip")].into_iter().chain(rest).collect(), Flow::Nothing);
+            }
+            "venv" | "virtualenv" => {
+                operands(&rest, &[]).into_iter().for_each(|word| self.change(word, Change::Write));
+            }
+            "zipfile" | "tarfile" => rest.iter().skip(1).for_each(|word| self.given(word)),
+            _ => {
+                self.outputs(&rest);
+                rest.iter().for_each(|word| self.given(word));
+            }
+        }
+        Flow::Unknown
+    }
+
+    pub(super) fn awk(&mut self, words: &[Word]) -> Flow {
+        let rest = operands(words, &["-F", "-v", "-f"]);
+        match rest.first() {
+            Some(code) if option(words, &["-f"]).is_none() => match code.is_known() {
+                true => inline::awk(self, &code.text.clone()),
+                false => self.unknown(&code.text, "a program of awk"),
+            },
+            _ => {}
+        }
+        rest.iter().skip(1).for_each(|word| self.read(word));
+        if words.iter().any(|word| word.text == "inplace") {
+            rest.iter().skip(1).for_each(|word| self.change(word, Change::Write));
+        }
+        Flow::Unknown
+    }
+
+    pub(super) fn sed(&mut self, words: &[Word]) -> Flow {
+        let in_place = words.iter().any(|word| {
+            word.text.starts_with("--in-place")
+                || word.text.starts_with('-')
+                    && !word.text.starts_with("--")
+                    && word.text.contains('i')
+                    && !word.text.starts_with("-e")
+        });
+        let mut rest = operands(words, &["-e", "-f", "-l", "--expression", "--file"]);
+        let given = option(words, &["-e", "--expression"]);
+        let script = match (&given, option(words, &["-f", "--file"])) {
+            (Some(script), _) => Some(script.text.clone()),
+            (None, Some(_)) => None,
+            (None, None) if rest.is_empty() => None,
+            (None, None) => Some(rest.remove(0).text.clone()),
+        };
+        if let Some(script) = script {
+            inline::sed(self, &script);
+        }
+        for word in rest {
+            match in_place {
+                true => self.change(word, Change::Write),
+                false => self.read(word),
+            }
+        }
+        Flow::Unknown
+    }
+
+    pub(super) fn editor(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
+        let commands = words.iter().enumerate().filter(|(_, word)| {
+            matches!(word.text.as_str(), "-c" | "--cmd" | "-S" | "--eval" | "-f")
+        });
+        let commands: Vec<_> = commands.filter_map(|(at, _)| words.get(at + 1)).cloned().collect();
+        let plus = words.iter().filter_map(|word| word.text.strip_prefix('+').map(Word::plain));
+        for command in commands.into_iter().chain(plus) {
+            match command.text.trim_start_matches([':', '%']).strip_prefix('!') {
+                Some(script) => {
+                    self.script(script);
+                }
+                None if command.text.chars().all(|c| c.is_ascii_digit() || c == '$') => {}
+                None if matches!(command.text.as_str(), "q" | "q!" | "wq" | "x") => {}
+                None => self.unknown(&command.text, &format!("a command of `{program}`")),
+            }
+        }
+        if let (Flow::Known(text), true) = (input, matches!(program, "ex" | "ed" | "vim" | "vi")) {
+            for line in text.lines() {
+                if let Some(script) =
+                    line.trim_start_matches([':', 'r', 'w', ' ']).strip_prefix('!')
+                {
+                    self.script(script);
+                }
+                if let Some(file) = line.trim().strip_prefix("w ") {
+                    self.write_text(file.trim());
+                }
+            }
+        }
+        operands(words, &["-c", "--cmd", "-S", "--eval", "-f"])
+            .into_iter()
+            .filter(|word| !word.text.starts_with('+'))
+            .for_each(|word| self.change(word, Change::Write));
+        Flow::Unknown
+    }
+}

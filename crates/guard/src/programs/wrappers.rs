@@ -1,0 +1,266 @@
+//! Programs that run another one.
+
+use super::{operands, option};
+use crate::{
+    Confidence, Severity, Verdict,
+    judge::{Change, Judge},
+    shell::{Flow, Word},
+};
+
+impl Judge<'_> {
+    pub(super) fn wrapper(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
+        match program {
+            "sudo" | "doas" | "su" | "runuser" | "gosu" => {
+                let (verdict, severity) = match self.scene.in_room {
+                    true => (Verdict::Allow, Severity::Low),
+                    false => (Verdict::Ask, Severity::High),
+                };
+                self.note(
+                    verdict,
+                    severity,
+                    Confidence::High,
+                    program,
+                    "acts as another user; in a room `hothouse exec --root` is for that",
+                );
+            }
+            "nsenter" | "unshare" | "chroot" => self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::Medium,
+                program,
+                format!("`{program}` changes what the command can see; run it without"),
+            ),
+            "nohup" | "setsid" | "systemd-run" => self.note(
+                Verdict::Allow,
+                Severity::Medium,
+                Confidence::Medium,
+                program,
+                "leaves a process behind; declare a service in `hothouse.toml` instead",
+            ),
+            _ => {}
+        }
+        if let ("exec", true) = (program, words.is_empty()) {
+            return Flow::Nothing;
+        }
+        if matches!(program, "command")
+            && words.first().is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V"))
+        {
+            return Flow::Unknown;
+        }
+        if let Some(script) = self.inner_script(program, words) {
+            return match script.is_known() {
+                true => self.child(|judge| judge.script(&script.text)),
+                false => {
+                    self.unknown(&script.text, &format!("a script that `{program}` runs"));
+                    Flow::Unknown
+                }
+            };
+        }
+        // These run in the shell itself; all others have a process, whose folder ends with it.
+        if matches!(program, "exec" | "command" | "builtin" | "noglob" | "time") {
+            let inner = self.inner(program, words);
+            return self.run(inner, input);
+        }
+        self.child(|judge| {
+            let inner = judge.inner(program, words);
+            judge.run(inner, input)
+        })
+    }
+
+    /// A whole script that is an argument.
+    fn inner_script(&mut self, program: &str, words: &[Word]) -> Option<Word> {
+        match program {
+            "su" | "runuser" | "script" | "flock" | "unshare" => {
+                option(words, &["-c", "--command"])
+            }
+            "env" => option(words, &["-S", "--split-string"]),
+            "watch" | "entr" | "parallel" | "retry" => {
+                let rest = operands(words, &["-n", "-d", "--interval", "-j", "--jobs"]);
+                let cut =
+                    rest.iter().position(|word| word.text.starts_with(":::")).unwrap_or(rest.len());
+                let texts: Vec<_> = rest[..cut].iter().map(|word| word.text.as_str()).collect();
+                match rest[..cut].iter().all(|word| word.is_known()) {
+                    true => Some(Word::plain(&texts.join(" "))),
+                    false => Some(Word::unknown()),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The command that a wrapper runs.
+    fn inner(&mut self, program: &str, words: &[Word]) -> Vec<Word> {
+        let valued: &[&str] = match program {
+            "sudo" | "doas" => {
+                &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "--user", "--group"]
+            }
+            "env" => &["-u", "--unset", "-C", "--chdir"],
+            "nice" => &["-n", "--adjustment"],
+            "timeout" => &["-s", "--signal", "-k", "--kill-after"],
+            "ionice" => &["-c", "-n", "-p"],
+            "stdbuf" => &["-i", "-o", "-e"],
+            "strace" | "ltrace" => &["-e", "-o", "-p", "-s"],
+            "exec" => &["-a"],
+            "flock" => &["-w", "-E"],
+            "nsenter" => &["-t", "--target"],
+            "chroot" => &["--userspec", "--groups"],
+            "gosu" => &[],
+            "systemd-run" => &["-p", "--unit", "-u"],
+            "numactl" | "taskset" | "chrt" => &["-c", "-p"],
+            _ => &[],
+        };
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            let text = word.text.as_str();
+            if text == "--" {
+                at += 1;
+                break;
+            }
+            if let ("env" | "sudo", Some((name, _))) = (program, text.split_once('='))
+                && !word.is_option()
+            {
+                let value = word.after(&format!("{name}=")).unwrap_or_else(Word::unknown);
+                self.loader_variable(name, &value);
+                self.set(name, &value);
+                at += 1;
+                continue;
+            }
+            if !word.is_option() {
+                break;
+            }
+            if matches!((program, text), ("env", "-C" | "--chdir") | ("sudo", "-D")) {
+                self.change_folder(words.get(at + 1));
+            }
+            if matches!((program, text), ("strace" | "ltrace", "-o"))
+                && let Some(file) = words.get(at + 1)
+            {
+                self.change(file, Change::Write);
+            }
+            at += 1 + usize::from(valued.contains(&text));
+        }
+        // What comes before the command without being an option.
+        at += match program {
+            "timeout" | "gosu" | "flock" | "chroot" | "taskset" | "chrt" => 1,
+            _ => 0,
+        };
+        words.get(at..).unwrap_or_default().to_vec()
+    }
+
+    pub(super) fn xargs(&mut self, words: &[Word], input: Flow) -> Flow {
+        let valued = [
+            "-I",
+            "-n",
+            "-P",
+            "-L",
+            "-d",
+            "-E",
+            "-s",
+            "-a",
+            "--replace",
+            "--max-args",
+            "--max-procs",
+            "--delimiter",
+            "--arg-file",
+        ];
+        let mut at = 0;
+        let mut place = None;
+        while let Some(word) = words.get(at).filter(|word| word.is_option()) {
+            let text = word.text.as_str();
+            if matches!(text, "-I" | "--replace") {
+                place = words.get(at + 1).map(|word| word.text.clone());
+            } else if let Some(own) = text.strip_prefix("-I") {
+                place = Some(own.to_owned());
+            }
+            at += 1 + usize::from(valued.contains(&text));
+        }
+        let command = words.get(at..).unwrap_or_default().to_vec();
+        let from: Vec<Word> = match &input {
+            Flow::Known(text) => text.split_whitespace().take(64).map(Word::plain).collect(),
+            Flow::Nothing => Vec::new(),
+            _ => vec![Word::unknown()],
+        };
+        if command.is_empty() {
+            return Flow::Unknown;
+        }
+        match place {
+            Some(place) => from.iter().for_each(|word| {
+                let put = |own: &Word| match (own.text.contains(&place), word.is_known()) {
+                    (false, _) => own.clone(),
+                    (true, true) => Word::plain(&own.text.replace(&place, &word.text)),
+                    (true, false) if own.text == place => Word::unknown(),
+                    (true, false) => Word::unknown(),
+                };
+                self.run(command.iter().map(put).collect(), Flow::Unknown);
+            }),
+            None => {
+                let all = command.into_iter().chain(from).collect();
+                self.run(all, Flow::Unknown);
+            }
+        }
+        Flow::Unknown
+    }
+
+    pub(super) fn search(&mut self, program: &str, words: &[Word]) -> Flow {
+        let begin = words.iter().position(|word| {
+            word.is_option() && !matches!(word.text.as_str(), "-L" | "-H" | "-P")
+                || matches!(word.text.as_str(), "(" | "!")
+        });
+        let mut starts: Vec<Word> = match program {
+            "find" => words[..begin.unwrap_or(words.len())]
+                .iter()
+                .filter(|word| !word.is_option())
+                .cloned()
+                .collect(),
+            _ => Vec::new(),
+        };
+        if starts.is_empty() {
+            starts.push(Word::plain("."));
+        }
+        let deletes = words.iter().any(|word| word.text == "-delete");
+        for start in &starts {
+            self.read(start);
+            if deletes {
+                let below = Word::plain(&format!("{}/x", start.text.trim_end_matches('/')));
+                let target = if start.is_known() { below } else { start.clone() };
+                self.change(&target, Change::Remove);
+            }
+        }
+        for (at, word) in words.iter().enumerate() {
+            match word.text.as_str() {
+                "-fprint" | "-fprintf" | "-fls" | "-fprint0" => {
+                    if let Some(file) = words.get(at + 1) {
+                        self.change(file, Change::Write);
+                    }
+                }
+                "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec" | "-X"
+                | "--exec-batch" => {
+                    self.for_each_found(&starts, &words[at + 1..]);
+                }
+                _ => {}
+            }
+        }
+        Flow::Unknown
+    }
+
+    /// Runs a command for files below the folders that are searched.
+    fn for_each_found(&mut self, starts: &[Word], words: &[Word]) {
+        let end = words
+            .iter()
+            .position(|word| matches!(word.text.as_str(), ";" | "+"))
+            .unwrap_or(words.len());
+        let command = &words[..end];
+        for start in starts {
+            let found = match start.is_known() {
+                true => Word::plain(&format!("{}/x", start.text.trim_end_matches('/'))),
+                false => Word::unknown(),
+            };
+            let put = |word: &Word| match word.text.contains("{}") {
+                false => word.clone(),
+                true if word.text == "{}" => found.clone(),
+                true if found.is_known() => Word::plain(&word.text.replace("{}", &found.text)),
+                true => Word::unknown(),
+            };
+            self.run(command.iter().map(put).collect(), Flow::Unknown);
+        }
+    }
+}
