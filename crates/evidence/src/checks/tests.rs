@@ -48,6 +48,7 @@ fn failing(expect: serde_json::Value, page: &PageSeen, records: &[Record]) -> Ve
             is_ready: true,
             restarts: 0,
         }],
+        queues: &[],
         run: "run_1",
         mark: 7,
     };
