@@ -26,6 +26,7 @@ pub mod secret;
 pub mod seed;
 pub mod service;
 pub mod timeline;
+pub mod top;
 pub mod ui;
 pub mod webhook;
 pub mod workspace;
@@ -70,6 +71,7 @@ pub mod route {
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
     pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
     pub const CERTIFICATE_AUTHORITY: &str = "/v1/authority";
+    pub const TOP: &str = "/v1/top";
     pub const UI_LINK: &str = "/v1/ui";
     pub const EGRESS: &str = "/v1/egress";
     pub const EGRESS_WHY: &str = "/v1/egress/why";

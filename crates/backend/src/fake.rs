@@ -13,7 +13,7 @@ use std::{
 use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
     config::Backend,
-    room::{Capabilities, Capability, DiskUse, RoomOrder, RoomReport, RoomWall},
+    room::{Capabilities, Capability, DiskUse, RoomOrder, RoomReport, RoomUsage, RoomWall},
     stack::{
         ServiceAction, ServiceReport, StackOrder, StackReport,
         service::{ServiceState, ServiceStatus},
@@ -215,6 +215,14 @@ impl Rooms for FakeRooms {
 
     fn look(&self, runtime: &Path) -> Option<RoomReport> {
         self.state().alive.get(runtime).map(|room| room.report.clone())
+    }
+
+    fn usage(&self, runtimes: &[PathBuf]) -> Vec<Option<RoomUsage>> {
+        let state = self.state();
+        let of = |runtime: &PathBuf| {
+            state.alive.get(runtime).map(|_| RoomUsage { processes: 1, ..RoomUsage::default() })
+        };
+        runtimes.iter().map(of).collect()
     }
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {

@@ -23,7 +23,7 @@ use std::{
 use hothouse_host::{FileError, relay::Pipes};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomWall},
+    room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomUsage, RoomWall},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 use hothouse_room as room;
@@ -73,6 +73,9 @@ pub trait Rooms: Send + Sync {
 
     /// Returns the room if it lives.
     fn look(&self, runtime: &Path) -> Option<RoomReport>;
+
+    /// Returns what each of these rooms takes of the machine; none for one that does not live.
+    fn usage(&self, runtimes: &[PathBuf]) -> Vec<Option<RoomUsage>>;
 
     /// Returns the tool folders that a room was granted.
     fn tools(&self, runtime: &Path) -> Vec<PathBuf>;

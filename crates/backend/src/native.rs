@@ -20,13 +20,13 @@ use hothouse_model::{
     fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
         Capabilities, Capability, DiskUse, PROGRAM_INSIDE, RoomGitPlaces, RoomOrder, RoomReport,
-        RoomWall, STOP_GRACE,
+        RoomUsage, RoomWall, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
 };
 use hothouse_room::{
     self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Launcher, Limits,
-    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
+    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers, usage,
 };
 
 use self::{
@@ -198,6 +198,15 @@ impl Rooms for NativeRooms {
 
     fn look(&self, runtime: &Path) -> Option<RoomReport> {
         RoomFile::alive(runtime).ok().map(|file| file.report())
+    }
+
+    fn usage(&self, runtimes: &[PathBuf]) -> Vec<Option<RoomUsage>> {
+        let alive = |runtime: &PathBuf| RoomFile::alive(runtime).ok();
+        let roots: Vec<Option<i32>> =
+            runtimes.iter().map(|runtime| Some(alive(runtime)?.started.identity.pid)).collect();
+        let living: Vec<i32> = roots.iter().copied().flatten().collect();
+        let mut found = usage::of_rooms(&living).into_iter();
+        roots.into_iter().map(|root| root.and_then(|_| found.next())).collect()
     }
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {

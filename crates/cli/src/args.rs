@@ -41,7 +41,7 @@ use crate::complete;
 pub(crate) use self::{
     agent::{
         AgentTool, EventsArgs, ExplainArgs, InstallArgs, McpArgs, McpCommand, SkillsCommand,
-        SkillsInstallArgs, ToolProfile,
+        SkillsInstallArgs, ToolProfile, TopArgs,
     },
     analytics::{AnalyticsArgs, LlmArgs},
     ask::{Answer, AskArgs, AsksArgs, AsksCommand},
@@ -512,6 +512,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json"
     )]
     Events(EventsArgs),
+    /// Watch all sandboxes: state, services, processor, memory, errors, denials
+    ///
+    /// Keys: arrows or `j` and `k` choose, Enter opens the app, `l` follows logs, `s` opens a shell, `r` restarts the
+    /// services, `p` pauses or resumes, `q` quits. Without a terminal one table is printed.
+    #[command(after_help = "Examples:\n  hothouse top\n  hothouse top --json")]
+    Top(TopArgs),
     /// Serve the commands as tools of the Model Context Protocol (MCP)
     ///
     /// Speaks on standard input and output, or with --http on 127.0.0.1. In a room the tools are for

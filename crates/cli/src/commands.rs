@@ -39,6 +39,7 @@ mod sign;
 mod skills;
 mod snapshot;
 mod timeline;
+mod top;
 mod trust;
 mod url;
 mod waterfall;
@@ -126,6 +127,7 @@ pub(crate) fn run(
         Command::Ask(args) => ask::ask(session, ui, args),
         Command::Asks(args) => ask::run(session, ui, args),
         Command::Events(args) => event::follow(session, ui, args),
+        Command::Top(args) => top::watch(session, ui, &args),
         Command::Mcp(args) => mcp::run(session, ui, args),
         Command::Skills(command) => skills::run(session, ui, command),
         Command::Explain(args) => explain::run(ui, args.code.as_deref()),

@@ -165,6 +165,7 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("runs", Read, Full, Many("RunLineView")),
     ("verify", Read, Full, Object),
     ("events", Read, Never, Object),
+    ("top", Read, Never, One("TopView")),
     ("top", Read, Never, Object),
     ("ui", Human, Never, Object),
     ("asks", Read, Full, Many("AskView")),

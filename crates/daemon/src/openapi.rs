@@ -47,6 +47,7 @@ use crate::routes;
         routes::port::list,
         routes::port::release,
         routes::port::expose,
+        routes::top::list,
         routes::ui::link,
         routes::ui::authority,
         routes::egress::log,

@@ -25,6 +25,7 @@ pub(crate) mod seed;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
+pub(crate) mod top;
 pub(crate) mod ui;
 pub(crate) mod webhook;
 pub(crate) mod workspace;
@@ -73,6 +74,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::PORTS, get(port::list))
         .route(route::PORTS_RELEASE, post(port::release))
         .route(route::PORTS_EXPOSE, post(port::expose))
+        .route(route::TOP, get(top::list))
         .route(route::UI_LINK, post(ui::link))
         .route(route::CERTIFICATE_AUTHORITY, get(ui::authority))
         .route(route::EGRESS, get(egress::log))

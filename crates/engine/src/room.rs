@@ -26,8 +26,8 @@ use hothouse_model::{
     glob,
     id::{fnv1a, hex},
     room::{
-        Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
-        WallOrder,
+        Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomUsage, RoomWall, RoomWish,
+        RunRecord, WallOrder,
     },
     stack::{DATA_INSIDE, FROZEN_INSIDE},
 };
@@ -320,6 +320,13 @@ impl Engine {
     pub fn room_of(&self, sandbox: &SandboxRecord) -> Option<RoomReport> {
         let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
         up.then(|| self.with.rooms.look(&self.places(sandbox).runtime)).flatten()
+    }
+
+    /// Returns what the rooms of sandboxes take of the machine; none for one that is not up.
+    pub fn usage_of(&self, sandboxes: &[SandboxRecord]) -> Vec<Option<RoomUsage>> {
+        let runtimes: Vec<PathBuf> =
+            sandboxes.iter().map(|sandbox| self.places(sandbox).runtime).collect();
+        self.with.rooms.usage(&runtimes)
     }
 
     /// Returns what the rooms of this host can do.

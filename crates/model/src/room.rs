@@ -239,6 +239,16 @@ impl Capability {
     }
 }
 
+/// What a room takes of the machine at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomUsage {
+    /// The time of the processor that it has taken so far.
+    pub cpu_ms: u64,
+    /// Memory that is in use, with what several processes share counted for each.
+    pub memory_bytes: u64,
+    pub processes: u64,
+}
+
 /// What a room was found to take of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUse {

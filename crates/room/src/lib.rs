@@ -38,6 +38,7 @@ mod split;
 mod start;
 mod sys;
 mod trust;
+pub mod usage;
 
 pub use cgroups::{CgroupError, Groups, clear_groups, group_ids};
 pub use claim::{Claim, ClaimError, Claimant, claimant};

@@ -111,6 +111,16 @@ pub(crate) struct ExplainArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// How often to look, such as `1s`
+    #[arg(long, value_name = "SPAN", default_value = "1s")]
+    pub(crate) every: String,
+    /// Print one table and end
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
     /// Follow what happens until you stop it
     #[arg(short, long)]

@@ -12,6 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "fork",
             "list",
             "status",
+            "top",
             "adopt",
             "diff",
             "log",

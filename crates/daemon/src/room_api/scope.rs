@@ -43,6 +43,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::SANDBOX_DIFF, Own(Heavy)),
     ("GET", route::SANDBOX_LOG, Own(Heavy)),
     ("GET", route::SIZES, Own(Heavy)),
+    ("GET", route::TOP, Own(Heavy)),
     ("GET", route::RUNS, Own(Heavy)),
     ("GET", route::SNAPSHOTS, Own(Light)),
     ("POST", route::SNAPSHOTS, Own(Changes)),

@@ -1,0 +1,108 @@
+//! Draws `top`.
+
+use hothouse_model::visible;
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout},
+    style::{Color, Modifier, Style},
+    text::{Line, Span, Text},
+    widgets::{Cell, Row, Table, TableState},
+};
+
+use super::state::{COLUMNS, Health, State};
+
+const KEYS: &str = "Enter open  l logs  s shell  r restart  u up  p pause/resume  ? keys  q quit";
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
+    let [top, middle, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(2)])
+            .areas(frame.area());
+    frame.render_widget(heading(state), top);
+    let rows = state.rows();
+    let rows = rows.iter().map(|row| {
+        let cells = row.cells.iter().enumerate().map(|(at, text)| {
+            let style = match at {
+                1 => Style::new().fg(color(row.tone)),
+                6 if row.has_errors => Style::new().fg(Color::Red),
+                7 if row.denied => Style::new().fg(Color::Yellow),
+                _ => Style::new(),
+            };
+            Cell::new(visible::line(text)).style(style)
+        });
+        Row::new(cells)
+    });
+    let widths = COLUMNS.map(|(_, width)| Constraint::Min(width));
+    let names = COLUMNS.map(|(name, _)| name);
+    let header = Row::new(names).style(Style::new().add_modifier(Modifier::DIM));
+    let chosen = Style::new().add_modifier(Modifier::REVERSED);
+    let table = Table::new(rows, widths).header(header).row_highlight_style(chosen);
+    let mut at = TableState::new().with_selected(Some(state.chosen));
+    frame.render_stateful_widget(table, middle, &mut at);
+    frame.render_widget(footer(state), bottom);
+}
+
+fn heading(state: &State) -> Line<'static> {
+    let up = state.lines.iter().filter(|line| line.usage.is_some()).count();
+    let memory: u64 =
+        state.lines.iter().filter_map(|line| line.usage).map(|u| u.memory_bytes).sum();
+    let asks: usize = state.lines.iter().map(|line| line.sandbox.asks).sum();
+    let mut spans = vec![
+        Span::styled("hothouse", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(format!("  {up} of {} up, {} MB", state.lines.len(), memory.div_ceil(1 << 20))),
+    ];
+    if asks > 0 {
+        let text = format!("  {asks} waiting for you: `hothouse asks`");
+        spans.push(Span::styled(text, Style::new().fg(Color::Yellow)));
+    }
+    Line::from(spans)
+}
+
+fn footer(state: &State) -> Text<'static> {
+    let chosen = state.lines.get(state.chosen);
+    let first = match (&state.note, chosen) {
+        (Some(note), _) => {
+            Span::styled(visible::line(note).into_owned(), Style::new().fg(Color::Red))
+        }
+        (None, Some(line)) => {
+            let task = line.sandbox.task.clone().unwrap_or_default();
+            let urls: Vec<&str> = line.sandbox.apps.values().map(|app| app.url.as_str()).collect();
+            let text = format!("{}  {}", urls.join("  "), task.lines().next().unwrap_or_default());
+            Span::raw(visible::line(&text).into_owned())
+        }
+        (None, None) => Span::raw("No sandboxes yet: `hothouse fork NAME` makes one."),
+    };
+    let keys = Span::styled(KEYS, Style::new().add_modifier(Modifier::DIM));
+    Text::from(vec![Line::from(first), Line::from(keys)])
+}
+
+fn color(health: Health) -> Color {
+    match health {
+        Health::Good => Color::Green,
+        Health::Busy => Color::Yellow,
+        Health::Bad => Color::Red,
+        Health::Still => Color::DarkGray,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{Terminal, backend::TestBackend};
+
+    use super::*;
+
+    #[test]
+    fn an_empty_screen_says_what_to_do() {
+        let mut terminal = Terminal::new(TestBackend::new(80, 6)).unwrap();
+        terminal.draw(|frame| draw(frame, &mut State::default())).unwrap();
+        let text: String = terminal
+            .backend()
+            .buffer()
+            .content()
+            .iter()
+            .map(ratatui::buffer::Cell::symbol)
+            .collect();
+        assert!(text.contains("0 of 0 up") && text.contains("hothouse fork NAME"), "{text}");
+        assert!(text.contains("q quit"), "{text}");
+    }
+}
