@@ -36,6 +36,7 @@ mod service;
 mod skills;
 mod snapshot;
 mod timeline;
+mod trash;
 mod trust;
 mod url;
 mod waterfall;
@@ -82,6 +83,7 @@ pub(crate) fn run(
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
+        Command::Undelete(args) => trash::undelete(session, ui, args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
         Command::Up(args) => room::up(session, ui, args),

@@ -50,7 +50,9 @@ mod snapshot;
 mod stack;
 mod steps;
 mod task;
+mod trash;
 mod trees;
+mod undelete;
 mod wall;
 
 use std::{
@@ -73,7 +75,7 @@ pub use apps::{App, Exposed, PortError};
 pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::{CommitError, ImportListener};
 pub use data::DataError;
-pub use delete::{DeleteError, Losses};
+pub use delete::{DeleteError, Keeping, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fixtures::{FixtureFolder, FixtureStamp, WorktreeFixture};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
@@ -106,7 +108,9 @@ pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use trash::{DeletedSandbox, KEPT_FOR};
 pub use trees::objects_folder;
+pub use undelete::{UndeleteError, UndeleteSpec};
 pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 
 /// Where events go.

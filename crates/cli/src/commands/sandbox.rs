@@ -121,12 +121,13 @@ fn read_context(path: &Path) -> Result<String, Failure> {
 /// Deletes sandboxes, in order, until one cannot be deleted.
 pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     args.names.iter().try_for_each(|name| check_reference(name))?;
-    let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new() };
+    let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new(), until: None };
     for name in &args.names {
         match delete_one(session, ui, name, args) {
             Ok(gone) => {
                 all.deleted.extend(gone.deleted);
                 all.branches.extend(gone.branches);
+                all.until = all.until.or(gone.until);
             }
             // What is gone by now is told before the reason why the rest is not.
             Err(failure) => {
@@ -152,6 +153,7 @@ fn delete_one(
         folder: session.folder_text()?,
         force: args.force,
         branch: args.branch,
+        now: args.now,
     };
     let operation = session.operation();
     let _progress = Progress::follow(session, ui, &operation);
@@ -195,6 +197,10 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
         let kept: Vec<_> =
             gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
         ui.say(&format!("Kept the branches and their commits: {}.", kept.join(", ")));
+    }
+    if let (Some(_), Some(first)) = (gone.until, gone.deleted.first()) {
+        let name = first.rsplit('/').next().unwrap_or(first);
+        ui.say(&format!("In the trash for a day: `hothouse undelete {name}` brings it back."));
     }
 }
 
