@@ -50,6 +50,7 @@ use hothouse_model::Failure;
 use crate::{
     Surroundings,
     args::{AuthCommand, Command, ConfigCommand, EgressCommand, IntegrationCommand, PoolCommand},
+    next,
     session::Session,
     ui::Ui,
 };
@@ -62,6 +63,22 @@ pub(crate) fn run(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let Some(command) = command else { return overview::show(session, ui) };
+    let after = next::after(&command);
+    let done = run_one(command, session, ui, surroundings);
+    if let (Ok(code), Some(line)) = (&done, after)
+        && *code == ExitCode::SUCCESS
+    {
+        ui.next(&line);
+    }
+    done
+}
+
+fn run_one(
+    command: Command,
+    session: &Session,
+    ui: &Ui,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
     match command {
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => maintenance::adopt(session, ui, args),

@@ -16,6 +16,7 @@ use hothouse_host::{FileError, Lock, files, hands, mount, usage::Blocks};
 use hothouse_model::{
     Explain, Failure, OperationId, SandboxRecord,
     aside::{Aside, HomeParts, TreeAside},
+    sandbox::RepositoryPlace,
     tree::TreeMaker,
 };
 use hothouse_store::{Remains, StoreError};
@@ -68,7 +69,7 @@ pub struct DeletedSandbox {
     /// The folder that holds it.
     pub folder: PathBuf,
     pub(crate) sandboxes: PathBuf,
-    pub(crate) common_dir: PathBuf,
+    pub(crate) repository: RepositoryPlace,
     pub(crate) runs: Vec<String>,
 }
 
@@ -112,7 +113,7 @@ impl Entry {
             expires,
             folder: self.folder,
             sandboxes: self.sandboxes,
-            common_dir: record.common_dir,
+            repository: RepositoryPlace { common_dir: record.common_dir, root: record.root },
             runs: remains.runs,
         }
     }

@@ -237,7 +237,7 @@ fn pick<'a>(
         (one.name == name || one.id == name) && project.is_none_or(|project| one.project == project)
     };
     let found: Vec<_> = all.iter().filter(named).collect();
-    let own = found.iter().find(|one| here == Some(one.common_dir.as_path()));
+    let own = found.iter().find(|one| here == Some(one.repository.common_dir.as_path()));
     if let (Some(own), None) = (own, project) {
         return Ok(own);
     }
@@ -247,7 +247,7 @@ fn pick<'a>(
         known.dedup();
         return Err(unknown(wanted, &known));
     };
-    if found.iter().any(|one| one.common_dir != first.common_dir) {
+    if found.iter().any(|one| one.repository.common_dir != first.repository.common_dir) {
         let mut known: Vec<_> = found.iter().map(shown).collect();
         known.dedup();
         return Err(UndeleteError::Ambiguous { wanted: wanted.to_owned(), known });
@@ -367,7 +367,10 @@ mod tests {
             expires: when,
             folder: PathBuf::new(),
             sandboxes: PathBuf::new(),
-            common_dir: format!("/{project}").into(),
+            repository: RepositoryPlace {
+                common_dir: format!("/{project}").into(),
+                root: PathBuf::new(),
+            },
             runs: Vec::new(),
         }
     }

@@ -31,8 +31,8 @@ pub use self::{
         DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime,
         LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Queue, Radius, Ready,
         Recipe, Restart, RestartPolicy, Role, Room, RowExpectation, Scenario, Secret, SecretForm,
-        SecretSource, Seed, Service, Shim, ShipShim, Signal, SinkRecipe, Tree, UnknownProfile,
-        ValueSource, Variable, VariableKind, Vendor, Webhook, Work,
+        SecretSource, Seed, Service, Shim, ShipShim, Signal, SinkRecipe, Terminal, Tree,
+        UnknownProfile, ValueSource, Variable, VariableKind, Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

@@ -14,7 +14,13 @@ fn in_room(env: &TestEnv, repository: &Path, script: &str) -> String {
 fn a_deleted_sandbox_comes_back_with_files_commits_home_and_snapshots() {
     rooms(|env, repository| {
         let identity = "git config user.name A; git config user.email a@example.com; ";
-        in_room(env, repository, &format!("{identity} git commit -q --allow-empty -m agents; echo one >dirt; echo two >~/kept"));
+        in_room(
+            env,
+            repository,
+            &format!(
+                "{identity} git commit -q --allow-empty -m agents; echo one >dirt; echo two >~/kept"
+            ),
+        );
         env.ok(repository, &["snapshot", "one", "-w", "a"]);
         let before = env.json(repository, &["status", "-w", "a", "--json"]);
         let refused = env.run(repository, &["delete", "a"]);
@@ -42,7 +48,11 @@ fn a_deleted_sandbox_comes_back_with_files_commits_home_and_snapshots() {
         assert_eq!(back["created"], before["created"]);
         assert_eq!(back["state"], "stopped");
         env.ok(repository, &["up", "a"]);
-        let seen = in_room(env, repository, "git log -1 --format=%s; cat dirt ~/kept; git status --porcelain");
+        let seen = in_room(
+            env,
+            repository,
+            "git log -1 --format=%s; cat dirt ~/kept; git status --porcelain",
+        );
         assert_eq!(seen, "agents\none\ntwo\n?? dirt\n");
         in_room(env, repository, "echo other >dirt");
         env.ok(repository, &["restore", "one", "-w", "a"]);
@@ -63,7 +73,10 @@ fn a_sandbox_comes_back_beside_the_one_that_took_its_name() {
         let back = env.json(repository, &["undelete", "a", "--as", "b", "--json"]);
         assert_eq!((&back["name"], &back["branch"]), (&"b".into(), &"b".into()));
         env.ok(repository, &["up", "b"]);
-        let seen = env.ok(repository, &["exec", "-w", "b", "--", "sh", "-c", "cat dirt; git branch --show-current"]);
+        let seen = env.ok(
+            repository,
+            &["exec", "-w", "b", "--", "sh", "-c", "cat dirt; git branch --show-current"],
+        );
         assert_eq!(seen, "one\nb\n");
         assert_eq!(git(repository, &["rev-parse", "a"]), git(repository, &["rev-parse", "b"]));
     });
@@ -72,7 +85,11 @@ fn a_sandbox_comes_back_beside_the_one_that_took_its_name() {
 #[test]
 fn what_is_deleted_for_good_leaves_no_files() {
     rooms(|env, repository| {
-        in_room(env, repository, "mkdir many; for i in $(seq 50); do echo $i >many/$i; done; echo x >~/y");
+        in_room(
+            env,
+            repository,
+            "mkdir many; for i in $(seq 50); do echo $i >many/$i; done; echo x >~/y",
+        );
         env.ok(repository, &["delete", "a", "--force", "--now"]);
         assert_eq!(env.json(repository, &["undelete", "--json"]), serde_json::json!([]));
         let store = env.root().join("acme-sandboxes/.hothouse");
