@@ -50,6 +50,8 @@ pub mod route {
     pub const SANDBOX_PAUSE: &str = "/v1/sandboxes/pause";
     pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
+    pub const SANDBOX_UNDELETE: &str = "/v1/sandboxes/undelete";
+    pub const TRASH: &str = "/v1/trash";
     pub const SANDBOX_SETUP: &str = "/v1/sandboxes/setup";
     pub const SERVICE_ACT: &str = "/v1/services/act";
     pub const SERVICE_COMMAND: &str = "/v1/services/command";

@@ -226,6 +226,9 @@ pub struct DeleteBody {
     /// Whether its branch goes too, if it has no commits ahead of its base.
     #[serde(default)]
     pub branch: bool,
+    /// Whether it is deleted for good, and not kept in the trash for a day.
+    #[serde(default)]
+    pub now: bool,
 }
 
 /// What is gone.
@@ -235,4 +238,41 @@ pub struct DeletedView {
     pub deleted: Vec<String>,
     /// The branches that stay.
     pub branches: Vec<String>,
+    /// Until when they can be brought back, if they can.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<Timestamp>,
+}
+
+/// A sandbox in the trash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TrashView {
+    /// What names it among others of the same name.
+    pub id: String,
+    pub name: String,
+    pub project: String,
+    pub branch: String,
+    /// The commit that its branch was at.
+    pub commit: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub deleted: Timestamp,
+    /// When it is removed for good.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires: Timestamp,
+    /// What it takes of the disk.
+    pub bytes: Option<u64>,
+}
+
+/// The parameters of `undelete`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UndeleteBody {
+    /// `NAME`, `PROJECT/NAME`, or the id of one of several.
+    pub sandbox: String,
+    pub folder: String,
+    /// The name it gets, if not its own.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The branch it gets, if not its own.
+    #[serde(default)]
+    pub branch: Option<String>,
 }

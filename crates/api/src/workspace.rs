@@ -181,6 +181,10 @@ pub struct SizeView {
     pub total: u64,
     /// The total of each part.
     pub parts: BTreeMap<String, u64>,
+    /// Since when it is in the trash, if it is.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub deleted: Option<Timestamp>,
 }
 
 /// The body of `clean`.
@@ -197,6 +201,7 @@ pub enum CleanWord {
     All,
     Merged,
     Runs,
+    Trash,
 }
 
 /// One thing that `clean` checked.

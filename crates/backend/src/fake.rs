@@ -266,6 +266,14 @@ impl Rooms for FakeRooms {
         Ok(())
     }
 
+    fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError> {
+        let mut state = self.state();
+        if state.storage.remove(from) {
+            state.storage.insert(to.to_owned());
+        }
+        Ok(())
+    }
+
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.state().storage.remove(storage);
         Ok(())

@@ -98,6 +98,9 @@ pub trait Rooms: Send + Sync {
     /// Removes what earlier rooms shared and no room needs any more.
     fn tidy(&self) -> Result<(), RoomError>;
 
+    /// Moves the layers and the home of a room that has ended. What is not there need not be moved.
+    fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError>;
+
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
 

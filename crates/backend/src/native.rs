@@ -270,6 +270,13 @@ impl Rooms for NativeRooms {
         self.launcher.prune_layers(&self.base_layer, None).map_err(RoomError::Remove)
     }
 
+    fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError> {
+        if files::exists(from) && !files::exists(to) {
+            hothouse_host::hands::rename(from, to)?;
+        }
+        Ok(())
+    }
+
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.launcher.remove_storage(storage, None).map_err(RoomError::Remove)
     }

@@ -60,7 +60,9 @@ pub(crate) use self::{
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
     routes::RoutesArgs,
-    sandbox::{AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs},
+    sandbox::{
+        AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs, UndeleteArgs,
+    },
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
     seed::{SeedArgs, SeedsArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
@@ -142,12 +144,21 @@ pub(crate) enum Command {
     Fork(ForkArgs),
     /// Delete sandboxes with their worktrees and data; branches are kept
     ///
-    /// Refuses to lose uncommitted work unless you pass --force.
+    /// Name, ports and branch are free at once; `undelete` brings the rest back for a day. Refuses
+    /// to lose uncommitted work unless you pass --force.
     #[command(
         visible_alias = "rm",
-        after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete agent-a agent-b\n  hothouse delete other-project/agent-a --force"
+        after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete agent-a agent-b\n  hothouse delete other-project/agent-a --force\n  hothouse delete agent-a --now"
     )]
     Delete(DeleteArgs),
+    /// Bring a deleted sandbox back from the trash, or list what is in it
+    ///
+    /// A deleted sandbox is kept for a day: files, data, snapshots, runs, and its branch where
+    /// that was removed. Its room is down.
+    #[command(
+        after_help = "Examples:\n  hothouse undelete\n  hothouse undelete agent-a\n  hothouse undelete agent-a --as agent-b"
+    )]
+    Undelete(UndeleteArgs),
     /// Make a sandbox from an existing worktree
     ///
     /// It gets a room, URLs and evidence like any other; Hothouse never removes its files.
@@ -184,9 +195,11 @@ pub(crate) enum Command {
     /// Show the disk usage of sandboxes, and how much of it is shared
     #[command(after_help = "Examples:\n  hothouse size\n  hothouse size agent-a --json")]
     Size(SizeArgs),
-    /// Delete sandboxes with nothing to lose, or the artifacts of finished runs
+    /// Delete sandboxes with nothing to lose, empty the trash, or delete the artifacts of finished runs
+    ///
+    /// Nothing that it deletes is kept in the trash.
     #[command(
-        after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --runs\n  hothouse clean agent-a"
+        after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --trash\n  hothouse clean --runs\n  hothouse clean agent-a"
     )]
     Clean(CleanArgs),
     /// Print the URL of an app

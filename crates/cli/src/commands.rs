@@ -40,6 +40,7 @@ mod skills;
 mod snapshot;
 mod timeline;
 mod top;
+mod trash;
 mod trust;
 mod url;
 mod waterfall;
@@ -53,6 +54,7 @@ use hothouse_model::Failure;
 use crate::{
     Surroundings,
     args::{AuthCommand, Command, ConfigCommand, EgressCommand, IntegrationCommand, PoolCommand},
+    next,
     session::Session,
     ui::Ui,
 };
@@ -65,6 +67,22 @@ pub(crate) fn run(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let Some(command) = command else { return overview::show(session, ui) };
+    let after = next::after(&command);
+    let done = run_one(command, session, ui, surroundings);
+    if let (Ok(code), Some(line)) = (&done, after)
+        && *code == ExitCode::SUCCESS
+    {
+        ui.next(&line);
+    }
+    done
+}
+
+fn run_one(
+    command: Command,
+    session: &Session,
+    ui: &Ui,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
     match command {
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => maintenance::adopt(session, ui, args),
@@ -86,6 +104,7 @@ pub(crate) fn run(
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
+        Command::Undelete(args) => trash::undelete(session, ui, args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
         Command::Up(args) => room::up(session, ui, args),

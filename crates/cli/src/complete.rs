@@ -4,7 +4,11 @@
 use std::{ffi::OsStr, path::PathBuf, sync::OnceLock};
 
 use clap_complete::{ArgValueCompleter, CompletionCandidate};
-use hothouse_api::{Build, SandboxView, route, sandbox::FindQuery, workspace::SnapshotView};
+use hothouse_api::{
+    Build, SandboxView, route,
+    sandbox::{FindQuery, TrashView},
+    workspace::SnapshotView,
+};
 use hothouse_host::{files, folders::Folders};
 
 use crate::{args::Global, session::Session, ui::Ui};
@@ -40,6 +44,14 @@ pub(crate) fn sandboxes() -> ArgValueCompleter {
             names.into_iter().map(move |name| (name, help.to_owned()))
         });
         candidates(all, typed)
+    })
+}
+
+pub(crate) fn deleted() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let all: Option<Vec<TrashView>> = ask(|session| session.get_if_running(route::TRASH));
+        let all = all.unwrap_or_default().into_iter();
+        candidates(all.map(|one| (one.name, format!("deleted {}", one.deleted))), typed)
     })
 }
 

@@ -10,6 +10,7 @@ mod complete;
 mod describe;
 mod document;
 mod entry;
+mod next;
 mod progress;
 mod reach;
 mod render;
@@ -19,10 +20,19 @@ mod skills;
 mod tools;
 mod ui;
 
-use std::{ffi::OsString, fs::File, io, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use hothouse_api::Build;
-use hothouse_host::folders::{Folders, NoHome};
+use hothouse_host::{
+    files,
+    folders::{Folders, NoHome},
+};
 use hothouse_model::{Failure, FailureKind};
 
 pub use args::command;
@@ -40,6 +50,8 @@ pub struct Surroundings {
     /// The value of `PATH`.
     pub search_path: OsString,
     pub folder: io::Result<PathBuf>,
+    /// The folder as the shell names it, also where it was deleted.
+    pub named_folder: Option<PathBuf>,
     pub no_color: bool,
     pub dumb_terminal: bool,
     /// The user's editor, from `VISUAL` or `EDITOR`.
@@ -69,8 +81,7 @@ pub fn run(surroundings: Surroundings) -> ExitCode {
         Ok(arguments) => arguments,
         Err(early) => return early.finish(),
     };
-    let hints =
-        !surroundings.variables.iter().any(|(name, on)| name == "HOTHOUSE_HINTS" && on == "off");
+    let hints = next::are_wanted(&surroundings.variables, surroundings.folders.as_ref().ok());
     let ui = Ui::new(&arguments.global, surroundings.no_color, surroundings.dumb_terminal, hints);
     let done = dispatch(&surroundings, arguments, &ui);
     match done.and_then(|code| ui.check_printed().map(|()| code)) {
@@ -96,6 +107,20 @@ fn complete(surroundings: &Surroundings) -> Option<ExitCode> {
     }
 }
 
+/// Returns the nearest folder that exists around one that was deleted.
+fn still_there(named: &Path) -> Option<PathBuf> {
+    let mut around = named.ancestors().filter(|_| named.is_absolute());
+    around.find(|folder| files::is_folder(folder)).map(Path::to_owned)
+}
+
+/// Returns the folder of sandboxes for one that moved into the trash under a shell that stands in it.
+fn out_of_trash(folder: &Path) -> PathBuf {
+    let is_trash = |above: &&Path| above.ends_with(".hothouse/deleted");
+    let trash = folder.ancestors().find(is_trash);
+    let sandboxes = trash.and_then(Path::parent).and_then(Path::parent);
+    sandboxes.unwrap_or(folder).to_owned()
+}
+
 fn dispatch(
     surroundings: &Surroundings,
     arguments: Arguments,
@@ -107,9 +132,11 @@ fn dispatch(
             return Err(Failure::of(FailureKind::Host, error).hint("set HOME to your home folder"));
         }
     };
-    let folder = match &surroundings.folder {
-        Ok(folder) => folder.clone(),
-        Err(error) => {
+    let named = surroundings.named_folder.as_deref();
+    let folder = match (&surroundings.folder, named.and_then(still_there)) {
+        (Ok(folder), _) => out_of_trash(folder),
+        (Err(_), Some(folder)) => folder,
+        (Err(error), None) => {
             let failure =
                 Failure::new(FailureKind::NotFound, "the current folder no longer exists");
             return Err(Failure { causes: vec![error.to_string()], ..failure }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_api::route;
 use hothouse_model::{Happening, OperationId, event::ServiceProgress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -14,6 +15,48 @@ use crate::{render::plain, session::Session, ui::Ui};
 
 const PATIENCE: Duration = Duration::from_millis(500);
 const FRAME: Duration = Duration::from_millis(100);
+
+/// How long a wait may be before something is said about it.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Returns what a request waits for that has no progress of its own.
+fn waited_for(path: &str) -> Option<&'static str> {
+    Some(match path {
+        route::SANDBOXES => "reading the state of all sandboxes",
+        route::SANDBOX_FIND => "reading the state of the sandbox",
+        route::SIZES | route::TRASH => "measuring files",
+        route::RUNS => "measuring the artifacts of runs",
+        route::SANDBOX_DIFF => "comparing files",
+        route::SANDBOX_LOG => "reading commits",
+        route::SANDBOX_PROMOTE => "pushing or merging the branch",
+        route::DOCTOR | route::DOCTOR_FIX => "checking this host",
+        route::SNAPSHOTS => "reading snapshots",
+        route::PORTS_RELEASE => "releasing ports",
+        route::CONFIG_APPROVE => "applying the config",
+        route::TIMELINE_WAIT => "waiting for a record",
+        _ => return None,
+    })
+}
+
+/// Runs a request, and says on a terminal what it waits for if that takes long.
+pub(crate) async fn told<T>(ui: &Ui, path: &str, request: impl Future<Output = T>) -> T {
+    let mut request = std::pin::pin!(request);
+    let Some(what) = waited_for(path).filter(|_| ui.shows_progress()) else {
+        return request.await;
+    };
+    tokio::select! {
+        biased;
+        answer = &mut request => return answer,
+        () = tokio::time::sleep(SHORT) => {}
+    }
+    let line = ProgressBar::new_spinner();
+    line.set_style(style("{spinner} {msg} ({elapsed})"));
+    line.set_message(what);
+    line.enable_steady_tick(FRAME);
+    let answer = request.await;
+    line.finish_and_clear();
+    answer
+}
 
 /// Draws until it is dropped.
 pub(crate) struct Progress {
@@ -72,7 +115,7 @@ fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<Str
             None => services.iter().for_each(|service| {
                 let before = known.insert(service.name.clone(), service.state.clone());
                 if before.as_ref() != Some(&service.state) {
-                    ui.detail(&format!("{}: {}", plain(&service.name), plain(&service.state)));
+                    ui.say(&format!("{}: {}", plain(&service.name), plain(&service.state)));
                 }
             }),
         },

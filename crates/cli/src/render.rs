@@ -47,8 +47,24 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Renders rows under a heading, columns padded, without trailing blanks.
+/// Renders rows under a heading, columns padded, without trailing blanks. What is too wide for the terminal is broken
+/// between words.
 pub(crate) fn table(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>) -> String {
+    indented_table(ui, heading, rows, 0)
+}
+
+/// The same for a table that stands so many columns from the left.
+pub(crate) fn indented_table(
+    ui: &Ui,
+    heading: &[&str],
+    rows: Vec<Vec<Cell>>,
+    indent: usize,
+) -> String {
+    let room = ui.columns().map(|columns| columns.saturating_sub(indent));
+    fitted(ui, heading, rows, room.unwrap_or(usize::MAX))
+}
+
+fn fitted(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>, room: usize) -> String {
     let heading = heading.iter().map(|text| Cell::new(text).tone(Tone::Faint)).collect();
     let rows: Vec<Vec<Cell>> = std::iter::once(heading).chain(rows).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -57,8 +73,74 @@ pub(crate) fn table(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>) -> String {
         cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<_> = (0..columns).map(width).collect();
-    let lines = rows.iter().map(|row| line(ui, row, &widths));
+    let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    let left = room.saturating_sub(before);
+    let lines = rows.iter().flat_map(|row| match row.last() {
+        Some(last) if row.len() == columns && last.text.chars().count() > left => {
+            broken(ui, row, &widths, Room { left, before, whole: room })
+        }
+        _ => vec![line(ui, row, &widths)],
+    });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// How much room the last cell of a row has.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Beside the others, and where that begins.
+    left: usize,
+    before: usize,
+    /// On lines of its own.
+    whole: usize,
+}
+
+/// Renders a row whose last cell is too long: it goes on below, beside the other cells or on lines of its own.
+fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
+    const BELOW: usize = 4;
+    let Some((last, others)) = row.split_last() else { return Vec::new() };
+    let longest = last.text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+    let paint = |text: String| last.tone.map_or(text.clone(), |tone| ui.paint(tone, &text));
+    let beside = longest <= room.left && room.left >= LEAST || others.is_empty();
+    let (indent, width) = match beside {
+        true => (room.before, room.left),
+        false => (BELOW, room.whole.saturating_sub(BELOW)),
+    };
+    let parts = wrapped(&last.text, width).into_iter().map(paint);
+    let blank = " ".repeat(indent);
+    let first = line(ui, others, widths);
+    let mut lines: Vec<_> = parts.map(|part| format!("{blank}{part}")).collect();
+    if beside && !lines.is_empty() {
+        let shown: usize = others.iter().zip(widths).map(|(_, width)| width + 2).sum();
+        let own = others.last().map_or(0, |cell| cell.text.chars().count());
+        let gap = widths.get(others.len().saturating_sub(1)).map_or(0, |width| width - own) + 2;
+        let gap = if shown == 0 { String::new() } else { " ".repeat(gap) };
+        let rest = lines.remove(0).split_off(blank.len());
+        lines.insert(0, format!("{first}{gap}{rest}"));
+    } else {
+        lines.insert(0, first.trim_end().to_owned());
+    }
+    lines
+}
+
+/// The least room in which text is broken.
+const LEAST: usize = 16;
+
+/// Breaks a text between words; a word that is longer than the room stays whole.
+pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let room = if room < LEAST { usize::MAX } else { room };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a first line");
+        if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= room {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
@@ -110,6 +192,40 @@ mod tests {
         assert_eq!(
             [at(0), at(59), at(60), at(7199), at(86399), at(200_000)],
             ["0s", "59s", "1m", "1h", "23h", "2d"]
+        );
+    }
+
+    fn plain_ui() -> Ui {
+        Ui::new(&crate::args::Global::default(), true, true, false)
+    }
+
+    #[test]
+    fn what_is_too_wide_is_broken_between_words() {
+        let row = |cells: [&str; 2]| cells.map(Cell::new).into_iter().collect::<Vec<_>>();
+        let rows = || {
+            vec![
+                row(["memory", "is not limited: this host has no control group that we may write"]),
+                row(["urls", "short"]),
+            ]
+        };
+        assert_eq!(
+            fitted(&plain_ui(), &["AREA", "TEXT"], rows(), 40),
+            "AREA    TEXT\n\
+             memory  is not limited: this host has no\n        \
+             control group that we may write\n\
+             urls    short"
+        );
+        let whole = fitted(&plain_ui(), &["AREA", "TEXT"], rows(), usize::MAX);
+        assert_eq!(whole.lines().count(), 3);
+    }
+
+    #[test]
+    fn a_word_that_does_not_fit_beside_the_others_goes_below() {
+        let cells = ["web", "https://web.agent-a.acme.localhost", "http://127.0.0.1:43100"];
+        let row = cells.map(Cell::new).into_iter().collect();
+        assert_eq!(
+            fitted(&plain_ui(), &[], vec![row], 60).trim_start_matches('\n'),
+            "web  https://web.agent-a.acme.localhost\n    http://127.0.0.1:43100"
         );
     }
 

@@ -21,7 +21,7 @@ use hothouse_host::{Folders, files, newest::NewestDaemon, random};
 use hothouse_model::{Explain, Failure, FailureKind, OperationId};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{reach::Reach, ui::Ui};
+use crate::{progress, reach::Reach, ui::Ui};
 
 /// How often a request is retried when the daemon keeps dying.
 const ATTEMPTS: usize = 4;
@@ -72,7 +72,7 @@ impl Session {
 
     /// Sends a GET request.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        self.persistently(|client| client.get(path))
+        self.persistently(path, |client| client.get(path))
     }
 
     /// Sends a GET request with parameters.
@@ -81,7 +81,7 @@ impl Session {
         path: &str,
         query: &impl Serialize,
     ) -> Result<T, Failure> {
-        self.persistently(|client| client.query(path, query))
+        self.persistently(path, |client| client.query(path, query))
     }
 
     /// Requests a change. If the daemon dies meanwhile, asks the next one for the outcome.
@@ -91,7 +91,7 @@ impl Session {
         operation: &OperationId,
         body: &impl Serialize,
     ) -> Result<T, Failure> {
-        self.persistently(|client| client.post(path, operation, body))
+        self.persistently(path, |client| client.post(path, operation, body))
     }
 
     /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile; the daemon continues.
@@ -101,7 +101,7 @@ impl Session {
         operation: &OperationId,
         body: &impl Serialize,
     ) -> Result<Option<T>, Failure> {
-        self.persistently(|client| async move {
+        self.persistently(path, |client| async move {
             tokio::select! {
                 answer = client.post(path, operation, body) => answer.map(Some),
                 Ok(()) = tokio::signal::ctrl_c() => Ok(None),
@@ -217,7 +217,7 @@ impl Session {
         self.runtime.spawn(work)
     }
 
-    fn persistently<T, F, R>(&self, request: R) -> Result<T, Failure>
+    fn persistently<T, F, R>(&self, path: &str, request: R) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, ClientError>>,
         R: Fn(Client) -> F,
@@ -225,7 +225,7 @@ impl Session {
         let (mut attempt, begun) = (1, Instant::now());
         loop {
             let client = self.reach.connect_or_start()?;
-            match self.runtime.block_on(request(client)) {
+            match self.runtime.block_on(progress::told(&self.reach.ui, path, request(client))) {
                 Err(ClientError::Outdated) if attempt < ATTEMPTS => {
                     self.reach.ui.detail("Replacing the daemon, which is older than this program.");
                     self.runtime.block_on(self.reach.replace())?;

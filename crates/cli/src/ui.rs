@@ -144,6 +144,13 @@ impl Ui {
         io::stdout().is_terminal()
     }
 
+    /// Returns how many columns the terminal has that data is printed on, if it is one.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let out = io::stdout();
+        let columns = out.is_terminal().then(|| terminal::columns(out.as_fd())).flatten();
+        columns.map(usize::from)
+    }
+
     /// Prints a message, unless `--quiet`.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {

@@ -91,6 +91,7 @@ pub(super) static ROOT: Table = Table::of(&[
         "What stands in for scripts of third parties in the browser, by URL.",
     ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
+    key("terminal", Shape::Table(&TERMINAL), "How commands speak to you; only in your own file."),
 ]);
 
 static PROJECT: Table = Table::of(&[
@@ -585,6 +586,12 @@ static SHIM: Table = Table {
         key("type", LINE, "The content type; by default that of the file's ending, or JavaScript."),
     ])
 };
+
+static TERMINAL: Table = Table::of(&[key(
+    "hints",
+    Shape::Switch,
+    "Whether commands on a terminal say what may come next.",
+)]);
 
 static AGENT: Table = Table::of(&[key(
     "command",

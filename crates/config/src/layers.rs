@@ -60,8 +60,17 @@ pub const ENVIRONMENT: &[EnvironmentVariable] = &[
 ];
 
 /// What a user's own file may set; the rest describes one project.
-pub const USER_KEYS: &[&str] =
-    &["project.place", "room", "sandbox", "egress", "secret", "env", "live-keys", "agent"];
+pub const USER_KEYS: &[&str] = &[
+    "project.place",
+    "room",
+    "sandbox",
+    "egress",
+    "secret",
+    "env",
+    "live-keys",
+    "agent",
+    "terminal",
+];
 
 /// A configuration and where each of its values came from.
 #[derive(Clone, Debug)]
@@ -158,8 +167,12 @@ fn read(file: File<'_>, check: fn(&Node) -> Vec<Problem>, problems: &mut Vec<Pro
     match Source::open(file.name, file.bytes) {
         Ok(source) => {
             let (tree, found) = walk_file(&source, Templates::Refused);
-            problems.extend(found);
-            problems.extend(check(&tree));
+            // The keys below a heading that is not closed seem to stand elsewhere.
+            let below = source.below_unclosed(&found);
+            let found = found.into_iter().chain(check(&tree));
+            problems.extend(
+                found.filter(|problem| !below.iter().any(|part| part.contains(&problem.line))),
+            );
             tree
         }
         Err(problem) => {

@@ -11,6 +11,9 @@ use hothouse_model::config::{Complaint, Problem, rules::shown};
 /// The largest file that is read.
 pub const MAX_BYTES: usize = 1 << 20;
 
+/// What the parser says of a heading without its bracket.
+const UNCLOSED: &str = "unclosed table";
+
 /// A file as the reader knows it, and the beginnings of its lines.
 pub(super) struct Source<'a> {
     file: Arc<str>,
@@ -58,6 +61,19 @@ impl<'a> Source<'a> {
         let problems =
             errors.iter().map(|error| self.syntax_problem(error.message(), error.span()));
         (table, problems.collect())
+    }
+
+    /// Returns the lines below each heading that is not closed, up to the next heading.
+    pub(super) fn below_unclosed(&self, problems: &[Problem]) -> Vec<Range<usize>> {
+        let unclosed = problems.iter().filter(|problem| problem.message.contains(UNCLOSED));
+        let lines: Vec<_> = self.text.lines().collect();
+        let below = |problem: &Problem| {
+            let rest = lines.iter().enumerate().skip(problem.line);
+            let mut headings = rest.filter(|(_, line)| line.trim_start().starts_with('['));
+            let end = headings.next().map_or(lines.len(), |(at, _)| at);
+            problem.line + 1..end + 1
+        };
+        unclosed.map(below).collect()
     }
 
     fn syntax_problem(&self, message: &str, span: Option<Range<usize>>) -> Problem {

@@ -22,6 +22,8 @@ use crate::routes;
         routes::sandbox::pause,
         routes::sandbox::resume,
         routes::sandbox::delete,
+        routes::trash::list,
+        routes::trash::undelete,
         routes::sandbox::setup,
         routes::sandbox::nuke,
         routes::service::act,

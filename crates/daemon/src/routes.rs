@@ -26,6 +26,7 @@ pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
 pub(crate) mod top;
+pub(crate) mod trash;
 pub(crate) mod ui;
 pub(crate) mod webhook;
 pub(crate) mod workspace;
@@ -54,6 +55,8 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SANDBOX_PAUSE, post(sandbox::pause))
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
+        .route(route::SANDBOX_UNDELETE, post(trash::undelete))
+        .route(route::TRASH, get(trash::list))
         .route(route::SANDBOX_SETUP, post(sandbox::setup))
         .route(route::SERVICE_ACT, post(service::act))
         .route(route::SERVICE_COMMAND, get(service::command))

@@ -8,7 +8,7 @@ use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::RunLine;
 use hothouse_workspace::{Repository, places};
 
-use crate::{Engine, Losses};
+use crate::{DeletedSandbox, Engine, Losses, trash};
 
 /// What is to be cleaned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum CleanWish {
     Merged,
     /// The artifacts of runs that have ended.
     Runs,
+    /// What is in the trash.
+    Trash,
 }
 
 /// Whether something is removed, or only would be.
@@ -41,15 +43,26 @@ pub struct Cleaned {
 }
 
 impl Engine {
-    /// Removes what may go, or says what would.
-    pub fn clean(&self, wish: CleanWish, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
+    /// Removes what may go, or says what would. What is removed bypasses the trash, which is emptied.
+    pub fn clean(
+        &self,
+        wish: CleanWish,
+        doing: Doing,
+        operation: &OperationId,
+    ) -> Result<Vec<Cleaned>, Failure> {
         match wish {
             CleanWish::Runs => self.clean_runs(doing),
+            CleanWish::Trash => self.clean_trash(doing),
             CleanWish::All | CleanWish::Merged => {
-                let all = self.sandboxes()?;
-                let looked_at = all.iter().map(|sandbox| self.clean_sandbox(sandbox, wish, doing));
-                let mut looked_at = looked_at.collect::<Result<Vec<_>, _>>()?;
+                let mut looked_at = Vec::new();
+                for sandbox in self.sandboxes()? {
+                    let title = format!("look at {}/{}", sandbox.project, sandbox.name);
+                    self.note_waiting(operation, &title);
+                    looked_at.push(self.clean_sandbox(&sandbox, wish, doing)?);
+                }
+                looked_at.extend(self.clean_trash(doing)?);
                 if wish == CleanWish::All {
+                    self.note_waiting(operation, "remove golden trees that no sandbox uses");
                     looked_at.extend(self.clean_shared(doing)?);
                 }
                 Ok(looked_at)
@@ -69,39 +82,63 @@ impl Engine {
         if self.room_of(sandbox).is_some() {
             return Ok(stays("its room is up".into()));
         }
-        if wish == CleanWish::Merged && !is_merged(sandbox)? {
-            return Ok(stays(format!("{} is not merged into {}", sandbox.branch, sandbox.base)));
+        let (branch, base) = (&sandbox.branch, &sandbox.base);
+        if wish == CleanWish::Merged {
+            match merge_state(sandbox)? {
+                MergeState::Merged => {}
+                MergeState::NoCommits => {
+                    return Ok(stays(format!("{branch} has no commits of its own yet")));
+                }
+                MergeState::NotMerged => {
+                    return Ok(stays(format!("{branch} is not merged into {base}")));
+                }
+                MergeState::NoBranch => {
+                    return Ok(stays(format!("{branch} or {base} no longer exists")));
+                }
+            }
         }
         if let Err(failure) = self.check_losses(sandbox) {
             return Ok(stays(failure.message));
         }
         let reason = match wish {
-            CleanWish::Merged => format!("{} is merged into {}", sandbox.branch, sandbox.base),
+            CleanWish::Merged => format!("{branch} is merged into {base}"),
             _ => "everything in it is committed".into(),
         };
         if doing == Doing::Now {
-            let operation = OperationId::from_random(hothouse_host::random::bytes());
-            self.delete(sandbox, Losses::Refused, operation)?;
+            self.delete_now(sandbox, Losses::Refused, trash::another())?;
         }
         Ok(Cleaned { what, goes: true, reason, bytes: None })
     }
 
-    /// Removes what deleted sandboxes left, and golden data in folders that have no sandbox any more.
+    /// Discards what is in the trash.
+    fn clean_trash(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
+        let all = self.deleted()?;
+        let cleaned = |deleted: &DeletedSandbox| Cleaned {
+            what: format!("{}/{}", deleted.project, deleted.name),
+            goes: true,
+            reason: "it is in the trash".into(),
+            bytes: self.bytes_of_deleted(deleted),
+        };
+        let looked_at = all.iter().map(cleaned).collect();
+        if doing == Doing::Now {
+            self.discard_deleted(&all)?;
+        }
+        Ok(looked_at)
+    }
+
+    /// Removes golden data in folders that have no sandbox any more.
     fn clean_shared(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
         let mut looked_at = Vec::new();
         for folder in self.known_folders()? {
             let names = self.with.store.names_in(&folder).map_err(|error| error.failure())?;
             let unused = names.is_empty();
-            if doing == Doing::Now {
-                self.empty_trash(&folder)?;
-                if unused {
-                    let removed = places::remove_store(&folder, self.with.clock.now());
-                    removed.map_err(|error| error.failure())?;
-                }
+            if doing == Doing::Now && unused {
+                let removed = places::remove_store(&folder, self.with.clock.now());
+                removed.map_err(|error| error.failure())?;
             }
             let reason = match unused {
                 true => "golden trees and data that no sandbox uses",
-                false => "its sandboxes use golden trees and data; the trash is emptied",
+                false => "its sandboxes use golden trees and data",
             };
             let what = folder.display().to_string();
             looked_at.push(Cleaned { what, goes: unused, reason: reason.into(), bytes: None });
@@ -111,11 +148,13 @@ impl Engine {
 
     fn clean_runs(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
         let runs = self.with.store.all_runs().map_err(|error| error.failure())?;
+        let trash = self.deleted()?;
+        let is_kept = |run: &RunLine| trash.iter().any(|deleted| deleted.runs.contains(&run.id));
         let mut looked_at = Vec::new();
         for (at, run) in runs.iter().enumerate() {
             // The newest comes first.
             let is_newest = !runs[..at].iter().any(|later| later.sandbox_id == run.sandbox_id);
-            let (goes, reason) = fate(run, is_newest);
+            let (goes, reason) = fate(run, is_newest, is_kept(run));
             let bytes = bytes_of(run);
             if goes && doing == Doing::Now {
                 files::remove_tree(&run.artifacts).map_err(|error| error.failure())?;
@@ -128,7 +167,7 @@ impl Engine {
 }
 
 /// Decides whether a run may go, and says why. What a sandbox did last is what somebody may still ask about.
-fn fate(run: &RunLine, is_newest: bool) -> (bool, String) {
+fn fate(run: &RunLine, is_newest: bool, is_in_trash: bool) -> (bool, String) {
     let whose = match (&run.project, &run.sandbox) {
         (Some(project), Some(sandbox)) => format!("`{project}/{sandbox}`"),
         _ => "its sandbox".to_owned(),
@@ -137,6 +176,7 @@ fn fate(run: &RunLine, is_newest: bool) -> (bool, String) {
         (None, Some(_)) => (false, format!("{whose} is still running")),
         (Some(_), Some(_)) if is_newest => (false, format!("the last run of {whose}")),
         (Some(ended), Some(_)) => (true, format!("it ended {ended}, and {whose} has a later one")),
+        (_, None) if is_in_trash => (false, format!("{whose} is in the trash")),
         (_, None) => (true, format!("{whose} is deleted")),
     }
 }
@@ -146,17 +186,31 @@ pub(crate) fn bytes_of(run: &RunLine) -> Option<u64> {
     Some(usage(&run.artifacts, Blocks::AreOwn).ok()?.total)
 }
 
-/// Whether the base has all that the sandbox's branch has, and the branch has something.
-fn is_merged(sandbox: &SandboxRecord) -> Result<bool, Failure> {
+/// How the branch of a sandbox stands to its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MergeState {
+    /// The base has all that the branch has, and the branch had something.
+    Merged,
+    NotMerged,
+    /// Nothing was committed since the fork.
+    NoCommits,
+    NoBranch,
+}
+
+fn merge_state(sandbox: &SandboxRecord) -> Result<MergeState, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
     let branch = format!("refs/heads/{}", sandbox.branch);
-    let ask = || -> Result<bool, hothouse_host::RunError> {
+    let ask = || -> Result<MergeState, hothouse_host::RunError> {
         let (Some(tip), Some(base)) =
             (repository.commit(&branch)?, repository.commit(&sandbox.base)?)
         else {
-            return Ok(false);
+            return Ok(MergeState::NoBranch);
         };
-        Ok(tip != sandbox.base_commit && repository.is_ancestor(&tip, &base)?)
+        if tip == sandbox.base_commit {
+            return Ok(MergeState::NoCommits);
+        }
+        let merged = tip == base || repository.is_ancestor(&tip, &base)?;
+        Ok(if merged { MergeState::Merged } else { MergeState::NotMerged })
     };
     ask().map_err(|error| error.failure())
 }

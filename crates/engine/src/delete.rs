@@ -1,23 +1,26 @@
-//! `delete` and `nuke`: worktrees and rows go, branches stay.
+//! `delete` and `nuke`: worktrees and rows go, branches stay. What `delete` takes is in the [trash](crate::trash) for a day.
 
 use std::{
     collections::BTreeSet,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use hothouse_host::{FileError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
+    aside::HomeParts,
     id::hex,
-    plan::{DeleteFacts, DeletedWorktree, plan_delete},
+    plan::{DeleteFacts, DeletedWorktree, Removal, plan_delete},
+    tree::TreeOrder,
 };
-use hothouse_store::{NewPlan, Subject};
-use hothouse_workspace::{Dirt, Repository, TreeStore};
+use hothouse_store::{NewPlan, StoreError, Subject};
+use hothouse_workspace::{Dirt, Repository, TreeStore, tree};
 
 use crate::{
-    Engine, StepError,
+    Engine, PlanFailure, StepError,
     commits::Tries,
-    snapshot,
+    snapshot, trash,
     trees::{self, Others},
 };
 
@@ -81,12 +84,40 @@ pub enum Losses {
     Accepted,
 }
 
+/// What happens to the files of a deleted sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// They are in the trash for a day.
+    ForADay,
+    Nothing,
+}
+
 impl Engine {
-    /// Deletes one sandbox.
+    /// Deletes one sandbox: it is in the trash for a day, if it can be kept at all.
     pub fn delete(
         &self,
         sandbox: &SandboxRecord,
         losses: Losses,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
+        self.delete_keeping(sandbox, losses, Keeping::ForADay, operation)
+    }
+
+    /// Deletes one sandbox for good.
+    pub fn delete_now(
+        &self,
+        sandbox: &SandboxRecord,
+        losses: Losses,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
+        self.delete_keeping(sandbox, losses, Keeping::Nothing, operation)
+    }
+
+    fn delete_keeping(
+        &self,
+        sandbox: &SandboxRecord,
+        losses: Losses,
+        keeping: Keeping,
         operation: OperationId,
     ) -> Result<(), Failure> {
         if losses == Losses::Accepted {
@@ -101,7 +132,8 @@ impl Engine {
             (false, Losses::Accepted) => self.import_if_possible(&sandbox),
         }
         let subject = sandbox.name.to_string();
-        self.remove(PlanKind::Delete, subject, std::slice::from_ref(&sandbox), operation)?;
+        let one = std::slice::from_ref(&sandbox);
+        self.remove(PlanKind::Delete, subject, one, keeping, operation)?;
         self.remove_strays_of(&sandbox)
     }
 
@@ -165,12 +197,14 @@ impl Engine {
         );
         self.end_all(&all);
         let folders = self.known_folders()?;
-        self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
+        self.discard_deleted(&self.deleted()?)?;
+        let counted = counted_sandboxes(all.len());
+        self.remove(PlanKind::Nuke, counted, &all, Keeping::Nothing, operation.clone())?;
         self.end_stray_rooms()?;
         self.remove_stray_files(&folders)?;
         // Of sandboxes that were deleted before, golden trees may still be there.
         for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
-            self.empty_trash(&folder)?;
+            self.empty_trash_telling(&folder, Some(&operation))?;
             let removed = trees::remove_store(&folder, self.with.clock.now());
             removed.map_err(|error| error.failure())?;
         }
@@ -198,38 +232,131 @@ impl Engine {
         kind: PlanKind,
         subject: String,
         sandboxes: &[SandboxRecord],
+        keeping: Keeping,
         operation: OperationId,
     ) -> Result<(), Failure> {
-        let mut steps = Vec::new();
+        let mut all = Vec::new();
         for sandbox in sandboxes {
             self.end_temporary(sandbox).map_err(|error| error.failure())?;
             let facts = self.delete_facts(sandbox).map_err(|error| error.failure())?;
-            steps.extend(plan_delete(&facts));
+            let removal = self.removal(sandbox, &facts, keeping);
+            all.push((facts, removal.map_err(|error| error.failure())?));
         }
-        if kind == PlanKind::Nuke {
-            let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
-            let stores = folders.into_iter();
-            steps.extend(stores.map(|folder| Step::RemoveStore { sandboxes: folder.clone() }));
-            steps.extend(self.pool_removals().map_err(|error| error.failure())?);
-        }
-        let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
+        let last = match kind {
+            PlanKind::Nuke => self.last_removals(sandboxes)?,
+            _ => Vec::new(),
+        };
+        let begun = self.with.clock.now();
+        let plan = |in_place: bool, operation: OperationId| {
+            let steps = all.iter().flat_map(|(facts, removal)| match in_place {
+                true => plan_delete(facts, &Removal::InPlace),
+                false => plan_delete(facts, removal),
+            });
+            let steps = steps.chain(last.clone()).collect();
+            NewPlan { operation, kind, subject: subject.clone(), steps, begun }
+        };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
-        let subject = Subject::Removes(&keys);
-        let begun = match self.begin(sandboxes, &plan, &subject) {
-            // Nothing can be recorded on a full disk: it is done first.
+        let removes = Subject::Removes(&keys);
+        let moved = plan(false, operation.clone());
+        let begun = match self.begin(sandboxes, &moved, &removes) {
+            // Nothing can be recorded on a full disk: it is done first, and nothing is kept.
             Err(error) if error.is_storage_trouble() => {
-                self.run_unwritten(&plan).map_err(|failure| failure.failure())?;
+                let in_place = plan(true, operation);
+                self.run_unwritten(&in_place).map_err(|failure| failure.failure())?;
                 for sandbox in sandboxes {
                     self.empty_trash(&sandbox.sandboxes)?;
                 }
-                self.begin(sandboxes, &plan, &subject)
+                self.begin(sandboxes, &in_place, &removes)
             }
             other => other,
         };
-        let plan = begun.map_err(|error| error.failure())?;
-        self.run(&plan).map_err(|failure| failure.failure())?;
+        let begun = begun.map_err(|error| error.failure())?;
+        match self.run(&begun) {
+            Err(failure) if is_full(&failure) => {
+                tracing::warn!(error = ?failure.failure(), "the disk is full: nothing is kept");
+                let in_place = plan(true, trash::another());
+                let again = self.begin(sandboxes, &in_place, &removes);
+                let again = again.map_err(|error| error.failure())?;
+                self.run(&again).map_err(|failure| failure.failure())?;
+                self.discard_entries_of(sandboxes)?;
+            }
+            other => other.map_err(|failure| failure.failure())?,
+        }
         sandboxes.iter().for_each(|sandbox| self.remove_adopted_claim(sandbox));
         Ok(())
+    }
+
+    /// Returns what is removed after the last sandbox.
+    fn last_removals(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Step>, Failure> {
+        let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
+        let stores = folders.into_iter();
+        let stores = stores.map(|folder| Step::RemoveStore { sandboxes: folder.clone() });
+        let pools = self.pool_removals().map_err(|error| error.failure())?;
+        Ok(stores.chain(pools).collect())
+    }
+
+    /// Discards what a deletion moved before the disk was full.
+    fn discard_entries_of(&self, sandboxes: &[SandboxRecord]) -> Result<(), Failure> {
+        for sandbox in sandboxes {
+            let trash = TreeStore::open(&sandbox.sandboxes).map(|store| store.trash());
+            let moved = trash.and_then(|trash| tree::set_aside(&trash::entry_of(sandbox), &trash));
+            moved.map_err(|error| error.failure())?;
+            self.empty_trash(&sandbox.sandboxes)?;
+        }
+        Ok(())
+    }
+
+    /// Decides what happens to the files of a sandbox. What cannot come back is not kept: without a repository, a
+    /// worktree, or one file system for all of it there is nothing to bring back.
+    fn removal(
+        &self,
+        sandbox: &SandboxRecord,
+        facts: &DeleteFacts,
+        keeping: Keeping,
+    ) -> Result<Removal, StoreError> {
+        let own = trees::places(sandbox);
+        let worktree = match &facts.worktree {
+            DeletedWorktree::Goes(tree) => Some(tree),
+            DeletedWorktree::Stays(_) | DeletedWorktree::InUse => None,
+        };
+        let named = [
+            ("git", own.git()),
+            ("pointer", own.pointer()),
+            ("data", own.data()),
+            ("snapshots", own.snapshots()),
+            ("frozen", own.frozen()),
+            ("logs", self.logs_of(sandbox)),
+            ("own", own.own()),
+        ];
+        let parts = HomeParts {
+            worktree: worktree.cloned(),
+            trees: facts.trees.clone(),
+            named: named.into_iter().filter(|(_, path)| !facts.far.contains(path)).collect(),
+            storage: facts.storage.clone(),
+        };
+        let aside = self.aside(sandbox, &parts);
+        // A tree that is mounted is a device of its own; the folder around it tells.
+        let device = |path: &Path| files::device(path).ok();
+        let around = worktree.and_then(|tree| tree.path.parent());
+        if around.is_some_and(|around| device(around) != device(&sandbox.sandboxes)) {
+            return Ok(Removal::InPlace);
+        }
+        let repository = trees::repository(&sandbox.repository.common_dir);
+        let is_known = repository.admin_dir(&sandbox.worktree).ok().flatten().is_some();
+        let index = aside.entry.join(trash::INDEX_FILE);
+        // An earlier attempt may have moved some of it.
+        let has_files = |tree: &TreeOrder| {
+            let moved = aside.worktree.as_ref().is_some_and(|tree| files::exists(&tree.at.path));
+            (files::exists(&tree.path) || moved) && (is_known || files::exists(&index))
+        };
+        let comes_back =
+            files::exists(&sandbox.repository.common_dir) && worktree.is_none_or(has_files);
+        if keeping == Keeping::Nothing || !comes_back {
+            return Ok(Removal::Discarded { aside });
+        }
+        let note = self.trash_note(sandbox, &aside)?;
+        let index = (worktree.is_some() && is_known).then_some(index);
+        Ok(Removal::Kept { aside, note, index })
     }
 
     fn delete_facts(&self, sandbox: &SandboxRecord) -> Result<DeleteFacts, FileError> {
@@ -241,8 +368,9 @@ impl Engine {
             let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             all.extend(snapshot::all_trees(sandbox, &label)?);
         }
-        all.extend(trees::all_staged(sandbox)?);
         let logs = self.logs_of(sandbox);
+        let is_far = files::device(&logs).ok() != files::device(&sandbox.sandboxes).ok();
+        let far = is_far.then(|| logs.clone());
         let rest = [own.pointer(), own.data(), own.snapshots(), own.frozen(), logs, own.own()];
         let anothers = sandbox.is_adopted() && self.is_used_elsewhere(sandbox);
         Ok(DeleteFacts {
@@ -253,6 +381,8 @@ impl Engine {
                 true => DeletedWorktree::Stays(sandbox.worktree.clone()),
             },
             trees: all,
+            staged: trees::all_staged(sandbox)?,
+            far: far.into_iter().filter(|path| files::exists(path)).collect(),
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
             // A room that the database has lost is known by its claim.
             had_room: sandbox.room.is_some() || files::exists(&places.claim),
@@ -275,23 +405,56 @@ impl Engine {
 
     /// Removes for good what deleted sandboxes left in the trash.
     pub fn empty_trash(&self, sandboxes: &Path) -> Result<(), Failure> {
+        self.empty_trash_telling(sandboxes, None)
+    }
+
+    /// The same, and tells who asked for it how far it is.
+    pub(crate) fn empty_trash_telling(
+        &self,
+        sandboxes: &Path,
+        operation: Option<&OperationId>,
+    ) -> Result<(), Failure> {
         if !files::exists(sandboxes) {
             return Ok(());
         }
-        let cleared = self.clear_trash(sandboxes).map_err(|error| error.failure());
+        let cleared = self.clear_trash(sandboxes, operation).map_err(|error| error.failure());
         self.with.store.fill_reserve();
         cleared
     }
 
     /// Empties the trash. What rooms' own roots left there is not the user's to remove; it goes as
     /// the layers of a room do.
-    pub(crate) fn clear_trash(&self, sandboxes: &Path) -> Result<(), StepError> {
+    pub(crate) fn clear_trash(
+        &self,
+        sandboxes: &Path,
+        operation: Option<&OperationId>,
+    ) -> Result<(), StepError> {
         let store = TreeStore::open(sandboxes)?;
-        match store.empty_trash() {
+        let told = |left: usize| {
+            let files = if left == 1 { "1 folder" } else { "folders" };
+            let title = match left {
+                1 => format!("remove files: {files} left"),
+                _ => format!("remove files: {left} {files} left"),
+            };
+            operation.iter().for_each(|operation| self.note_waiting(operation, &title));
+        };
+        match store.empty_trash_telling(&told) {
             Err(_) if !process::is_root() => Ok(self.with.rooms.remove_storage(&store.trash())?),
             other => Ok(other?),
         }
     }
+}
+
+/// Whether a plan failed because the disk is full, or the user's share of it.
+fn is_full(failure: &PlanFailure) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(failure);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return matches!(io.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn counted_sandboxes(count: usize) -> String {

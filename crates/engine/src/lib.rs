@@ -51,7 +51,9 @@ mod snapshot;
 mod stack;
 mod steps;
 mod task;
+mod trash;
 mod trees;
+mod undelete;
 mod wall;
 
 use std::{
@@ -75,7 +77,7 @@ pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::{CommitError, ImportListener};
 pub use coverage::{COLLECT, COVERAGE_FOLDER, COVERAGE_VARIABLES, FLUSH, LcovCommand};
 pub use data::DataError;
-pub use delete::{DeleteError, Losses};
+pub use delete::{DeleteError, Keeping, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fixtures::{FixtureFolder, FixtureStamp, WorktreeFixture};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
@@ -108,7 +110,9 @@ pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use trash::{DeletedSandbox, KEPT_FOR};
 pub use trees::objects_folder;
+pub use undelete::{UndeleteError, UndeleteSpec};
 pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 
 /// Where events go.

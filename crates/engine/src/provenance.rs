@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use hothouse_config::{MAX_BYTES, RoomSettings, in_words};
 use hothouse_host::{FileError, RunError, files};
-use hothouse_model::{SandboxRecord, config::pending_changes};
+use hothouse_model::{SandboxRecord, config::pending_changes, sandbox::RepositoryPlace};
 use hothouse_workspace::{
     DiscoverError, Repository,
     import::{ImportError, StagedCommits, Version, Versions},
@@ -148,6 +148,21 @@ impl Engine {
         files::replace(&file, &settings.to_json(), 0o644)
     }
 
+    /// Returns the repository of a folder of sandboxes, if all that it has are of one.
+    fn repository_of_folder(
+        &self,
+        folder: &Path,
+        known: &[SandboxRecord],
+    ) -> Option<RepositoryPlace> {
+        let own = known.iter().filter(|sandbox| sandbox.sandboxes == folder);
+        let own = own.map(|sandbox| sandbox.repository.clone());
+        let deleted = self.deleted().unwrap_or_default().into_iter();
+        let deleted = deleted.filter(|deleted| deleted.sandboxes == folder);
+        let mut all = own.chain(deleted.map(|deleted| deleted.repository));
+        let first = all.next()?;
+        all.all(|other| other.common_dir == first.common_dir).then_some(first)
+    }
+
     /// Finds the repository that a command given in a folder means. In a sandbox it is the sandbox's,
     /// whatever the `.git` there says: an agent may have written it.
     pub(crate) fn repository_around(&self, folder: &Path) -> Result<Repository, DiscoverError> {
@@ -157,7 +172,14 @@ impl Engine {
         if let Some(sandbox) = known.iter().find(|known| folder.starts_with(&known.worktree)) {
             return Ok(Repository { place: sandbox.repository.clone() });
         }
-        let found = Repository::discover(&folder)?;
+        let found = match Repository::discover(&folder) {
+            Ok(found) => found,
+            // Beside the sandboxes of one repository, and in what is left of one that was deleted, that is meant.
+            Err(error) => {
+                let place = self.repository_of_folder(&folder, &known).ok_or(error)?;
+                return Ok(Repository { place });
+            }
+        };
         // Such a folder holds only sandboxes, and a room must not decide what it is.
         let among = known.iter().find(|known| folder.starts_with(&known.sandboxes));
         match among {

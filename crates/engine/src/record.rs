@@ -35,26 +35,26 @@ const SNAPSHOT_FILE: &str = "snapshot.json";
 /// The record of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SelfRecord {
-    id: SandboxId,
-    name: SandboxName,
-    project: ProjectName,
-    common_dir: PathBuf,
-    root: PathBuf,
-    worktree: PathBuf,
-    branch: String,
-    base: String,
-    base_commit: String,
-    tree_driver: TreeMaker,
-    task: Option<String>,
-    created: Timestamp,
-    pinned_config: Option<String>,
-    imported: Option<String>,
-    agent_branch: Option<String>,
+    pub(crate) id: SandboxId,
+    pub(crate) name: SandboxName,
+    pub(crate) project: ProjectName,
+    pub(crate) common_dir: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) worktree: PathBuf,
+    pub(crate) branch: String,
+    pub(crate) base: String,
+    pub(crate) base_commit: String,
+    pub(crate) tree_driver: TreeMaker,
+    pub(crate) task: Option<String>,
+    pub(crate) created: Timestamp,
+    pub(crate) pinned_config: Option<String>,
+    pub(crate) imported: Option<String>,
+    pub(crate) agent_branch: Option<String>,
     /// The operation that was started on it last.
-    operation: Option<OperationId>,
+    pub(crate) operation: Option<OperationId>,
     /// The state folder that it belongs to; earlier builds did not name it.
     #[serde(default)]
-    state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Whose records are looked at.
@@ -114,7 +114,11 @@ struct SnapshotNote {
 }
 
 impl SelfRecord {
-    fn of(sandbox: &SandboxRecord, operation: Option<OperationId>, state: &Path) -> Self {
+    pub(crate) fn of(
+        sandbox: &SandboxRecord,
+        operation: Option<OperationId>,
+        state: &Path,
+    ) -> Self {
         let sandbox = sandbox.clone();
         Self {
             id: sandbox.id,
@@ -142,7 +146,7 @@ impl SelfRecord {
         serde_json::from_slice(&files::read_capped(path, RECORD_LIMIT).ok()?).ok()
     }
 
-    fn new_sandbox(&self, sandboxes: &Path) -> NewSandbox {
+    pub(crate) fn new_sandbox(&self, sandboxes: &Path) -> NewSandbox {
         let own = self.clone();
         NewSandbox {
             id: own.id,
@@ -249,12 +253,12 @@ impl Engine {
     }
 
     /// The folder of this daemon's state, which tells its sandboxes from those of others.
-    fn state_folder(&self) -> &Path {
+    pub(crate) fn state_folder(&self) -> &Path {
         self.with.folders.parent().unwrap_or(&self.with.folders)
     }
 
     /// Whether a sandbox is one of another state folder that is still there.
-    fn is_elsewhere(&self, record: &SelfRecord) -> bool {
+    pub(crate) fn is_elsewhere(&self, record: &SelfRecord) -> bool {
         let other = record.state.as_deref().filter(|state| *state != self.state_folder());
         other.is_some_and(files::exists)
     }
@@ -290,7 +294,7 @@ impl Engine {
 
     /// Whether something was begun on a sandbox of this plan after it, which the database has lost.
     pub(crate) fn is_outdated(&self, plan: &PlanRecord) -> bool {
-        if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt) {
+        if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) {
             return false;
         }
         let latest = |key: &SandboxKey| {
@@ -330,7 +334,7 @@ impl Engine {
     }
 
     /// Returns every folder that has sandboxes, or had some.
-    pub(crate) fn known_folders(&self) -> Result<BTreeSet<PathBuf>, Failure> {
+    pub fn known_folders(&self) -> Result<BTreeSet<PathBuf>, Failure> {
         let mut folders = self.remembered_folders();
         folders.extend(self.sandboxes()?.into_iter().map(|sandbox| sandbox.sandboxes));
         let rooms = self.with.rooms.list(&self.with.runtime).map_err(|error| error.failure())?;

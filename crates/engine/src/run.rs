@@ -104,7 +104,7 @@ impl Engine {
     pub(crate) fn run(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         let _in_flight = InFlight::enter(self, plan);
         let ran = self.forward(plan).and_then(|()| {
-            if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt) {
+            if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) {
                 let described = self.describe_made(plan).map_err(StepError::from);
                 described.map_err(|source| (plan.steps.len(), step_failure(plan, source)))?;
             }
@@ -131,7 +131,7 @@ impl Engine {
             "a plan could not be recorded"
         );
         for step in &plan.steps {
-            self.apply(step).map_err(|source| PlanFailure::Step {
+            self.apply(step, Some(&plan.operation)).map_err(|source| PlanFailure::Step {
                 kind: plan.kind,
                 subject: plan.subject.clone(),
                 source,
@@ -168,7 +168,8 @@ impl Engine {
         for (index, record) in plan.steps.iter().enumerate().filter(|(_, record)| !record.done) {
             self.check_cancelled(plan).map_err(|failure| (index, failure))?;
             self.say(plan, Happening::StepBegun { index, of, title: record.step.title() });
-            self.apply(&record.step).map_err(|source| (index, step_failure(plan, source)))?;
+            self.apply(&record.step, Some(&plan.operation))
+                .map_err(|source| (index, step_failure(plan, source)))?;
             if let Some(position) = tick_after(&plan.steps, index) {
                 self.tick(plan, position, true).map_err(|failure| (index, failure))?;
             }

@@ -300,7 +300,7 @@ impl Engine {
             if service.state == ServiceState::Failed || !told.insert(service.name.clone()) {
                 continue;
             }
-            let lines = self.last_lines(sandbox, &service.name);
+            let lines = self.lines_of_this_start(sandbox, service);
             let colon = if lines.is_empty() { "" } else { ":\n" };
             let text = format!(
                 "`{}` exited ({exit}) and is being restarted{colon}{}",
@@ -382,7 +382,7 @@ impl Engine {
         let mut failure = Failure::new(FailureKind::Unmet, message);
         for service in report.statuses().filter(|service| names.contains(&service.name)) {
             failure.causes.extend(why(service));
-            let lines = self.last_lines(sandbox, &service.name);
+            let lines = self.lines_of_this_start(sandbox, service);
             if !lines.is_empty() {
                 let name = &service.name;
                 failure.causes.push(format!("the last lines of `{name}`:\n{}", lines.join("\n")));
@@ -400,6 +400,24 @@ impl Engine {
             .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
+    /// Returns the last lines that a service wrote since it was last asked to start: those of an earlier start would
+    /// mislead.
+    fn lines_of_this_start(&self, sandbox: &SandboxRecord, service: &ServiceStatus) -> Vec<String> {
+        let began = self.began(sandbox);
+        let since = began.zip(service.wanted_ms.or(service.started_ms));
+        let since = since.map(|(began, wanted)| began + wanted * 1_000_000);
+        self.tail_since(sandbox, &service.name, LAST_LINES, since)
+    }
+
+    /// Returns when the room of a sandbox began to count its times, in nanoseconds since 1970. Its file is
+    /// written a moment later, which is allowed for.
+    fn began(&self, sandbox: &SandboxRecord) -> Option<u64> {
+        const ALLOWANCE: Duration = Duration::from_millis(1500);
+        let age = files::age(&self.places(sandbox).runtime.join("room.json")).ok()?;
+        let now = u64::try_from(self.with.clock.now().as_nanosecond()).ok()?;
+        now.checked_sub(u64::try_from((age + ALLOWANCE).as_nanos()).ok()?)
+    }
+
     /// Returns the last lines of a service's log, escaped for display.
     pub fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
         self.tail_of(sandbox, service, LAST_LINES)
@@ -407,9 +425,24 @@ impl Engine {
 
     /// Returns this many of the last lines of a service's log, escaped for display.
     pub fn tail_of(&self, sandbox: &SandboxRecord, service: &str, lines: usize) -> Vec<String> {
+        self.tail_since(sandbox, service, lines, None)
+    }
+
+    fn tail_since(
+        &self,
+        sandbox: &SandboxRecord,
+        service: &str,
+        lines: usize,
+        since: Option<u64>,
+    ) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
-        let wanted = logs::Wanted { tail: Some(lines), limit: 64 << 10, ..logs::Wanted::default() };
+        let wanted = logs::Wanted {
+            since: since.map(logs::Since::Time),
+            tail: Some(lines),
+            limit: 64 << 10,
+            ..logs::Wanted::default()
+        };
         let plain = |line: logs::Line| {
             // Traces of Go and Java are indented by tabs.
             let shown = line.text.chars().filter(|c| !c.is_control() || *c == '\t');

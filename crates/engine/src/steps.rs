@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, Lock, files, hands};
-use hothouse_model::{FailureKind, Step, config::ByteSize, id::fnv1a};
+use hothouse_model::{FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
 
 use hothouse_workspace::pool;
 
@@ -11,13 +11,19 @@ use crate::{Engine, StepError, task, trees};
 
 impl Engine {
     /// Applies a step. Applying it again changes nothing.
-    pub(crate) fn apply(&self, step: &Step) -> Result<(), StepError> {
+    pub(crate) fn apply(
+        &self,
+        step: &Step,
+        operation: Option<&OperationId>,
+    ) -> Result<(), StepError> {
         match step {
             Step::Exclude { common_dir, pattern } => {
                 let _lock = self.repository_lock(common_dir)?;
                 Ok(trees::repository(common_dir).exclude(pattern)?)
             }
             Step::AddWorktree { order } => self.add_worktree(order),
+            Step::SetAside { aside, note } => self.set_aside(aside, note.as_deref()),
+            Step::BringBack { aside } => self.bring_back(aside),
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
             Step::ReleaseWorktree { common_dir, worktree } => {
@@ -67,7 +73,7 @@ impl Engine {
             Step::Remove { path } => Ok(files::remove_file(path)?),
             Step::RemoveStore { sandboxes } => {
                 if files::exists(sandboxes) {
-                    self.clear_trash(sandboxes)?;
+                    self.clear_trash(sandboxes, operation)?;
                 }
                 Ok(trees::remove_store(sandboxes, self.with.clock.now())?)
             }
@@ -89,6 +95,7 @@ impl Engine {
                 Ok(trees::repository(common_dir).include_again(pattern)?)
             }
             Step::AddWorktree { order } => self.undo_worktree(order),
+            Step::BringBack { aside } => self.put_back(aside),
             Step::CopyTrees { copies } => {
                 let made: Vec<_> = copies.iter().map(|copy| copy.to.clone()).collect();
                 trees::remove(&made)
@@ -127,6 +134,7 @@ impl Engine {
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
             | Step::RaiseWall { .. }
+            | Step::SetAside { .. }
             | Step::RemoveWorktree { .. }
             | Step::ReleaseWorktree { .. }
             | Step::RemoveTrees { .. }

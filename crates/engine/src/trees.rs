@@ -10,7 +10,9 @@ use std::{
 use hothouse_backend::agent;
 use hothouse_host::{FileError, beneath, btrfs, files, view::View};
 use hothouse_model::{
-    Explain, Failure, Happening, OperationId, SandboxRecord, glob,
+    Explain, Failure, Happening, OperationId, SandboxRecord,
+    aside::AsidePlace,
+    glob,
     room::WorktreeLayers,
     sandbox::RepositoryPlace,
     tree::{DriverName, TreeCopy, TreeMaker, TreeOrder, WorktreeOrder, WorktreeSource},
@@ -27,7 +29,7 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-use crate::{Engine, StepError, data, managers, masks};
+use crate::{Engine, StepError, data, managers, masks, trash};
 
 /// The driver of trees that are never shared as a mount: git directories, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
@@ -322,15 +324,29 @@ impl Engine {
                 repository.add_worktree_from(lock, &new, source, &*driver, &place)?;
                 Ok(masks::leave_out(&order.tree.path, without)?)
             }
+            WorktreeSource::Aside { from, index } => {
+                let index = files::read_capped(index, INDEX_LIMIT)?;
+                let from = aside_place(from, &store);
+                let source = ForkSource::Aside { place: &from, index: &index };
+                repository.add_worktree_from(lock, &new, source, &*driver, &place)
+            }
         }
     }
 
     /// Undoes [`add_worktree`](Self::add_worktree).
     pub(crate) fn undo_worktree(&self, order: &WorktreeOrder) -> Result<(), StepError> {
         let lock = self.repository_lock(&order.common_dir)?;
-        let (_, place) = place(&order.tree)?;
+        let (store, place) = place(&order.tree)?;
         let driver = driver(&order.tree)?;
         let repository = repository_of(order);
+        if let WorktreeSource::Aside { from, .. } = &order.source {
+            let from = aside_place(from, &store);
+            hothouse_host::mount::unmount_tree(&place.path)?;
+            trash::move_part(&place.private, &from.private)?;
+            trash::move_part(&place.path, &from.path)?;
+            driver.keep_sources(&from)?;
+            return Ok(repository.undo_worktree(&lock, &new_worktree(order))?);
+        }
         Ok(repository.undo_worktree_from(&lock, &new_worktree(order), &*driver, &place)?)
     }
 
@@ -418,8 +434,8 @@ impl Engine {
     pub fn keep_house(&self) -> Result<(), Failure> {
         self.with.store.fill_reserve();
         let sandboxes = self.sandboxes()?;
-        let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
-        for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
+        let folders = self.known_folders()?;
+        for folder in folders.iter().filter(|folder| is_store(folder)) {
             let keep = || -> Result<(), FileError> {
                 let store = TreeStore::open(folder)?;
                 let evicted = golden::evict(&store, &Budget::default(), self.with.clock.now())?;
@@ -456,6 +472,16 @@ impl Engine {
             });
         }
     }
+}
+
+/// Returns the store around a folder of the trash.
+pub(crate) fn place_of_entry(entry: &Path) -> Option<TreeStore> {
+    TreeStore::open(&places::around(entry)?).ok()
+}
+
+/// Whether something is kept beside the sandboxes of a folder.
+fn is_store(sandboxes: &Path) -> bool {
+    files::exists(&sandboxes.join(tree::STORE_FOLDER))
 }
 
 /// Copies trees, each completely or, once undone, not at all.
@@ -637,6 +663,11 @@ pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError>
     let name = tree.driver.driver();
     let name = name.ok_or_else(|| StepError::ForeignTree { path: tree.path.clone() })?;
     Ok(tree::driver_for(name, agent()))
+}
+
+/// Returns the places of a tree that is set aside.
+pub(crate) fn aside_place(at: &AsidePlace, store: &TreeStore) -> TreePlace {
+    TreePlace { path: at.path.clone(), private: at.private.clone(), trash: store.trash() }
 }
 
 /// Returns the store and the places of a tree.

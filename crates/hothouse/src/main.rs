@@ -59,6 +59,7 @@ fn main() -> ExitCode {
             .collect(),
         search_path: env::var_os("PATH").unwrap_or_default(),
         folder: env::current_dir(),
+        named_folder: env::var_os("PWD").map(Into::into),
         no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
         dumb_terminal: env::var_os("TERM").is_some_and(|value| value == "dumb"),
         editor: env::var("VISUAL")

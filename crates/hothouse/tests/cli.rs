@@ -91,6 +91,8 @@ mod streams;
 mod terminal;
 #[path = "cli/timeline.rs"]
 mod timeline;
+#[path = "cli/trash.rs"]
+mod trash;
 #[path = "cli/trust.rs"]
 mod trust;
 #[path = "cli/url.rs"]

@@ -32,8 +32,8 @@ pub use self::{
         LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Queue,
         QueueExpectation, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
         RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Shim, ShipShim,
-        Signal, SinkRecipe, Tree, UnknownProfile, ValueSource, Variable, VariableKind, Vendor,
-        Webhook, Work,
+        Signal, SinkRecipe, Terminal, Tree, UnknownProfile, ValueSource, Variable, VariableKind,
+        Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

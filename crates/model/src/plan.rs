@@ -7,7 +7,8 @@
 //! ```text
 //! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
 //! adopt:    begin -> done
-//! delete:   begin -> [StopRoom] -> RemoveWorktree or ReleaseWorktree -> RemoveTrees -> ... -> done   a failure stays: the sandbox is still being deleted
+//! delete:   begin -> [StopRoom] -> [KeepIndex] -> [RemoveTrees] -> SetAside -> RemoveWorktree or ReleaseWorktree -> done   a failure stays: the sandbox is still being deleted
+//! undelete: begin -> BringBack -> [AddWorktree] -> done           a failure goes back: it is in the trash again
 //! up:       begin -> [PrepareData] -> StartRoom -> RaiseWall -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    aside::Aside,
     room::{RoomOrder, WallOrder},
     stack::{DataOrder, StackOrder},
     tree::{TreeCopy, TreeOrder, WorktreeOrder},
@@ -32,6 +34,7 @@ pub enum PlanKind {
     Fork,
     Adopt,
     Delete,
+    Undelete,
     Nuke,
     Up,
     Down,
@@ -52,10 +55,11 @@ pub enum Direction {
 }
 
 impl PlanKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Fork,
         Self::Adopt,
         Self::Delete,
+        Self::Undelete,
         Self::Nuke,
         Self::Up,
         Self::Down,
@@ -68,7 +72,9 @@ impl PlanKind {
     /// Returns which way a plan of this kind goes when one of its steps fails.
     pub fn after_failure(self) -> Direction {
         match self {
-            Self::Fork | Self::Adopt | Self::Up | Self::Snapshot | Self::Pool => Direction::Back,
+            Self::Fork | Self::Adopt | Self::Undelete | Self::Up | Self::Snapshot | Self::Pool => {
+                Direction::Back
+            }
             Self::Delete | Self::Nuke | Self::Down | Self::Restore | Self::Forget => {
                 Direction::Stay
             }
@@ -96,6 +102,7 @@ impl PlanKind {
         match self {
             Self::Fork => "fork",
             Self::Delete | Self::Nuke => "delete",
+            Self::Undelete => "bring back",
             Self::Up => "start sandbox",
             Self::Down => "stop sandbox",
             Self::Adopt => "adopt",
@@ -111,6 +118,7 @@ impl PlanKind {
         match self {
             Self::Fork => "fork",
             Self::Delete => "delete",
+            Self::Undelete => "undelete",
             Self::Nuke => "nuke",
             Self::Up => "up",
             Self::Down => "down",
@@ -146,6 +154,11 @@ pub enum Step {
     AddWorktree { order: Box<WorktreeOrder> },
     /// Writes the file that tells the agent its task.
     WriteTask { worktree: PathBuf, text: String },
+    /// Moves everything that is kept of a sandbox into one folder, where `note` says what it was. Without a note it
+    /// is discarded there. It is never undone: what has moved stays, and the rest follows.
+    SetAside { aside: Box<Aside>, note: Option<String> },
+    /// Moves all but the worktree back. Undone by setting it aside again.
+    BringBack { aside: Box<Aside> },
     /// Removes a worktree; the branch stays. Whether that loses work was settled before.
     RemoveWorktree { common_dir: PathBuf, tree: TreeOrder },
     /// Gives the files of a worktree that stays back to the user, and its index to the user's git.
@@ -233,6 +246,9 @@ impl Step {
                 format!("add the worktree {}", order.tree.path.display())
             }
             Self::WriteTask { .. } => "write the task".to_owned(),
+            Self::SetAside { note: Some(_), .. } => "move it to the trash".to_owned(),
+            Self::SetAside { note: None, .. } => "move its files away".to_owned(),
+            Self::BringBack { .. } => "bring its files back".to_owned(),
             Self::ReleaseWorktree { .. } => "give the worktree back".to_owned(),
             Self::RemoveWorktree { tree, .. } => {
                 format!("remove the worktree {}", tree.path.display())
@@ -303,6 +319,10 @@ pub struct DeleteFacts {
     pub worktree: DeletedWorktree,
     /// The room's git directory, data and snapshots.
     pub trees: Vec<TreeOrder>,
+    /// What an interrupted restore left: copies that took nobody's place.
+    pub staged: Vec<TreeOrder>,
+    /// Files and folders on another file system, which are never kept.
+    pub far: Vec<PathBuf>,
     /// Files and folders in which nothing else is kept.
     pub rest: Vec<PathBuf>,
     /// Where the room's control socket would be.
@@ -325,29 +345,68 @@ pub enum DeletedWorktree {
     InUse,
 }
 
+/// How a deletion treats what is kept of a sandbox.
+#[derive(Clone, Debug)]
+pub enum Removal {
+    /// It is kept in the trash, with a note of what it was, and git's index if git knows the worktree.
+    Kept { aside: Aside, note: String, index: Option<PathBuf> },
+    /// It is moved away, and removed in the background.
+    Discarded { aside: Aside },
+    /// It is removed where it is: on a full disk there may be no space for another folder.
+    InPlace,
+}
+
 /// Plans the steps of `delete` for one sandbox.
-pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
-    let DeleteFacts { common_dir, worktree, trees, rest, runtime, claim, storage, had_room } =
-        facts;
+pub fn plan_delete(facts: &DeleteFacts, removal: &Removal) -> Vec<Step> {
     let mut steps = Vec::new();
-    if *had_room {
-        let (runtime, claim) = (runtime.clone(), claim.clone());
+    if facts.had_room {
+        let (runtime, claim) = (facts.runtime.clone(), facts.claim.clone());
         steps.push(Step::StopRoom { runtime, claim });
     }
-    let common_dir = common_dir.clone();
-    steps.extend(match worktree.clone() {
+    match removal {
+        Removal::Kept { aside, note, index } => {
+            steps.extend(index.clone().and_then(|to| keep_index(facts, to)));
+            steps.extend(remove_trees(&facts.staged));
+            let (aside, note) = (Box::new(aside.clone()), Some(note.clone()));
+            steps.push(Step::SetAside { aside, note });
+            steps.extend(detach(facts));
+            steps.extend(facts.far.iter().map(|path| Step::Remove { path: path.clone() }));
+        }
+        Removal::Discarded { aside } => {
+            steps.extend(remove_trees(&facts.staged));
+            steps.push(Step::SetAside { aside: Box::new(aside.clone()), note: None });
+            steps.extend(detach(facts));
+            steps.extend(facts.far.iter().map(|path| Step::Remove { path: path.clone() }));
+        }
+        Removal::InPlace => {
+            steps.extend(detach(facts));
+            steps.extend(remove_trees(&[facts.trees.clone(), facts.staged.clone()].concat()));
+            let storage = facts.had_room.then(|| facts.storage.clone());
+            steps.extend(storage.map(|path| Step::RemoveStorage { path }));
+            steps.extend(facts.rest.iter().map(|path| Step::Remove { path: path.clone() }));
+        }
+    }
+    steps
+}
+
+fn keep_index(facts: &DeleteFacts, to: PathBuf) -> Option<Step> {
+    let DeletedWorktree::Goes(tree) = &facts.worktree else { return None };
+    let (common_dir, worktree) = (facts.common_dir.clone(), tree.path.clone());
+    Some(Step::KeepIndex { common_dir, worktree, to })
+}
+
+fn remove_trees(trees: &[TreeOrder]) -> Option<Step> {
+    (!trees.is_empty()).then(|| Step::RemoveTrees { trees: trees.to_owned() })
+}
+
+/// Takes the worktree from git, or gives it back to the user.
+fn detach(facts: &DeleteFacts) -> Option<Step> {
+    let common_dir = facts.common_dir.clone();
+    match facts.worktree.clone() {
         DeletedWorktree::Goes(tree) => Some(Step::RemoveWorktree { common_dir, tree }),
         DeletedWorktree::Stays(worktree) => Some(Step::ReleaseWorktree { common_dir, worktree }),
         DeletedWorktree::InUse => None,
-    });
-    if !trees.is_empty() {
-        steps.push(Step::RemoveTrees { trees: trees.clone() });
     }
-    if *had_room {
-        steps.push(Step::RemoveStorage { path: storage.clone() });
-    }
-    steps.extend(rest.iter().map(|path| Step::Remove { path: path.clone() }));
-    steps
 }
 
 #[cfg(test)]
@@ -397,6 +456,49 @@ mod tests {
         assert_eq!(titles(None), still);
         let live = titles(Some("/run/b"));
         assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "resume the room"));
+    }
+
+    #[test]
+    fn a_deletion_keeps_discards_or_removes_on_the_spot() {
+        let facts = DeleteFacts {
+            common_dir: "/r/.git".into(),
+            worktree: DeletedWorktree::Goes(tree("a")),
+            trees: vec![tree("a.git")],
+            staged: vec![tree("a~")],
+            far: Vec::new(),
+            rest: vec!["/r-sandboxes/.hothouse/sandboxes/a".into()],
+            runtime: "/run/a".into(),
+            claim: None,
+            storage: "/r-sandboxes/.hothouse/rooms/a".into(),
+            had_room: true,
+        };
+        let parts = crate::aside::HomeParts {
+            worktree: Some(tree("a")),
+            trees: Vec::new(),
+            named: Vec::new(),
+            storage: facts.storage.clone(),
+        };
+        let aside = Aside::of(std::path::Path::new("/t"), &parts);
+        let titles = |removal: &Removal| -> Vec<_> {
+            plan_delete(&facts, removal).iter().map(Step::title).collect()
+        };
+        let index = Some("/t/index".into());
+        let kept = Removal::Kept { aside: aside.clone(), note: "{}".into(), index };
+        assert_eq!(
+            titles(&kept),
+            [
+                "stop the room",
+                "save the index",
+                "remove 1 tree",
+                "move it to the trash",
+                "remove the worktree /r-sandboxes/a"
+            ]
+        );
+        assert_eq!(titles(&Removal::Discarded { aside })[2], "move its files away");
+        assert_eq!(
+            titles(&Removal::InPlace).last().unwrap(),
+            "remove /r-sandboxes/.hothouse/sandboxes/a"
+        );
     }
 
     #[test]

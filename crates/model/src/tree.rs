@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{plan::BranchOrigin, words::word_type};
+use crate::{aside::AsidePlace, plan::BranchOrigin, words::word_type};
 
 word_type! {
     /// The ways to make a tree, the best first.
@@ -136,6 +136,8 @@ pub enum WorktreeSource {
         #[serde(default)]
         without: Vec<PathBuf>,
     },
+    /// A tree that was set aside and comes back, with its index. Undone by setting it aside again.
+    Aside { from: AsidePlace, index: PathBuf },
 }
 
 #[cfg(test)]

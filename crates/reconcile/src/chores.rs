@@ -19,7 +19,7 @@ struct Chore {
     work: fn(&Engine) -> Result<(), Failure>,
 }
 
-const CHORES: [Chore; 5] = [
+const CHORES: [Chore; 6] = [
     Chore {
         name: "times of rooms",
         first: Duration::from_secs(1),
@@ -54,6 +54,13 @@ const CHORES: [Chore; 5] = [
         period: Duration::from_secs(15 * 60),
         trouble: "old golden trees could not be removed",
         work: Engine::keep_house,
+    },
+    Chore {
+        name: "trash",
+        first: Duration::from_secs(5),
+        period: Duration::from_secs(60),
+        trouble: "deleted sandboxes could not be removed for good",
+        work: Engine::expire_deleted,
     },
 ];
 

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::{
-    Lasts, NewRoom, NewSandbox, SnapshotRecord, Space, Store, StoreError, is_unique_violation,
-    rooms, sandboxes, snapshots,
+    Lasts, NewRoom, NewSandbox, Revived, SnapshotRecord, Space, Store, StoreError,
+    is_unique_violation, remains, rooms, sandboxes, snapshots,
 };
 
 /// A plan about to begin.
@@ -29,6 +29,7 @@ pub struct NewPlan {
 #[derive(Clone, Debug)]
 pub enum Subject<'a> {
     Makes(&'a NewSandbox),
+    Revives(&'a Revived),
     Removes(&'a [SandboxKey]),
     Starts(&'a NewRoom),
     Stops(SandboxKey),
@@ -103,6 +104,7 @@ impl Store {
             }
             let sandboxes = match subject {
                 Subject::Makes(new) => vec![sandboxes::insert(transaction, new)?],
+                Subject::Revives(revived) => vec![remains::insert(transaction, revived)?],
                 Subject::Removes(keys) => keys.to_vec(),
                 Subject::Starts(room) => {
                     rooms::begin(transaction, room)?;
@@ -176,16 +178,16 @@ impl Store {
         };
         self.change_lasting(lasts, Space::Reserve, "close the plan", |transaction| {
             match (outcome, kind) {
-                (Outcome::Done, PlanKind::Fork | PlanKind::Adopt) => {
+                (Outcome::Done, PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) => {
                     sandboxes::mark_made(transaction, plan.0)?
                 }
                 (Outcome::Done, PlanKind::Delete | PlanKind::Nuke)
-                | (Outcome::Undone(_), PlanKind::Fork | PlanKind::Adopt) => {
+                | (Outcome::Undone(_), PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) => {
                     rooms::end_runs(transaction, plan.0, ended)?;
                     sandboxes::forget(transaction, plan.0)?
                 }
                 // A partial sandbox cannot be used; `delete` removes it.
-                (Outcome::Failed(_), PlanKind::Fork | PlanKind::Adopt) => {
+                (Outcome::Failed(_), PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) => {
                     sandboxes::mark_deleting(transaction, plan.0)?
                 }
                 (Outcome::Failed(_), PlanKind::Snapshot) => {

@@ -37,6 +37,8 @@ pub enum ForkSource<'a> {
     /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should
     /// be writing in it.
     Tree { place: &'a TreePlace, index: &'a [u8] },
+    /// A tree that was set aside and comes back, with git's index of it.
+    Aside { place: &'a TreePlace, index: &'a [u8] },
 }
 
 impl Repository {
@@ -73,7 +75,7 @@ impl Repository {
     fn take_if_agents(&self, source: ForkSource<'_>, worktree: &Path) -> Result<(), WorktreeError> {
         match source {
             ForkSource::Golden { .. } => Ok(()),
-            ForkSource::Tree { .. } => self.take_index(worktree),
+            ForkSource::Tree { .. } | ForkSource::Aside { .. } => self.take_index(worktree),
         }
     }
 
@@ -205,6 +207,11 @@ impl Fill<'_> {
                 make_tree(commit, dependencies, *driver, place)?;
                 self.refresh(index, to)
             }
+            ForkSource::Aside { place: from, index } => {
+                bring_back(*driver, from, place)?;
+                // The files are the same ones, so git's index of them is as good as before.
+                Ok(files::write_quick(to, index, 0o644)?)
+            }
             ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
                 // Most files of a hidden tree come from the same layers; git reads the rest.
@@ -232,6 +239,18 @@ fn make_tree(
     let trees: Vec<_> = std::iter::once(commit).chain(dependencies).map(Golden::tree).collect();
     let sources: Vec<_> = trees.iter().map(|tree| tree.as_path()).collect();
     Ok(driver.make(&sources, place)?)
+}
+
+/// Moves a tree back to its path, at which git may have made a folder.
+fn bring_back(
+    driver: &dyn TreeDriver,
+    from: &TreePlace,
+    to: &TreePlace,
+) -> Result<(), WorktreeError> {
+    files::remove_empty_folder(&to.path)?;
+    driver.relocate(from, to)?;
+    driver.restore(to)?;
+    Ok(())
 }
 
 /// Turns a folder with files into a worktree. A hidden tree has no files on the host and stays a

@@ -10,6 +10,7 @@
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
 //! <sandboxes>/.hothouse/sandboxes/NAME       the sandbox's record and locks
+//! <sandboxes>/.hothouse/deleted/ID           all of a sandbox that was deleted, until it expires
 //! <sandboxes>/.hothouse/staged/TREE          a copy that will replace a tree, or the one it replaced
 //! ```
 
@@ -128,6 +129,11 @@ pub fn all_own(sandboxes: &Path) -> Vec<PathBuf> {
     files::list(&sandboxes.join(STORE_FOLDER).join("sandboxes")).unwrap_or_default()
 }
 
+/// Returns the folder of the sandboxes that were deleted and can be brought back.
+pub fn deleted(sandboxes: &Path) -> PathBuf {
+    sandboxes.join(STORE_FOLDER).join("deleted")
+}
+
 /// Returns where a copy is staged that will replace the tree of this name.
 pub fn staged(sandboxes: &Path, tree: &str) -> PathBuf {
     sandboxes.join(STORE_FOLDER).join("staged").join(tree)
@@ -181,8 +187,9 @@ pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     let nothing = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
     golden::evict(&store, &nothing, now)?;
     store.empty_trash()?;
-    // Sandboxes of another state folder may be here too.
-    match kept(sandboxes)?.is_empty() {
+    // Sandboxes of another state folder may be here too, and what it deleted.
+    let is_empty = kept(sandboxes)?.is_empty() && files::list(&deleted(sandboxes))?.is_empty();
+    match is_empty {
         true => remove_tree(store.folder()),
         false => Ok(()),
     }

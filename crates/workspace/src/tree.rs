@@ -4,7 +4,8 @@
 //! <sandboxes>/NAME                     the tree itself
 //! <sandboxes>/.hothouse/trees/NAME     the driver's private files (upper, work, lower)
 //! <sandboxes>/.hothouse/golden         what trees are made from
-//! <sandboxes>/.hothouse/trash          what is deleted already, and being removed
+//! <sandboxes>/.hothouse/trash          what is discarded already, and being removed
+//! <sandboxes>/.hothouse/deleted        sandboxes that were deleted and can be brought back
 //! ```
 //!
 //! A driver's `make` may be interrupted anywhere; `delete` removes a complete or partial tree, or
@@ -19,6 +20,7 @@ mod overlay;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use hothouse_host::{
@@ -38,6 +40,9 @@ pub use self::{
     files::FileCopies,
     overlay::Overlay,
 };
+
+/// How many things of the trash are removed at a time.
+const REMOVERS: usize = 4;
 
 /// The name of the internal folder beside the sandboxes.
 pub const STORE_FOLDER: &str = ".hothouse";
@@ -203,6 +208,11 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         rename(from, to)
     }
 
+    /// Records that a tree which was moved needs what it was made from, so that it is not evicted.
+    fn keep_sources(&self, _tree: &TreePlace) -> Result<(), TreeError> {
+        Ok(())
+    }
+
     /// Measures a tree.
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError>;
 
@@ -261,10 +271,29 @@ impl TreeStore {
 
     /// Empties the trash, including what an earlier daemon left in it.
     pub fn empty_trash(&self) -> Result<(), FileError> {
-        for path in host_files::list(&self.trash())? {
-            remove_tree(&path)?;
-        }
-        Ok(())
+        self.empty_trash_telling(&|_| {})
+    }
+
+    /// The same, and tells how many things are left, each time one is gone.
+    pub fn empty_trash_telling(&self, told: &(dyn Fn(usize) + Sync)) -> Result<(), FileError> {
+        let all = host_files::list(&self.trash())?;
+        let (next, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let remove_some = || -> Result<(), FileError> {
+            while let Some(path) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                told(all.len() - gone.load(Ordering::Relaxed));
+                remove_tree(path)?;
+                gone.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> =
+                (1..REMOVERS.min(all.len())).map(|_| scope.spawn(remove_some)).collect();
+            let own = remove_some();
+            let others = others.into_iter().map(|other| other.join());
+            let others = others.map(|done| done.expect("removing files does not panic"));
+            others.fold(own, Result::and)
+        })
     }
 
     /// Returns the folder itself.
@@ -318,7 +347,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
 }
 
 /// Moves a file or folder into the trash, under its own name. A missing one is not an error.
-pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
+pub fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     if !host_files::exists(path) {
         return Ok(());
     }

@@ -75,18 +75,21 @@ pub(crate) struct SizeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Delete this sandbox, as `delete` does
-    #[arg(conflicts_with_all = ["all", "merged", "runs"])]
+    /// Delete this sandbox, as `delete --now` does
+    #[arg(conflicts_with_all = ["all", "merged", "runs", "trash"])]
     pub(crate) name: Option<String>,
-    /// Delete every sandbox with nothing to lose
-    #[arg(long, conflicts_with_all = ["merged", "runs"])]
+    /// Delete every sandbox with nothing to lose, and empty the trash
+    #[arg(long, conflicts_with_all = ["merged", "runs", "trash"])]
     pub(crate) all: bool,
-    /// Delete only those whose branch is merged into its base
-    #[arg(long, conflicts_with = "runs")]
+    /// Delete only those whose branch is merged into its base, and empty the trash
+    #[arg(long, conflicts_with_all = ["runs", "trash"])]
     pub(crate) merged: bool,
     /// Delete the artifacts of finished runs
-    #[arg(long)]
+    #[arg(long, conflicts_with = "trash")]
     pub(crate) runs: bool,
+    /// Empty the trash, and nothing else
+    #[arg(long)]
+    pub(crate) trash: bool,
     /// Only show what would be deleted, and why
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -103,6 +106,22 @@ pub(crate) struct DeleteArgs {
     /// Delete its branch too, if that has no commits ahead of its base
     #[arg(long)]
     pub(crate) branch: bool,
+    /// Delete it for good, without keeping it in the trash for a day
+    #[arg(long)]
+    pub(crate) now: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndeleteArgs {
+    /// The sandbox: NAME, PROJECT/NAME, or the id of one of several [default: list them]
+    #[arg(value_name = "NAME", add = complete::deleted())]
+    pub(crate) name: Option<String>,
+    /// Give it another name
+    #[arg(long = "as", value_name = "NAME", requires = "name")]
+    pub(crate) other: Option<String>,
+    /// Give it a branch of this name [default: its own, if nothing has it checked out]
+    #[arg(long, value_name = "BRANCH", requires = "name")]
+    pub(crate) branch: Option<String>,
 }
 
 #[derive(Debug, Args)]

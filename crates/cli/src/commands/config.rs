@@ -118,11 +118,11 @@ pub(crate) fn show(
     let rows = shown.iter().map(|value| {
         vec![
             Cell::new(&value.key),
-            Cell::new(short(&value.value.to_string())).tone(Tone::Strong),
             Cell::new(&value.origin).tone(Tone::Faint),
+            Cell::new(spaced(&value.value)).tone(Tone::Strong),
         ]
     });
-    ui.print(&table(ui, &["KEY", "VALUE", "ORIGIN"], rows.collect()));
+    ui.print(&table(ui, &["KEY", "ORIGIN", "VALUE"], rows.collect()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -206,6 +206,21 @@ pub(super) fn setup(session: &Session, variables: &[(String, String)]) -> Result
         Failure::new(FailureKind::Config, "--setup needs a command, and hothouse.toml has none")
             .hint("set `setup = \"npm ci\"` under `[project]`")
     })
+}
+
+/// Renders a value with blanks at which a line can be broken.
+fn spaced(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Array(all) => {
+            format!("[{}]", all.iter().map(spaced).collect::<Vec<_>>().join(", "))
+        }
+        serde_json::Value::Object(all) => {
+            let entry =
+                |(key, value): (&String, &serde_json::Value)| format!("{key} = {}", spaced(value));
+            format!("{{ {} }}", all.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Truncates a value that would break the table; `--json` has all of it.

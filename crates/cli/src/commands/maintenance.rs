@@ -13,6 +13,7 @@ use hothouse_model::{Failure, FailureKind};
 use super::sandbox::{check_reference, delete};
 use crate::{
     args::{AdoptArgs, CleanArgs, DeleteArgs, SizeArgs},
+    progress::Progress,
     render::{Cell, age, bytes, table},
     session::Session,
     ui::{Tone, Ui},
@@ -58,7 +59,7 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
     let part = |size: &SizeView, name: &str| bytes(size.parts.get(name).copied().unwrap_or(0));
     let rows = all.iter().map(|size| {
         vec![
-            Cell::new(format!("{}/{}", size.project, size.name)).tone(Tone::Strong),
+            sandbox_cell(size),
             Cell::new(bytes(size.own)),
             Cell::new(bytes(size.shared)),
             Cell::new(bytes(size.total)),
@@ -73,6 +74,15 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// Shows the name; one in the trash takes space, and is not there.
+fn sandbox_cell(size: &SizeView) -> Cell {
+    let name = format!("{}/{}", size.project, size.name);
+    match size.deleted {
+        Some(_) => Cell::new(format!("{name} (in the trash)")).tone(Tone::Faint),
+        None => Cell::new(name).tone(Tone::Strong),
+    }
+}
+
 /// Deletes what nothing is lost with, or shows what it would delete.
 pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = args.name {
@@ -83,22 +93,28 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
             )
             .hint("`hothouse delete NAME` already refuses to lose work")),
             false => {
-                delete(session, ui, &DeleteArgs { names: vec![name], force: false, branch: false })
+                let (names, force, branch, now) = (vec![name], false, false, true);
+                delete(session, ui, &DeleteArgs { names, force, branch, now })
             }
         };
     }
-    let what = match (args.all, args.merged, args.runs) {
-        (true, ..) => CleanWord::All,
-        (_, true, _) => CleanWord::Merged,
-        (_, _, true) => CleanWord::Runs,
+    let what = match args {
+        CleanArgs { all: true, .. } => CleanWord::All,
+        CleanArgs { merged: true, .. } => CleanWord::Merged,
+        CleanArgs { runs: true, .. } => CleanWord::Runs,
+        CleanArgs { trash: true, .. } => CleanWord::Trash,
         _ => {
             return Err(Failure::new(FailureKind::Usage, "no sandbox or filter given")
-                .hint("name a sandbox, or pass --merged, --all or --runs")
+                .hint("name a sandbox, or pass --merged, --all, --trash or --runs")
                 .hint("`--dry-run` only shows what would be deleted"));
         }
     };
     let body = CleanBody { what, dry_run: args.dry_run };
-    let looked_at: Vec<CleanedView> = session.post(route::CLEAN, &session.operation(), &body)?;
+    let operation = session.operation();
+    let progress = Progress::follow(session, ui, &operation);
+    let looked_at = session.post(route::CLEAN, &operation, &body);
+    drop(progress);
+    let looked_at: Vec<CleanedView> = looked_at?;
     if ui.json {
         ui.print_json(&looked_at);
         return Ok(ExitCode::SUCCESS);

@@ -2,11 +2,10 @@
 //! it; it teaches the commands.
 
 use hothouse_api::{SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView};
-use hothouse_host::terminal;
 use hothouse_model::{SandboxState, caveat::Class, stack::service::ServiceState};
 
 use crate::{
-    render::{Cell, plain, table},
+    render::{Cell, indented_table, plain, wrapped},
     ui::{Tone, Ui},
 };
 
@@ -41,7 +40,9 @@ pub(super) fn ports(sandbox: &SandboxView) -> String {
 pub(super) fn pending(ui: &Ui, sandbox: &SandboxView) -> Option<String> {
     let pending = sandbox.caveats.iter().find(|caveat| caveat.class == Class::Pending.as_str())?;
     let text = format!("Approval needed: {}", plain(&pending.text));
-    Some(ui.paint(Tone::Warning, &text))
+    let lines = wrapped(&text, ui.columns().unwrap_or(usize::MAX));
+    let lines = lines.iter().map(|line| ui.paint(Tone::Warning, line));
+    Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// Renders where apps are reached and how services stand, one section each.
@@ -99,8 +100,9 @@ pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Optio
     Some(match whole {
         true => section(ui, "Caveats", &caveats(ui, sandbox)),
         false => {
-            let line = caveat_line(&sandbox.caveats, &sandbox.name);
-            format!("{} {line}", ui.paint(Tone::Strong, "Caveats:"))
+            let line = format!("Caveats: {}", caveat_line(&sandbox.caveats, &sandbox.name));
+            let lines = wrapped(&line, ui.columns().unwrap_or(usize::MAX)).join("\n");
+            lines.replacen("Caveats:", &ui.paint(Tone::Strong, "Caveats:"), 1)
         }
     })
 }
@@ -150,6 +152,23 @@ fn short(caveat: &CaveatView) -> Option<String> {
     })
 }
 
+/// Returns what may come next, by the state of a sandbox.
+pub(super) fn next(sandbox: &SandboxView) -> String {
+    let name = &sandbox.name;
+    let ill = sandbox.services.iter().find(|service| !service.state.is_well());
+    match (sandbox.state, ill) {
+        (SandboxState::Created | SandboxState::Stopped | SandboxState::Failed, _) => {
+            format!("hothouse up {name}")
+        }
+        (SandboxState::Paused, _) => format!("hothouse resume {name}"),
+        (SandboxState::Deleting, _) => format!("hothouse delete {name}"),
+        (SandboxState::Starting, _) => format!("hothouse status {name} -f"),
+        (_, Some(service)) => format!("hothouse logs {} -w {name}", plain(&service.name)),
+        (_, None) if !sandbox.apps.is_empty() => format!("hothouse open -w {name}"),
+        (_, None) => format!("hothouse exec -w {name} -- COMMAND"),
+    }
+}
+
 pub(super) fn is_up(state: SandboxState) -> bool {
     matches!(state, SandboxState::Ready | SandboxState::Starting | SandboxState::Degraded)
 }
@@ -189,43 +208,17 @@ fn is_database(url: &str) -> bool {
 }
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
-    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.as_str().len());
-    // Two spaces before an area and two after the longest.
-    let left = areas.max().unwrap_or(0) + 4;
-    let room = terminal::size().map(|(_, columns)| usize::from(columns).saturating_sub(left));
-    let rows = sandbox.caveats.iter().flat_map(|caveat| {
-        let lines = wrapped(&caveat.text, room.unwrap_or(usize::MAX));
-        lines.into_iter().enumerate().map(|(at, line)| {
-            let area = if at == 0 { caveat.area.as_str() } else { "" };
-            vec![Cell::new(area).tone(Tone::Warning), Cell::new(line)]
-        })
-    });
+    let rows = sandbox
+        .caveats
+        .iter()
+        .map(|caveat| vec![Cell::new(&caveat.area).tone(Tone::Warning), Cell::new(&caveat.text)]);
     rows_of(ui, rows.collect())
-}
-
-/// Wraps a text at a width; a very narrow terminal wraps by itself.
-fn wrapped(text: &str, room: usize) -> Vec<String> {
-    const LEAST: usize = 24;
-    let room = if room < LEAST { usize::MAX } else { room };
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is a first line");
-        if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= room {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }
 
 /// Shows services as a table.
 fn services(ui: &Ui, services: &[ServiceView]) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let columns = terminal::size().map(|(_, columns)| usize::from(columns));
+    let columns = ui.columns();
     let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
     // What stands before the last column: its margin, name, state, pid, port and restarts.
     const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
@@ -244,7 +237,8 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
             Cell::new(cut(&or_dash(told), left)),
         ]
     });
-    table(ui, &["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
+    let heads = ["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"];
+    indented_table(ui, &heads, rows.collect(), INDENT)
 }
 
 /// Cuts a text that would wrap; `--json` has all of it.
@@ -282,12 +276,15 @@ fn service_tone(state: ServiceState) -> Tone {
 
 /// Renders rows without a heading.
 fn rows_of(ui: &Ui, rows: Vec<Vec<Cell>>) -> String {
-    let whole = table(ui, &[], rows);
+    let whole = indented_table(ui, &[], rows, INDENT);
     whole.strip_prefix('\n').map(str::to_owned).unwrap_or(whole)
 }
 
+/// How far the body of a section stands from the left.
+const INDENT: usize = 2;
+
 fn section(ui: &Ui, title: &str, body: &str) -> String {
-    let lines = body.lines().map(|line| format!("  {line}"));
+    let lines = body.lines().map(|line| format!("{:INDENT$}{line}", ""));
     std::iter::once(ui.paint(Tone::Strong, title)).chain(lines).collect::<Vec<_>>().join("\n")
 }
 
@@ -316,18 +313,5 @@ mod tests {
         );
         assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
         assert_eq!(caveat_line(&all[2..4], "a"), "1: `hothouse status a --caveats`");
-    }
-
-    #[test]
-    fn a_long_text_is_broken_between_words_where_there_is_room() {
-        let text = "this host's resolver does not know names below .localhost";
-        assert_eq!(
-            wrapped(text, 24),
-            ["this host's resolver", "does not know names", "below .localhost"]
-        );
-        assert_eq!(wrapped(text, usize::MAX), [text]);
-        assert_eq!(wrapped(text, 10), [text], "too narrow to be read in a column");
-        let long = "/a/path/that/is/longer/than/a/line";
-        assert_eq!(wrapped(&format!("see {long} there"), 24), ["see", long, "there"]);
     }
 }

@@ -91,6 +91,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         if shown.services.is_empty() {
             ui.say(idle(Path::new(&shown.worktree)));
         }
+        ui.next(&super::panel::next(&shown));
     }
     Ok(ExitCode::SUCCESS)
 }

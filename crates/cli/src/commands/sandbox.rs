@@ -12,12 +12,14 @@ use hothouse_model::{
     caveat::{Caveat, Class},
 };
 
+use serde::Deserialize as _;
+
 use super::{config, exec, panel, run_status};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
-    render::{Cell, age, ago, plain, table},
+    render::{Cell, age, ago, plain, table, wrapped},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -121,12 +123,13 @@ fn read_context(path: &Path) -> Result<String, Failure> {
 /// Deletes sandboxes, in order, until one cannot be deleted.
 pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     args.names.iter().try_for_each(|name| check_reference(name))?;
-    let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new() };
+    let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new(), until: None };
     for name in &args.names {
         match delete_one(session, ui, name, args) {
             Ok(gone) => {
                 all.deleted.extend(gone.deleted);
                 all.branches.extend(gone.branches);
+                all.until = all.until.or(gone.until);
             }
             // What is gone by now is told before the reason why the rest is not.
             Err(failure) => {
@@ -152,6 +155,7 @@ fn delete_one(
         folder: session.folder_text()?,
         force: args.force,
         branch: args.branch,
+        now: args.now,
     };
     let operation = session.operation();
     let _progress = Progress::follow(session, ui, &operation);
@@ -196,34 +200,27 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
             gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
         ui.say(&format!("Kept the branches and their commits: {}.", kept.join(", ")));
     }
+    if let (Some(_), Some(first)) = (gone.until, gone.deleted.first()) {
+        let name = first.rsplit('/').next().unwrap_or(first);
+        ui.say(&format!("In the trash for a day: `hothouse undelete {name}` brings it back."));
+    }
 }
 
 /// Lists the sandboxes.
 pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
-    let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
+    let all: Vec<serde_json::Value> = session.get(route::SANDBOXES)?;
     if ui.json {
         ui.print_json(&all);
     } else if all.is_empty() {
         ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
     } else {
         let now = HostClock.now();
-        let rows = all.iter().map(|sandbox| {
-            vec![
-                Cell::new(&sandbox.project),
-                Cell::new(&sandbox.name).tone(Tone::Strong),
-                Cell::new(panel::state_word(sandbox)).tone(tone(sandbox.state)),
-                Cell::new(&sandbox.branch),
-                Cell::new(age(sandbox.created, now)),
-                Cell::new(panel::ports(sandbox)),
-                Cell::new(&sandbox.worktree),
-            ]
-        });
-        ui.print(&table(
-            ui,
-            &["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "PORTS", "WORKTREE"],
-            rows.collect(),
-        ));
-        match all.iter().map(|sandbox| sandbox.asks).sum::<usize>() {
+        let all = all.iter().map(Listed::of).collect::<Result<Vec<_>, _>>()?;
+        ui.print(&listed(ui, &all, now));
+        if let Some(first) = all.first() {
+            ui.next(&format!("hothouse status {}", first.sandbox.name));
+        }
+        match all.iter().map(|listed| listed.sandbox.asks).sum::<usize>() {
             0 => {}
             1 => ui.say("1 request of an agent waits for your answer: `hothouse asks`."),
             asks => {
@@ -234,6 +231,52 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A sandbox, and the tool and login of the agent that works in it, if one does.
+struct Listed {
+    sandbox: SandboxView,
+    tool: String,
+    login: String,
+}
+
+impl Listed {
+    fn of(value: &serde_json::Value) -> Result<Self, Failure> {
+        let known = |key: &str| value["agent"][key].as_str().unwrap_or("-").to_owned();
+        let sandbox = SandboxView::deserialize(value)
+            .map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+        Ok(Self { sandbox, tool: known("tool"), login: known("login") })
+    }
+}
+
+/// Renders all sandboxes. Worktrees are left out on a terminal that has no room for them; `status` names them.
+fn listed(ui: &Ui, all: &[Listed], now: jiff::Timestamp) -> String {
+    let rows = |with_worktrees: bool| {
+        let row = move |Listed { sandbox, tool, login }: &Listed| {
+            let mut row = vec![
+                Cell::new(&sandbox.project),
+                Cell::new(&sandbox.name).tone(Tone::Strong),
+                Cell::new(panel::state_word(sandbox)).tone(tone(sandbox.state)),
+                Cell::new(&sandbox.branch),
+                Cell::new(age(sandbox.created, now)),
+                Cell::new(panel::ports(sandbox)),
+                Cell::new(tool),
+                Cell::new(login),
+            ];
+            row.extend(with_worktrees.then(|| Cell::new(&sandbox.worktree)));
+            row
+        };
+        all.iter().map(row).collect::<Vec<_>>()
+    };
+    let heads =
+        ["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "PORTS", "AGENT", "LOGIN", "WORKTREE"];
+    let columns = ui.columns().unwrap_or(usize::MAX);
+    let whole = table(ui, &heads, rows(true));
+    let is_wide = whole.lines().count() > all.len() + 1;
+    match is_wide && columns != usize::MAX && !ui.is_verbose() {
+        true => table(ui, &heads[..heads.len() - 1], rows(false)),
+        false => whole,
+    }
 }
 
 /// How often a sandbox that is followed is looked at.
@@ -278,6 +321,9 @@ fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
                 ui.clear_screen();
             }
             ui.print(&in_full(ui, sandbox, args.caveats));
+            if !args.follow {
+                ui.next(&panel::next(sandbox));
+            }
         }
     }
 }
@@ -309,7 +355,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
         let fences = sandbox.fences.iter().map(|(name, state)| format!("{name} {state}"));
         facts.push(("fences", fences.collect::<Vec<_>>().join(", ")));
     }
-    let facts = facts.into_iter().map(|(name, value)| format!("  {name:<10}{value}"));
+    let facts = facts.into_iter().map(|(name, value)| fact(ui, name, &value));
     let facts = facts.collect::<Vec<_>>().join("\n");
     let whole = caveats || verbose;
     let told = panel::told_caveats(ui, sandbox, whole);
@@ -317,6 +363,18 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
     let shown = shown.chain(panel::pending(ui, sandbox)).chain(panel::running(ui, sandbox));
     let shown = shown.chain(told).chain([facts]).chain(panel::further(ui, sandbox));
     shown.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Renders a fact beside its name, broken between words where it is too long.
+fn fact(ui: &Ui, name: &str, value: &str) -> String {
+    const BEFORE: usize = 12;
+    let room = ui.columns().map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE));
+    let lines = wrapped(value, room).into_iter().enumerate();
+    let lines = lines.map(|(at, line)| match at {
+        0 => format!("  {name:<10}{line}"),
+        _ => format!("{:BEFORE$}{line}", ""),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 pub(super) fn tone(state: SandboxState) -> Tone {

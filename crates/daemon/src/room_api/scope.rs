@@ -92,6 +92,8 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::SANDBOX_PAUSE, Human("hothouse pause NAME")),
     ("POST", route::SANDBOX_RESUME, Human("hothouse resume NAME")),
     ("POST", route::SANDBOX_DELETE, Human("hothouse delete NAME")),
+    ("GET", route::TRASH, Human("hothouse undelete")),
+    ("POST", route::SANDBOX_UNDELETE, Human("hothouse undelete NAME")),
     ("POST", route::SANDBOX_PROMOTE, Human("hothouse promote NAME")),
     ("GET", route::SANDBOX_PROMOTE_GRANTS, Human("hothouse promote NAME")),
     ("POST", route::CLEAN, Human("hothouse clean NAME")),

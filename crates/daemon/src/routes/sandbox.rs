@@ -1,6 +1,9 @@
 //! Sandboxes.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use axum::extract::{Query, State};
 use hothouse_api::{
@@ -255,21 +258,26 @@ pub(crate) async fn delete(
 ) -> Result<axum::Json<DeletedView>, ErrorResponse> {
     let wanted = reference(&body.sandbox)?;
     if already(&daemon, &id).await? {
-        return Ok(axum::Json(DeletedView { deleted: vec![body.sandbox], branches: Vec::new() }));
+        let deleted = vec![body.sandbox];
+        return Ok(axum::Json(DeletedView { deleted, branches: Vec::new(), until: None }));
     }
     let deleted = blocking(move || {
         let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
         // The logs of its services go with it; those of its run stay.
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
-        daemon.engine.delete(&sandbox, losses, id)?;
-        empty_trash(&daemon, &sandbox);
+        match body.now {
+            true => daemon.engine.delete_now(&sandbox, losses, id)?,
+            false => daemon.engine.delete(&sandbox, losses, id)?,
+        }
+        empty_trash(&daemon, &sandbox.sandboxes);
         let dropped = body.branch && daemon.engine.drop_merged_branch(&sandbox)?;
-        Ok((sandbox, dropped))
+        let kept = daemon.engine.kept_of(&sandbox)?;
+        Ok((sandbox, dropped, kept.map(|kept| kept.expires)))
     })
     .await?;
-    let (sandbox, dropped) = deleted;
-    let mut gone = gone(&[sandbox]);
+    let (sandbox, dropped, until) = deleted;
+    let mut gone = DeletedView { until, ..gone(&[sandbox]) };
     if dropped {
         gone.branches.clear();
     }
@@ -297,8 +305,8 @@ pub(crate) async fn setup(
 }
 
 /// Removes the files of a deleted sandbox in the background.
-fn empty_trash(daemon: &Daemon, sandbox: &SandboxRecord) {
-    let (engine, folder) = (daemon.engine.clone(), sandbox.sandboxes.clone());
+pub(super) fn empty_trash(daemon: &Daemon, sandboxes: &Path) {
+    let (engine, folder) = (daemon.engine.clone(), sandboxes.to_owned());
     std::thread::spawn(move || {
         if let Err(failure) = engine.empty_trash(&folder) {
             tracing::warn!(?failure, "the trash could not be emptied");
@@ -338,5 +346,6 @@ fn gone(sandboxes: &[SandboxRecord]) -> DeletedView {
     DeletedView {
         deleted: sandboxes.iter().map(|s| format!("{}/{}", s.project, s.name)).collect(),
         branches: sandboxes.iter().map(|s| s.branch.clone()).collect(),
+        until: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Workspaces: diff, log, promote and size.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use axum::extract::{Query, State};
 use hothouse_api::{
@@ -13,15 +13,16 @@ use hothouse_api::{
     },
 };
 use hothouse_engine::{
-    CleanWish, Doing, Finding, GrantsAnswer, Merged, Promoted, Promotion, SandboxSizes,
+    CleanWish, DeletedSandbox, Doing, Finding, GrantsAnswer, Merged, Promoted, Promotion,
+    SandboxSizes,
 };
-use hothouse_model::SandboxRecord;
+use hothouse_model::{Failure, SandboxRecord};
 use hothouse_reconcile::timelines::RunPlace;
 use hothouse_store::RunLine;
 
 use super::{
     Json, Operation, blocking,
-    sandbox::{already, reference},
+    sandbox::{already, empty_trash, reference},
 };
 use crate::{
     Daemon,
@@ -201,7 +202,15 @@ pub(crate) async fn sizes(
             Some(_) => vec![daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?],
             None => daemon.engine.sandboxes()?,
         };
-        all.iter().map(|sandbox| Ok(size_view(sandbox, &daemon.engine.size(sandbox)?))).collect()
+        let sizes = |sandbox: &SandboxRecord| -> Result<_, Failure> {
+            Ok(size_view(sandbox, &daemon.engine.size(sandbox)?))
+        };
+        let mut shown = all.iter().map(sizes).collect::<Result<Vec<_>, _>>()?;
+        if wanted.is_none() {
+            let trash = daemon.engine.deleted()?.into_iter();
+            shown.extend(trash.map(|deleted| deleted_size(&daemon, deleted)));
+        }
+        Ok(shown)
     });
     measured.await.map(axum::Json)
 }
@@ -224,6 +233,22 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
         shared: sum.shared,
         total: sum.total,
         parts: parts.map(|(part, bytes)| (part.to_owned(), bytes)).into(),
+        deleted: None,
+    }
+}
+
+/// Shows a sandbox in the trash among the others: it takes space until it expires.
+fn deleted_size(daemon: &Daemon, deleted: DeletedSandbox) -> SizeView {
+    let bytes = daemon.engine.bytes_of_deleted(&deleted).unwrap_or(0);
+    SizeView {
+        project: deleted.project,
+        name: deleted.name,
+        tree_driver: deleted.tree_driver,
+        own: bytes,
+        shared: 0,
+        total: bytes,
+        parts: BTreeMap::new(),
+        deleted: Some(deleted.deleted),
     }
 }
 
@@ -233,16 +258,22 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
 )]
 pub(crate) async fn clean(
     State(daemon): State<Daemon>,
+    Operation(id): Operation,
     Json(body): Json<CleanBody>,
 ) -> Result<axum::Json<Vec<CleanedView>>, ErrorResponse> {
     let wish = match body.what {
         CleanWord::All => CleanWish::All,
         CleanWord::Merged => CleanWish::Merged,
         CleanWord::Runs => CleanWish::Runs,
+        CleanWord::Trash => CleanWish::Trash,
     };
     let doing = if body.dry_run { Doing::Dry } else { Doing::Now };
     let cleaned = blocking(move || {
-        let looked_at = daemon.engine.clean(wish, doing)?;
+        let looked_at = daemon.engine.clean(wish, doing, &id)?;
+        if doing == Doing::Now {
+            let folders = daemon.engine.known_folders()?;
+            folders.iter().for_each(|folder| empty_trash(&daemon, folder));
+        }
         let shown = looked_at.into_iter().map(|item| CleanedView {
             what: item.what,
             goes: item.goes,

@@ -251,11 +251,21 @@ fn commands_without_a_room_print_their_pages() {
     let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];
     let delete = [&delete[..], &["delete b other nothing --force"]].concat();
     story.page("delete", &[&delete[..], &["delete a", "delete a --json"]].concat());
+    let undelete = ["undelete", "undelete --json", "undelete nothing", "undelete a", "undelete a"];
+    let undelete = [&undelete[..], &["undelete b --as no!name", "delete a --now --force"]].concat();
+    story.page_with("undelete", &undelete, &TRASH);
     story.both("nuke", &["nuke", "nuke --yes"]);
     let stop = ["daemon stop --json", "daemon stop --json", "daemon start", "daemon stop"];
     story.page("daemon-stop", &[&stop[..], &["daemon stop", "daemon stop nonsense"]].concat());
     story.pages.end();
 }
+
+/// What a sandbox in the trash is called, and what it takes.
+const TRASH: [(&str, &str); 3] = [
+    (r#""id": "([a-z]+)\.[0-9a-f]+""#, r#""id": "$1.[WHEN]""#),
+    (r#""bytes": \d+"#, r#""bytes": "[BYTES]""#),
+    (r"(just now|\d+ s ago) +in (1d|23h) +[0-9.]+[BKM]", "[AGO]  in 1d  [SIZE]"),
+];
 
 /// Commits something in a worktree, and leaves something uncommitted.
 fn change(story: &Story, name: &str) {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     data::{Bundle, BundleCall, BundleWork, Cron, Queue, Radius, Role, Seed, Shim, ShipShim},
-    room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
+    room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Terminal, Tree},
     scenario::{Effect, Expectation, QueueExpectation, RowExpectation, Scenario},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
@@ -79,6 +79,8 @@ pub struct Config {
     pub shims: BTreeMap<EntryName, Shim>,
     #[serde(default)]
     pub agent: Agent,
+    #[serde(default)]
+    pub terminal: Terminal,
 }
 
 /// A profile was requested that the config does not have.

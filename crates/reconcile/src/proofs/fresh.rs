@@ -463,7 +463,7 @@ fn remove(keepers: &Keepers, note: &Note) -> Result<(), Failure> {
         .find(|sandbox| sandbox.name == name && sandbox.repository.root == note.root);
     if let Some(sandbox) = found {
         keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
-        engine.delete(&sandbox, Losses::Accepted, operation())?;
+        engine.delete_now(&sandbox, Losses::Accepted, operation())?;
         engine.drop_branch(&sandbox.repository, &note.branch)?;
         let (engine, folder) = (engine.clone(), sandbox.sandboxes.clone());
         std::thread::spawn(move || {

@@ -17,10 +17,9 @@ use hothouse_host::{
 use super::{
     DriverName, Inodes, Restored, STORE_FOLDER, Seen, Sources, TreeDriver, TreeError, TreePlace,
     TreeSizes,
-    overlay::{layers, prepare},
+    overlay::{keep_all, layers, prepare},
     set_aside,
 };
-use crate::golden::keep_for;
 
 /// The file that marks the private folder of such a tree.
 const MARK: &str = "in-the-room-alone";
@@ -90,6 +89,10 @@ impl TreeDriver for Hidden {
         delete().map_err(|source| TreeError::Delete { path: tree.path.clone(), source })
     }
 
+    fn keep_sources(&self, tree: &TreePlace) -> Result<(), TreeError> {
+        keep_all(tree).map_err(|source| TreeError::Restore { path: tree.path.clone(), source })
+    }
+
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
             let own = hands::measure(&tree.private.join("upper"), Blocks::AreOwn)?.total;
@@ -113,13 +116,7 @@ impl TreeDriver for Hidden {
     }
 
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError> {
-        let keep = || -> Result<(), FileError> {
-            for source in layers(tree)?.lowers {
-                keep_for(&source, &tree.private)?;
-            }
-            Ok(())
-        };
-        keep().map_err(|source| TreeError::Restore { path: tree.path.clone(), source })?;
+        self.keep_sources(tree)?;
         Ok(Restored::WasThere)
     }
 }

@@ -102,6 +102,10 @@ impl TreeDriver for Overlay {
         rename(from, to)
     }
 
+    fn keep_sources(&self, tree: &TreePlace) -> Result<(), TreeError> {
+        keep_all(tree).map_err(|source| TreeError::Restore { path: tree.path.clone(), source })
+    }
+
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
             let own = usage(&tree.private.join("upper"), Blocks::AreOwn)?.total;
@@ -117,9 +121,7 @@ impl TreeDriver for Overlay {
         }
         let mount = || -> Result<(), FileError> {
             // The record that keeps them is not waited for when a tree is made.
-            for source in layers(tree)?.lowers {
-                keep_for(&source, &tree.private)?;
-            }
+            keep_all(tree)?;
             files::make_folder(&tree.path)?;
             mount_tree(tree)
         };
@@ -162,6 +164,11 @@ pub(super) fn prepare(
     }
     // One file, because each durable file costs a wait for the disk.
     files::replace(&tree.private.join("lower"), &list, 0o600)
+}
+
+/// Keeps the sources of a tree from being evicted, for as long as its private folder exists.
+pub(super) fn keep_all(tree: &TreePlace) -> Result<(), FileError> {
+    layers(tree)?.lowers.iter().try_for_each(|source| keep_for(source, &tree.private))
 }
 
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {

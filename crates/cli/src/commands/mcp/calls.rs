@@ -183,6 +183,7 @@ impl Calls {
             variables: Vec::new(),
             credentials: Vec::new(),
             search_path: OsString::new(),
+            named_folder: None,
             folder: Ok(self.folder.clone()),
             no_color: true,
             dumb_terminal: true,

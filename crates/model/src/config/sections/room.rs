@@ -94,6 +94,13 @@ pub struct Lifetime {
     pub idle_stop: Option<Duration>,
 }
 
+/// `[terminal]`: how commands speak to the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Terminal {
+    pub hints: Option<bool>,
+}
+
 /// `[agent]`: the coding agent that runs in the room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

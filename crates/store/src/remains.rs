@@ -1,0 +1,117 @@
+//! What the database knows of a sandbox beside its own record, kept while it is in the trash.
+
+use hothouse_model::id::SandboxKey;
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde::{Deserialize, Serialize};
+
+use crate::{NewSandbox, Store, StoreError, sandboxes};
+
+/// The rows that go with a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    pub snapshots: Vec<KeptSnapshot>,
+    /// Hosts that the user allowed for it alone.
+    pub grants: Vec<KeptGrant>,
+    /// The ids of its runs.
+    pub runs: Vec<String>,
+    /// The run that its room was in, if it was ever up.
+    pub room: Option<KeptRoom>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptSnapshot {
+    pub label: String,
+    pub tip: String,
+    pub created: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptGrant {
+    pub rule: String,
+    pub granted: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRoom {
+    pub run: String,
+    pub restricted: bool,
+}
+
+/// A sandbox that comes back.
+#[derive(Clone, Debug)]
+pub struct Revived {
+    pub new: NewSandbox,
+    pub imported: Option<String>,
+    pub agent_branch: Option<String>,
+    pub remains: Remains,
+}
+
+impl Store {
+    /// Returns what goes with a sandbox when it is deleted.
+    pub fn remains(&self, sandbox: SandboxKey) -> Result<Remains, StoreError> {
+        let snapshots = self.snapshots(sandbox)?.into_iter().map(|snapshot| KeptSnapshot {
+            label: snapshot.label,
+            tip: snapshot.tip,
+            created: snapshot.created,
+        });
+        let grants = self.egress_grants(sandbox)?.into_iter();
+        let grants = grants.filter(|grant| !grant.whole_project);
+        let grants = grants.map(|grant| KeptGrant { rule: grant.rule, granted: grant.granted });
+        let room = self.read("look up a room", |connection| {
+            connection
+                .prepare_cached("SELECT run_id, restricted FROM rooms WHERE sandbox_id = ?1")?
+                .query_row([sandbox.0], |row| {
+                    Ok(KeptRoom { run: row.get(0)?, restricted: row.get(1)? })
+                })
+                .optional()
+        })?;
+        Ok(Remains {
+            snapshots: snapshots.collect(),
+            grants: grants.collect(),
+            runs: self.runs(sandbox)?.into_iter().map(|run| run.id).collect(),
+            room,
+        })
+    }
+}
+
+/// Adds a sandbox in phase `making`, with all that went with it.
+pub(crate) fn insert(
+    transaction: &Transaction<'_>,
+    revived: &Revived,
+) -> rusqlite::Result<SandboxKey> {
+    let Revived { new, imported, agent_branch, remains } = revived;
+    let key = sandboxes::insert(transaction, new)?;
+    transaction.execute(
+        "UPDATE workspaces SET imported = ?2, agent_branch = ?3
+         WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
+        params![key.0, imported, agent_branch],
+    )?;
+    for snapshot in &remains.snapshots {
+        transaction.execute(
+            "INSERT INTO snapshots (sandbox_id, label, tip, created, phase) VALUES (?1, ?2, ?3, ?4, 'made')",
+            params![key.0, snapshot.label, snapshot.tip, snapshot.created.to_string()],
+        )?;
+    }
+    for grant in &remains.grants {
+        transaction.execute(
+            "INSERT OR IGNORE INTO egress_grants (project_id, workspace, rule, granted)
+             SELECT w.project_id, w.name, ?2, ?3 FROM workspaces w
+             JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1",
+            params![key.0, grant.rule, grant.granted.to_string()],
+        )?;
+    }
+    // Runs that were cleaned away meanwhile are not missed.
+    for run in &remains.runs {
+        let sql = "UPDATE runs SET sandbox_id = ?2 WHERE id = ?1 AND sandbox_id IS NULL";
+        transaction.execute(sql, params![run, key.0])?;
+    }
+    if let Some(room) = &remains.room {
+        transaction.execute(
+            "INSERT INTO rooms (sandbox_id, wish, run_id, restricted)
+             SELECT ?1, 'stopped', id, ?3 FROM runs WHERE id = ?2",
+            params![key.0, room.run, room.restricted],
+        )?;
+    }
+    Ok(key)
+}
