@@ -12,6 +12,7 @@ mod event;
 mod exec;
 mod explain;
 mod flag;
+mod init;
 mod inside;
 mod integration;
 mod logs;
@@ -35,6 +36,7 @@ mod seed;
 mod service;
 mod skills;
 mod snapshot;
+mod stack;
 mod timeline;
 mod trust;
 mod url;
@@ -62,6 +64,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let Some(command) = command else { return overview::show(session, ui) };
     match command {
+        Command::Init(args) => init::run(session, ui, &args, surroundings),
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => maintenance::adopt(session, ui, args),
         Command::Diff(args) => review::diff(session, ui, args),
@@ -81,6 +84,7 @@ pub(crate) fn run(
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
+        Command::Stack(command) => stack::run(session, ui, &command),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),

@@ -90,6 +90,11 @@ pub(super) static ROOT: Table = Table::of(&[
         "What stands in for scripts of third parties in the browser, by URL.",
     ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
+    key(
+        "question",
+        Shape::Map(&QUESTIONS),
+        "What `init` could not find out, by id; each is a caveat until `init --answer`.",
+    ),
 ]);
 
 static PROJECT: Table = Table::of(&[
@@ -559,6 +564,8 @@ static SHIM: Table = Table {
         key("type", LINE, "The content type; by default that of the file's ending, or JavaScript."),
     ])
 };
+
+static QUESTIONS: Map = Map { most: 100, ..Map::of("question", &NAME_RULE, LINE) };
 
 static AGENT: Table = Table::of(&[key(
     "command",

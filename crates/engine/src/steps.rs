@@ -18,6 +18,7 @@ impl Engine {
                 Ok(trees::repository(common_dir).exclude(pattern)?)
             }
             Step::AddWorktree { order } => self.add_worktree(order),
+            Step::WriteConfig { worktree, text } => Ok(task::write_config(worktree, text)?),
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
             Step::ReleaseWorktree { common_dir, worktree } => {
@@ -122,6 +123,7 @@ impl Engine {
             // The worktree goes with the step before; plans that remove or replace never go back.
             // Data is nothing that a failed start may take away.
             Step::WriteTask { .. }
+            | Step::WriteConfig { .. }
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
             | Step::RaiseWall { .. }

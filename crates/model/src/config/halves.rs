@@ -129,6 +129,7 @@ impl Config {
             roles: self.roles,
             shims: self.shims,
             agent: self.agent,
+            questions: self.questions,
         })
     }
 }
