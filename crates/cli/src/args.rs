@@ -10,6 +10,7 @@ mod egress;
 mod errors;
 mod flag;
 mod help;
+mod init;
 mod integration;
 mod mail;
 mod objects;
@@ -24,6 +25,7 @@ mod secret;
 mod seed;
 mod service;
 mod snapshot;
+mod stack;
 mod timeline;
 mod url;
 mod webhook;
@@ -51,6 +53,7 @@ pub(crate) use self::{
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
     errors::ErrorsArgs,
     flag::{FlagsArgs, FlagsCommand},
+    init::InitArgs,
     integration::{IntegrationAddArgs, IntegrationCommand, IntegrationRecordArgs},
     mail::{EmailArgs, EmailsArgs},
     objects::ObjectsArgs,
@@ -67,6 +70,7 @@ pub(crate) use self::{
     seed::{SeedArgs, SeedsArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
+    stack::StackCommand,
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
     url::{EditArgs, ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
     webhook::{WebhookArgs, WebhooksArgs},
@@ -132,6 +136,15 @@ impl Named {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Look at this repository and draft hothouse.toml and hothouse-plan.md
+    ///
+    /// Reads manifests, lockfiles, compose files, workflows and examples of settings; runs nothing of the
+    /// repository and copies no secret. Run it again at any time: it adds what is new and keeps your edits. On a
+    /// terminal it asks what it could not find out; whatever stays open is a caveat until it is answered.
+    #[command(
+        after_help = "Examples:\n  hothouse init\n  hothouse init --yes --try\n  hothouse init --answer port-web=3000\n  hothouse init --json | jq '.services[].evidence'"
+    )]
+    Init(InitArgs),
     /// Make a sandbox: a branch and a worktree of its own
     ///
     /// The branch starts at the commit checked out here, or at --base. Your own checkout, its
@@ -142,6 +155,9 @@ pub(crate) enum Command {
                             cd \"$(hothouse fork agent-b)\""
     )]
     Fork(ForkArgs),
+    /// Systems that rooms can be made of
+    #[command(subcommand)]
+    Stack(StackCommand),
     /// Delete sandboxes with their worktrees and data; branches are kept
     ///
     /// Name, ports and branch are free at once; `undelete` brings the rest back for a day. Refuses

@@ -12,6 +12,7 @@ mod event;
 mod exec;
 mod explain;
 mod flag;
+mod init;
 mod inside;
 mod integration;
 mod logs;
@@ -38,6 +39,7 @@ mod service;
 mod sign;
 mod skills;
 mod snapshot;
+mod stack;
 mod timeline;
 mod top;
 mod trash;
@@ -84,6 +86,7 @@ fn run_one(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     match command {
+        Command::Init(args) => init::run(session, ui, &args, surroundings),
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => maintenance::adopt(session, ui, args),
         Command::Diff(args) => review::diff(session, ui, args),
@@ -103,6 +106,7 @@ fn run_one(
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
+        Command::Stack(command) => stack::run(session, ui, &command),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::Undelete(args) => trash::undelete(session, ui, args),
         Command::List => sandbox::list(session, ui),

@@ -96,6 +96,8 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("snapshot", Drive, Daily, One("SnapshotView")),
     ("restore", Destroy, Daily, One("SnapshotView")),
     ("ask", Drive, Daily, One("AskView")),
+    ("init", Human, Never, Object),
+    ("stack list", Local, Never, Objects),
     ("list", Read, Full, Many("SandboxView")),
     ("fork", Host, Full, One("SandboxView")),
     ("adopt", Host, Full, One("SandboxView")),

@@ -234,6 +234,17 @@ impl Ui {
         Some(answer.trim().to_ascii_lowercase())
     }
 
+    /// Asks for a line of text. Returns `None` without a terminal.
+    pub(crate) fn ask_text(&self, question: &str) -> Option<String> {
+        if !self.can_ask() {
+            return None;
+        }
+        write!(io::stderr().lock(), "{} ", visible::lines(question)).ok()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).ok()?;
+        Some(answer.trim().to_owned())
+    }
+
     /// Colours a word of the data.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         painted(self.color_out, tone, text)

@@ -92,6 +92,11 @@ pub(super) static ROOT: Table = Table::of(&[
     ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
     key("terminal", Shape::Table(&TERMINAL), "How commands speak to you; only in your own file."),
+    key(
+        "question",
+        Shape::Map(&QUESTIONS),
+        "What `init` could not find out, by id; each is a caveat until `init --answer`.",
+    ),
 ]);
 
 static PROJECT: Table = Table::of(&[
@@ -592,6 +597,7 @@ static TERMINAL: Table = Table::of(&[key(
     Shape::Switch,
     "Whether commands on a terminal say what may come next.",
 )]);
+static QUESTIONS: Map = Map { most: 100, ..Map::of("question", &NAME_RULE, LINE) };
 
 static AGENT: Table = Table::of(&[key(
     "command",

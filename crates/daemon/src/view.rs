@@ -142,6 +142,7 @@ fn integrations(
         value: None,
     };
     let mut caveats: Vec<CaveatView> = reports.iter().map(caveat).collect();
+    caveats.extend(daemon.engine.open_questions(record).into_iter().map(asked));
     let shims = daemon.engine.shims(record).unwrap_or_default();
     caveats.extend(shims.iter().map(|(name, shim)| shimmed(name.as_str(), shim)));
     let walls = daemon.keepers.walls.get().filter(|_| lives);
@@ -163,6 +164,12 @@ fn integrations(
         vendor: report.vendor,
     });
     (treated.collect(), caveats)
+}
+
+/// A question that `init` could not answer.
+fn asked((id, text): (String, String)) -> CaveatView {
+    let text = format!("{text} Answer with `hothouse init --answer {id}=TEXT`");
+    CaveatView { area: "plan".to_owned(), class: "question".to_owned(), text, value: None }
 }
 
 fn shimmed(name: &str, shim: &Shim) -> CaveatView {

@@ -31,6 +31,13 @@ impl Engine {
         Ok(self.effective_config(sandbox)?.shims)
     }
 
+    /// Returns what `init` could not find out, by id.
+    pub fn open_questions(&self, sandbox: &SandboxRecord) -> Vec<(String, String)> {
+        let config = self.effective_config(sandbox).ok();
+        let all = config.into_iter().flat_map(|config| config.questions);
+        all.map(|(id, text)| (id.to_string(), text.to_string())).collect()
+    }
+
     /// Reads a file of the worktree, which an agent writes: no link is followed.
     pub fn worktree_file(
         &self,

@@ -262,7 +262,7 @@ impl Engine {
             path,
             sandboxes,
         };
-        let facts =
+        let mut facts =
             self.facts(spec, &repository, &settings, parent.as_ref(), tree, branch, origin, &base)?;
         let granting = match &parent {
             Some(parent) => GrantingConfig {
@@ -275,6 +275,10 @@ impl Engine {
             let text = "settings in your uncommitted hothouse.toml came out of a room and are not granted; commit it \
                         to approve them";
             self.note(Some(&operation), text.to_owned());
+        }
+        // What `init` has just written is not part of any commit.
+        if parent.is_none() && repository.file_at(&base.commit, CONFIG_FILE)?.is_none() {
+            facts.config.clone_from(&granting.text);
         }
         let new = NewSandbox {
             pinned_config: granting.text,
@@ -413,6 +417,7 @@ impl Engine {
             },
             copies,
             freeze,
+            config: None,
             task,
         })
     }

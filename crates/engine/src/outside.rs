@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{beneath::Folder, files};
+use hothouse_host::{
+    beneath::Folder,
+    programs::{grant, is_hidden, look_up},
+};
 use hothouse_model::{caveat::Caveat, config::Room};
-
-/// Folders of the host that no room shows unless they are granted.
-const PRIVATE: [&str; 8] = ["home", "root", "tmp", "run", "mnt", "media", "srv", "var"];
 
 /// Programs that a file at the top of a worktree asks for.
 const NEEDED: [(&str, &str); 12] = [
@@ -23,19 +23,6 @@ const NEEDED: [(&str, &str); 12] = [
     ("uv.lock", "uv"),
     ("poetry.lock", "poetry"),
     ("Gemfile", "bundle"),
-];
-
-/// Folders below the home that belong to one tool as a whole, and what must be granted with them.
-const WHOLE: [(&str, &[&str]); 9] = [
-    (".pyenv", &["~/.pyenv"]),
-    (".rbenv", &["~/.rbenv"]),
-    (".asdf", &["~/.asdf"]),
-    (".volta", &["~/.volta"]),
-    (".bun", &["~/.bun"]),
-    (".deno", &["~/.deno"]),
-    (".cargo", &["~/.cargo", "~/.rustup"]),
-    (".rustup", &["~/.cargo", "~/.rustup"]),
-    (".local/share/uv", &["~/.local/share/uv"]),
 ];
 
 /// The virtual environments of Python that are looked for besides dependency folders.
@@ -79,7 +66,7 @@ pub(crate) fn find(
     hidden
         .map(|(program, path)| Caveat::ToolOutside {
             program,
-            setting: setting(&path, host.home),
+            setting: grant(&path, host.home).line(),
             path,
         })
         .collect()
@@ -100,89 +87,11 @@ fn leads_outside(worktree: &Folder, link: &Path) -> Option<PathBuf> {
     None
 }
 
-fn look_up(program: &str, search_path: &str) -> Option<PathBuf> {
-    let folders = search_path.split(':').filter(|folder| folder.starts_with('/'));
-    folders.map(|folder| Path::new(folder).join(program)).find(|path| files::exists(path))
-}
-
-/// Whether a room does not show a path of the host.
-fn is_hidden(path: &Path, shown: &[PathBuf]) -> bool {
-    let top = path.components().nth(1).map(|part| part.as_os_str());
-    let is_private = top.is_some_and(|top| PRIVATE.iter().any(|name| top == *name));
-    is_private && !shown.iter().any(|folder| path.starts_with(folder))
-}
-
-/// Returns the line of `[room]` that shows a program.
-fn setting(program: &Path, home: &Path) -> String {
-    let short = |path: &Path| match path.strip_prefix(home) {
-        Ok(rest) => format!("~/{}", rest.display()),
-        Err(_) => path.display().to_string(),
-    };
-    let below = program.strip_prefix(home).ok();
-    let whole = below.and_then(|below| {
-        WHOLE.iter().find(|(folder, _)| below.starts_with(folder)).map(|(_, tools)| *tools)
-    });
-    if let Some(tools) = whole {
-        let quoted: Vec<_> = tools.iter().map(|tool| format!("\"{tool}\"")).collect();
-        return format!("tools = [{}]", quoted.join(", "));
-    }
-    let folder = program.parent().unwrap_or(program);
-    let prefix = folder.parent().filter(|_| folder.ends_with("bin"));
-    // A prefix such as `~/.local` holds much more than the program.
-    let is_wide = |prefix: &&Path| *prefix == home || prefix.ends_with(".local");
-    match prefix.filter(|prefix| !is_wide(prefix)) {
-        Some(prefix) => format!("tools = [\"{}\"]", short(prefix)),
-        None => {
-            let name = program.file_name().unwrap_or_default().to_string_lossy();
-            format!(
-                "mounts = [{{ source = \"{}\", target = \"/usr/local/bin/{name}\" }}]",
-                short(program)
-            )
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hothouse_host::files;
+
     use super::*;
-
-    #[test]
-    fn the_line_that_mends_it_grants_the_tool_and_little_else() {
-        for (program, expected) in [
-            ("/home/u/.pyenv/versions/3.12.1/bin/python3.12", r#"tools = ["~/.pyenv"]"#),
-            (
-                "/home/u/.local/share/uv/python/cpython-3.12/bin/python3.12",
-                r#"tools = ["~/.local/share/uv"]"#,
-            ),
-            (
-                "/home/u/.nvm/versions/node/v22.1.0/bin/node",
-                r#"tools = ["~/.nvm/versions/node/v22.1.0"]"#,
-            ),
-            ("/home/u/.cargo/bin/cargo", r#"tools = ["~/.cargo", "~/.rustup"]"#),
-            (
-                "/home/u/.local/bin/uv",
-                r#"mounts = [{ source = "~/.local/bin/uv", target = "/usr/local/bin/uv" }]"#,
-            ),
-            ("/srv/node/bin/node", r#"tools = ["/srv/node"]"#),
-        ] {
-            assert_eq!(setting(Path::new(program), Path::new("/home/u")), expected);
-        }
-    }
-
-    #[test]
-    fn what_is_granted_or_belongs_to_the_system_is_not_told() {
-        let shown = [PathBuf::from("/home/u/.pyenv"), PathBuf::from("/home/u/shop")];
-        for (path, hidden) in [
-            ("/home/u/.pyenv/versions/3/bin/python", false),
-            ("/home/u/shop/.venv/bin/python", false),
-            ("/home/u/.nvm/x/bin/node", true),
-            ("/root/.cargo/bin/cargo", true),
-            ("/usr/bin/python3", false),
-            ("/opt/node/bin/node", false),
-        ] {
-            assert_eq!(is_hidden(Path::new(path), &shown), hidden, "{path}");
-        }
-    }
 
     #[test]
     fn links_of_virtual_environments_and_needs_of_manifests_are_found() {

@@ -24,6 +24,7 @@ impl Engine {
             Step::AddWorktree { order } => self.add_worktree(order),
             Step::SetAside { aside, note } => self.set_aside(aside, note.as_deref()),
             Step::BringBack { aside } => self.bring_back(aside),
+            Step::WriteConfig { worktree, text } => Ok(task::write_config(worktree, text)?),
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
             Step::ReleaseWorktree { common_dir, worktree } => {
@@ -131,6 +132,7 @@ impl Engine {
             // The worktree goes with the step before; plans that remove or replace never go back.
             // Data is nothing that a failed start may take away.
             Step::WriteTask { .. }
+            | Step::WriteConfig { .. }
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
             | Step::RaiseWall { .. }

@@ -7,6 +7,8 @@ use std::path::Path;
 use hothouse_host::{FileError, beneath::Folder};
 use hothouse_workspace::tree::hidden::HiddenTree;
 
+use crate::project::CONFIG_FILE;
+
 /// The file that holds the request.
 const REQUEST: &str = "feature-request.md";
 
@@ -35,11 +37,14 @@ pub(crate) fn request(idea: Option<&str>, context: Option<&str>) -> Option<Strin
     }
 }
 
+/// Writes the config of the user's checkout, for a commit that has none.
+pub(crate) fn write_config(worktree: &Path, text: &str) -> Result<(), FileError> {
+    opened(worktree)?.write(Path::new(CONFIG_FILE), text.as_bytes(), 0o644)
+}
+
 /// Writes the request, and the prompts that the repository does not have.
 pub(crate) fn write(worktree: &Path, text: &str) -> Result<(), FileError> {
-    // A room that alone shows the worktree has not been started yet.
-    let hidden = HiddenTree::at(worktree);
-    let folder = Folder::open(&hidden.map_or_else(|| worktree.to_owned(), |it| it.upper()))?;
+    let folder = opened(worktree)?;
     folder.write(Path::new(REQUEST), text.as_bytes(), 0o644)?;
     folder.make_folders(Path::new(PROMPTS))?;
     for (name, prompt) in ROLES {
@@ -49,6 +54,12 @@ pub(crate) fn write(worktree: &Path, text: &str) -> Result<(), FileError> {
         }
     }
     Ok(())
+}
+
+/// Opens a worktree to write in. A room that alone shows it has not been started yet.
+fn opened(worktree: &Path) -> Result<Folder, FileError> {
+    let hidden = HiddenTree::at(worktree);
+    Folder::open(&hidden.map_or_else(|| worktree.to_owned(), |it| it.upper()))
 }
 
 #[cfg(test)]

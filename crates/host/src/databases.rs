@@ -47,13 +47,21 @@ pub fn find(
     service: &str,
     version: Option<&Version>,
 ) -> Result<Programs, RecipeError> {
-    let found = match recipe {
+    choose(recipe, service, version.map(Version::as_str), all(recipe))
+}
+
+/// Returns the installed versions of a recipe's program; an empty one fits any wish.
+pub fn installed(recipe: DatabaseRecipe) -> Vec<String> {
+    all(recipe).into_iter().map(|programs| programs.version).collect()
+}
+
+fn all(recipe: DatabaseRecipe) -> Vec<Programs> {
+    match recipe {
         DatabaseRecipe::Postgres => find_postgres(),
         DatabaseRecipe::Mysql => find_mysql(),
         DatabaseRecipe::Redis => find_redis(&["redis-server", "valkey-server"]),
         DatabaseRecipe::Valkey => find_redis(&["valkey-server", "redis-server"]),
-    };
-    choose(recipe, service, version.map(Version::as_str), found)
+    }
 }
 
 /// Chooses among installed versions: the one that is named, else the newest.

@@ -30,6 +30,7 @@ pub mod owners;
 pub mod ping;
 pub mod probe;
 pub mod process;
+pub mod programs;
 pub mod pump;
 pub mod random;
 pub mod relay;

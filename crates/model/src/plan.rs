@@ -152,6 +152,8 @@ pub enum Step {
     Exclude { common_dir: PathBuf, pattern: String },
     /// Adds a worktree and fills it. Undone by removing it, and its branch if the plan made that.
     AddWorktree { order: Box<WorktreeOrder> },
+    /// Writes the config that the user has not committed yet.
+    WriteConfig { worktree: PathBuf, text: String },
     /// Writes the file that tells the agent its task.
     WriteTask { worktree: PathBuf, text: String },
     /// Moves everything that is kept of a sandbox into one folder, where `note` says what it was. Without a note it
@@ -245,6 +247,7 @@ impl Step {
             Self::AddWorktree { order } => {
                 format!("add the worktree {}", order.tree.path.display())
             }
+            Self::WriteConfig { .. } => "copy the uncommitted config".to_owned(),
             Self::WriteTask { .. } => "write the task".to_owned(),
             Self::SetAside { note: Some(_), .. } => "move it to the trash".to_owned(),
             Self::SetAside { note: None, .. } => "move its files away".to_owned(),
@@ -289,13 +292,15 @@ pub struct ForkFacts {
     pub copies: Vec<TreeCopy>,
     /// The runtime folder of a room that must hold still meanwhile.
     pub freeze: Option<PathBuf>,
+    /// The user's own config, where the commit has none.
+    pub config: Option<String>,
     /// What the agent is to do.
     pub task: Option<String>,
 }
 
 /// Plans the steps of `fork`.
 pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
-    let ForkFacts { excludes, worktree, copies, freeze, task } = facts;
+    let ForkFacts { excludes, worktree, copies, freeze, config, task } = facts;
     let mut steps = Vec::new();
     for pattern in excludes {
         let common_dir = worktree.common_dir.clone();
@@ -308,6 +313,7 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
     }
     steps.extend(freeze.clone().map(|runtime| Step::Thaw { runtime }));
     let worktree = &worktree.tree.path;
+    steps.extend(config.clone().map(|text| Step::WriteConfig { worktree: worktree.clone(), text }));
     steps.extend(task.clone().map(|text| Step::WriteTask { worktree: worktree.clone(), text }));
     steps
 }

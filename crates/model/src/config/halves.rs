@@ -130,6 +130,7 @@ impl Config {
             shims: self.shims,
             agent: self.agent,
             terminal: self.terminal,
+            questions: self.questions,
         })
     }
 }

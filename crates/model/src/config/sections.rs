@@ -30,7 +30,7 @@ use super::{
     egress::{Egress, Hosts},
     host::{HostName, HostPattern},
     near::nearest,
-    text::{EntryName, FlagKey, SecretName, VariableName},
+    text::{EntryName, FlagKey, Line, SecretName, VariableName},
 };
 use serde_json::Value;
 
@@ -81,6 +81,9 @@ pub struct Config {
     pub agent: Agent,
     #[serde(default)]
     pub terminal: Terminal,
+    /// What `init` could not find out, by id.
+    #[serde(default, rename = "question")]
+    pub questions: BTreeMap<EntryName, Line>,
 }
 
 /// A profile was requested that the config does not have.

@@ -1,0 +1,247 @@
+//! `init`: looks at a repository and drafts its configuration. It needs no daemon, but for `--try`.
+
+mod report;
+mod trial;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use hothouse_config::{File, Layers, MAX_BYTES};
+use hothouse_discover::{Draft, HostFacts, plan, scan::Tree, write};
+use hothouse_host::{FileError, files};
+use hothouse_model::{Explain, Failure, FailureKind};
+
+use super::config;
+use crate::{Surroundings, args::InitArgs, session::Session, ui::Ui};
+
+const CONFIG_FILE: &str = "hothouse.toml";
+const PLAN_FILE: &str = "hothouse-plan.md";
+
+/// The largest plan that is read back.
+const PLAN_MOST: u64 = 4 << 20;
+
+/// A draft, and what it becomes.
+pub(super) struct Drafted {
+    root: PathBuf,
+    pub(super) draft: Draft,
+    config: String,
+    plan: String,
+    /// Whether there was a config before.
+    is_merged: bool,
+}
+
+impl Drafted {
+    pub(super) fn config_file(&self) -> PathBuf {
+        self.root.join(CONFIG_FILE)
+    }
+
+    pub(super) fn plan_file(&self) -> PathBuf {
+        self.root.join(PLAN_FILE)
+    }
+}
+
+/// Drafts a configuration, and writes it.
+pub(crate) fn run(
+    session: &Session,
+    ui: &Ui,
+    args: &InitArgs,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let drafted = draft(session, ui, args, surroundings)?;
+    if args.dry_run {
+        match ui.json {
+            true => ui.print_json(&report::json(&drafted, None)),
+            false => ui.print(drafted.config.trim_end()),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    save(&drafted)?;
+    let trial = match args.try_it {
+        true => Some(trial::run(session, ui, surroundings)?),
+        false => None,
+    };
+    if ui.json {
+        ui.print_json(&report::json(&drafted, trial.as_ref()));
+    } else {
+        report::tell(ui, &drafted, trial.as_ref());
+    }
+    let is_good = trial.is_none_or(|trial| trial.ok);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Offers to draft a configuration for a repository that has none. Returns whether it was done.
+pub(crate) fn offer(
+    session: &Session,
+    ui: &Ui,
+    surroundings: &Surroundings,
+) -> Result<bool, Failure> {
+    let root = root(&session.folder);
+    if files::exists(&root.join(CONFIG_FILE)) || !ui.can_ask() {
+        return Ok(false);
+    }
+    let question =
+        format!("{} has no hothouse.toml. Draft one with `hothouse init`?", root.display());
+    if ui.ask(&question) != Some(true) {
+        return Ok(false);
+    }
+    let drafted = draft(session, ui, &InitArgs::default(), surroundings)?;
+    save(&drafted)?;
+    report::tell(ui, &drafted, None);
+    Ok(true)
+}
+
+fn draft(
+    session: &Session,
+    ui: &Ui,
+    args: &InitArgs,
+    surroundings: &Surroundings,
+) -> Result<Drafted, Failure> {
+    let root = root(&session.folder);
+    let tree = Tree::open(&root).map_err(|error| error.failure())?;
+    let view = tree.view();
+    let host = HostFacts::look(&session.folders.home, &surroundings.search_path.to_string_lossy());
+    let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut draft = hothouse_discover::discover(&view, &host, &name);
+    let existing = read(&root.join(CONFIG_FILE), MAX_BYTES as u64)?;
+    let earlier = read(&root.join(PLAN_FILE), PLAN_MOST)?.map(|text| plan::Earlier::read(&text));
+    let earlier = earlier.unwrap_or_default();
+    let mut answers = given(&args.answer, &draft, &earlier)?;
+    if !args.yes && !args.dry_run && ui.can_ask() {
+        ask(ui, &draft, existing.as_deref(), &earlier, &mut answers);
+    }
+    let mut text = merge(existing.as_deref(), &draft, &earlier)?;
+    for question in &mut draft.questions {
+        let new = answers.get(&question.id).filter(|answer| !answer.is_empty());
+        if let (Some(answer), Some(key)) = (new, &question.key) {
+            text = write::answered(&text, key, answer).map_err(|error| unmerged(&error))?;
+        }
+        let by_config = question
+            .key
+            .as_ref()
+            .is_some_and(|key| write::has_key(&text, key) && !key.ends_with(".class"));
+        question.answer = new.or_else(|| earlier.answers.get(&question.id)).cloned();
+        if question.answer.is_none() && by_config {
+            question.answer = Some("see hothouse.toml".to_owned());
+        }
+    }
+    let config = merge(Some(&text), &draft, &earlier)?;
+    check(session, surroundings, &config)?;
+    let plan = plan::text(&draft, &earlier);
+    Ok(Drafted { root, draft, config, plan, is_merged: existing.is_some() })
+}
+
+/// Returns the answers of the command line; an id that no question has is an error.
+fn given(
+    all: &[String],
+    draft: &Draft,
+    earlier: &plan::Earlier,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut answers = BTreeMap::new();
+    for text in all {
+        let (id, answer) = text.split_once('=').ok_or_else(|| {
+            Failure::new(FailureKind::Usage, format!("`{text}` is not an answer"))
+                .hint("write `--answer ID=TEXT`, such as `--answer port-web=3000`")
+        })?;
+        let is_known = draft.questions.iter().any(|question| question.id == id);
+        if !is_known && !earlier.answers.contains_key(id) {
+            let known: Vec<_> =
+                draft.questions.iter().map(|question| question.id.as_str()).collect();
+            let message = format!("no question has the id `{id}`");
+            let hint = match known.is_empty() {
+                true => "no question is open".to_owned(),
+                false => format!("the questions are: {}", known.join(", ")),
+            };
+            return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+        }
+        answers.insert(id.to_owned(), answer.trim().to_owned());
+    }
+    Ok(answers)
+}
+
+/// Asks what is open. An empty answer leaves it so.
+fn ask(
+    ui: &Ui,
+    draft: &Draft,
+    existing: Option<&str>,
+    earlier: &plan::Earlier,
+    answers: &mut BTreeMap<String, String>,
+) {
+    for question in &draft.questions {
+        let is_settled = question
+            .key
+            .as_ref()
+            .is_some_and(|key| existing.is_some_and(|text| write::has_key(text, key)));
+        if is_settled
+            || answers.contains_key(&question.id)
+            || earlier.answers.contains_key(&question.id)
+        {
+            continue;
+        }
+        let Some(answer) = ui.ask_text(&format!("{} (Enter leaves it open)", question.text)) else {
+            return;
+        };
+        if !answer.is_empty() {
+            answers.insert(question.id.clone(), answer);
+        }
+    }
+}
+
+fn merge(
+    existing: Option<&str>,
+    draft: &Draft,
+    earlier: &plan::Earlier,
+) -> Result<String, Failure> {
+    write::merged(existing, draft, &earlier.proposed).map_err(|error| unmerged(&error))
+}
+
+fn unmerged(error: &write::NotToml) -> Failure {
+    let failure = Failure::new(FailureKind::Config, "hothouse.toml cannot be added to");
+    Failure { causes: vec![error.0.clone()], ..failure }
+        .hint("fix the file first; `hothouse config check` shows where it is broken")
+}
+
+/// Makes sure that what is about to be written is valid.
+fn check(session: &Session, surroundings: &Surroundings, text: &str) -> Result<(), Failure> {
+    let user_file = session.folders.user_config();
+    let user = files::read_capped(&user_file, MAX_BYTES as u64).ok();
+    let user_name = user_file.display().to_string();
+    let layers = Layers {
+        user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+        project: Some(File { name: CONFIG_FILE, bytes: text.as_bytes() }),
+        environment: &surroundings.variables,
+    };
+    hothouse_config::resolve(&layers).map(|_| ()).map_err(|problems| config::broken(&problems))
+}
+
+fn save(drafted: &Drafted) -> Result<(), Failure> {
+    let put = |path: PathBuf, text: &str| -> Result<(), FileError> {
+        match read(&path, PLAN_MOST) {
+            Ok(Some(known)) if known == text => Ok(()),
+            _ => files::replace(&path, text.as_bytes(), 0o644),
+        }
+    };
+    put(drafted.config_file(), &drafted.config).map_err(|error| error.failure())?;
+    put(drafted.plan_file(), &drafted.plan).map_err(|error| error.failure())
+}
+
+fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
+    match files::read_capped(path, most + 1) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(_) => {
+                Err(Failure::new(FailureKind::Config, format!("{} is not text", path.display())))
+            }
+        },
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.failure()),
+    }
+}
+
+/// Returns the root of the repository around a folder, or the folder itself.
+fn root(folder: &Path) -> PathBuf {
+    let around = folder.ancestors().find(|folder| files::exists(&folder.join(".git")));
+    around.unwrap_or(folder).to_owned()
+}

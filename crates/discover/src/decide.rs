@@ -1,0 +1,374 @@
+//! From findings to a draft: what runs, in which order, with which settings, and what is left to ask.
+
+mod built;
+mod environment;
+mod external;
+mod harmless;
+mod missing;
+mod questions;
+mod stores;
+
+use std::collections::BTreeSet;
+
+use crate::{
+    draft::{Draft, DraftReady, DraftSeed, DraftService, DraftWork},
+    finding::{App, AppKind, Evidence, Findings, Install},
+    host::HostFacts,
+    text,
+    view::View,
+};
+
+/// The most apps of one draft.
+const APPS_MOST: usize = 24;
+
+/// Dependency folders that come along without being named.
+const USUAL_DEPS: [&str; 3] = ["node_modules", ".venv", "target"];
+
+/// Drafts a configuration.
+pub(crate) fn decide(
+    view: &View<'_>,
+    mut found: Findings,
+    host: &HostFacts,
+    folder: &str,
+) -> Draft {
+    built::join(view, &mut found);
+    let mut draft = Draft { name: text::service_name(folder), ..Draft::default() };
+    stores::decide(&mut found, host, &mut draft);
+    let installs = installs(&found.installs, &mut draft);
+    name_apps(&mut found.apps);
+    settle_ports(&mut found.apps);
+    let migrations = migrations(&found, &installs, &mut draft);
+    apps(&found, &installs, &migrations, &mut draft);
+    seeds(&found, &mut draft);
+    environment::fill(&found, &mut draft);
+    external::integrations(&found, &mut draft);
+    missing::decide(&found, host, &mut draft);
+    tell(view, &found, &mut draft);
+    questions::ask(&found, &mut draft);
+    draft
+}
+
+/// Makes a service of a command.
+fn service(name: &str, dir: &str, run: &str, task: bool, evidence: &[Evidence]) -> DraftService {
+    DraftService {
+        name: name.to_owned(),
+        work: DraftWork::Run { run: run.to_owned(), task },
+        dir: dir.to_owned(),
+        port: None,
+        ports: Vec::new(),
+        needs: Vec::new(),
+        ready: None,
+        url: false,
+        env: Default::default(),
+        note: None,
+        evidence: evidence.to_vec(),
+    }
+}
+
+/// Adds a task for each folder of dependencies, and the command of `fork --setup`. Returns folders with their tasks.
+fn installs(all: &[Install], draft: &mut Draft) -> Vec<(String, String)> {
+    let mut tasks = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
+    let mut deps: BTreeSet<String> = BTreeSet::new();
+    let filling: Vec<&Install> = all.iter().filter(|install| !install.fills.is_empty()).collect();
+    for install in all {
+        let line = match install.dir.as_str() {
+            "" => install.run.clone(),
+            dir => format!("(cd {} && {})", text::shell_word(dir), install.run),
+        };
+        let line = if line.contains("||") && install.dir.is_empty() {
+            format!("{{ {line}; }}")
+        } else {
+            line
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+        deps.extend(install.fills.iter().map(|folder| text::join(&install.dir, folder)));
+        draft.managers.push((
+            format!("{} in {}", install.manager, shown(&install.dir)),
+            install.evidence.clone(),
+        ));
+    }
+    for install in &filling {
+        let name = match (filling.len(), install.dir.as_str()) {
+            (1, _) => "install".to_owned(),
+            (_, "") => format!("install-{}", install.manager),
+            (_, dir) => text::service_name(&format!("install-{}", dir.replace('/', "-"))),
+        };
+        let name = free(&name, |name| draft.services.iter().any(|service| service.name == name));
+        let mut task = service(&name, &install.dir, &install.run, true, &install.evidence);
+        task.note = Some("dependencies; does nothing where they are there already".to_owned());
+        draft.services.push(task);
+        tasks.push((install.dir.clone(), name));
+    }
+    draft.setup = match lines.as_slice() {
+        [] => None,
+        [one] => Some(
+            one.strip_prefix("{ ")
+                .and_then(|line| line.strip_suffix("; }"))
+                .unwrap_or(one)
+                .to_owned(),
+        ),
+        many => Some(many.join(" && ")),
+    };
+    if deps.iter().any(|folder| !USUAL_DEPS.contains(&folder.as_str())) {
+        draft.deps = deps.into_iter().collect();
+    }
+    tasks
+}
+
+fn shown(dir: &str) -> &str {
+    if dir.is_empty() { "the root" } else { dir }
+}
+
+/// Returns a name that is not taken.
+fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(name) {
+        return name.to_owned();
+    }
+    let short: String = name.chars().take(36).collect();
+    (2..)
+        .map(|number| format!("{short}-{number}"))
+        .find(|name| !is_taken(name))
+        .expect("numbers do not end")
+}
+
+/// Gives each app a name of its own; a single one at the root is `web`.
+fn name_apps(apps: &mut Vec<App>) {
+    apps.truncate(APPS_MOST);
+    for at in 0..apps.len() {
+        let (before, rest) = apps.split_at_mut(at);
+        let app = &mut rest[0];
+        let is_taken = |name: &str| before.iter().any(|other| other.name == name);
+        if is_taken(&app.name) {
+            let longer = text::service_name(&app.dir.replace('/', "-"));
+            app.name = free(if app.dir.is_empty() { &app.name } else { &longer }, is_taken);
+        }
+    }
+}
+
+/// Resolves ports that several apps use.
+fn settle_ports(apps: &mut [App]) {
+    let mut taken: BTreeSet<u16> = BTreeSet::new();
+    for app in apps {
+        let Some(port) = app.port else { continue };
+        if taken.insert(port) {
+            continue;
+        }
+        let other = (port + 1..).find(|port| !taken.contains(port)).unwrap_or(port);
+        if takes_port(app) {
+            app.port = Some(other);
+            taken.insert(other);
+        } else {
+            // Two cannot have one port, and this one cannot be told another.
+            app.port = None;
+        }
+    }
+}
+
+/// Whether an app can be told its port; those that only a flag tells get the flag.
+fn takes_port(app: &mut App) -> bool {
+    const BY_VARIABLE: [&str; 14] = [
+        "Next.js",
+        "Create React App",
+        "Nuxt",
+        "NestJS",
+        "Express",
+        "Fastify",
+        "Koa",
+        "Hono",
+        "Strapi",
+        "Remix",
+        "Gatsby",
+        "hapi",
+        "Rails",
+        "Phoenix",
+    ];
+    if app.run.contains("{port}") || app.framework.is_some_and(|name| BY_VARIABLE.contains(&name)) {
+        return true;
+    }
+    const BY_FLAG: [&str; 10] = [
+        "Vite",
+        "Astro",
+        "SvelteKit",
+        "React Router",
+        "Angular",
+        "Vue CLI",
+        "Docusaurus",
+        "VitePress",
+        "Qwik",
+        "Wrangler",
+    ];
+    if app.framework.is_some_and(|name| BY_FLAG.contains(&name)) {
+        let dashes = if app.run.starts_with("npm ") { " --" } else { "" };
+        app.run = format!("{}{dashes} --port {{port}}", app.run);
+        return true;
+    }
+    false
+}
+
+/// Adds migrations. Returns folders with their tasks.
+fn migrations(
+    found: &Findings,
+    installs: &[(String, String)],
+    draft: &mut Draft,
+) -> Vec<(String, String)> {
+    let stores = store_names(draft);
+    let mut tasks = Vec::new();
+    for step in &found.migrations {
+        let name = free(&step.name, |name| {
+            draft.services.iter().any(|service| service.name == name)
+                || found.apps.iter().any(|app| app.name == name)
+        });
+        let mut task = service(&name, &step.dir, &step.run, true, &step.evidence);
+        task.needs = needed(installs, &step.dir).into_iter().chain(stores.clone()).collect();
+        draft.services.push(task);
+        tasks.push((step.dir.clone(), name));
+    }
+    tasks
+}
+
+fn store_names(draft: &Draft) -> Vec<String> {
+    let is_store = |service: &&DraftService| !matches!(service.work, DraftWork::Run { .. });
+    draft.services.iter().filter(is_store).map(|service| service.name.clone()).collect()
+}
+
+/// Returns the tasks of a folder: its own, those above, and those below where it is the root.
+fn needed(tasks: &[(String, String)], dir: &str) -> Vec<String> {
+    let is_related = |folder: &str| {
+        folder == dir
+            || folder.is_empty()
+            || dir.is_empty()
+            || dir.starts_with(&format!("{folder}/"))
+    };
+    tasks.iter().filter(|(folder, _)| is_related(folder)).map(|(_, name)| name.clone()).collect()
+}
+
+fn apps(
+    found: &Findings,
+    installs: &[(String, String)],
+    migrations: &[(String, String)],
+    draft: &mut Draft,
+) {
+    let stores = store_names(draft);
+    let names: BTreeSet<&str> = found.apps.iter().map(|app| app.name.as_str()).collect();
+    let is_known = |name: &String| names.contains(name.as_str()) || stores.contains(name);
+    for app in &found.apps {
+        let mut service = service(&app.name, &app.dir, &app.run, false, &app.evidence);
+        // Migrations of any folder come first: a front end is of little use before its data is there.
+        let of_data = migrations.iter().map(|(_, name)| name.clone());
+        let declared =
+            app.needs.iter().filter(|name| is_known(name) && **name != app.name).cloned();
+        let all = needed(installs, &app.dir)
+            .into_iter()
+            .chain(of_data)
+            .chain(stores.clone())
+            .chain(declared);
+        let mut seen = BTreeSet::new();
+        service.needs = all.filter(|name| seen.insert(name.clone())).collect();
+        service.port = app.port;
+        service.env = app.env.clone();
+        if app.kind == AppKind::Web && app.port.is_some() {
+            service.url = true;
+            service.ready = app.health.clone().map(DraftReady::Http).or(Some(DraftReady::Tcp));
+        }
+        draft.services.push(service);
+        draft
+            .frameworks
+            .extend(app.framework.map(|framework| (app.name.clone(), framework.to_owned())));
+    }
+    break_circles(draft);
+}
+
+/// Removes needs of compose files that lead in a circle once other needs were added.
+fn break_circles(draft: &mut Draft) {
+    let order: Vec<String> = draft.services.iter().map(|service| service.name.clone()).collect();
+    let place = |name: &str| order.iter().position(|known| known == name).unwrap_or(0);
+    let apps: BTreeSet<String> = draft
+        .services
+        .iter()
+        .filter(|service| matches!(service.work, DraftWork::Run { task: false, .. }))
+        .map(|service| service.name.clone())
+        .collect();
+    let leads_back = |draft: &Draft, from: &str, to: &str| {
+        let (mut waiting, mut seen) = (vec![from.to_owned()], BTreeSet::new());
+        while let Some(name) = waiting.pop() {
+            if name == to {
+                return true;
+            }
+            if seen.insert(name.clone()) {
+                waiting.extend(
+                    draft
+                        .services
+                        .iter()
+                        .filter(|service| service.name == name)
+                        .flat_map(|service| service.needs.clone()),
+                );
+            }
+        }
+        false
+    };
+    for at in 0..draft.services.len() {
+        let name = draft.services[at].name.clone();
+        let needs = draft.services[at].needs.clone();
+        let circular: Vec<String> = needs
+            .into_iter()
+            .filter(|need| {
+                apps.contains(need) && place(need) > place(&name) && leads_back(draft, need, &name)
+            })
+            .collect();
+        draft.services[at].needs.retain(|need| !circular.contains(need));
+    }
+}
+
+fn seeds(found: &Findings, draft: &mut Draft) {
+    for step in &found.seeds {
+        let service = found
+            .apps
+            .iter()
+            .find(|app| app.dir == step.dir)
+            .or(found.apps.first())
+            .map(|app| app.name.clone());
+        let name = free(&step.name, |name| draft.seeds.iter().any(|seed| seed.name == name));
+        draft.seeds.push(DraftSeed {
+            name,
+            run: step.run.clone(),
+            dir: step.dir.clone(),
+            service,
+            evidence: step.evidence.clone(),
+        });
+    }
+}
+
+/// Takes over what only the plan tells.
+fn tell(view: &View<'_>, found: &Findings, draft: &mut Draft) {
+    draft.queues = found.queues.clone();
+    draft.checks = found
+        .checks
+        .iter()
+        .map(|step| {
+            let run = if step.dir.is_empty() {
+                step.run.clone()
+            } else {
+                format!("cd {} && {}", step.dir, step.run)
+            };
+            (run, step.evidence[0].clone())
+        })
+        .collect();
+    draft.state.extend(found.state.clone());
+    let is_data =
+        |path: &&str| [".sqlite", ".sqlite3", ".db"].iter().any(|ending| path.ends_with(ending));
+    draft.state.extend(view.paths().filter(is_data).take(10).map(|path| Evidence {
+        file: path.to_owned(),
+        line: 0,
+        fact: "a database in a file; if it is tracked, every fork has its own copy".to_owned(),
+    }));
+    draft.pins = found
+        .pins
+        .iter()
+        .map(|pin| (pin.program.to_owned(), pin.version.clone(), pin.evidence.clone()))
+        .collect();
+    draft.caveats.extend(found.caveats.iter().map(ToString::to_string));
+    draft.notes = view.notes();
+}

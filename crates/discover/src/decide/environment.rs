@@ -1,0 +1,347 @@
+//! The variables of each service: references to stores and apps, harmless values, and what stands in for secrets.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use regex_lite::Regex;
+
+use crate::{
+    Question,
+    draft::{Draft, DraftService, DraftWork},
+    finding::{Findings, Setting, StoreKind},
+};
+
+use super::harmless;
+use crate::read::{kind_of, scheme_of};
+
+/// The most variables of one service.
+const VARIABLES_MOST: usize = 80;
+
+/// Fills in the variables of apps and migrations.
+pub(super) fn fill(found: &Findings, draft: &mut Draft) {
+    let known = Known::of(draft);
+    let mut unknown: Vec<&Setting> = Vec::new();
+    for at in 0..draft.services.len() {
+        let service = &draft.services[at];
+        let DraftWork::Run { run, task } = &service.work else { continue };
+        // Installing needs nothing of the app's own.
+        if *task && service.name.starts_with("install") && run.contains("install") {
+            continue;
+        }
+        let env = variables(found, &known, service, &mut unknown);
+        draft.services[at].env = env;
+    }
+    unknown.dedup_by_key(|setting| setting.name.clone());
+    ask(&unknown, draft);
+}
+
+fn ask(unknown: &[&Setting], draft: &mut Draft) {
+    let Some(first) = unknown.first() else { return };
+    let mut names: Vec<&str> = unknown.iter().map(|setting| setting.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(12);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.truncate(12);
+    draft.questions.push(Question {
+        id: "values".to_owned(),
+        text: format!(
+            "Which values do {}{rest} need? {} has none that could be copied.",
+            names.join(", "),
+            first.evidence.file
+        ),
+        until_then: "they are not set".to_owned(),
+        key: None,
+        answer: None,
+        evidence: unknown.iter().take(12).map(|setting| setting.evidence.clone()).collect(),
+    });
+}
+
+/// Services by what settings call them.
+struct Known {
+    stores: Vec<(StoreKind, String)>,
+    /// Apps by port.
+    apps: BTreeMap<u16, String>,
+}
+
+impl Known {
+    fn of(draft: &Draft) -> Self {
+        let kind = |service: &DraftService| match &service.work {
+            DraftWork::Recipe { kind, .. } => Some(*kind),
+            DraftWork::Image { image, .. } => kind_of(image),
+            DraftWork::Run { .. } => None,
+        };
+        let stores = draft
+            .services
+            .iter()
+            .filter_map(|service| Some((kind(service)?, service.name.clone())));
+        let apps = draft
+            .services
+            .iter()
+            .filter(|service| service.url)
+            .filter_map(|service| Some((service.port?, service.name.clone())));
+        Self { stores: stores.collect(), apps: apps.collect() }
+    }
+
+    fn store(&self, kind: StoreKind) -> Option<&str> {
+        self.stores.iter().find(|(known, _)| *known == kind).map(|(_, name)| name.as_str())
+    }
+
+    fn database(&self) -> Option<(StoreKind, &str)> {
+        [StoreKind::Postgres, StoreKind::Mysql]
+            .into_iter()
+            .find_map(|kind| Some((kind, self.store(kind)?)))
+    }
+}
+
+fn variables<'f>(
+    found: &'f Findings,
+    known: &Known,
+    service: &DraftService,
+    unknown: &mut Vec<&'f Setting>,
+) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    for setting in nearest(&found.settings, &service.dir) {
+        match value(known, service, &setting.name, &setting.value) {
+            Value::Set(value) => {
+                env.insert(setting.name.clone(), value);
+            }
+            Value::Unknown => unknown.push(setting),
+            Value::None => {}
+        }
+    }
+    for (name, given) in &service.env {
+        let value = match given.strip_prefix("compose:") {
+            Some(given) => match value(known, service, name, given) {
+                Value::Set(value) => Some(value),
+                _ => None,
+            },
+            None => own(known, given),
+        };
+        env.extend(value.map(|value| (name.clone(), value)));
+    }
+    usual(known, &mut env);
+    env.into_iter().take(VARIABLES_MOST).collect()
+}
+
+/// Returns the settings of the folder, or of the nearest one above that has some.
+fn nearest<'f>(settings: &'f [Setting], dir: &str) -> Vec<&'f Setting> {
+    let mut here = dir;
+    loop {
+        let found: Vec<_> = settings.iter().filter(|setting| setting.dir == here).collect();
+        if !found.is_empty() || here.is_empty() {
+            return found;
+        }
+        here = crate::text::folder(here);
+    }
+}
+
+/// Fills in what a reader wrote with `STORE` for the database.
+fn own(known: &Known, value: &str) -> Option<String> {
+    if !value.contains("{STORE.") {
+        return Some(value.to_owned());
+    }
+    let (_, name) = known.database()?;
+    Some(value.replace("{STORE.", &format!("{{{name}.")))
+}
+
+/// Adds the usual names of stores that no setting leads to.
+fn usual(known: &Known, env: &mut BTreeMap<String, String>) {
+    for (name, kind) in [
+        ("DATABASE_URL", StoreKind::Postgres),
+        ("DATABASE_URL", StoreKind::Mysql),
+        ("REDIS_URL", StoreKind::Redis),
+        ("MONGODB_URI", StoreKind::Mongo),
+        ("AMQP_URL", StoreKind::Rabbitmq),
+        ("NATS_URL", StoreKind::Nats),
+    ] {
+        let Some(store) = known.store(kind) else { continue };
+        let is_led = env.values().any(|value| value.contains(&format!("{{{store}.")));
+        if !is_led && !env.contains_key(name) {
+            env.insert(name.to_owned(), url(kind, store));
+        }
+    }
+}
+
+/// Returns the URL of a store as a template.
+fn url(kind: StoreKind, store: &str) -> String {
+    match kind {
+        StoreKind::Mongo => format!("mongodb://{{{store}.host}}:{{{store}.port}}/app"),
+        StoreKind::Rabbitmq => format!("amqp://guest:guest@{{{store}.host}}:{{{store}.port}}"),
+        StoreKind::Nats => format!("nats://{{{store}.host}}:{{{store}.port}}"),
+        _ => format!("{{{store}.url}}"),
+    }
+}
+
+enum Value {
+    Set(String),
+    /// It is needed, and nothing tells which value.
+    Unknown,
+    None,
+}
+
+static OWN_URL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^https?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(\d{2,5})(/.*)?$")
+        .expect("a fixed pattern")
+});
+
+fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Value {
+    let upper = name.to_ascii_uppercase();
+    if upper == "PORT"
+        || upper == "DATABASE_PORT_HOST"
+        || upper.starts_with("TEST_")
+        || upper.contains("SHADOW_DATABASE")
+        || upper.contains("_TEST_")
+    {
+        return Value::None;
+    }
+    if let Some(kind) = scheme_of(given) {
+        return match known.store(kind) {
+            Some(store) => Value::Set(stored(kind, store, given)),
+            None => Value::Unknown,
+        };
+    }
+    if let Some(value) = part(known, &upper) {
+        return Value::Set(value);
+    }
+    if let Some(found) = OWN_URL.captures(given) {
+        let port = found.get(1).and_then(|port| port.as_str().parse().ok());
+        let path = found.get(2).map_or("", |path| path.as_str()).trim_end_matches('/');
+        if let Some(app) = port.and_then(|port: u16| known.apps.get(&port)) {
+            let is_browsers = [
+                "NEXT_PUBLIC_",
+                "VITE_",
+                "REACT_APP_",
+                "PUBLIC_",
+                "EXPO_PUBLIC_",
+                "NUXT_PUBLIC_",
+                "GATSBY_",
+            ]
+            .iter()
+            .any(|prefix| upper.starts_with(prefix));
+            let field = if *app == service.name
+                || is_browsers
+                || upper.contains("CORS")
+                || upper.contains("ORIGIN")
+                || upper.contains("FRONTEND")
+            {
+                "url"
+            } else {
+                "local"
+            };
+            return Value::Set(format!("{{{app}.{field}}}{}", harmless::escaped(path)));
+        }
+    }
+    if harmless::is_plain(name, given) {
+        return Value::Set(harmless::escaped(given));
+    }
+    if harmless::is_secret_name(name) {
+        return Value::Set(harmless::stand_in(name));
+    }
+    Value::Unknown
+}
+
+/// Returns the URL of a store in the form that an example has.
+fn stored(kind: StoreKind, store: &str, given: &str) -> String {
+    let (scheme, rest) = given.split_once("://").unwrap_or_default();
+    let query = rest
+        .split_once('?')
+        .map(|(_, query)| format!("?{}", harmless::escaped(query)))
+        .unwrap_or_default();
+    // Requirements of hosted databases do not hold here.
+    let query = if query.contains("sslmode=require")
+        || query.contains("ssl=true")
+        || query.contains("pgbouncer")
+    {
+        String::new()
+    } else {
+        query
+    };
+    let (host, account) = (
+        format!("{{{store}.host}}:{{{store}.port}}"),
+        format!("{{{store}.user}}:{{{store}.password}}@"),
+    );
+    match (kind, scheme) {
+        (StoreKind::Postgres, "postgres") | (StoreKind::Mysql, "mysql") => {
+            format!("{{{store}.url}}{query}")
+        }
+        (StoreKind::Postgres, "postgresql") => format!("{{{store}.url}}{query}"),
+        (StoreKind::Postgres | StoreKind::Mysql, scheme) if scheme.starts_with("jdbc:") => {
+            format!("{scheme}://{host}/{{{store}.database}}{query}")
+        }
+        (StoreKind::Postgres | StoreKind::Mysql, scheme) => {
+            format!("{scheme}://{account}{host}/{{{store}.database}}{query}")
+        }
+        (StoreKind::Redis, _) => {
+            let number = rest
+                .split_once('/')
+                .map(|(_, number)| number.split('?').next().unwrap_or_default())
+                .filter(|number| number.parse::<u8>().is_ok_and(|number| number > 0));
+            number.map_or_else(
+                || format!("{{{store}.url}}"),
+                |number| format!("{{{store}.url}}/{number}"),
+            )
+        }
+        (StoreKind::Mongo, _) => {
+            let database = rest
+                .split_once('/')
+                .map(|(_, path)| path.split('?').next().unwrap_or_default())
+                .filter(|name| !name.is_empty())
+                .unwrap_or("app");
+            format!("mongodb://{host}/{}", harmless::escaped(database))
+        }
+        (StoreKind::Mail, _) => format!("smtp://{host}"),
+        (kind, _) => url(kind, store),
+    }
+}
+
+/// Returns the part of a store that a variable such as `DB_HOST` names.
+fn part(known: &Known, upper: &str) -> Option<String> {
+    const SQL: [&str; 14] = [
+        "DB_",
+        "DATABASE_",
+        "POSTGRES_",
+        "POSTGRESQL_",
+        "PG",
+        "PG_",
+        "MYSQL_",
+        "MARIADB_",
+        "SQL_",
+        "TYPEORM_",
+        "DB",
+        "RDS_",
+        "PSQL_",
+        "SPRING_DATASOURCE_",
+    ];
+    const MAIL: [&str; 6] =
+        ["SMTP_", "MAIL_", "EMAIL_", "MAILER_", "EMAIL_SERVER_", "MAIL_SERVER_"];
+    let field = |rest: &str| match rest {
+        "HOST" | "HOSTNAME" | "SERVER" | "ADDRESS" => Some("host"),
+        "PORT" => Some("port"),
+        "USER" | "USERNAME" => Some("user"),
+        "PASSWORD" | "PASS" | "PWD" => Some("password"),
+        "NAME" | "DATABASE" | "DB" | "DBNAME" | "SCHEMA" => Some("database"),
+        _ => None,
+    };
+    let of = |prefixes: &[&str]| {
+        prefixes.iter().filter_map(|prefix| field(upper.strip_prefix(prefix)?)).next()
+    };
+    if let Some(found) = of(&["REDIS_", "REDIS", "CACHE_REDIS_", "QUEUE_REDIS_"]) {
+        let store = known.store(StoreKind::Redis)?;
+        return matches!(found, "host" | "port")
+            .then(|| format!("{{{store}.{found}}}"))
+            .or(Some(String::new()).filter(|_| found == "password"));
+    }
+    if let Some(found) = of(&MAIL) {
+        let store = known.store(StoreKind::Mail)?;
+        return match found {
+            "host" | "port" => Some(format!("{{{store}.{found}}}")),
+            "user" | "password" => Some("room-only".to_owned()),
+            _ => None,
+        };
+    }
+    if let Some(found) = of(&SQL) {
+        let (_, store) = known.database()?;
+        return Some(format!("{{{store}.{found}}}"));
+    }
+    None
+}

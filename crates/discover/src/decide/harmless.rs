@@ -1,0 +1,229 @@
+//! Which values may be copied out of examples, and what stands in for those that may not.
+
+use std::collections::BTreeMap;
+
+use hothouse_model::{config::LiveKeys, live_keys};
+
+/// The longest value that is copied.
+const VALUE_MOST: usize = 200;
+
+/// Whether a text can be the name of a database or a user.
+pub(super) fn is_database_name(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Whether a text can be a password of a database that protects nothing: short, and no word of chance.
+pub(super) fn is_password(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+    (1..=32).contains(&text.len()) && text.bytes().all(plain) && !looks_random(text)
+}
+
+/// Parts of names of variables that hold a secret.
+const SECRET_WORDS: [&str; 19] = [
+    "SECRET",
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASS",
+    "PRIVATE",
+    "APIKEY",
+    "KEY",
+    "KEYS",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "DSN",
+    "SALT",
+    "SIGNING",
+    "CERT",
+    "PASSPHRASE",
+    "PWD",
+    "AUTH",
+    "HASH",
+];
+
+/// Whether the name of a variable says that its value is secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let is_word = |part: &str| SECRET_WORDS.contains(&part);
+    upper.split('_').any(is_word)
+        || upper.contains("SECRET")
+        || upper.contains("TOKEN")
+        || upper.contains("PASSWORD")
+        || upper.contains("APIKEY")
+}
+
+/// Whether a text says that a value is to be filled in.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let words = [
+        "your",
+        "changeme",
+        "change-me",
+        "change_me",
+        "replace",
+        "todo",
+        "xxx",
+        "insert",
+        "example.com",
+        "...",
+        "<",
+        "secret",
+        "placeholder",
+        "enter-",
+    ];
+    words.iter().any(|word| lower.contains(word))
+}
+
+/// Whether a text seems to be made by chance rather than by a person.
+pub(super) fn looks_random(text: &str) -> bool {
+    if text.len() < 16 {
+        return false;
+    }
+    let part = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .max_by_key(|part| part.len())
+        .unwrap_or_default();
+    if part.len() < 16 {
+        return false;
+    }
+    let digits = part.bytes().filter(u8::is_ascii_digit).count();
+    let upper = part.bytes().filter(u8::is_ascii_uppercase).count();
+    let lower = part.bytes().filter(u8::is_ascii_lowercase).count();
+    let hex = part.bytes().all(|byte| byte.is_ascii_hexdigit()) && digits > 2;
+    hex || [digits, upper, lower].iter().filter(|count| **count >= 2).count() >= 3
+}
+
+/// Returns whether a value may be copied as it is.
+pub(super) fn is_plain(name: &str, value: &str) -> bool {
+    let url_with_account = value.split_once("://").is_some_and(|(_, rest)| {
+        rest.split('/').next().is_some_and(|authority| authority.contains('@'))
+    });
+    !value.is_empty()
+        && value.len() <= VALUE_MOST
+        && !value.contains(['\n', '\0'])
+        && !is_secret_name(name)
+        && !is_placeholder(value)
+        && !looks_random(value)
+        && !url_with_account
+        && live_keys::find(name, value, &LiveKeys::default()).is_none()
+}
+
+/// Returns what stands in for a secret: a value of the right shape that opens nothing.
+pub(super) fn stand_in(name: &str) -> String {
+    let upper = name.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().all(|word| upper.contains(word));
+    const SHAPES: [(&[&str], &str); 22] = [
+        (&["STRIPE", "WEBHOOK"], "whsec_room_only"),
+        (&["STRIPE", "PUBLISHABLE"], "pk_test_room_only"),
+        (&["STRIPE", "PUBLIC"], "pk_test_room_only"),
+        (&["STRIPE"], "sk_test_room_only"),
+        (&["SENTRY", "DSN"], "https://0123456789abcdef0123456789abcdef@o0.ingest.sentry.io/1"),
+        (&["DSN"], "https://0123456789abcdef0123456789abcdef@o0.ingest.sentry.io/1"),
+        (&["OPENAI"], "sk-room-only"),
+        (&["ANTHROPIC"], "sk-ant-room-only"),
+        (&["SENDGRID"], "SG.room-only"),
+        (&["RESEND"], "re_room_only"),
+        (&["POSTHOG"], "phc_room_only"),
+        (&["TWILIO", "SID"], "AC00000000000000000000000000000000"),
+        (&["SLACK", "SIGNING"], "room-only-signing-secret"),
+        (&["SLACK"], "xoxb-room-only"),
+        (&["GITHUB"], "ghp_room_only"),
+        (&["CLERK", "PUBLISHABLE"], "pk_test_cm9vbS1vbmx5LmNsZXJrLmFjY291bnRzLmRldiQ"),
+        (&["CLERK"], "sk_test_room_only"),
+        (&["SUPABASE"], "room-only-key"),
+        (&["AWS", "ACCESS", "ID"], "room-only-access-key"),
+        (&["MAPBOX"], "pk.room-only"),
+        (&["APP_KEY"], "base64:aG90aG91c2Utcm9vbS1vbmx5LWtleS0zMi1ieXRlcyE="),
+        (&["FERNET"], "cm9vbS1vbmx5LWtleS1vZi1leGFjdGx5LTMyLWJ5dGU="),
+    ];
+    let known = SHAPES.iter().find(|(words, _)| has(words)).map(|(_, value)| (*value).to_owned());
+    // Long enough for frameworks that refuse short keys.
+    known.unwrap_or_else(|| {
+        let word = name.to_ascii_lowercase().replace('_', "-");
+        let text = format!("room-only-{word}-");
+        text.chars().chain("not-a-secret-".chars().cycle()).take(72).collect()
+    })
+}
+
+/// Returns the variables of a compose service as they may be copied.
+pub(super) fn settings(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let one = |(name, value): (&String, &String)| {
+        let simple = is_secret_name(name) && is_password(value);
+        let value = match is_plain(name, value) || simple {
+            true => value.clone(),
+            false if value.is_empty() => return None,
+            false => stand_in(name),
+        };
+        Some((name.clone(), escaped(&value)))
+    };
+    env.iter().filter_map(one).collect()
+}
+
+/// Makes a text a template without references.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_never_copied() {
+        let key = format!("sk_{}_4eC39HqLyjWDarjtT1zdp7dc", "live");
+        for (name, value) in [
+            ("STRIPE_SECRET_KEY", key.as_str()),
+            ("ANALYTICS", key.as_str()),
+            ("JWT_SECRET", "abc"),
+            ("DB_PASSWORD", "x"),
+            ("X", "9f86d081884c7d659a2feaa0c55ad015"),
+            ("URL", "https://user:pw@host/x"),
+            ("HOST", "your-host-here"),
+            ("EMPTY", ""),
+        ] {
+            assert!(!is_plain(name, value), "{name}");
+        }
+        for (name, value) in [
+            ("LOG_LEVEL", "debug"),
+            ("NODE_ENV", "development"),
+            ("API_URL", "http://localhost:3000"),
+            ("LIMIT", "10"),
+            ("KEYBOARD", "de"),
+        ] {
+            assert!(is_plain(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_opens_nothing() {
+        for name in [
+            "STRIPE_SECRET_KEY",
+            "SENTRY_DSN",
+            "OPENAI_API_KEY",
+            "JWT_SECRET",
+            "AWS_ACCESS_KEY_ID",
+            "GITHUB_TOKEN",
+            "SLACK_BOT_TOKEN",
+            "SENDGRID_API_KEY",
+        ] {
+            let value = stand_in(name);
+            let found = live_keys::find(name, &value, &LiveKeys::default());
+            assert!(found.is_none(), "{name}={value}: {found:?}");
+        }
+        assert!(stand_in("SECRET_KEY_BASE").len() >= 64);
+    }
+
+    #[test]
+    fn chance_is_told_from_words() {
+        for (text, expected) in [
+            ("shop", false),
+            ("postgres_password_for_dev", false),
+            ("9f86d081884c7d659a2f", true),
+            ("aB3dE5fG7hI9jK1lM", true),
+            ("correct-horse-battery", false),
+        ] {
+            assert_eq!(looks_random(text), expected, "{text}");
+        }
+    }
+}

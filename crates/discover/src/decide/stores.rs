@@ -1,0 +1,236 @@
+//! Stores: recipes where this host has the program, images or questions where not.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Question,
+    draft::{Draft, DraftService, DraftWork},
+    finding::{Certainty, Findings, Store, StoreKind},
+    host::HostFacts,
+};
+
+use super::{free, harmless};
+
+/// Images that run a store for which there is no recipe or no program.
+const IMAGES: [(StoreKind, &str); 11] = [
+    (StoreKind::Postgres, "postgres:16"),
+    (StoreKind::Mysql, "mariadb:11"),
+    (StoreKind::Redis, "redis:7"),
+    (StoreKind::Mongo, "mongo:7"),
+    (StoreKind::Rabbitmq, "rabbitmq:3"),
+    (StoreKind::Nats, "nats:2"),
+    (StoreKind::Memcached, "memcached:1"),
+    (StoreKind::Elasticsearch, "opensearchproject/opensearch:2"),
+    (StoreKind::Meilisearch, "getmeili/meilisearch:v1"),
+    (StoreKind::Clickhouse, "clickhouse/clickhouse-server:24"),
+    (StoreKind::Kafka, "redpandadata/redpanda:v24.2.1"),
+];
+
+/// Adds a service for each store.
+pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
+    mail(found);
+    let mut stores = std::mem::take(&mut found.stores);
+    stores.sort_by_key(|store| (store.kind, store.name.clone()));
+    for store in &stores {
+        let usual = store.name.clone().unwrap_or_else(|| store.kind.usual_name().to_owned());
+        let name = free(&usual, |name| {
+            draft.services.iter().any(|service| service.name == name)
+                || found.apps.iter().any(|app| app.name == name)
+        });
+        match is_built_in(store.kind) || host.stores.contains_key(&store.kind) {
+            true => {
+                let service = recipe(&name, store, host, &mut draft.caveats);
+                draft.services.push(service);
+            }
+            false => elsewhere(&name, store, host, found, draft),
+        }
+    }
+    found.stores = stores;
+    images(found, host, draft);
+}
+
+/// Whether Hothouse itself takes what is sent.
+fn is_built_in(kind: StoreKind) -> bool {
+    matches!(kind, StoreKind::Mail | StoreKind::Objects | StoreKind::Traces)
+}
+
+/// Adds a mailbox where settings name a server for mail.
+fn mail(found: &mut Findings) {
+    let names = [
+        "SMTP_HOST",
+        "MAIL_HOST",
+        "EMAIL_HOST",
+        "SMTP_SERVER",
+        "EMAIL_SERVER_HOST",
+        "MAILER_HOST",
+        "SMTP_ADDRESS",
+        "MAIL_SERVER",
+    ];
+    let setting = found.settings.iter().find(|setting| names.contains(&setting.name.as_str()));
+    if let Some(setting) = setting {
+        let evidence = crate::Evidence {
+            fact: format!("{} names a server for mail", setting.name),
+            ..setting.evidence.clone()
+        };
+        found.store(Store::new(StoreKind::Mail, Certainty::Named, evidence));
+    }
+}
+
+fn recipe(name: &str, store: &Store, host: &HostFacts, caveats: &mut Vec<String>) -> DraftService {
+    let installed = host.stores.get(&store.kind).cloned().unwrap_or_default();
+    let is_any = installed.iter().all(String::is_empty);
+    let version = store.version.clone().filter(|_| !is_any);
+    let fits = |wanted: &String| {
+        installed.iter().any(|have| have == wanted || have.starts_with(&format!("{wanted}.")))
+    };
+    if let Some(wanted) = version.as_ref().filter(|wanted| !fits(wanted)) {
+        caveats.push(format!(
+            "`{name}`: {} asks for {} {wanted}; this host has {}, which is used instead",
+            store.evidence[0].file,
+            store.kind.word(),
+            installed.join(", ")
+        ));
+    }
+    let text =
+        |value: &Option<String>, fits: fn(&str) -> bool| value.clone().filter(|value| fits(value));
+    let is_sql = matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql);
+    DraftService {
+        work: DraftWork::Recipe {
+            kind: store.kind,
+            version: version.filter(fits),
+            database: text(&store.database, harmless::is_database_name).filter(|_| is_sql),
+            user: text(&store.user, harmless::is_database_name).filter(|_| is_sql),
+            password: text(&store.password, harmless::is_password),
+        },
+        ..service(name, store)
+    }
+}
+
+fn service(name: &str, store: &Store) -> DraftService {
+    DraftService {
+        name: name.to_owned(),
+        work: DraftWork::Run { run: String::new(), task: false },
+        dir: String::new(),
+        port: None,
+        ports: Vec::new(),
+        needs: Vec::new(),
+        ready: None,
+        url: false,
+        env: BTreeMap::new(),
+        note: None,
+        evidence: store.evidence.clone(),
+    }
+}
+
+/// Runs the image of a store, or asks.
+fn elsewhere(name: &str, store: &Store, host: &HostFacts, found: &mut Findings, draft: &mut Draft) {
+    let usual =
+        IMAGES.iter().find(|(kind, _)| *kind == store.kind).map(|(_, image)| (*image).to_owned());
+    let image = store.image.clone().or(usual).unwrap_or_else(|| store.kind.word().to_owned());
+    let word = store.kind.word();
+    if host.images && store.certainty > Certainty::Likely {
+        let (env, volumes) = of_image(store);
+        let mut service = service(name, store);
+        service.work = DraftWork::Image { image, command: None, volumes };
+        (service.env, service.port) = (env, Some(store.kind.port()));
+        service.note = Some(format!("{word} is not installed here, so its image is used"));
+        draft.services.push(service);
+        return;
+    }
+    found.questions.push(Question {
+        id: format!("store-{name}"),
+        text: format!("What runs {word}? It is not installed here; `image = \"{image}\"` would run its image, a command of your own does as well."),
+        until_then: format!("`{name}` is left out, and what needs {word} does not find it"),
+        key: Some(format!("service.{name}.image")),
+        answer: None,
+        evidence: store.evidence.clone(),
+    });
+}
+
+/// Returns the variables and volumes that the image of a store needs.
+fn of_image(store: &Store) -> (BTreeMap<String, String>, Vec<String>) {
+    let user = store.user.clone().filter(|user| harmless::is_database_name(user));
+    let password = store.password.clone().filter(|word| harmless::is_password(word));
+    let database = store.database.clone().filter(|name| harmless::is_database_name(name));
+    let mut env = BTreeMap::new();
+    let mut set = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            env.insert(name.to_owned(), value);
+        }
+    };
+    let volume = match store.kind {
+        StoreKind::Postgres => {
+            set("POSTGRES_USER", user);
+            set("POSTGRES_PASSWORD", password.or(Some("postgres".to_owned())));
+            set("POSTGRES_DB", database);
+            "/var/lib/postgresql/data"
+        }
+        StoreKind::Mysql => {
+            set("MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", Some("1".to_owned()));
+            set("MARIADB_USER", user.filter(|user| user != "root"));
+            set("MARIADB_PASSWORD", password);
+            set("MARIADB_DATABASE", database);
+            "/var/lib/mysql"
+        }
+        StoreKind::Mongo => "/data/db",
+        StoreKind::Redis => "/data",
+        StoreKind::Rabbitmq => "/var/lib/rabbitmq",
+        StoreKind::Meilisearch => "/meili_data",
+        StoreKind::Clickhouse => "/var/lib/clickhouse",
+        StoreKind::Elasticsearch => {
+            set("discovery.type", Some("single-node".to_owned()));
+            set("xpack.security.enabled", Some("false".to_owned()));
+            "/usr/share/elasticsearch/data"
+        }
+        _ => return (env, Vec::new()),
+    };
+    (env, vec![volume.to_owned()])
+}
+
+/// Adds images that compose runs and that are no known store.
+fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
+    for image in std::mem::take(&mut found.images) {
+        let left_out = |why: String| crate::Evidence { fact: why, ..image.evidence[0].clone() };
+        if !image.profiles.is_empty() {
+            found.caveats.push(left_out(format!(
+                "`{}` is left out: only compose's profile {} has it",
+                image.name,
+                image.profiles.join(", ")
+            )));
+            continue;
+        }
+        let name =
+            free(&image.name, |name| draft.services.iter().any(|service| service.name == name));
+        if !host.images {
+            found.questions.push(Question {
+                id: format!("image-{name}"),
+                text: format!(
+                    "What stands in for {}, which compose runs as `{name}`?",
+                    image.image
+                ),
+                until_then: "it is left out".to_owned(),
+                key: Some(format!("service.{name}.run")),
+                answer: None,
+                evidence: image.evidence.clone(),
+            });
+            continue;
+        }
+        draft.services.push(DraftService {
+            name,
+            work: DraftWork::Image {
+                image: image.image,
+                command: image.command,
+                volumes: image.volumes,
+            },
+            dir: String::new(),
+            port: image.ports.first().copied(),
+            ports: image.ports.iter().skip(1).copied().collect(),
+            needs: Vec::new(),
+            ready: None,
+            url: false,
+            env: harmless::settings(&image.env),
+            note: None,
+            evidence: image.evidence,
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! The readers: each looks at one ecosystem or kind of file, and adds what it finds.
+
+mod ci;
+mod compose;
+mod containers;
+mod dotnet;
+mod elixir;
+mod golang;
+mod jvm;
+mod node;
+mod php;
+mod ports;
+mod procfile;
+mod python;
+mod ruby;
+mod rust;
+mod sdk;
+mod settings;
+mod stores;
+mod tasks;
+mod versions;
+mod web;
+
+pub(crate) use self::{compose::kind_of, settings::scheme_of};
+use crate::{finding::Findings, host::HostFacts, view::View};
+
+/// Parts of paths that belong to tests, samples and documentation of a project rather than to itself.
+const ASIDE: [&str; 26] = [
+    "example",
+    "examples",
+    "sample",
+    "samples",
+    "fixture",
+    "fixtures",
+    "__fixtures__",
+    "test",
+    "tests",
+    "__tests__",
+    "testdata",
+    "e2e",
+    "spec",
+    "specs",
+    "template",
+    "templates",
+    "benchmark",
+    "benchmarks",
+    "bench",
+    "docs",
+    "doc",
+    "playground",
+    "playgrounds",
+    "demo",
+    "demos",
+    "integration-tests",
+];
+
+/// Whether a path is not part of what the project runs.
+fn is_aside(path: &str) -> bool {
+    path.split('/').any(|part| ASIDE.contains(&part) || part.starts_with("create-"))
+}
+
+/// Lets every reader look.
+pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
+    let mut found = Findings::default();
+    versions::read(view, &mut found);
+    // Compose comes before what could only guess at stores.
+    compose::read(view, &mut found);
+    ci::read(view, &mut found);
+    settings::read(view, &mut found);
+    node::read(view, host, &mut found);
+    python::read(view, host, &mut found);
+    rust::read(view, &mut found);
+    golang::read(view, &mut found);
+    ruby::read(view, &mut found);
+    php::read(view, &mut found);
+    elixir::read(view, &mut found);
+    jvm::read(view, &mut found);
+    dotnet::read(view, &mut found);
+    stores::read(view, &mut found);
+    // A Procfile says which of them run together.
+    procfile::read(view, &mut found);
+    containers::read(view, &mut found);
+    tasks::read(view, &mut found);
+    web::read(view, &mut found);
+    sdk::read(view, &mut found);
+    found
+}

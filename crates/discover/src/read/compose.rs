@@ -1,0 +1,363 @@
+//! Compose files: anchors, `extends`, `include`, overrides; what their services are.
+
+mod merge;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{
+    finding::{BuiltService, Certainty, Evidence, Findings, ImageService, Store, StoreKind},
+    text,
+    view::View,
+};
+
+/// Files that compose reads by itself, then those that projects name for development.
+const FILES: [&str; 10] = [
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose.yaml",
+    "docker-compose.yml",
+    "docker-compose.dev.yml",
+    "docker-compose.dev.yaml",
+    "docker-compose.local.yml",
+    "compose.dev.yaml",
+    "local.yml",
+    "docker-compose.development.yml",
+];
+
+/// Folders that hold them where the root does not.
+const FOLDERS: [&str; 8] =
+    ["", "docker", "infra", "deploy", ".devcontainer", "dev", "docker/dev", "infrastructure"];
+
+/// Images that only show what is in others, or stand in front of them.
+const LEFT_OUT: [&str; 16] = [
+    "adminer",
+    "pgadmin4",
+    "pgadmin",
+    "phpmyadmin",
+    "redis-commander",
+    "redisinsight",
+    "mongo-express",
+    "portainer",
+    "portainer-ce",
+    "traefik",
+    "watchtower",
+    "nginx",
+    "caddy",
+    "nginx-proxy",
+    "kafka-ui",
+    "dozzle",
+];
+
+/// Images by the last part of their name, and what they are.
+const STORES: [(&str, StoreKind); 43] = [
+    ("postgres", StoreKind::Postgres),
+    ("postgresql", StoreKind::Postgres),
+    ("postgis", StoreKind::Postgres),
+    ("pgvector", StoreKind::Postgres),
+    ("timescaledb", StoreKind::Postgres),
+    ("timescaledb-ha", StoreKind::Postgres),
+    ("mysql", StoreKind::Mysql),
+    ("mysql-server", StoreKind::Mysql),
+    ("mariadb", StoreKind::Mysql),
+    ("percona", StoreKind::Mysql),
+    ("redis", StoreKind::Redis),
+    ("valkey", StoreKind::Redis),
+    ("keydb", StoreKind::Redis),
+    ("redis-stack", StoreKind::Redis),
+    ("redis-stack-server", StoreKind::Redis),
+    ("dragonfly", StoreKind::Redis),
+    ("mongo", StoreKind::Mongo),
+    ("mongodb", StoreKind::Mongo),
+    ("mongodb-community-server", StoreKind::Mongo),
+    ("rabbitmq", StoreKind::Rabbitmq),
+    ("nats", StoreKind::Nats),
+    ("memcached", StoreKind::Memcached),
+    ("elasticsearch", StoreKind::Elasticsearch),
+    ("opensearch", StoreKind::Elasticsearch),
+    ("meilisearch", StoreKind::Meilisearch),
+    ("clickhouse-server", StoreKind::Clickhouse),
+    ("clickhouse", StoreKind::Clickhouse),
+    ("kafka", StoreKind::Kafka),
+    ("cp-kafka", StoreKind::Kafka),
+    ("redpanda", StoreKind::Kafka),
+    ("mailhog", StoreKind::Mail),
+    ("mailpit", StoreKind::Mail),
+    ("maildev", StoreKind::Mail),
+    ("mailcatcher", StoreKind::Mail),
+    ("inbucket", StoreKind::Mail),
+    ("smtp4dev", StoreKind::Mail),
+    ("minio", StoreKind::Objects),
+    ("localstack", StoreKind::Objects),
+    ("s3mock", StoreKind::Objects),
+    ("jaeger", StoreKind::Traces),
+    ("all-in-one", StoreKind::Traces),
+    ("opentelemetry-collector", StoreKind::Traces),
+    ("opentelemetry-collector-contrib", StoreKind::Traces),
+];
+
+pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+    let Some(file) = FOLDERS.iter().find_map(|folder| view.first(folder, &FILES)) else { return };
+    let services = merge::services(view, &file);
+    for (name, (service, origin)) in &services {
+        one(view, origin, name, service, found);
+    }
+}
+
+/// Splits an image into its name without registry, and its tag.
+pub(super) fn image_parts(image: &str) -> (String, Option<String>) {
+    let bare = image.split('@').next().unwrap_or(image);
+    let last = bare.rsplit('/').next().unwrap_or(bare);
+    match last.split_once(':') {
+        Some((name, tag)) => {
+            (name.to_ascii_lowercase(), Some(tag.to_owned()).filter(|tag| !tag.is_empty()))
+        }
+        None => (last.to_ascii_lowercase(), None),
+    }
+}
+
+/// Returns what kind of store an image is.
+pub(crate) fn kind_of(image: &str) -> Option<StoreKind> {
+    let (name, _) = image_parts(image);
+    STORES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
+
+fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Findings) {
+    let service_name = text::service_name(name);
+    let at = |needle: &str, fact: String| Evidence { fact, ..view.evidence(file, needle, "") };
+    let place = || view.evidence(file, &format!("{name}:"), "").line;
+    let image = service["image"].as_str().map(merge::interpolate);
+    let profiles = strings(&service["profiles"]);
+    let (needs, env) = (needs(&service["depends_on"]), environment(&service["environment"]));
+    let ports = ports(&service["ports"]);
+    if !service["build"].is_null() {
+        let build = &service["build"];
+        let context = build.as_str().or_else(|| build["context"].as_str()).unwrap_or(".");
+        if text::leaves(text::folder(file), context) {
+            return view.note(
+                file,
+                place(),
+                format!("`{name}` is built from outside the repository, and was passed over"),
+            );
+        }
+        let context = text::join(text::folder(file), context);
+        let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
+        let evidence = Evidence {
+            file: file.to_owned(),
+            line: place(),
+            fact: format!("`{name}` is built from {}", shown(&context)),
+        };
+        found.built.push(BuiltService {
+            name: service_name,
+            dockerfile: text::join(&context, dockerfile),
+            context,
+            command: command(&service["command"]).or_else(|| command(&service["entrypoint"])),
+            ports,
+            env,
+            health: health(&service["healthcheck"]["test"]),
+            needs,
+            profiles,
+            evidence: vec![evidence],
+        });
+        return;
+    }
+    let Some(image) = image.filter(|image| !image.is_empty()) else { return };
+    let (short, tag) = image_parts(&image);
+    let evidence =
+        at(service["image"].as_str().unwrap_or(&image), format!("`{name}` runs {image}"));
+    if LEFT_OUT.contains(&short.as_str()) {
+        found.caveats.push(Evidence {
+            fact: format!(
+                "`{name}` ({short}) is left out: it only shows or forwards what others serve"
+            ),
+            ..evidence
+        });
+        return;
+    }
+    if let Some(kind) = kind_of(&image).filter(|_| profiles.is_empty()) {
+        let mut store = Store::new(kind, Certainty::Declared, evidence);
+        store.name = Some(service_name);
+        store.version = tag.as_deref().and_then(text::major);
+        account(&mut store, &env, service);
+        if let Some(extension) = extension(&short) {
+            found.caveats.push(Evidence {
+                fact: format!("`{name}` asks for {extension}"),
+                ..store.evidence[0].clone()
+            });
+        }
+        store.image = Some(image);
+        found.store(store);
+        return;
+    }
+    found.images.push(ImageService {
+        name: service_name,
+        image,
+        command: command(&service["command"]),
+        ports,
+        env,
+        volumes: volumes(&service["volumes"]),
+        needs,
+        profiles,
+        evidence: vec![evidence],
+    });
+}
+
+fn shown(folder: &str) -> &str {
+    if folder.is_empty() { "the root" } else { folder }
+}
+
+/// Names what an image adds to PostgreSQL, and the package that has it.
+fn extension(image: &str) -> Option<&'static str> {
+    Some(match image {
+        "postgis" => "PostGIS: install the package postgresql-NN-postgis-3",
+        "pgvector" => "pgvector: install the package postgresql-NN-pgvector",
+        "timescaledb" | "timescaledb-ha" => {
+            "TimescaleDB, which comes from its makers' own packages"
+        }
+        _ => return None,
+    })
+}
+
+/// Reads database, user and password from the variables of a database's image.
+pub(super) fn account(store: &mut Store, env: &BTreeMap<String, String>, service: &Value) {
+    let get = |names: &[&str]| {
+        names.iter().find_map(|name| env.get(*name)).filter(|value| !value.is_empty()).cloned()
+    };
+    match store.kind {
+        StoreKind::Postgres => {
+            store.user = get(&["POSTGRES_USER", "POSTGRESQL_USERNAME"]);
+            store.password = get(&["POSTGRES_PASSWORD", "POSTGRESQL_PASSWORD"]);
+            store.database =
+                get(&["POSTGRES_DB", "POSTGRESQL_DATABASE"]).or_else(|| store.user.clone());
+        }
+        StoreKind::Mysql => {
+            store.user = get(&["MYSQL_USER", "MARIADB_USER"]);
+            store.password = get(&["MYSQL_PASSWORD", "MARIADB_PASSWORD"]);
+            store.database = get(&["MYSQL_DATABASE", "MARIADB_DATABASE"]);
+            if store.user.is_none() {
+                let root = get(&["MYSQL_ROOT_PASSWORD", "MARIADB_ROOT_PASSWORD"]);
+                store.user = root.is_some().then(|| "root".to_owned());
+                store.password = root;
+            }
+        }
+        StoreKind::Redis => {
+            let line = command(&service["command"]).unwrap_or_default();
+            let words = text::words(&line);
+            let at = words.iter().position(|word| word == "--requirepass");
+            store.password = at.and_then(|at| words.get(at + 1)).cloned();
+        }
+        _ => {}
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Some(merge::interpolate(text)),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    match value {
+        Value::Array(all) => all.iter().filter_map(one).collect(),
+        other => one(other).into_iter().collect(),
+    }
+}
+
+/// Returns the command as one line for a shell.
+fn command(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(merge::interpolate(text)),
+        Value::Array(all) => {
+            let words: Vec<_> =
+                all.iter().filter_map(Value::as_str).map(merge::interpolate).collect();
+            match words.as_slice() {
+                [shell, flag, line] if shell.ends_with("sh") && flag.starts_with('-') => {
+                    Some(line.clone())
+                }
+                words => Some(
+                    words.iter().map(|word| text::shell_word(word)).collect::<Vec<_>>().join(" "),
+                ),
+            }
+        }
+        _ => None,
+    }
+    .map(|line| line.trim().to_owned())
+    .filter(|line| !line.is_empty())
+}
+
+/// Returns variables, whether they are a list or a map.
+pub(super) fn environment(value: &Value) -> BTreeMap<String, String> {
+    let of_scalar = |value: &Value| match value {
+        Value::String(text) => merge::interpolate(text),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    match value {
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| (name.clone(), of_scalar(value))).collect()
+        }
+        Value::Array(all) => {
+            let pairs = all.iter().filter_map(Value::as_str);
+            pairs
+                .map(|pair| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (name.trim().to_owned(), merge::interpolate(value))
+                })
+                .collect()
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
+fn needs(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(map) => map.keys().map(|name| text::service_name(name)).collect(),
+        other => strings(other).iter().map(|name| text::service_name(name)).collect(),
+    }
+}
+
+/// Returns the ports on the inside.
+fn ports(value: &Value) -> Vec<u16> {
+    let Value::Array(all) = value else { return Vec::new() };
+    let one = |value: &Value| match value {
+        Value::Number(number) => number.as_u64().and_then(|port| port.try_into().ok()),
+        Value::Object(map) => {
+            map.get("target").and_then(Value::as_u64).and_then(|port| port.try_into().ok())
+        }
+        Value::String(text) => {
+            let text = merge::interpolate(text);
+            let bare = text.split('/').next().unwrap_or_default();
+            bare.rsplit(':').next()?.split('-').next()?.trim().parse().ok()
+        }
+        _ => None,
+    };
+    all.iter().filter_map(one).filter(|port| *port > 0).collect()
+}
+
+fn volumes(value: &Value) -> Vec<String> {
+    let Value::Array(all) = value else { return Vec::new() };
+    let one = |value: &Value| match value {
+        Value::String(text) => match text.split(':').collect::<Vec<_>>().as_slice() {
+            [target] => Some((*target).to_owned()),
+            // A folder of the repository is not data.
+            [source, ..] if source.starts_with(['.', '/', '~']) => None,
+            [_, target, ..] => Some((*target).to_owned()),
+            [] => None,
+        },
+        Value::Object(map) if map.get("type").and_then(Value::as_str) != Some("bind") => {
+            map.get("target").and_then(Value::as_str).map(str::to_owned)
+        }
+        _ => None,
+    };
+    all.iter().filter_map(one).filter(|target| target.starts_with('/')).collect()
+}
+
+/// Returns the path that a health check asks for.
+fn health(test: &Value) -> Option<String> {
+    let line = strings(test).join(" ");
+    let (_, rest) =
+        line.split_once("http://localhost").or_else(|| line.split_once("http://127.0.0.1"))?;
+    let path = &rest[rest.find('/')?..];
+    let end = path.find(|c: char| c.is_whitespace() || "\"';|&)".contains(c)).unwrap_or(path.len());
+    Some(path[..end].to_owned()).filter(|path| path.len() > 1)
+}

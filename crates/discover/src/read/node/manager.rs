@@ -1,0 +1,231 @@
+//! Package managers of Node: which one a folder uses, what installs with it, and which folders belong to its workspace.
+
+use std::collections::BTreeSet;
+
+use hothouse_model::glob;
+
+use crate::{
+    finding::{Findings, Install},
+    host::HostFacts,
+    text,
+    view::View,
+};
+
+/// A package manager, as a folder uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manager {
+    pub(super) name: &'static str,
+    lockfile: Option<String>,
+    /// The exact version, where `packageManager` has one.
+    version: Option<String>,
+}
+
+const LOCKFILES: [(&str, &str); 7] = [
+    ("pnpm-lock.yaml", "pnpm"),
+    ("yarn.lock", "yarn"),
+    ("bun.lock", "bun"),
+    ("bun.lockb", "bun"),
+    ("package-lock.json", "npm"),
+    ("npm-shrinkwrap.json", "npm"),
+    ("pnpm-workspace.yaml", "pnpm"),
+];
+
+impl Manager {
+    /// Decides by `packageManager` and by lockfiles.
+    pub(super) fn of(view: &View<'_>, dir: &str) -> Self {
+        let declared = view.json(&text::join(dir, "package.json"));
+        let declared =
+            declared.and_then(|value| value["packageManager"].as_str().map(str::to_owned));
+        let (named, version) = match declared.as_deref().and_then(|text| text.split_once('@')) {
+            Some((name, version)) => (
+                Some(name.to_owned()),
+                version.split('+').next().map(str::to_owned).filter(|text| is_version(text)),
+            ),
+            None => (None, None),
+        };
+        let of_lock = LOCKFILES.iter().find_map(|(file, name)| {
+            let path = text::join(dir, file);
+            view.has(&path).then_some((*name, path))
+        });
+        let known = ["npm", "pnpm", "yarn", "bun"];
+        let name = named.and_then(|named| known.into_iter().find(|known| *known == named));
+        let name = name.or(of_lock.as_ref().map(|(name, _)| *name)).unwrap_or("npm");
+        let lockfile =
+            of_lock.filter(|(of_lock, path)| *of_lock == name && !path.ends_with("workspace.yaml"));
+        Self { name, lockfile: lockfile.map(|(_, path)| path), version }
+    }
+
+    /// Returns the command that runs a script.
+    pub(super) fn run(&self, script: &str) -> String {
+        match (self.name, script) {
+            ("npm", "start") => "npm start".to_owned(),
+            ("npm", script) => format!("npm run {script}"),
+            (name, script) => format!("{name} run {script}"),
+        }
+    }
+
+    /// Returns the command that runs a program of a dependency.
+    pub(super) fn exec(&self, line: &str) -> String {
+        match self.name {
+            "pnpm" => format!("pnpm exec {line}"),
+            "yarn" => format!("yarn {line}"),
+            "bun" => format!("bunx {line}"),
+            _ => format!("npx {line}"),
+        }
+    }
+
+    /// Adds what installs a folder's dependencies.
+    pub(super) fn install(
+        &self,
+        view: &View<'_>,
+        host: &HostFacts,
+        dir: &str,
+        dependencies: &BTreeSet<String>,
+        is_workspace: bool,
+        found: &mut Findings,
+    ) {
+        if dependencies.is_empty() && !is_workspace {
+            return;
+        }
+        let is_berry = view.has(&text::join(dir, ".yarnrc.yml"))
+            || self.major().is_some_and(|major| major >= 2);
+        let line = match (self.name, &self.lockfile) {
+            ("npm", Some(_)) => "test -e node_modules/.package-lock.json || npm ci --no-audit --no-fund".to_owned(),
+            ("npm", None) => "test -e node_modules/.package-lock.json || npm install --no-audit --no-fund --no-package-lock".to_owned(),
+            ("pnpm", Some(_)) => "pnpm install --frozen-lockfile".to_owned(),
+            ("yarn", Some(_)) if is_berry => "yarn install --immutable".to_owned(),
+            ("yarn", Some(_)) => "yarn install --frozen-lockfile".to_owned(),
+            ("bun", Some(_)) => "bun install --frozen-lockfile".to_owned(),
+            (name, _) => format!("{name} install"),
+        };
+        let run = match self.bootstrap(host) {
+            Some(first) => format!(
+                "{first} && {}",
+                if line.contains("||") { format!("{{ {line}; }}") } else { line }
+            ),
+            None => line,
+        };
+        let file = self.lockfile.clone().unwrap_or_else(|| text::join(dir, "package.json"));
+        let evidence =
+            view.evidence(&file, "", format!("dependencies are installed by {}", self.name));
+        found.needs("node", &evidence);
+        if self.name == "npm" || self.bootstrap(host).is_some() {
+            found.needs("npm", &evidence);
+        } else {
+            found.needs(self.name, &evidence);
+        }
+        // Plug'n'Play keeps no folder of dependencies.
+        let fills = if is_berry && !uses_node_modules(view, dir) {
+            vec![".yarn", ".pnp.cjs"]
+        } else {
+            vec!["node_modules"]
+        };
+        found.installs.push(Install {
+            manager: self.name,
+            dir: dir.to_owned(),
+            run,
+            fills,
+            evidence: vec![evidence],
+        });
+    }
+
+    /// Returns what brings the manager into the room where the host has none.
+    fn bootstrap(&self, host: &HostFacts) -> Option<String> {
+        if self.name == "npm" || host.has(self.name) {
+            return None;
+        }
+        let package = match (self.name, self.major()) {
+            // The package `yarn` ends with version 1.
+            ("yarn", Some(major)) if major >= 2 => "@yarnpkg/cli-dist".to_owned(),
+            ("yarn", _) if self.version.is_none() => "yarn@1".to_owned(),
+            (name, _) => name.to_owned(),
+        };
+        let version = self
+            .version
+            .as_deref()
+            .filter(|_| !package.contains("@1"))
+            .map(|version| format!("@{version}"));
+        let name = self.name;
+        Some(format!(
+            "{{ command -v {name} >/dev/null || npm install --global --prefix ~/.local {package}{}; }}",
+            version.unwrap_or_default()
+        ))
+    }
+
+    fn major(&self) -> Option<u32> {
+        self.version.as_deref()?.split('.').next()?.parse().ok()
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() < 40
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+}
+
+fn uses_node_modules(view: &View<'_>, dir: &str) -> bool {
+    let text = view.text(&text::join(dir, ".yarnrc.yml")).unwrap_or_default();
+    text.lines().any(|line| {
+        line.replace(' ', "").starts_with("nodeLinker:node-modules")
+            || line.contains("nodeLinker: pnpm")
+    })
+}
+
+/// Returns the folders that belong to the workspace of the root.
+pub(super) fn members(view: &View<'_>, folders: &[String]) -> BTreeSet<String> {
+    let mut patterns: Vec<String> = Vec::new();
+    let list = |value: &serde_json::Value| -> Vec<String> {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item.as_str().map(str::to_owned))
+            .collect()
+    };
+    if let Some(value) = view.json("package.json") {
+        patterns.extend(list(&value["workspaces"]));
+        patterns.extend(list(&value["workspaces"]["packages"]));
+    }
+    if let Some(value) = view.yaml("pnpm-workspace.yaml") {
+        patterns.extend(list(&value["packages"]));
+    }
+    if let Some(value) = view.json("lerna.json") {
+        patterns.extend(list(&value["packages"]));
+    }
+    if view.has("nx.json") && patterns.is_empty() {
+        patterns.extend(["apps/*", "libs/*", "packages/*"].map(str::to_owned));
+    }
+    let fits = |pattern: &str, dir: &str| {
+        let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
+        let (wanted, here): (Vec<_>, Vec<_>) =
+            (pattern.split('/').collect(), dir.split('/').collect());
+        match wanted.iter().position(|part| *part == "**") {
+            Some(at) => {
+                here.len() >= at
+                    && wanted[..at]
+                        .iter()
+                        .zip(&here)
+                        .all(|(want, have)| glob::fits(want.as_bytes(), have.as_bytes()))
+            }
+            None => {
+                wanted.len() == here.len()
+                    && wanted
+                        .iter()
+                        .zip(&here)
+                        .all(|(want, have)| glob::fits(want.as_bytes(), have.as_bytes()))
+            }
+        }
+    };
+    let is_member = |dir: &&String| {
+        !dir.is_empty()
+            && patterns
+                .iter()
+                .filter(|pattern| !pattern.starts_with('!'))
+                .any(|pattern| fits(pattern, dir))
+            && !patterns
+                .iter()
+                .filter_map(|pattern| pattern.strip_prefix('!'))
+                .any(|pattern| fits(pattern, dir))
+    };
+    folders.iter().filter(is_member).cloned().collect()
+}

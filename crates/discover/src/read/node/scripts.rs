@@ -1,0 +1,137 @@
+//! Scripts that start several others: each of these becomes a service of its own.
+
+use super::{Manager, Package, framework, ports};
+use crate::{
+    finding::{App, AppKind},
+    text,
+    view::View,
+};
+
+/// Returns the files that a command runs.
+pub(super) fn entry_files(view: &View<'_>, package: &Package, line: &str) -> Vec<String> {
+    let is_code = |word: &String| {
+        [".js", ".ts", ".mjs", ".cjs", ".tsx", ".mts"].iter().any(|ending| word.ends_with(ending))
+    };
+    let named =
+        text::words(line).into_iter().filter(is_code).map(|word| text::join(&package.dir, &word));
+    let built = |path: String| {
+        // What is run may be built from a file beside it.
+        let source = path.replacen("dist/", "src/", 1).replacen("build/", "src/", 1);
+        let as_ts = source.strip_suffix(".js").map(|stem| format!("{stem}.ts"));
+        [Some(path), Some(source), as_ts].into_iter().flatten().collect::<Vec<_>>()
+    };
+    named.flat_map(built).filter(|path| view.has(path)).collect()
+}
+
+/// Returns the apps of a script such as `concurrently "npm:api" "npm:web"`.
+pub(super) fn expanded(view: &View<'_>, package: &Package, manager: &Manager) -> Vec<App> {
+    let script = ["dev", "start:dev", "develop", "start"]
+        .into_iter()
+        .find(|name| package.scripts.get(*name).is_some_and(|line| parts(package, line).len() > 1));
+    let Some(script) = script else { return Vec::new() };
+    let parts = parts(package, &package.scripts[script]);
+    parts.iter().map(|part| app(view, package, manager, part)).collect()
+}
+
+/// One of several commands that a script starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    name: String,
+    dir: String,
+    /// The script that it is, if it is one.
+    script: Option<String>,
+    line: String,
+}
+
+fn app(view: &View<'_>, package: &Package, manager: &Manager, part: &Part) -> App {
+    let run = match &part.script {
+        Some(script) => manager.run(script),
+        None => part.line.clone(),
+    };
+    let mut app = App::web(&text::service_name(&part.name), &part.dir, run);
+    let needle = part.script.as_deref().unwrap_or("dev");
+    app.evidence.push(view.evidence(
+        &package.file(),
+        &format!("\"{needle}\""),
+        format!("one of several that start together: {}", part.line),
+    ));
+    let own = super::Package::read(view, &part.dir);
+    let owner = own.as_ref().unwrap_or(package);
+    let line = own.as_ref().and_then(|own| {
+        let script = part.line.split_whitespace().last()?;
+        own.scripts.get(script).cloned()
+    });
+    let line = line.unwrap_or_else(|| part.line.clone());
+    let known = framework::of(view, owner, &line);
+    app.framework = known.map(|known| known.title);
+    let entries = entry_files(view, owner, &line);
+    let in_source = || ports::in_files(view, entries.iter().map(String::as_str));
+    app.port = ports::of_command(&line)
+        .or_else(|| framework::configured(view, &part.dir).map(|(port, _)| port))
+        .or(known.and_then(|known| known.port))
+        .or_else(|| in_source().map(|(port, _)| port));
+    if app.port.is_none() && known.is_none() {
+        app.kind = AppKind::Worker;
+    }
+    app
+}
+
+/// Takes a line apart that starts several commands.
+fn parts(package: &Package, line: &str) -> Vec<Part> {
+    let words = text::words(line);
+    let first = words.iter().position(|word| {
+        ["concurrently", "npm-run-all", "run-p", "npm-run-all2"].contains(&text::name(word))
+    });
+    let Some(first) = first else { return Vec::new() };
+    let takes_value =
+        |word: &str| ["-n", "--names", "-c", "--prefix-colors", "-p", "--prefix"].contains(&word);
+    let is_concurrently = text::name(&words[first]) == "concurrently";
+    let names: Vec<String> = words
+        .iter()
+        .position(|word| word == "-n" || word == "--names")
+        .and_then(|at| words.get(at + 1))
+        .map(|names| names.split(',').map(str::to_owned).collect())
+        .unwrap_or_default();
+    let (mut commands, mut rest) = (Vec::new(), words[first + 1..].iter());
+    while let Some(word) = rest.next() {
+        if is_concurrently && takes_value(word) {
+            rest.next();
+        } else if !word.starts_with('-') {
+            commands.push(word.clone());
+        }
+    }
+    let one = |(at, command): (usize, &String)| {
+        let script = command
+            .strip_prefix("npm:")
+            .or_else(|| command.strip_prefix("npm run "))
+            .or_else(|| command.strip_prefix("yarn "))
+            .or_else(|| command.strip_prefix("pnpm "))
+            .or_else(|| command.strip_prefix("yarn run "))
+            .or((!is_concurrently).then_some(command.as_str()));
+        let script = script.map(|script| script.trim_start_matches("run ").trim().to_owned());
+        let script = script.filter(|script| package.scripts.contains_key(script));
+        let line = script
+            .as_ref()
+            .map_or_else(|| command.clone(), |script| package.scripts[script].clone());
+        let name = names
+            .get(at)
+            .cloned()
+            .or_else(|| script.clone())
+            .unwrap_or_else(|| format!("app-{}", at + 1));
+        // `cd client && npm start` is a command of that folder.
+        let (dir, script, line) =
+            match line.strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
+                Some((folder, rest)) => {
+                    (text::join(&package.dir, folder.trim()), None, rest.trim().to_owned())
+                }
+                None => (package.dir.clone(), script, line),
+            };
+        let name = name
+            .trim_start_matches("dev:")
+            .trim_start_matches("start:")
+            .trim_start_matches("watch:")
+            .to_owned();
+        Part { name, dir, script, line }
+    };
+    commands.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,100 @@
+//! Procfiles: what runs together, by name.
+
+use super::ports;
+use crate::{
+    finding::{App, AppKind, Evidence, Findings, Step},
+    text,
+    view::View,
+};
+
+pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+    let Some(file) =
+        view.first("", &["Procfile.dev", "Procfile.development", "Procfile.local", "Procfile"])
+    else {
+        return;
+    };
+    let Some(source) = view.text(&file) else { return };
+    let is_for_development = file != "Procfile";
+    let entries: Vec<(usize, String, String)> =
+        source.lines().enumerate().filter_map(|(at, line)| entry(at, line)).take(40).collect();
+    if entries.is_empty() {
+        return;
+    }
+    // What is for production stands behind a framework's own command for development.
+    let root: Vec<App> = found.apps.iter().filter(|app| app.dir.is_empty()).cloned().collect();
+    if is_for_development {
+        found.apps.retain(|app| !app.dir.is_empty());
+    }
+    for (line, name, run) in entries {
+        let evidence = Evidence { file: file.clone(), line, fact: format!("{name}: {run}") };
+        if name == "release" {
+            let known = found.migrations.iter().any(|step| step.dir.is_empty());
+            if !known {
+                found.migrations.push(Step {
+                    name: "migrate".to_owned(),
+                    dir: String::new(),
+                    run,
+                    evidence: vec![evidence],
+                });
+            }
+            continue;
+        }
+        if !is_for_development
+            && (name == "web" && !root.is_empty() || root.iter().any(|app| app.name == name))
+        {
+            continue;
+        }
+        let like = root.iter().find(|app| app.kind == AppKind::Web).filter(|_| name == "web");
+        let port = ports::of_command(&run)
+            .or(like.and_then(|app| app.port))
+            .or((name == "web").then_some(5000));
+        let serves = name == "web"
+            || port.is_some()
+            || ["api", "server", "frontend", "app", "vite", "client"].contains(&name.as_str());
+        let mut app = App::web(&text::service_name(&name), "", ran(found, &run));
+        if !serves {
+            app.kind = AppKind::Worker;
+        }
+        app.port = port.filter(|_| serves);
+        app.framework = like.and_then(|app| app.framework);
+        app.health = like.and_then(|app| app.health.clone());
+        app.env = like.map(|app| app.env.clone()).unwrap_or_default();
+        app.evidence.push(evidence);
+        app.evidence.extend(like.iter().flat_map(|app| app.evidence.clone()));
+        found.apps.push(app);
+    }
+}
+
+fn entry(at: usize, line: &str) -> Option<(usize, String, String)> {
+    let line = line.trim();
+    let (name, run) = line.split_once(':').filter(|_| !line.starts_with('#'))?;
+    let is_name =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    is_name
+        .then(|| (at + 1, name.to_owned(), run.trim().to_owned()))
+        .filter(|(_, _, run)| !run.is_empty())
+}
+
+/// Makes a command of Python find what pip installed.
+fn ran(found: &Findings, run: &str) -> String {
+    let uses_pip =
+        found.installs.iter().any(|install| install.dir.is_empty() && install.manager == "pip");
+    let first = run.split_whitespace().next().unwrap_or_default();
+    match uses_pip
+        && [
+            "gunicorn",
+            "uvicorn",
+            "celery",
+            "flask",
+            "python",
+            "hypercorn",
+            "daphne",
+            "streamlit",
+            "rq",
+        ]
+        .contains(&first)
+    {
+        true => format!(".venv/bin/{run}"),
+        false => run.to_owned(),
+    }
+}

@@ -1,0 +1,369 @@
+//! Python: managers, Django, Flask, FastAPI and their relatives, workers, migrations.
+
+mod manager;
+
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use super::ports;
+use crate::{
+    finding::{App, Evidence, Findings, Step},
+    host::HostFacts,
+    text,
+    view::View,
+};
+use manager::Environment;
+
+/// The most source files that are looked through for an app.
+const SOURCES_MOST: usize = 400;
+
+pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
+    let manifests = [
+        "pyproject.toml",
+        "requirements.txt",
+        "setup.py",
+        "setup.cfg",
+        "Pipfile",
+        "manage.py",
+        "uv.lock",
+        "poetry.lock",
+        "requirements-dev.txt",
+    ];
+    let mut folders: Vec<String> = Vec::new();
+    for path in view.named(&manifests) {
+        let dir = text::folder(&path);
+        let is_below = |known: &String| known.is_empty() && view.has("pyproject.toml") && dir != "";
+        let is_app = view.has(&text::join(dir, "manage.py"));
+        if super::is_aside(dir)
+            || folders.iter().any(|known| known == dir)
+            || (folders.iter().any(is_below) && !is_app && !has_own_lock(view, dir))
+        {
+            continue;
+        }
+        if dir.matches('/').count() < 3 {
+            folders.push(dir.to_owned());
+        }
+    }
+    if folders.is_empty() && view.has_folder("requirements") {
+        folders.push(String::new());
+    }
+    for dir in folders.iter().take(20) {
+        folder(view, host, dir, found);
+    }
+}
+
+fn has_own_lock(view: &View<'_>, dir: &str) -> bool {
+    view.first(dir, &["requirements.txt", "uv.lock", "poetry.lock", "Pipfile"]).is_some()
+}
+
+fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
+    let above = found
+        .install_for(dir, &["uv", "poetry", "pip", "pipenv", "pdm"])
+        .map(|install| install.dir.clone());
+    let environment = match (Environment::of(view, dir), above) {
+        (Some(environment), _) => {
+            environment.install(view, host, found);
+            environment
+        }
+        (None, Some(above)) => Environment::above(view, &above, dir),
+        (None, None) => Environment::bare(dir),
+    };
+    let before = found.apps.len();
+    django(view, dir, &environment, found);
+    if found.apps.len() == before {
+        served(view, dir, &environment, found);
+    }
+    if found.apps.len() > before {
+        workers(view, dir, &environment, found);
+        alembic(view, dir, &environment, found);
+    }
+    documentation(view, dir, &environment, found);
+}
+
+fn name(dir: &str) -> String {
+    if dir.is_empty() { "web".to_owned() } else { text::service_name(text::name(dir)) }
+}
+
+fn beside(dir: &str, what: &str) -> String {
+    match dir {
+        "" => what.to_owned(),
+        dir => text::service_name(&format!("{}-{what}", text::name(dir))),
+    }
+}
+
+fn django(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
+    let manage = text::join(dir, "manage.py");
+    let Some(source) =
+        view.text(&manage).filter(|source| source.contains("django") || source.contains("DJANGO"))
+    else {
+        return;
+    };
+    let mut app =
+        App::web(&name(dir), dir, environment.run("python manage.py runserver 127.0.0.1:{port}"));
+    app.framework = Some("Django");
+    app.port = Some(8000);
+    app.evidence.push(Evidence {
+        file: manage.clone(),
+        line: text::line_of(&source, "DJANGO_SETTINGS_MODULE"),
+        fact: "Django's own command".to_owned(),
+    });
+    let evidence = app.evidence.clone();
+    found.apps.push(app);
+    found.migrations.push(Step {
+        name: beside(dir, "migrate"),
+        dir: dir.to_owned(),
+        run: environment.run("python manage.py migrate --noinput"),
+        evidence: evidence.clone(),
+    });
+    found.checks.push(Step {
+        name: "test".to_owned(),
+        dir: dir.to_owned(),
+        run: environment.run("python manage.py test"),
+        evidence,
+    });
+}
+
+static ASGI: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^(\w+)(?:\s*:\s*\w+)?\s*=\s*(?:\w+\.)?(FastAPI|Flask|Starlette|Litestar|Sanic|Quart|Robyn|BlackSheep|Dash|Bottle|falcon\.App|App|web\.Application)\(").expect("a fixed pattern")
+});
+
+static FACTORY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^def (create_app|make_app|get_app|build_app)\(").expect("a fixed pattern")
+});
+
+/// Finds the object that serves, and how its framework is started.
+fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
+    let sources = ports::sources(view, dir, &[".py"]);
+    let is_own = |path: &&&str| !super::is_aside(path.get(dir.len()..).unwrap_or(path));
+    for path in sources.iter().filter(is_own).take(SOURCES_MOST) {
+        let Some(source) = view.text(path) else { continue };
+        let Some((object, kind, line)) = object(&source) else { continue };
+        let Some((framework, run, port)) = command(dir, path, &object, kind, &source) else {
+            continue;
+        };
+        let mut app = App::web(&name(dir), dir, environment.run(&run));
+        app.framework = Some(framework);
+        app.evidence.push(Evidence {
+            file: (*path).to_owned(),
+            line,
+            fact: format!("{framework}'s object `{object}`"),
+        });
+        app.port = Some(port);
+        if let Some((path, evidence)) = ports::health(view, sources.iter().copied()) {
+            (app.health, _) = (Some(path), app.evidence.push(evidence));
+        }
+        found.apps.push(app);
+        return;
+    }
+    for (package, title, port, run) in [
+        (
+            "streamlit",
+            "Streamlit",
+            8501,
+            "streamlit run {file} --server.port {port} --server.headless true",
+        ),
+        ("gradio", "Gradio", 7860, "python {file}"),
+    ] {
+        let imports = |path: &&&str| {
+            let source = view.text(path).unwrap_or_default();
+            source.lines().any(|line| {
+                line.starts_with(&format!("import {package}"))
+                    || line.starts_with(&format!("from {package}"))
+            })
+        };
+        let Some(path) = sources.iter().filter(is_own).take(SOURCES_MOST).find(imports) else {
+            continue;
+        };
+        let below = path.strip_prefix(&format!("{dir}/")).unwrap_or(path);
+        let mut app = App::web(
+            &name(dir),
+            dir,
+            environment.run(&run.replace("{file}", &text::shell_word(below))),
+        );
+        (app.framework, app.port) = (Some(title), Some(port));
+        app.evidence.push(view.evidence(path, package, format!("it imports {package}")));
+        found.apps.push(app);
+        return;
+    }
+}
+
+fn object(source: &str) -> Option<(String, &str, usize)> {
+    let line = |at: usize| source[..at].matches('\n').count() + 1;
+    if let Some(found) = ASGI.captures(source) {
+        let kind = found.get(2)?;
+        return Some((found.get(1)?.as_str().to_owned(), kind.as_str(), line(kind.start())));
+    }
+    let factory = FACTORY.captures(source)?.get(1)?;
+    let kinds = ["FastAPI", "Flask", "Starlette", "Quart", "Sanic", "Litestar"];
+    let kind = kinds.into_iter().find(|kind| source.contains(&format!("{kind}(")))?;
+    Some((format!("{}()", factory.as_str()), kind, line(factory.start())))
+}
+
+/// Returns the framework, the command and the port.
+fn command(
+    dir: &str,
+    path: &str,
+    object: &str,
+    kind: &str,
+    source: &str,
+) -> Option<(&'static str, String, u16)> {
+    let below = path.strip_prefix(&format!("{dir}/")).unwrap_or(path);
+    let (folder, module) = module(below);
+    let port = ports::of_source(source).map(|(port, _)| port);
+    let object = object.trim_end_matches("()");
+    let is_factory = source.contains(&format!("def {object}("));
+    let search = if folder.is_empty() {
+        String::new()
+    } else {
+        format!(" --app-dir {}", text::shell_word(&folder))
+    };
+    let asgi = |title: &'static str| {
+        let factory = if is_factory { " --factory" } else { "" };
+        (
+            title,
+            format!(
+                "uvicorn {module}:{object}{factory}{search} --reload --host 127.0.0.1 --port {{port}}"
+            ),
+            port.unwrap_or(8000),
+        )
+    };
+    let file = text::shell_word(below);
+    Some(match kind {
+        "FastAPI" => asgi("FastAPI"),
+        "Starlette" => asgi("Starlette"),
+        "Litestar" => asgi("Litestar"),
+        "BlackSheep" => asgi("BlackSheep"),
+        "Quart" => asgi("Quart"),
+        "Flask" => {
+            let module =
+                if folder.is_empty() { module } else { below.trim_end_matches(".py").to_owned() };
+            let target = if is_factory { module } else { format!("{module}:{object}") };
+            (
+                "Flask",
+                format!("flask --app {target} run --debug --host 127.0.0.1 --port {{port}}"),
+                port.unwrap_or(5000),
+            )
+        }
+        "Sanic" => (
+            "Sanic",
+            format!("sanic {module}:{object} --dev --host 127.0.0.1 --port {{port}}"),
+            port.unwrap_or(8000),
+        ),
+        "Dash" => ("Dash", format!("python {file}"), port.unwrap_or(8050)),
+        "Bottle" if source.contains(".run(") => {
+            ("Bottle", format!("python {file}"), port.unwrap_or(8080))
+        }
+        "Robyn" => ("Robyn", format!("python {file}"), port.unwrap_or(8080)),
+        "web.Application" if source.contains("run_app") => {
+            ("aiohttp", format!("python {file}"), port.unwrap_or(8080))
+        }
+        "falcon.App" => ("Falcon", format!("python {file}"), port.unwrap_or(8000)),
+        _ => return None,
+    })
+}
+
+/// Returns the folder that modules are looked for in, and the module's name.
+fn module(path: &str) -> (String, String) {
+    let (folder, rest) = match path.strip_prefix("src/") {
+        Some(rest) => ("src".to_owned(), rest),
+        None => (String::new(), path),
+    };
+    let stem = rest.trim_end_matches(".py").trim_end_matches("/__init__");
+    (folder, stem.replace('/', "."))
+}
+
+static CELERY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^(\w+)\s*=\s*(?:\w+\.)?Celery\(").expect("a fixed pattern"));
+
+fn workers(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
+    for path in ports::sources(view, dir, &[".py"]).into_iter().take(SOURCES_MOST) {
+        let Some(source) = view.text(path) else { continue };
+        let Some(object) = CELERY.captures(&source) else { continue };
+        let below = path.strip_prefix(&format!("{dir}/")).unwrap_or(path);
+        let (_, module) = module(below);
+        let target = module.strip_suffix(".celery").unwrap_or(&module).to_owned();
+        let object = object.get(1).map_or("app", |found| found.as_str());
+        let target =
+            if module.ends_with(".celery") { target } else { format!("{target}:{object}") };
+        let mut app = App::worker(
+            &beside(dir, "worker"),
+            dir,
+            environment.run(&format!("celery -A {target} worker --loglevel=info")),
+        );
+        app.framework = Some("Celery");
+        app.evidence.push(view.evidence(path, "Celery(", "Celery's object"));
+        found.queues.push(app.evidence[0].clone());
+        found.apps.push(app);
+        return;
+    }
+}
+
+fn alembic(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
+    let file = text::join(dir, "alembic.ini");
+    if view.has(&file) {
+        let evidence = vec![view.evidence(&file, "script_location", "Alembic's settings")];
+        found.migrations.push(Step {
+            name: beside(dir, "migrate"),
+            dir: dir.to_owned(),
+            run: environment.run("alembic upgrade head"),
+            evidence,
+        });
+        return;
+    }
+    let flask = text::join(dir, "migrations/alembic.ini");
+    if view.has(&flask) {
+        let evidence = vec![view.evidence(&flask, "", "Flask-Migrate's settings")];
+        found.migrations.push(Step {
+            name: beside(dir, "migrate"),
+            dir: dir.to_owned(),
+            run: environment.run("flask db upgrade"),
+            evidence,
+        });
+    }
+}
+
+/// Adds the server of MkDocs where a project has nothing else to show.
+fn documentation(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
+    let file = text::join(dir, "mkdocs.yml");
+    if view.has(&file)
+        && found.apps.is_empty()
+        && text::name(&file) == file
+        && !view.paths().any(|path| path.ends_with(".py") && path.starts_with("src/"))
+    {
+        let mut app =
+            App::web("docs", dir, environment.run("mkdocs serve --dev-addr 127.0.0.1:{port}"));
+        (app.framework, app.port) = (Some("MkDocs"), Some(8000));
+        app.evidence.push(view.evidence(&file, "site_name", "MkDocs' settings"));
+        found.apps.push(app);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_that_serve_are_found() {
+        for (source, expected) in [
+            ("app = FastAPI(title=\"x\")", Some(("app", "FastAPI"))),
+            ("from flask import Flask\nserver: Flask = Flask(__name__)", Some(("server", "Flask"))),
+            ("def create_app():\n    app = Flask(__name__)\n", Some(("create_app()", "Flask"))),
+            ("    app = FastAPI()", None),
+            ("api = flask.Flask(__name__)", Some(("api", "Flask"))),
+        ] {
+            let found = object(source);
+            assert_eq!(
+                found.as_ref().map(|(object, kind, _)| (object.as_str(), *kind)),
+                expected,
+                "{source}"
+            );
+        }
+        let (_, run, port) =
+            command("", "src/shop/main.py", "app", "FastAPI", "app = FastAPI()").unwrap();
+        assert_eq!(
+            (run.as_str(), port),
+            ("uvicorn shop.main:app --app-dir src --reload --host 127.0.0.1 --port {port}", 8000)
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Examples of settings: which variables an app reads, and values that are harmless.
+//!
+//! Files with real values (`.env`, `.env.local`) are never opened.
+
+use crate::{
+    finding::{Certainty, Evidence, Findings, Setting, Store, StoreKind},
+    text,
+    view::View,
+};
+
+/// Endings of files that are examples.
+const EXAMPLES: [&str; 12] = [
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    ".env.defaults",
+    ".env.development.example",
+    ".env.local.example",
+    "env.example",
+    "example.env",
+    "sample.env",
+    ".env.development.sample",
+    ".dev.vars.example",
+];
+
+/// The most variables of one example.
+const VARIABLES_MOST: usize = 200;
+
+pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+    let mut files = view.named(&EXAMPLES);
+    files.retain(|path| !super::is_aside(path));
+    for path in files.iter().take(30) {
+        let Some(text) = view.text(path) else { continue };
+        for (at, line) in text.lines().enumerate().take(5000) {
+            let Some((name, value)) = entry(line) else { continue };
+            let folder = text::folder(path).to_owned();
+            let is_known = |known: &Setting| known.dir == folder && known.name == name;
+            let of_folder = found.settings.iter().filter(|known| known.dir == folder).count();
+            if found.settings.iter().any(is_known) || of_folder >= VARIABLES_MOST {
+                continue;
+            }
+            let evidence = Evidence { file: path.clone(), line: at + 1, fact: name.to_owned() };
+            store(name, &value, &evidence, found);
+            found.settings.push(Setting { dir: folder, name: name.to_owned(), value, evidence });
+        }
+    }
+}
+
+/// Reads `NAME=value`, with quotes and comments as such files have them.
+fn entry(line: &str) -> Option<(&str, String)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    if line.starts_with('#') {
+        return None;
+    }
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty()
+        || name.starts_with(|c: char| c.is_ascii_digit())
+        || !name.chars().all(is_name)
+    {
+        return None;
+    }
+    let value = value.trim();
+    let value = match value.chars().next() {
+        Some(quote @ ('"' | '\'')) => value[1..].split(quote).next().unwrap_or_default(),
+        _ => value.split(" #").next().unwrap_or_default().trim(),
+    };
+    Some((name, value.chars().take(2000).collect()))
+}
+
+/// The schemes of URLs, and what they lead to.
+pub(crate) const SCHEMES: [(&str, StoreKind); 16] = [
+    ("postgres", StoreKind::Postgres),
+    ("postgresql", StoreKind::Postgres),
+    ("postgresql+asyncpg", StoreKind::Postgres),
+    ("postgresql+psycopg", StoreKind::Postgres),
+    ("postgresql+psycopg2", StoreKind::Postgres),
+    ("postgis", StoreKind::Postgres),
+    ("psql", StoreKind::Postgres),
+    ("jdbc:postgresql", StoreKind::Postgres),
+    ("mysql", StoreKind::Mysql),
+    ("mysql+pymysql", StoreKind::Mysql),
+    ("jdbc:mysql", StoreKind::Mysql),
+    ("redis", StoreKind::Redis),
+    ("mongodb", StoreKind::Mongo),
+    ("amqp", StoreKind::Rabbitmq),
+    ("nats", StoreKind::Nats),
+    ("smtp", StoreKind::Mail),
+];
+
+/// Returns what a URL leads to.
+pub(crate) fn scheme_of(value: &str) -> Option<StoreKind> {
+    let (scheme, _) = value.split_once("://")?;
+    SCHEMES.iter().find(|(known, _)| *known == scheme).map(|(_, kind)| *kind)
+}
+
+fn store(name: &str, value: &str, evidence: &Evidence, found: &mut Findings) {
+    let by_name = match name {
+        "DB_CONNECTION" | "DB_ADAPTER" | "DATABASE_TYPE" | "DB_TYPE" | "DATABASE_CLIENT"
+        | "DB_DIALECT" => match value {
+            "pgsql" | "postgres" | "postgresql" => Some(StoreKind::Postgres),
+            "mysql" | "mariadb" | "mysql2" => Some(StoreKind::Mysql),
+            _ => None,
+        },
+        "REDIS_HOST" | "REDIS_PORT" => Some(StoreKind::Redis),
+        "MYSQL_HOST" => Some(StoreKind::Mysql),
+        "POSTGRES_HOST" | "PGHOST" | "POSTGRES_DB" | "PG_HOST" => Some(StoreKind::Postgres),
+        _ => None,
+    };
+    let Some(kind) = scheme_of(value).or(by_name) else { return };
+    let fact = format!("{name} leads to {}", kind.word());
+    let mut store = Store::new(kind, Certainty::Named, Evidence { fact, ..evidence.clone() });
+    if let Some((user, password, database)) = parts(value) {
+        (store.user, store.password, store.database) = (user, password, database);
+    }
+    found.store(store);
+}
+
+/// Takes a URL of a database apart: user, password, database.
+fn parts(url: &str) -> Option<(Option<String>, Option<String>, Option<String>)> {
+    let (scheme, rest) = url.split_once("://")?;
+    if scheme.starts_with("redis") || scheme.starts_with("amqp") || scheme.starts_with("smtp") {
+        return None;
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let (user, password) = match authority.rsplit_once('@') {
+        Some((account, _)) => match account.split_once(':') {
+            Some((user, password)) => (some(user), some(password)),
+            None => (some(account), None),
+        },
+        None => (None, None),
+    };
+    let database = path.split(['?', '#', ';']).next().unwrap_or_default();
+    Some((user, password, some(database)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_examples_are_read() {
+        for (line, expected) in [
+            ("A=b", Some(("A", "b"))),
+            ("export A_1 = 'x # y' # z", Some(("A_1", "x # y"))),
+            ("A=\"\"", Some(("A", ""))),
+            ("A=b # why", Some(("A", "b"))),
+            ("# A=b", None),
+            ("1A=b", None),
+            ("no line", None),
+        ] {
+            let found = entry(line);
+            assert_eq!(
+                found.as_ref().map(|(name, value)| (*name, value.as_str())),
+                expected,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn urls_of_databases_tell_their_account() {
+        let (user, password, database) =
+            parts("postgresql+asyncpg://u:p@localhost:5432/shop?x=1").unwrap();
+        assert_eq!(
+            (user.as_deref(), password.as_deref(), database.as_deref()),
+            (Some("u"), Some("p"), Some("shop"))
+        );
+        assert_eq!(parts("redis://x"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Versions of toolchains that a repository asks for.
+
+use crate::{
+    finding::{Findings, Pin},
+    text,
+    view::View,
+};
+
+/// Files that hold one version, and the program that they mean.
+const FILES: [(&str, &str); 12] = [
+    (".nvmrc", "node"),
+    (".node-version", "node"),
+    (".python-version", "python3"),
+    (".ruby-version", "ruby"),
+    (".go-version", "go"),
+    (".java-version", "java"),
+    (".elixir-version", "elixir"),
+    ("rust-toolchain", "rustc"),
+    (".bun-version", "bun"),
+    (".deno-version", "deno"),
+    (".php-version", "php"),
+    (".terraform-version", "terraform"),
+];
+
+/// Names of tools in `.tool-versions` and `mise.toml`.
+const TOOLS: [(&str, &str); 16] = [
+    ("nodejs", "node"),
+    ("node", "node"),
+    ("python", "python3"),
+    ("ruby", "ruby"),
+    ("golang", "go"),
+    ("go", "go"),
+    ("rust", "rustc"),
+    ("java", "java"),
+    ("elixir", "elixir"),
+    ("erlang", "erl"),
+    ("bun", "bun"),
+    ("deno", "deno"),
+    ("php", "php"),
+    ("pnpm", "pnpm"),
+    ("dotnet", "dotnet"),
+    ("uv", "uv"),
+];
+
+pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+    for (file, program) in FILES {
+        let Some(text) = view.text(file) else { continue };
+        let Some(version) =
+            text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
+        else {
+            continue;
+        };
+        if !version.starts_with('[') {
+            pin(view, found, program, version, file);
+        }
+    }
+    if let Some(channel) =
+        view.toml("rust-toolchain.toml").and_then(|value| text_at(&value, "/toolchain/channel"))
+    {
+        pin(view, found, "rustc", &channel, "rust-toolchain.toml");
+    }
+    if let Some(text) = view.text(".tool-versions") {
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            if let (Some(tool), Some(version)) = (words.next(), words.next()) {
+                named(view, found, tool, version, ".tool-versions");
+            }
+        }
+    }
+    for file in ["mise.toml", ".mise.toml", ".config/mise.toml"] {
+        let Some(value) = view.toml(file) else { continue };
+        let Some(tools) = value["tools"].as_object() else { continue };
+        for (tool, version) in tools {
+            let version = version
+                .as_str()
+                .or_else(|| version[0].as_str())
+                .or_else(|| version["version"].as_str());
+            named(view, found, tool, version.unwrap_or("latest"), file);
+        }
+    }
+    if let Some(version) =
+        view.json("package.json").and_then(|value| text_at(&value, "/engines/node"))
+    {
+        pin(view, found, "node", &version, "package.json");
+    }
+    if let Some(version) =
+        view.json("global.json").and_then(|value| text_at(&value, "/sdk/version"))
+    {
+        pin(view, found, "dotnet", &version, "global.json");
+    }
+    if let Some(text) = view.text("go.mod") {
+        if let Some(version) = text.lines().find_map(|line| line.strip_prefix("go ")) {
+            pin(view, found, "go", version.trim(), "go.mod");
+        }
+    }
+}
+
+fn text_at(value: &serde_json::Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer)?.as_str().map(str::to_owned)
+}
+
+fn named(view: &View<'_>, found: &mut Findings, tool: &str, version: &str, file: &str) {
+    if let Some((_, program)) = TOOLS.iter().find(|(name, _)| *name == tool) {
+        pin(view, found, program, version, file);
+    }
+}
+
+fn pin(view: &View<'_>, found: &mut Findings, program: &'static str, version: &str, file: &str) {
+    let version: String = version.chars().take(60).collect();
+    if found.pins.iter().any(|pin| pin.program == program) {
+        return;
+    }
+    let evidence = view.evidence(file, &version, format!("{} {version}", text::name(program)));
+    found.pins.push(Pin { program, version, evidence });
+}
