@@ -4,10 +4,10 @@
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, DatabaseName, DatabasePassword, EgressMode, FilePattern,
-    Files, FlagKey, HostHeader, HostPath, IntegrationClass, Line, LogPattern, Method, Place,
-    Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack,
-    Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern, VariableKind, VariableName, Vendor,
-    Version,
+    Files, FlagKey, HostHeader, HostPath, IntegrationClass, Line, LogPattern, MailFaultKind,
+    Method, Place, Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, ShipShim, Signal,
+    Stack, Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern, VariableKind, VariableName,
+    Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -49,6 +49,7 @@ static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
 static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
 static EFFECTS: List = List { single: true, ..list(Shape::Table(&EFFECT)) };
+static MAIL_FAULTS: List = list(Shape::Table(&MAIL_FAULT));
 static ROWS: List = List { single: true, ..list(Shape::Table(&ROW)) };
 static LEFT_QUEUES: List = List { single: true, ..list(Shape::Table(&LEFT_QUEUE)) };
 
@@ -80,6 +81,7 @@ pub(super) static ROOT: Table = Table::of(&[
         Shape::Map(&FLAGS),
         "Feature flags, by key: the value that apps are told unless a sandbox pins another.",
     ),
+    key("mail", Shape::Table(&MAIL), "How the mail of apps is treated."),
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("queue", Shape::Map(&QUEUES), "Queues that only the project's own commands know."),
     key("cron", Shape::Map(&CRONS), "What runs from time to time, and by `cron run`."),
@@ -385,6 +387,25 @@ static LIVE_KEY_RULE: Table = Table {
 static LIVE_KEYS_ALLOWED: Map = Map::of("variable", &VariableName::RULE, LINE);
 
 static FLAGS: Map = Map { most: 1000, ..Map::of("flag", &FlagKey::RULE, Shape::Scalar) };
+
+static MAIL: Table = Table::of(&[key(
+    "faults",
+    Shape::List(&MAIL_FAULTS),
+    "What breaks on purpose; the first that fits a recipient counts.",
+)]);
+
+static MAIL_FAULT: Table = Table {
+    required: &["to", "fault"],
+    ..Table::of(&[
+        key("to", LINE, "The recipient; `*` stands for anything, as in `*@example.com`."),
+        key(
+            "fault",
+            Shape::Choice(MailFaultKind::WORDS),
+            "Refused for good, for now, the first time, or accepted late.",
+        ),
+        key("after", TIME, "How late a slow recipient is accepted; 5s by default."),
+    ])
+};
 
 static SEED: Table = Table::of(&[
     key("bundle", Shape::Map(&BUNDLES), "Named pieces of data."),

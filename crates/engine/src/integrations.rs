@@ -11,7 +11,7 @@ use std::{
 
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    config::{Config, EntryName, FlagKey, Integration},
+    config::{Config, EntryName, FlagKey, Integration, MailFault},
     stack::ServiceOrder,
 };
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,11 @@ impl Engine {
     /// Returns what the config of a sandbox says about feature flags.
     pub fn flags(&self, sandbox: &SandboxRecord) -> Result<BTreeMap<FlagKey, Value>, Failure> {
         Ok(self.effective_config(sandbox)?.flags)
+    }
+
+    /// Returns what breaks on purpose for the mail of a sandbox.
+    pub fn mail_faults(&self, sandbox: &SandboxRecord) -> Vec<MailFault> {
+        self.effective_config(sandbox).map(|config| config.mail.faults).unwrap_or_default()
     }
 
     /// Returns the config of a sandbox, or the pinned one where the worktree's cannot be read.

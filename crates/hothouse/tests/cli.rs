@@ -15,6 +15,8 @@ mod broken_output;
 mod browse;
 #[path = "cli/checkout.rs"]
 mod checkout;
+#[path = "cli/clients.rs"]
+mod clients;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/crash.rs"]

@@ -11,6 +11,8 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// What follows the body, where the protocol has that.
+    pub trailers: Vec<(String, String)>,
     /// How long to wait before anything is sent.
     pub latency: Duration,
     /// What to do instead of, or after the beginning of, sending the answer.
@@ -100,6 +102,7 @@ impl Answer {
             status,
             headers: Vec::new(),
             body: Body::Whole(Vec::new()),
+            trailers: Vec::new(),
             latency: Duration::ZERO,
             fault: None,
             matched,

@@ -29,11 +29,11 @@ pub use self::{
     sections::{
         Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, Cron, DEFAULT_PROFILE,
         DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime,
-        LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Queue,
-        QueueExpectation, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
-        RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Shim, ShipShim,
-        Signal, SinkRecipe, Terminal, Tree, UnknownProfile, ValueSource, Variable, VariableKind,
-        Vendor, Webhook, Work,
+        LiveKeyRule, LiveKeys, Mail, MailFault, MailFaultKind, Mount, Need, Place, Probe, Profile,
+        Project, Queue, QueueExpectation, Radius, Ready, Recipe, Restart, RestartPolicy, Role,
+        Room, RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Shim,
+        ShipShim, Signal, SinkRecipe, Terminal, Tree, UnknownProfile, ValueSource, Variable,
+        VariableKind, Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

@@ -13,6 +13,7 @@ use hothouse_engine::Engine;
 use hothouse_host::files;
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
+    config::MailFault,
     flag::{self, FLAG_LIMIT, FlagSet, KEY_LIMIT, VALUE_LIMIT},
     record::{Draft, bodies::FlagBody, is_shallow},
 };
@@ -74,6 +75,11 @@ impl Flags {
         let set = Arc::new(self.read(sandbox));
         self.known().insert(id, Known { run, looked: Instant::now(), set: set.clone() });
         set
+    }
+
+    /// Returns what breaks on purpose for the mail of a sandbox.
+    pub(crate) fn mail_faults(&self, sandbox: &SandboxRecord) -> Vec<MailFault> {
+        self.engine.mail_faults(sandbox)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {

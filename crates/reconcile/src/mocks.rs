@@ -326,7 +326,9 @@ impl RunMock {
     /// Returns where an endpoint is that an app registered. One outside of the sandbox has no service, so its
     /// deliveries fail and are listed.
     fn target_of(&self, inner: &Inner, endpoint: &Endpoint) -> WebhookTarget {
-        let found = self.engine.webhook_url(&inner.sandbox, &endpoint.url);
+        // The mock may be older than the room's services.
+        let sandbox = self.engine.sandbox(inner.sandbox.key).ok().flatten();
+        let found = sandbox.and_then(|now| self.engine.webhook_url(&now, &endpoint.url));
         let (service, path) = found.unwrap_or_else(|| (endpoint.url.clone(), String::new()));
         WebhookTarget { service, path, secret: None, told: Some(endpoint.secret.clone()) }
     }
@@ -369,7 +371,7 @@ impl RunMock {
 
 /// Makes what the terminator plays. An unmatched call also hears of fixtures that do not load.
 pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
-    let Answer { status, headers, body, latency, fault, matched, .. } = answer;
+    let Answer { status, headers, body, trailers, latency, fault, matched, .. } = answer;
     let (matched, fixture) = match matched {
         Match::Fixture(name) | Match::Vendor(name) => (true, Some(name)),
         Match::Unmatched { .. } => (false, None),
@@ -389,7 +391,17 @@ pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
         Fault::Timeout => Broken::Timeout,
         Fault::Truncate => Broken::Truncate,
     });
-    StandInAnswer { status, headers, pieces, latency, fault, matched, fixture, held: None }
+    StandInAnswer {
+        status,
+        headers,
+        pieces,
+        trailers,
+        latency,
+        fault,
+        matched,
+        fixture,
+        held: None,
+    }
 }
 
 /// Adds what is wrong with fixtures to what an unmatched call is told: one of them may be meant for it.

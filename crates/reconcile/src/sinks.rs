@@ -10,7 +10,7 @@ mod models;
 pub(crate) mod objects;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -30,7 +30,9 @@ use hothouse_model::{
     },
 };
 use hothouse_objects::Store;
-use hothouse_sinks::{Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, llm};
+use hothouse_sinks::{
+    Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, find_named, llm,
+};
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Timeline};
 use serde_json::{Value, json};
@@ -68,6 +70,8 @@ pub(crate) struct RunSinks {
     /// Issues that were reported, by their ids.
     issues: Mutex<HashSet<String>>,
     large: mail::LargeMessages,
+    /// What was greylisted, and is accepted the next time.
+    greylisted: Mutex<BTreeSet<String>>,
     /// What apps store.
     objects: Arc<Store>,
 }
@@ -105,6 +109,7 @@ impl Sinks {
             kept: AtomicU64::new(0),
             issues: Mutex::default(),
             large: mail::LargeMessages::default(),
+            greylisted: Mutex::default(),
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
         });
         runs.insert(run, Arc::downgrade(&made));
@@ -117,8 +122,8 @@ impl Sinks {
 
 impl RunSinks {
     /// Returns how long the body of a request to a host may be.
-    pub(crate) fn body_limit(host: &HostName) -> usize {
-        find(host.as_str()).map_or(BODY_LIMIT, |_| LONG_BODY)
+    pub(crate) fn body_limit(host: &HostName, vendor: Option<&str>) -> usize {
+        sink_for(host.as_str(), vendor).map_or(BODY_LIMIT, |_| LONG_BODY)
     }
 
     /// Returns what keeps the objects of apps.
@@ -130,14 +135,14 @@ impl RunSinks {
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: StandInRequest,
-        integration: String,
+        (integration, vendor): (String, Option<&str>),
     ) -> StandInAnswer {
         let host = request.host.as_str();
         if llm::find(host).is_some() {
             return self.answer_model(request, None).await;
         }
         // What a host of one's own is told in JSON is taken for an event.
-        match find(host).or_else(|| is_json(&request).then_some(analytics::GENERIC)) {
+        match sink_for(host, vendor).or_else(|| is_json(&request).then_some(analytics::GENERIC)) {
             Some(sink) => self.answer_by(sink, request).await,
             None => mocks::told(unknown(&request, &integration), &[]),
         }
@@ -267,6 +272,11 @@ fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
     timeline.put_files(kind, files).map_err(|error| NotKept::Disk(error.to_string()))?;
     let (id, time) = (Some(id), HostClock.now());
     Ok(Draft { kind, id, time, service: None, process: None, trace, summary, body })
+}
+
+/// Finds what takes requests: what the config says, then what the host tells.
+fn sink_for(host: &str, vendor: Option<&str>) -> Option<HostSink> {
+    vendor.and_then(find_named).or_else(|| find(host))
 }
 
 /// Has a sink take a request.

@@ -3,9 +3,10 @@
 //! Everybody gets the same value, whoever asks. What an app looked at is recorded where its SDK says so: SDKs that have
 //! all flags evaluate by themselves and report later. [`crate::analytics::posthog`] has the dialect of PostHog.
 //!
-//! - [`launchdarkly`], [`unleash`], [`flagsmith`], [`statsig`]: the vendors
+//! - [`launchdarkly`], [`unleash`], [`flagsmith`], [`statsig`], [`configcat`]: the vendors
 //! - [`ofrep`]: the protocol of OpenFeature
 
+pub mod configcat;
 pub mod flagsmith;
 pub mod launchdarkly;
 pub mod ofrep;
@@ -21,7 +22,8 @@ use crate::{Call, Context, Flag, FlagSet, HostSink, Recorded, Take, Taken, bound
 const SEEN: usize = 10_000;
 
 /// Hosts, and who takes what is sent to them.
-const HOSTS: [(&str, &str, Take); 11] = [
+const HOSTS: [(&str, &str, Take); 12] = [
+    ("*.configcat.com", "configcat", configcat::take),
     ("*.launchdarkly.com", "launchdarkly", launchdarkly::take),
     ("*.launchdarkly.us", "launchdarkly", launchdarkly::take),
     ("*.unleash-hosted.com", "unleash", unleash::take),

@@ -75,6 +75,7 @@ pub fn find_named(vendor: &str) -> Option<HostSink> {
         "us.getunleash.io",
         "api.flagsmith.com",
         "api.statsig.com",
+        "cdn-global.configcat.com",
     ];
     let own = [analytics::GENERIC, flags::GENERIC, traces::OTLP];
     let known = HOSTS.iter().filter_map(|host| find(host));

@@ -1,11 +1,13 @@
-//! Traces: OTLP over HTTP, as protobuf and as JSON. One record per span.
+//! Traces: OTLP over HTTP, as protobuf and as JSON, and over gRPC. One record per span.
 //!
 //! The few fields that a record has are read by [`wire`], a bounded reader of protobuf: the generated types of OTLP
 //! would be forty crates for the same.
 //!
+//! - [`grpc`]: the same messages, framed as gRPC frames them
 //! - [`otlp`]: requests of both encodings, as spans
 //! - [`wire`]: the encoding of protobuf
 
+mod grpc;
 pub mod otlp;
 mod wire;
 
@@ -56,6 +58,9 @@ pub const OTLP: HostSink = HostSink { vendor: VENDOR, take };
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
+    }
+    if grpc::is_grpc(call) {
+        return grpc::take(call, &http::path(call));
     }
     let taken = match http::path(call).as_slice() {
         [.., "v1", "traces"] => exported(call),
@@ -112,6 +117,11 @@ fn counted(call: &Call<'_>, kind: &str) -> Taken {
         false => call.tree().map(|tree| otlp::count_json(tree, kind)),
     };
     let Some(count) = count else { return refused(call) };
+    Taken { records: vec![counted_note(count, kind)], ..accepted(call, 0) }
+}
+
+/// Notes that metrics or logs were taken.
+fn counted_note(count: u64, kind: &str) -> Recorded {
     let text = format!("{count} {kind} of OpenTelemetry were taken, and not kept");
     let body = LogBody {
         source: VENDOR.to_owned(),
@@ -120,7 +130,7 @@ fn counted(call: &Call<'_>, kind: &str) -> Taken {
         gap: None,
         count: Some(count),
     };
-    Taken { records: vec![Recorded::of(text, &body)], ..accepted(call, 0) }
+    Recorded::of(text, &body)
 }
 
 fn record(span: Span) -> Recorded {

@@ -4,8 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{config::HostName, secret::SecretValue};
-use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
@@ -18,6 +21,9 @@ use crate::{
 
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(60);
+
+/// How many requests of one connection are answered at once.
+const STREAMS: u32 = 16;
 
 /// Has no value of anything.
 struct NoVault;
@@ -42,13 +48,19 @@ impl LocalHttp {
     }
 
     /// Serves one connection until it ends, as a host.
-    pub async fn serve<S>(&self, client: S, host: &HostName, endpoint: &Endpoint)
+    pub async fn serve<S>(self: &Arc<Self>, client: S, host: &HostName, endpoint: &Endpoint)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = service_fn(|request| self.answer(request, host, endpoint));
-        let mut server = http1::Builder::new();
-        let server = server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        let own = (self.clone(), host.clone(), endpoint.clone());
+        let service = service_fn(move |request| {
+            let (own, host, endpoint) = own.clone();
+            async move { own.answer(request, &host, &endpoint).await }
+        });
+        // Whoever speaks gRPC begins with HTTP/2.
+        let mut server = auto::Builder::new(TokioExecutor::new());
+        server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+        server.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
         if let Err(error) = server.serve_connection(TokioIo::new(client), service).await {
             tracing::debug!(%error, "a connection to a port of a room broke off");
         }

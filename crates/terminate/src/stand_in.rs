@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use hothouse_model::{config::HostName, ledger::RoomProcess};
 use http_body_util::BodyExt;
 use hyper::{
-    Method, Response, StatusCode,
+    HeaderMap, Method, Response, StatusCode,
     body::{Frame, SizeHint},
     header::{self, HeaderName, HeaderValue},
     http::request::Parts,
@@ -155,6 +155,8 @@ pub struct StandInAnswer {
     pub headers: Vec<(String, String)>,
     /// A body that is there at once is one piece without a wait.
     pub pieces: Vec<Piece>,
+    /// What follows the body; only HTTP/2 carries it.
+    pub trailers: Vec<(String, String)>,
     /// How long to wait before anything is sent.
     pub latency: Duration,
     pub fault: Option<Fault>,
@@ -266,13 +268,15 @@ fn asked(host: &HostName, parts: &Parts, body: Bytes) -> StandInRequest {
 
 /// Makes what is sent. A header that HTTP cannot carry is left out.
 fn response(answer: StandInAnswer, is_head: bool) -> Result<Response<Body>, Own> {
-    let StandInAnswer { status, headers, pieces, fault, held, .. } = answer;
+    let StandInAnswer { status, headers, pieces, trailers, fault, held, .. } = answer;
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 200);
     let status =
         status.ok_or_else(|| Own::mock_failed("the status is none that ends a request"))?;
     let bare = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let mut played = Played::new(pieces, fault == Some(Fault::Truncate), held);
+    played.trailers = headers_of(trailers);
     let length = hyper::body::Body::size_hint(&played).exact();
+    let length = length.filter(|_| played.trailers.is_none());
     if is_head || bare {
         played.pieces.clear();
         (played.announced, played.until_cut) = (Some(0), None);
@@ -280,19 +284,26 @@ fn response(answer: StandInAnswer, is_head: bool) -> Result<Response<Body>, Own>
     let body = played.boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    for (name, value) in headers {
+    response.headers_mut().extend(headers_of(headers).unwrap_or_default());
+    if let Some(length) = length.filter(|_| !bare) {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Ok(response)
+}
+
+/// Makes headers of names and values; none if there are none. What HTTP cannot carry, or says itself, is left out.
+fn headers_of(all: Vec<(String, String)>) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in all {
         let pair = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value));
         if let (Ok(name), Ok(value)) = pair
             && name != header::CONTENT_LENGTH
             && name != header::TRANSFER_ENCODING
         {
-            response.headers_mut().append(name, value);
+            headers.append(name, value);
         }
     }
-    if let Some(length) = length.filter(|_| !bare) {
-        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    Ok(response)
+    Some(headers).filter(|headers| !headers.is_empty())
 }
 
 /// A body that comes as its pieces say.
@@ -303,6 +314,7 @@ struct Played {
     announced: Option<u64>,
     /// How many bytes are still to come before the body breaks off, if it does.
     until_cut: Option<usize>,
+    trailers: Option<HeaderMap>,
     /// Let go of with the body, which lives until all of it is taken to be sent.
     _held: Option<Held>,
 }
@@ -316,6 +328,7 @@ impl Played {
             wait: None,
             announced: at_once.then_some(total as u64),
             until_cut: truncates.then_some(total / 2),
+            trailers: None,
             _held: held,
         }
     }
@@ -354,7 +367,9 @@ impl hyper::body::Body for Played {
                 ready!(self.poll_wait(CUTTING, context));
                 return Poll::Ready(Some(Err(BodyError::Cut)));
             }
-            let Some(piece) = self.pieces.front() else { return Poll::Ready(None) };
+            let Some(piece) = self.pieces.front() else {
+                return Poll::Ready(self.trailers.take().map(|all| Ok(Frame::trailers(all))));
+            };
             let after = piece.after.min(LONGEST);
             ready!(self.poll_wait(after, context));
             let piece = self.pieces.pop_front().map(|piece| piece.bytes).unwrap_or_default();
@@ -366,13 +381,15 @@ impl hyper::body::Body for Played {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.until_cut.is_none() && self.pieces.iter().all(|piece| piece.bytes.is_empty())
+        self.until_cut.is_none()
+            && self.trailers.is_none()
+            && self.pieces.iter().all(|piece| piece.bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self.announced {
-            Some(length) => SizeHint::with_exact(length),
-            None => SizeHint::default(),
+            Some(length) if self.trailers.is_none() => SizeHint::with_exact(length),
+            _ => SizeHint::default(),
         }
     }
 }

@@ -122,6 +122,7 @@ impl Config {
             variables: pin.variables.clone(),
             live_keys: pin.live_keys.clone(),
             flags: self.flags,
+            mail: self.mail,
             seed: self.seed,
             scenarios: self.scenarios,
             queues: self.queues,

@@ -22,8 +22,9 @@ pub use self::{
         RestartPolicy, Service, Signal, SinkRecipe, Work,
     },
     wall::{
-        Integration, IntegrationClass, LiveKeyRule, LiveKeys, SECRET_SOURCE, Secret, SecretForm,
-        SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Vendor, Webhook,
+        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Mail, MailFault, MailFaultKind,
+        SECRET_SOURCE, Secret, SecretForm, SecretSource, VALUE_SOURCE, ValueSource, Variable,
+        VariableKind, Vendor, Webhook,
     },
 };
 use super::{
@@ -65,6 +66,9 @@ pub struct Config {
     /// What apps are told about a feature flag, unless a sandbox pins another value.
     #[serde(default)]
     pub flags: BTreeMap<FlagKey, Value>,
+    /// What breaks on purpose for mail of apps.
+    #[serde(default)]
+    pub mail: Mail,
     #[serde(default)]
     pub seed: Seed,
     #[serde(default, rename = "scenario")]

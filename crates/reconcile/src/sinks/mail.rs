@@ -1,11 +1,20 @@
 //! Sessions of mail clients: `hothouse_sinks` is the server's side, here are the socket, the clock and the disk.
 
-use std::{collections::VecDeque, io, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
-use hothouse_model::ledger::RoomProcess;
+use hothouse_model::{
+    config::{MailFault, MailFaultKind},
+    ledger::RoomProcess,
+};
 use hothouse_sinks::mail::{
     delivered,
-    smtp::{Action, Delivery, Session, SessionSpec},
+    smtp::{Action, Delivery, Fault, FaultRule, Faults, Session, SessionSpec},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -26,6 +35,12 @@ const SMALL: usize = 1 << 20;
 
 /// How many messages of a run that are larger are held at once.
 const LARGE_AT_ONCE: usize = 2;
+
+/// How late a slow recipient is accepted, where nobody says.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// How many greylisted recipients of a run are remembered.
+const GREYLISTED: usize = 10_000;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -73,7 +88,10 @@ impl RunSinks {
             (true, None) => return Err(io::ErrorKind::Unsupported.into()),
             (false, _) => client,
         };
+        let (own, faults) = (self.clone(), Faults::default());
+        let faults = tokio::task::spawn_blocking(move || own.faults()).await.unwrap_or(faults);
         let (session, greeting) = Session::new(SessionSpec {
+            faults,
             hostname: order.host.clone(),
             lmtp: order.lmtp,
             encrypted: order.tls_first,
@@ -81,7 +99,28 @@ impl RunSinks {
             ..SessionSpec::default()
         });
         let mut talk = Talk { sinks: self, order, client, session, large: None };
-        talk.run(greeting).await
+        let ended = talk.run(greeting).await;
+        let mut known = self.greylisted.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < GREYLISTED {
+            known.extend(talk.session.greylisted().iter().cloned());
+        }
+        ended
+    }
+
+    /// Returns what breaks on purpose, as the config of the worktree says now.
+    fn faults(&self) -> Faults {
+        let rule = |one: MailFault| FaultRule {
+            recipient: one.to.to_string(),
+            fault: match one.fault {
+                MailFaultKind::Reject => Fault::Reject,
+                MailFaultKind::Defer => Fault::Defer,
+                MailFaultKind::Greylist => Fault::Greylist,
+                MailFaultKind::Slow => Fault::Slow(one.after.unwrap_or(SLOW)),
+            },
+        };
+        let rules = self.flags.mail_faults(&self.sandbox).into_iter().map(rule).collect();
+        let known = self.greylisted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Faults { rules, known }
     }
 
     /// Keeps a message; returns the id of its record.

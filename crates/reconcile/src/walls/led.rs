@@ -160,6 +160,7 @@ async fn answered(
         status,
         headers,
         pieces: vec![Piece { after: Duration::ZERO, bytes: body }],
+        trailers: Vec::new(),
         latency: Duration::ZERO,
         fault: None,
         matched: true,

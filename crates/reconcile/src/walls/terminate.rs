@@ -108,7 +108,12 @@ fn stand_in(
     let sinks = substitutes.sinks.of(sandbox);
     let connections = Connections::new(substitutes.rooms.clone());
     let led = LedHosts::of(engine, (sandbox, runtime.to_owned()), connections, config);
-    Some(Arc::new(Substituted { mock, sinks, led, integrations: integrations.clone() }))
+    let vendors = config
+        .integrations
+        .iter()
+        .filter_map(|(name, one)| Some((name.to_string(), one.vendor?.as_str().to_owned())));
+    let (integrations, vendors) = (integrations.clone(), vendors.collect());
+    Some(Arc::new(Substituted { mock, sinks, led, integrations, vendors }))
 }
 
 /// The mock and the sinks of a run, for the hosts that the config of this moment gives them.
@@ -117,6 +122,8 @@ struct Substituted {
     sinks: Arc<RunSinks>,
     led: LedHosts,
     integrations: Arc<IntegrationGate>,
+    /// What integrations say of their vendors, by their names.
+    vendors: BTreeMap<String, String>,
 }
 
 impl StandIn for Substituted {
@@ -127,15 +134,19 @@ impl StandIn for Substituted {
 
     fn body_limit(&self, host: &HostName) -> usize {
         match self.integrations.integration(host) {
-            Some((_, IntegrationClass::Sink)) => RunSinks::body_limit(host),
+            Some((name, IntegrationClass::Sink)) => {
+                RunSinks::body_limit(host, self.vendors.get(&name).map(String::as_str))
+            }
             _ => BODY_LIMIT,
         }
     }
 
     fn streamed(&self, host: &HostName) -> Option<Arc<dyn Streamed>> {
-        let class = self.integrations.integration(host).map(|(_, class)| class);
-        let is_store = class == Some(IntegrationClass::Sink) && objects::knows(host.as_str());
-        is_store.then(|| self.sinks.objects() as Arc<dyn Streamed>)
+        let (name, class) = self.integrations.integration(host)?;
+        let is_named = self.vendors.get(&name).is_some_and(|vendor| vendor == "s3");
+        let is_store = is_named || objects::knows(host.as_str());
+        (is_store && class == IntegrationClass::Sink)
+            .then(|| self.sinks.objects() as Arc<dyn Streamed>)
     }
 
     fn answer(
@@ -145,7 +156,8 @@ impl StandIn for Substituted {
         Box::pin(async move {
             match (self.integrations.integration(&request.host), &self.mock) {
                 (Some((name, IntegrationClass::Sink)), _) => {
-                    self.sinks.clone().answer(request, name).await
+                    let vendor = self.vendors.get(&name).map(String::as_str);
+                    self.sinks.clone().answer(request, (name, vendor)).await
                 }
                 (Some((name, IntegrationClass::Mock)), _) if self.led.has(&name) => {
                     self.led.answer(&name, request).await

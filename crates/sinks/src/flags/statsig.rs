@@ -50,7 +50,9 @@ fn config_value(value: &Value) -> Value {
 /// Returns a rule that holds for everybody, around what it returns.
 fn spec(key: &str, kind: &str, returned: &Value, otherwise: &Value) -> Value {
     let everyone = json!({ "type": "public", "targetValue": null, "operator": null, "field": null, "additionalValues": {}, "isDeviceBased": false, "idType": "userID" });
-    let rule = json!({ "name": "pinned", "groupName": "pinned", "passPercentage": 100, "conditions": [everyone], "returnValue": returned, "id": "pinned", "salt": "", "isDeviceBased": false, "idType": "userID" });
+    // A gate is on where its rule passes, whatever that returns.
+    let passes = if *returned == false { 0 } else { 100 };
+    let rule = json!({ "name": "pinned", "groupName": "pinned", "passPercentage": passes, "conditions": [everyone], "returnValue": returned, "id": "pinned", "salt": "", "isDeviceBased": false, "idType": "userID" });
     json!({ "name": key, "type": kind, "salt": key, "enabled": true, "defaultValue": otherwise, "rules": [rule], "isDeviceBased": false, "idType": "userID", "entity": kind })
 }
 

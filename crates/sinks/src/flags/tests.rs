@@ -51,6 +51,20 @@ fn launchdarkly_streams_polls_and_reports() {
 }
 
 #[test]
+fn configcat_has_both_documents() {
+    let host = "cdn-global.configcat.com";
+    let sixth = got(host, &Sent::get("/configuration-files/sdk/key/config_v6.json"));
+    assert_eq!(sixth["f"]["arm"]["v"], json!({ "s": "test" }));
+    assert_eq!(
+        (&sixth["f"]["on"]["t"], &sixth["f"]["on"]["v"]),
+        (&json!(0), &json!({ "b": true }))
+    );
+    let fifth = got(host, &Sent::get("/configuration-files/key/config_v5.json"));
+    assert_eq!(fifth["f"]["off"]["v"], false);
+    assert_eq!(Sent::get("/other").to(host, &flags()).answer.status, 404);
+}
+
+#[test]
 fn unleash_has_features_toggles_and_metrics() {
     let host = "eu.app.unleash-hosted.com";
     for path in ["/api/client/features", "/demo/api/client/features"] {

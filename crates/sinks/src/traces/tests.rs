@@ -144,3 +144,30 @@ fn hostile_bytes_are_refused() {
         assert_eq!(sent("/v1/traces", "application/json", text).answer.status, 400, "{text}");
     }
 }
+
+#[test]
+fn grpc_has_frames_and_trailers() {
+    let frame = |flag: u8, message: &[u8]| {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        [&[flag], length.as_slice(), message].concat()
+    };
+    let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let send = |path: &str, body: Vec<u8>| {
+        let sent = Sent::post(path, body).header("content-type", "application/grpc+proto");
+        sent.header("grpc-encoding", "gzip").to(HOST, &FlagSet::default())
+    };
+    let status = |taken: &Taken| taken.answer.trailers[0].1.clone();
+    let taken = send(path, frame(0, &export(2)));
+    assert_eq!((taken.records.len(), status(&taken).as_str()), (2, "0"));
+    assert_eq!(taken.answer.body.bytes(), frame(0, b""));
+    use std::io::Write as _;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&export(1)).unwrap();
+    assert_eq!(send(path, frame(1, &packed.finish().unwrap())).records.len(), 1);
+    for broken in [Vec::new(), frame(0, b"\xff\xff"), frame(1, b"x"), frame(7, b""), vec![0; 4]] {
+        assert_eq!(status(&send(path, broken)), "3");
+    }
+    assert_eq!(status(&send("/other.Service/Export", frame(0, b""))), "12");
+    let metrics = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+    assert_eq!(status(&send(metrics, frame(0, b""))), "0");
+}

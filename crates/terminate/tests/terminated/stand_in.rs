@@ -59,6 +59,7 @@ fn played(request: &StandInRequest) -> StandInAnswer {
         status,
         headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         pieces,
+        trailers: Vec::new(),
         latency: Duration::from_millis(1),
         fault,
         matched: path != "/unknown",

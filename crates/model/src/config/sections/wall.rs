@@ -88,6 +88,31 @@ choice_type! {
     }
 }
 
+choice_type! {
+    /// What happens to mail for a recipient, on purpose.
+    MailFaultKind { Reject = "reject", Defer = "defer", Greylist = "greylist", Slow = "slow" }
+}
+
+/// `[mail]`: how the mail of apps is treated.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Mail {
+    #[serde(default)]
+    pub faults: Vec<MailFault>,
+}
+
+/// A fault for some recipients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MailFault {
+    /// An address, in which `*` stands for anything.
+    pub to: Line,
+    pub fault: MailFaultKind,
+    /// How late a slow recipient is accepted.
+    #[serde(default, with = "crate::config::units::optional_duration")]
+    pub after: Option<std::time::Duration>,
+}
+
 /// `[integration.NAME]`: an outside service and how it is treated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
