@@ -23,6 +23,7 @@ mod leftover;
 mod managers;
 mod masks;
 mod metadata;
+mod notify;
 mod outside;
 mod pool;
 mod project;
@@ -106,6 +107,7 @@ pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use task::instructions as task_instructions;
 pub use trees::objects_folder;
 pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 

@@ -1,6 +1,7 @@
 //! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
 //! is wanted.
 //!
+//! - [`agents`]: coding agents in rooms, their rounds, races and audits
 //! - [`browsers`]: browsers in rooms
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
@@ -23,6 +24,7 @@
 //! could not compute again from the store and the rooms.
 
 pub mod activities;
+pub mod agents;
 pub mod browsers;
 mod chores;
 mod commits;
@@ -54,6 +56,7 @@ use hothouse_model::{Event, SandboxRecord};
 use tokio::sync::broadcast;
 
 pub use activities::Activities;
+pub use agents::Agents;
 pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
@@ -86,6 +89,8 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// Coding agents in rooms.
+    pub agents: Arc<Agents>,
     /// Browsers in rooms.
     pub browsers: Arc<Browsers>,
     /// What fills stacks with data.
@@ -128,7 +133,15 @@ impl Keepers {
         let seeds =
             Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
         let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone());
+        let agents = Agents::new(agents::AgentsOrder {
+            folder: state.join("agents"),
+            engine: engine.clone(),
+            timelines: timelines.clone(),
+            connections: connections.clone(),
+            activities: activities.clone(),
+        });
         Self {
+            agents,
             browsers,
             seeds,
             queues,
@@ -159,6 +172,7 @@ impl Keepers {
         tasks.start("services", |stop| timelines::services::watch(self.clone(), stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
+        tasks.start("agents", |stop| self.agents.clone().watch(stop));
         tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
