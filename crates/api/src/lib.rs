@@ -3,6 +3,7 @@
 //! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
 //! from them and checked in.
 
+pub mod agent;
 pub mod ask;
 pub mod browse;
 pub mod client;
@@ -57,6 +58,12 @@ pub mod route {
     pub const SERVICE_COMMAND: &str = "/v1/services/command";
     pub const ASKS: &str = "/v1/asks";
     pub const ASKS_ANSWER: &str = "/v1/asks/answer";
+    pub const AGENTS: &str = "/v1/agents";
+    pub const AGENTS_STOP: &str = "/v1/agents/stop";
+    pub const AGENTS_RESUME: &str = "/v1/agents/resume";
+    pub const AGENTS_LOG: &str = "/v1/agents/log";
+    pub const AUDIT: &str = "/v1/audit";
+    pub const RACE: &str = "/v1/race";
     pub const LOGS: &str = "/v1/logs";
     pub const SANDBOX_ADOPT: &str = "/v1/sandboxes/adopt";
     pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";

@@ -4,6 +4,7 @@ mod agent;
 mod analytics;
 mod ask;
 mod browse;
+mod coding;
 mod config;
 mod daemon;
 mod egress;
@@ -48,6 +49,11 @@ pub(crate) use self::{
     analytics::{AnalyticsArgs, LlmArgs},
     ask::{Answer, AskArgs, AsksArgs, AsksCommand},
     browse::{AuthCommand, AuthLinkArgs, BrowseArgs},
+    coding::{
+        AgentCommand, AgentLogsArgs, AgentLoopArgs, AgentStartArgs, AgentTaskArgs, AuditArgs,
+        GuardArgs, GuardCommand, GuardInstallArgs, GuardMode, GuardTool, KeepArgs, RaceArgs,
+        TmuxArgs,
+    },
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -547,6 +553,41 @@ pub(crate) enum Command {
     /// services, `p` pauses or resumes, `q` quits. Without a terminal one table is printed.
     #[command(after_help = "Examples:\n  hothouse top\n  hothouse top --json")]
     Top(TopArgs),
+    /// Start, follow and end coding agents in rooms
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Run several agents on one task, side by side, and compare what they made
+    /// Each side has a sandbox of its own from the same start, and the same limits. The base's checks judge. Returns
+    /// when all have stopped; `hothouse keep` takes one.
+    #[command(
+        after_help = "Examples:\n  hothouse race --idea 'make it blue' --with claude,codex --check 'npm test'\n  \
+                      hothouse race --idea 'faster search' --with 'bash agent.sh' --times 3 -w agent-a"
+    )]
+    Race(RaceArgs),
+    /// Keep one side of a race, and remove the others
+    /// The branches of all sides stay. A side with work that is not committed is left alone.
+    #[command(
+        after_help = "Examples:\n  hothouse keep race-1f2e-1\n  hothouse keep race-1f2e-1 --merge"
+    )]
+    Keep(KeepArgs),
+    /// Open sandboxes side by side in tmux, a pane each
+    #[command(
+        after_help = "Examples:\n  hothouse tmux agent-a agent-b\n  hothouse tmux agent-a agent-b --agent claude"
+    )]
+    Tmux(TmuxArgs),
+    /// Judge a tool call of a coding agent before it happens
+    /// Reads hook input on standard input and answers in the tool's own shape. It is advice: the room is the fence.
+    /// SANDBOX_DIR is what may be written. Without a daemon it decides all the same.
+    #[command(
+        after_help = "Examples:\n  hothouse guard install --for claude\n  SANDBOX_DIR=$PWD hothouse guard < hook.json"
+    )]
+    Guard(GuardArgs),
+    /// Show what agents said they would do, and what the room really did
+    /// What was said but not seen, and seen but not said, stands out.
+    #[command(
+        after_help = "Examples:\n  hothouse audit -w agent-a\n  hothouse audit --suspicious\n  hothouse audit --md > audit.md"
+    )]
+    Audit(AuditArgs),
     /// Serve the commands as tools of the Model Context Protocol (MCP)
     ///
     /// Speaks on standard input and output, or with --http on 127.0.0.1. In a room the tools are for

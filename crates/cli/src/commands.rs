@@ -1,7 +1,9 @@
 //! One module per noun; each sends requests and prints the answers.
 
+mod agent;
 mod analytics;
 mod ask;
+mod audit;
 mod browse;
 mod config;
 mod daemon;
@@ -12,6 +14,7 @@ mod event;
 mod exec;
 mod explain;
 mod flag;
+pub(crate) mod guard;
 mod init;
 mod inside;
 mod integration;
@@ -26,6 +29,7 @@ mod panel;
 mod pool;
 mod proof;
 mod queue;
+mod race;
 mod recording;
 mod request;
 mod review;
@@ -151,6 +155,12 @@ fn run_one(
         Command::Asks(args) => ask::run(session, ui, args),
         Command::Events(args) => event::follow(session, ui, args),
         Command::Top(args) => top::watch(session, ui, &args),
+        Command::Agent(command) => agent::run(session, ui, command, &surroundings.terminal),
+        Command::Race(args) => race::race(session, ui, args),
+        Command::Keep(args) => race::keep(session, ui, &args, &surroundings.credentials),
+        Command::Tmux(args) => race::tmux(session, ui, &args, surroundings),
+        Command::Guard(args) => guard::run(Some(session), ui, &args, surroundings),
+        Command::Audit(args) => audit::show(session, ui, args),
         Command::Mcp(args) => mcp::run(session, ui, args),
         Command::Skills(command) => skills::run(session, ui, command),
         Command::Explain(args) => explain::run(ui, args.code.as_deref()),

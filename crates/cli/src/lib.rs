@@ -60,6 +60,8 @@ pub struct Surroundings {
     pub terminal: String,
     pub build: Build,
     pub folders: Result<Folders, NoHome>,
+    /// Any variable, for the guard: commands that agents run have them too.
+    pub variable: fn(&str) -> Option<String>,
     /// Whether this is a room: then commands are for its own sandbox, and reach the daemon of the host.
     pub inside: bool,
     /// Runs the daemon in this process.
@@ -126,6 +128,13 @@ fn dispatch(
     arguments: Arguments,
     ui: &Ui,
 ) -> Result<ExitCode, Failure> {
+    // A hook that fails is taken for consent, so the guard answers whatever is missing.
+    if let Some(args::Command::Guard(guard)) = &arguments.command
+        && guard.command.is_none()
+        && (surroundings.folders.is_err() || surroundings.folder.is_err())
+    {
+        return commands::guard::run(None, ui, guard, surroundings);
+    }
     let folders = match &surroundings.folders {
         Ok(folders) => folders.clone(),
         Err(error) => {

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use base64::Engine as _;
@@ -153,6 +153,21 @@ impl Session {
             }
             None => Ok(None),
         }
+    }
+
+    /// Tells a running daemon something, if it listens soon enough; does not start one.
+    pub(crate) fn tell_if_running(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        patience: Duration,
+    ) -> Option<()> {
+        let client = self.reach.connect().ok()??;
+        let operation = self.operation();
+        self.runtime.block_on(async {
+            let told = client.post::<serde_json::Value>(path, &operation, body);
+            tokio::time::timeout(patience, told).await.ok()?.ok().map(drop)
+        })
     }
 
     /// Returns the question for a sandbox, as the current folder means it.

@@ -444,8 +444,9 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    // A command outlives its client, unless its terminal is gone.
-                    if *terminal {
+                    // A command outlives its client, unless its terminal is gone; who attached has a view of it, not the
+                    // terminal.
+                    if *terminal && !*joined {
                         room.signal(exec.clone(), HANGUP).await.ok();
                     }
                     return Ok(None);

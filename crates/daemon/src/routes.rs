@@ -1,5 +1,6 @@
 //! The routes, by noun.
 
+pub(crate) mod agent;
 pub(crate) mod app_route;
 pub(crate) mod artifact;
 pub(crate) mod ask;
@@ -63,6 +64,12 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::LOGS, get(service::logs))
         .route(route::ASKS, get(ask::list).post(ask::ask))
         .route(route::ASKS_ANSWER, post(ask::answer))
+        .route(route::AGENTS, get(agent::list).post(agent::start))
+        .route(route::AGENTS_STOP, post(agent::stop))
+        .route(route::AGENTS_RESUME, post(agent::resume))
+        .route(route::AGENTS_LOG, get(agent::log))
+        .route(route::AUDIT, get(agent::audit).post(agent::report))
+        .route(route::RACE, post(agent::race))
         .route(route::SANDBOX_ADOPT, post(workspace::adopt))
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))

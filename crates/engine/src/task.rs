@@ -25,6 +25,11 @@ const ROLES: [(&str, &str); 3] = [
     ("verify.md", include_str!("task/verify.md")),
 ];
 
+/// What every coding agent is told about where it is, in the file that its tool reads for all projects.
+pub fn instructions() -> &'static str {
+    include_str!("task/instructions.md")
+}
+
 /// Returns the request as it is recorded.
 pub(crate) fn request(idea: Option<&str>, context: Option<&str>) -> Option<String> {
     match (idea, context) {

@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         terminal: env::var("TERM").unwrap_or_else(|_| "dumb".into()),
         build: Build::current(process::executable_stamp()),
         folders,
+        variable: |name| env::var(name).ok(),
         inside: std::path::Path::new(API_SOCKET).exists(),
         serve: Box::new(|folders, build, announce| {
             let log_filter = env::var("HOTHOUSE_LOG").ok();

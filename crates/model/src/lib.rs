@@ -3,6 +3,7 @@
 //! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. It depends on
 //! `service` alone of our crates, which is as pure; every other one may depend on it.
 
+pub mod agent;
 pub mod aside;
 pub mod ask;
 pub mod browse;

@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
 use hothouse_backend::{
     CallError, RoomConnection,
-    connection::{ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio},
+    connection::{ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio, WindowSize},
 };
 use hothouse_engine::{COVERAGE_VARIABLES, Engine, environment};
 use hothouse_host::random;
@@ -261,6 +261,22 @@ impl InRoom {
             Exit::NotStarted { message, .. } => TaskEnd::NotStarted(message),
         };
         Ok(TaskOutput { end, stdout, stderr })
+    }
+
+    /// Whether commands have a variable by the project or the wall.
+    pub fn has_variable(&self, name: &str) -> bool {
+        self.wall.environment.contains_key(name)
+    }
+
+    /// Starts a command on a terminal of its own, which room-init keeps.
+    pub async fn start_on_terminal(
+        &self,
+        task: &RoomTask,
+        id: ExecId,
+        size: WindowSize,
+    ) -> Result<ExecStreams, CallError> {
+        let spec = self.spec(task, id);
+        self.room.exec(ExecSpec { stdio: Stdio::Pty(size), ..spec }).await
     }
 
     /// Ends the commands of a label that an earlier daemon left running.

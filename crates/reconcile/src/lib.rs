@@ -1,6 +1,7 @@
 //! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
 //! is wanted.
 //!
+//! - [`agents`]: coding agents in rooms, their rounds, races and audits
 //! - [`browsers`]: browsers in rooms
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
@@ -24,6 +25,7 @@
 //! could not compute again from the store and the rooms.
 
 pub mod activities;
+pub mod agents;
 pub mod browsers;
 mod chores;
 mod commits;
@@ -56,6 +58,7 @@ use hothouse_model::{Event, SandboxRecord};
 use tokio::sync::broadcast;
 
 pub use activities::Activities;
+pub use agents::Agents;
 pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
@@ -89,6 +92,8 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// Coding agents in rooms.
+    pub agents: Arc<Agents>,
     /// Browsers in rooms.
     pub browsers: Arc<Browsers>,
     /// What fills stacks with data.
@@ -134,7 +139,15 @@ impl Keepers {
             Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
         let recordings = Recordings::new(engine.clone(), timelines.clone(), connections.clone());
         let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone());
+        let agents = Agents::new(agents::AgentsOrder {
+            folder: state.join("agents"),
+            engine: engine.clone(),
+            timelines: timelines.clone(),
+            connections: connections.clone(),
+            activities: activities.clone(),
+        });
         Self {
+            agents,
             browsers,
             seeds,
             queues,
@@ -167,6 +180,7 @@ impl Keepers {
         tasks.start("commands of the last daemon", |_| timelines::execs::finish(self.clone()));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
+        tasks.start("agents", |stop| self.agents.clone().watch(stop));
         tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
         let recordings = self.recordings.clone();
         tasks.start("recordings", |stop| recordings.watch(self.clone(), stop));

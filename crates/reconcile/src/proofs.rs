@@ -72,7 +72,7 @@ pub struct Asker {
 
 impl Asker {
     /// Tells what is being done.
-    fn say(&self, keepers: &Keepers, title: String) {
+    pub(crate) fn say(&self, keepers: &Keepers, title: String) {
         let what = Happening::Waiting { title };
         keepers.event_tx.send(Event { operation: self.operation.clone(), what }).ok();
     }
@@ -100,6 +100,13 @@ impl Asker {
 
 fn interrupted() -> Failure {
     Failure::new(FailureKind::Conflict, "the proof was interrupted")
+}
+
+/// As [`blocking`], for those who run proofs.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    blocking(work).await
 }
 
 async fn blocking<T: Send + 'static>(

@@ -34,8 +34,9 @@ const fn view(file: &'static str, shows: fn(&Record) -> bool) -> View {
 }
 
 /// Every view.
-pub static VIEWS: [View; 5] = [
+pub static VIEWS: [View; 6] = [
     view("requests.jsonl", |record| record.kind == Kind::Request),
+    view("audit-raw.jsonl", |record| record.kind == Kind::Audit),
     view("webhooks.jsonl", |record| record.kind == Kind::Webhook),
     View { file: "media-requests.jsonl", shows: is_for_media, rows: media_rows },
     view("analytics-events.jsonl", |record| record.kind == Kind::Event),

@@ -92,6 +92,17 @@ pub(crate) fn exec(
     Ok(code)
 }
 
+/// Attaches to a command by its id, as one of several viewers.
+pub(super) fn attach(
+    session: &Session,
+    ui: &Ui,
+    sandbox: Option<String>,
+    exec: String,
+    _kind: &str,
+) -> Result<ExitCode, Failure> {
+    run_one(session, ui, Ask::Attach(Target { sandbox, folder: session.folder_text()?, exec }))
+}
+
 /// Reports that connections were denied since a moment: a failed command often does not show why it failed.
 fn tell_denials(session: &Session, ui: &Ui, sandbox: Option<String>, since: Timestamp) {
     let Ok(folder) = session.folder_text() else { return };

@@ -171,7 +171,7 @@ impl Drop for Waiting {
 }
 
 /// Does something on a task of its own: where the client leaves, it ends by itself and cleans up.
-async fn asked<T, F>(
+pub(super) async fn asked<T, F>(
     operation: OperationId,
     work: impl FnOnce(Asker) -> F,
 ) -> Result<T, ErrorResponse>

@@ -42,6 +42,8 @@ bodies! {
     SeedBody => Seed,
     JobBody => Job,
     AskBody => Ask,
+    AgentBody => Agent,
+    AuditBody => Audit,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -397,6 +399,44 @@ pub struct AskBody {
     pub host: Option<String>,
     pub secret: Option<String>,
     pub limit: Option<String>,
+}
+
+/// An agent that was started, ended, waits, or began another round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentBody {
+    pub agent: String,
+    pub tool: String,
+    pub mode: String,
+    pub state: String,
+    pub pid: Option<i32>,
+    pub model: Option<String>,
+    pub round: u32,
+    pub started: String,
+    pub login: Option<String>,
+    pub exit: Option<i32>,
+    pub reason: Option<String>,
+    pub cost: Option<f64>,
+    /// The commit of a round.
+    pub commit: Option<String>,
+}
+
+/// A tool call that an agent was about to make, as its guard judged it. The guard runs in the agent's own room, so this is
+/// what the agent's tool said, not proof of what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AuditBody {
+    pub agent: String,
+    pub tool: String,
+    pub target: String,
+    pub decision: String,
+    pub severity: String,
+    pub confidence: String,
+    pub reason: String,
+    pub seen: Option<String>,
+    /// `sha256:…` of the arguments.
+    pub input: String,
+    pub session: Option<String>,
 }
 
 /// A commit that was imported from the room.

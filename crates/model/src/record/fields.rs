@@ -216,10 +216,22 @@ impl Kind {
             Self::Policy => &["area", "rule", "action", "host", "reason", "by"],
             Self::Commit => &["commit", "branch", "author", "subject", "files"],
             Self::Exec => &["argv", "root", "fresh", "exit", "signal", "duration_ms"],
-            Self::Agent => &["tool", "mode", "state", "pid", "model", "round", "started", "login"],
-            Self::Audit => {
-                &["tool", "target", "decision", "severity", "confidence", "reason", "seen"]
-            }
+            Self::Agent => &[
+                "agent", "tool", "mode", "state", "pid", "model", "round", "started", "login",
+                "exit", "reason", "cost", "commit",
+            ],
+            Self::Audit => &[
+                "agent",
+                "tool",
+                "target",
+                "decision",
+                "severity",
+                "confidence",
+                "reason",
+                "seen",
+                "input",
+                "session",
+            ],
             Self::Ask => &["ask", "text", "state", "answer", "by", "host", "secret", "limit"],
         }
     }

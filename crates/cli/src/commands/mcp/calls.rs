@@ -191,6 +191,7 @@ impl Calls {
             editor: None,
             build: self.build,
             folders: Ok(self.folders.clone()),
+            variable: |_| None,
             inside: self.inside,
             serve: Box::new(|_, _, _| DaemonEnd::Ended),
         }

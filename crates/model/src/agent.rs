@@ -1,0 +1,158 @@
+//! Coding agents in rooms: how one stands, what it did, and how several compare.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// An agent of a sandbox: the one that runs, or the last one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentRecord {
+    pub id: String,
+    pub project: String,
+    pub sandbox: String,
+    /// `claude`, `codex`, …, or the command.
+    pub tool: String,
+    /// `once` or `loop`.
+    pub mode: String,
+    /// `starting`, `running`, `waiting`, `exited`, `failed` or `stopped`.
+    pub state: String,
+    /// Its number in the room, while it runs.
+    pub pid: Option<i32>,
+    pub model: Option<String>,
+    /// Which round of a loop; 1 for an agent that runs once.
+    pub round: u32,
+    pub started: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// The exit code of the last round; 128 and the number for a signal.
+    pub exit: Option<i32>,
+    /// Why it ended or waits.
+    pub reason: Option<String>,
+    /// What the tool says that it has cost, in dollars.
+    pub cost: Option<f64>,
+    /// The login that the room can use: `wall`, or none.
+    pub login: Option<String>,
+    /// The command, for `hothouse exec --attach`.
+    pub exec: String,
+    pub run: Option<String>,
+    /// What each round of a loop did.
+    pub rounds: Vec<RoundRecord>,
+}
+
+/// One round of a loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    pub round: u32,
+    pub started: Timestamp,
+    pub seconds: f64,
+    pub exit: i32,
+    /// The commit that holds what the round changed, if it changed something.
+    pub commit: Option<String>,
+    pub files: u64,
+    pub added: u64,
+    pub removed: u64,
+    /// Whether the check held after it.
+    pub green: Option<bool>,
+}
+
+/// When a loop ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoopSpec {
+    /// The most rounds.
+    pub rounds: u32,
+    /// The most seconds, all rounds together.
+    #[serde(default)]
+    pub seconds: Option<u64>,
+    /// The most dollars.
+    #[serde(default)]
+    pub cost: Option<f64>,
+    /// A command of the room that is 0 when the work is done.
+    #[serde(default)]
+    pub check: Option<String>,
+    /// A file whose presence says that the work is done.
+    #[serde(default)]
+    pub done_file: Option<String>,
+    /// How many seconds a rate limit is waited for first; twice as long each time. By default 30.
+    #[serde(default)]
+    pub pause: Option<u64>,
+}
+
+/// The audit of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AuditReport {
+    pub rows: Vec<AuditRow>,
+    /// `audit-raw.jsonl` and `audit-log.md`.
+    pub raw: String,
+    pub log: String,
+    /// Transcripts of the tools that were read.
+    pub transcripts: Vec<String>,
+}
+
+/// One line of an audit: what an agent said, or what the room did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRow {
+    pub time: Timestamp,
+    /// The tool of the agent; `file`, `exec`, `connection` or `commit` for what nobody said.
+    pub tool: String,
+    pub target: String,
+    pub decision: String,
+    pub severity: String,
+    pub confidence: String,
+    pub reason: String,
+    /// Whether the room did it: `yes`, `no` (said but not seen), `unsaid` (seen but not said), or none.
+    pub seen: Option<String>,
+    /// The id of the record.
+    pub record: Option<String>,
+}
+
+/// How a race went: as a comparison, and more of each side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RaceView {
+    pub race: String,
+    pub base: String,
+    pub sides: Vec<RaceSide>,
+    pub differences: Vec<serde_json::Value>,
+    pub same: serde_json::Value,
+}
+
+/// One side of a race.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RaceSide {
+    pub name: String,
+    pub tool: String,
+    pub commit: Option<String>,
+    /// How its agent ended.
+    pub state: String,
+    pub exit: Option<i32>,
+    pub diff: RaceDiff,
+    pub checks: Vec<RaceCheck>,
+    /// What it changed of the checks themselves.
+    pub changed_checks: Vec<String>,
+    pub seconds: f64,
+    pub cpu_seconds: Option<f64>,
+    /// The most memory of its room, in bytes.
+    pub memory: Option<u64>,
+    pub egress: RaceEgress,
+    pub cost: Option<f64>,
+    pub run: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaceDiff {
+    pub files: u64,
+    pub added: u64,
+    pub removed: u64,
+    pub names: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaceCheck {
+    pub name: String,
+    pub ok: bool,
+    pub detail: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RaceEgress {
+    pub allowed: u64,
+    pub denied: u64,
+    pub hosts: Vec<String>,
+}

@@ -1,0 +1,452 @@
+//! Coding agents in rooms.
+//!
+//! An agent is a command on a terminal that room-init keeps, so it outlives this daemon and its viewers. What is known of
+//! it is a file in the state folder, written before it starts and after each change; the room says whether it runs.
+//! Each one is followed by a task, from which the next daemon goes on.
+//!
+//! ```text
+//! starting ──► running ◄──► waiting (for a human)
+//!                 └──► exited | failed | stopped      a loop starts its next round from here
+//! ```
+
+mod audit;
+mod follow;
+mod notify;
+mod output;
+mod prepare;
+mod race;
+mod rounds;
+mod tool;
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hothouse_backend::connection::{ExecId, WindowSize};
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock, files, random};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    agent::{AgentRecord, LoopSpec},
+    id::{SandboxKey, hex},
+    record::{Draft, bodies},
+};
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    audit::{AuditWish, audit},
+    race::{RaceWish, race},
+    tool::{Tool, visible_text},
+};
+use crate::{Activities, Connections, Stop, Timelines, in_room::InRoom};
+
+/// How long an agent that was told to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+
+const TERMINATE: i32 = 15;
+const KILL: i32 = 9;
+
+/// What agents need.
+pub struct AgentsOrder {
+    /// Where each sandbox's agent is written down.
+    pub folder: PathBuf,
+    pub engine: Arc<Engine>,
+    pub timelines: Arc<Timelines>,
+    pub connections: Arc<Connections>,
+    pub activities: Arc<Activities>,
+}
+
+/// The agents of all sandboxes, one each.
+pub struct Agents {
+    pub(crate) with: AgentsOrder,
+    turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
+    /// Whose agents are followed by a task.
+    followed: Mutex<HashMap<SandboxKey, String>>,
+}
+
+/// What is to be started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AgentWish {
+    pub tool: Option<String>,
+    pub prompt: Option<String>,
+    pub task: Option<String>,
+    pub model: Option<String>,
+    pub unattended: bool,
+    pub no_guard: bool,
+    pub rounds: Option<LoopSpec>,
+    /// When it is ended.
+    #[serde(default)]
+    pub seconds: Option<u64>,
+    pub rows: u16,
+    pub columns: u16,
+    /// Whether the tool continues its last conversation.
+    #[serde(default)]
+    pub resumed: bool,
+}
+
+/// An agent as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) key: SandboxKey,
+    pub(crate) record: AgentRecord,
+    pub(crate) wish: AgentWish,
+    /// Whether the user has stopped it.
+    #[serde(default)]
+    pub(crate) stopped: bool,
+    /// Digests of what the last rounds did and said, for those that go in circles.
+    #[serde(default)]
+    pub(crate) traces: Vec<(String, String)>,
+    /// How often in a row a rate limit was met.
+    #[serde(default)]
+    pub(crate) limited: u32,
+}
+
+impl Kept {
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.record.state.as_str(), "starting" | "running" | "waiting")
+    }
+}
+
+impl Agents {
+    pub(crate) fn new(with: AgentsOrder) -> Arc<Self> {
+        Arc::new(Self { with, turns: Mutex::default(), followed: Mutex::default() })
+    }
+
+    fn turn(&self, key: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
+        let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(key).or_default().clone()
+    }
+
+    fn file(&self, sandbox: &SandboxRecord) -> PathBuf {
+        self.with.folder.join(format!("{}.json", sandbox.id))
+    }
+
+    /// Reads what is written down of a sandbox's agent; one that cannot be read was never there.
+    pub(crate) fn kept(&self, sandbox: &SandboxRecord) -> Option<Kept> {
+        let text = files::read_capped(&self.file(sandbox), 4 << 20).ok()?;
+        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        (kept.key == sandbox.key).then_some(kept)
+    }
+
+    pub(crate) fn keep(&self, sandbox: &SandboxRecord, kept: &Kept) -> Result<(), Failure> {
+        use hothouse_model::Explain as _;
+        files::make_private_folder(&self.with.folder).map_err(|error| error.failure())?;
+        let text = serde_json::to_vec(kept).expect("an agent has text as keys");
+        files::replace(&self.file(sandbox), &text, 0o600).map_err(|error| error.failure())
+    }
+
+    /// Changes what is written down, and tells the timeline.
+    pub(crate) fn change(
+        &self,
+        sandbox: &SandboxRecord,
+        change: impl FnOnce(&mut Kept),
+    ) -> Option<Kept> {
+        let mut kept = self.kept(sandbox)?;
+        let before = kept.record.clone();
+        change(&mut kept);
+        if let Err(failure) = self.keep(sandbox, &kept) {
+            tracing::warn!(?failure, sandbox = %sandbox.name, "the state of an agent could not be written");
+        }
+        if before.state != kept.record.state || before.round != kept.record.round {
+            self.note(sandbox, &kept);
+        }
+        Some(kept)
+    }
+
+    pub(crate) fn note(&self, sandbox: &SandboxRecord, kept: &Kept) {
+        let AgentRecord {
+            id,
+            tool,
+            mode,
+            state,
+            pid,
+            model,
+            round,
+            started,
+            login,
+            exit,
+            reason,
+            cost,
+            rounds,
+            ..
+        } = kept.record.clone();
+        let summary = match (&reason, state.as_str()) {
+            (Some(reason), _) => format!("{tool} {state}: {reason}"),
+            (None, "running") if mode == "loop" => format!("{tool} running, round {round}"),
+            (None, state) => format!("{tool} {state}"),
+        };
+        let commit = rounds.last().and_then(|round| round.commit.clone());
+        let started = started.to_string();
+        let body = bodies::AgentBody {
+            agent: id,
+            tool,
+            mode,
+            state,
+            pid,
+            model,
+            round,
+            started,
+            login,
+            exit,
+            reason,
+            cost,
+            commit,
+        };
+        // The sandbox may have ended its run meanwhile.
+        let now = self.with.engine.sandbox(sandbox.key).ok().flatten();
+        let summary: String = summary.chars().take(300).collect();
+        self.with
+            .timelines
+            .append(now.as_ref().unwrap_or(sandbox), Draft::of(HostClock.now(), summary, &body));
+    }
+
+    /// Starts an agent in the room of a sandbox.
+    pub async fn start(
+        self: &Arc<Self>,
+        sandbox: &SandboxRecord,
+        wish: AgentWish,
+    ) -> Result<AgentRecord, Failure> {
+        let turn = self.turn(sandbox.key);
+        let _turn = turn.lock().await;
+        self.check_free(sandbox).await?;
+        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await?;
+        let tool = Tool::of(wish.tool.as_deref(), self.configured(sandbox).as_deref());
+        let prompt = prepare::prompt(&wish, sandbox)?;
+        prepare::check_installed(&inside, &tool).await?;
+        prepare::write_task(&inside, &wish).await?;
+        if !wish.no_guard {
+            prepare::install_guard(&inside, &tool).await?;
+        }
+        let id = format!("agent_{}", hex(&random::bytes::<8>()));
+        let record = AgentRecord {
+            exec: format!("agent-{}-1", &id[6..]),
+            id,
+            project: sandbox.project.to_string(),
+            sandbox: sandbox.name.to_string(),
+            tool: tool.name().to_owned(),
+            mode: if wish.rounds.is_some() { "loop" } else { "once" }.to_owned(),
+            state: "starting".to_owned(),
+            pid: None,
+            model: wish.model.clone(),
+            round: 1,
+            started: HostClock.now(),
+            ended: None,
+            exit: None,
+            reason: None,
+            cost: None,
+            login: self.login(sandbox, &tool),
+            run: sandbox.room.as_ref().map(|room| room.run.id.clone()),
+            rounds: Vec::new(),
+        };
+        let mut kept =
+            Kept { key: sandbox.key, record, wish, stopped: false, traces: Vec::new(), limited: 0 };
+        kept.wish.prompt = prompt;
+        self.keep(sandbox, &kept)?;
+        self.note(sandbox, &kept);
+        if let Err(failure) = self.launch(&inside, &mut kept).await {
+            self.change(sandbox, |kept| {
+                kept.record.state = "failed".to_owned();
+                kept.record.ended = Some(HostClock.now());
+                kept.record.reason = Some(failure.message.clone());
+            });
+            return Err(failure);
+        }
+        self.follow(sandbox.clone());
+        Ok(kept.record)
+    }
+
+    /// Starts the command of the current round.
+    pub(crate) async fn launch(&self, inside: &InRoom, kept: &mut Kept) -> Result<(), Failure> {
+        let tool = Tool::of(Some(&kept.record.tool), None);
+        let Kept { wish, record, .. } = &*kept;
+        let task = prepare::task(inside, &tool, wish, record, &self.with.engine)?;
+        let (rows, cols) = (wish.rows.max(24), wish.columns.max(80));
+        let id = ExecId(record.exec.clone());
+        let started = inside.start_on_terminal(&task, id.clone(), WindowSize { rows, cols }).await;
+        started.map_err(|error| crate::in_room::lost(&error))?;
+        let execs = inside.room.execs().await.unwrap_or_default();
+        kept.record.pid = execs.into_iter().find(|exec| exec.id == id).map(|exec| exec.pid);
+        kept.record.state = "running".to_owned();
+        let (pid, exec) = (kept.record.pid, kept.record.exec.clone());
+        self.change(&inside.sandbox, |kept| {
+            kept.record.pid = pid;
+            kept.record.exec = exec;
+            kept.record.state = "running".to_owned();
+        });
+        Ok(())
+    }
+
+    /// Refuses a second agent.
+    async fn check_free(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let Some(kept) = self.kept(sandbox).filter(Kept::is_active) else { return Ok(()) };
+        let is_followed = self.is_followed(sandbox.key);
+        if !is_followed && self.look(sandbox, &kept).await.is_none() {
+            return Ok(());
+        }
+        let AgentRecord { tool, mode, .. } = &kept.record;
+        let what = if mode == "loop" { "a loop of" } else { "an agent," };
+        let message = format!("`{}` has {what} `{tool}` already", sandbox.name);
+        Err(Failure::new(FailureKind::Conflict, message).hint(format!(
+            "end it with `hothouse agent stop {}`, or attach: `hothouse agent attach {}`",
+            sandbox.name, sandbox.name
+        )))
+    }
+
+    fn is_followed(&self, key: SandboxKey) -> bool {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
+    }
+
+    /// Whether the room still has the command; none if it is gone.
+    async fn look(&self, sandbox: &SandboxRecord, kept: &Kept) -> Option<()> {
+        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await.ok()?;
+        let execs = inside.room.execs().await.ok()?;
+        execs.iter().find(|exec| exec.id.0 == kept.record.exec && exec.exit.is_none()).map(drop)
+    }
+
+    /// Lists the agents of sandboxes, each as it is now.
+    pub async fn list(&self, sandboxes: Vec<SandboxRecord>) -> Vec<AgentRecord> {
+        let mut all = Vec::new();
+        for sandbox in sandboxes {
+            if let Some(kept) = self.kept(&sandbox) {
+                all.push(self.true_state(&sandbox, kept).await);
+            }
+        }
+        all.sort_by_key(|agent| agent.started);
+        all
+    }
+
+    /// What is written down, or that the room ended under it.
+    async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
+        let is_between_rounds = kept.record.mode == "loop" && self.is_followed(sandbox.key);
+        if !kept.is_active() || is_between_rounds || self.look(sandbox, &kept).await.is_some() {
+            return kept.record;
+        }
+        // The follower tells soon how it ended; one whose room is gone has no follower to wait for.
+        let has_room = self.with.engine.running(sandbox).is_ok();
+        if has_room && self.is_followed(sandbox.key) {
+            return kept.record;
+        }
+        let changed = self.change(sandbox, follow::room_gone);
+        changed.map_or(kept.record, |kept| kept.record)
+    }
+
+    /// Ends an agent, and returns how it stands then.
+    pub async fn stop(&self, sandbox: &SandboxRecord) -> Result<AgentRecord, Failure> {
+        let kept = self.known(sandbox)?;
+        if !kept.is_active() {
+            return Ok(kept.record);
+        }
+        self.change(sandbox, |kept| kept.stopped = true);
+        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await;
+        if let Ok(inside) = inside {
+            for signal in [TERMINATE, KILL] {
+                let now = self.kept(sandbox).unwrap_or_else(|| kept.clone());
+                let id = ExecId(now.record.exec.clone());
+                inside.room.signal(id.clone(), signal).await.ok();
+                if tokio::time::timeout(GRACE, inside.room.wait(id)).await.is_ok() {
+                    break;
+                }
+            }
+        }
+        // The follower writes the end down; without one it is done here.
+        let ended = async {
+            while self.kept(sandbox).is_some_and(|kept| kept.is_active())
+                && self.is_followed(sandbox.key)
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(GRACE, ended).await.ok();
+        let now = self.change(sandbox, |kept| {
+            if kept.is_active() {
+                kept.record.state = "stopped".to_owned();
+                kept.record.pid = None;
+                kept.record.ended = Some(HostClock.now());
+            }
+        });
+        Ok(now.unwrap_or(kept).record)
+    }
+
+    /// Starts the last agent again, where it left off.
+    pub async fn resume(self: &Arc<Self>, sandbox: &SandboxRecord) -> Result<AgentRecord, Failure> {
+        let kept = self.known(sandbox)?;
+        let mut wish = AgentWish {
+            resumed: true,
+            task: None,
+            tool: Some(kept.record.tool.clone()),
+            ..kept.wish
+        };
+        if let (Some(spec), "loop") = (&mut wish.rounds, kept.record.mode.as_str()) {
+            spec.rounds = spec
+                .rounds
+                .saturating_sub(kept.record.rounds.len().try_into().unwrap_or(u32::MAX))
+                .max(1);
+        }
+        self.start(sandbox, wish).await
+    }
+
+    pub(crate) fn known(&self, sandbox: &SandboxRecord) -> Result<Kept, Failure> {
+        self.kept(sandbox).ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, format!("`{}` has had no agent", sandbox.name))
+                .hint(format!("start one with `hothouse agent start {}`", sandbox.name))
+        })
+    }
+
+    /// Follows the agents that an earlier daemon has started.
+    pub async fn watch(self: Arc<Self>, mut stop: Stop) {
+        let mut wait = Duration::ZERO;
+        while stop.pause(wait).await {
+            wait = Duration::from_secs(5);
+            let sandboxes = self.with.engine.sandboxes().unwrap_or_default();
+            for sandbox in sandboxes {
+                if self.kept(&sandbox).is_some_and(|kept| kept.is_active())
+                    && !self.is_followed(sandbox.key)
+                {
+                    self.follow(sandbox);
+                }
+            }
+        }
+    }
+
+    /// Returns what an agent's terminal showed, without escape sequences.
+    pub async fn log(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<(AgentRecord, Vec<u8>, Option<PathBuf>), Failure> {
+        let kept = self.known(sandbox)?;
+        let file = self.log_file(sandbox, &kept);
+        let text =
+            file.as_ref().and_then(|file| files::read_capped(file, output::LOG_LIMIT * 2).ok());
+        Ok((kept.record, text.unwrap_or_default(), file))
+    }
+
+    /// The file of an agent's output, among the artifacts of its run.
+    pub(crate) fn log_file(&self, sandbox: &SandboxRecord, kept: &Kept) -> Option<PathBuf> {
+        let run = kept.record.run.as_ref()?;
+        let own = sandbox
+            .room
+            .as_ref()
+            .filter(|room| room.run.id == *run)
+            .map(|room| room.run.artifacts.clone());
+        let folder =
+            own.or_else(|| self.with.engine.run_by_id(run).ok().map(|run| run.artifacts))?;
+        Some(folder.join("agents").join(format!("{}.log", kept.record.id)))
+    }
+
+    /// The command that the project's config names.
+    fn configured(&self, sandbox: &SandboxRecord) -> Option<String> {
+        let config = self.with.engine.scenario_config(sandbox).ok()?;
+        config.agent.command.map(|command| command.to_string())
+    }
+
+    /// Whether the wall has the login of a tool.
+    fn login(&self, sandbox: &SandboxRecord, tool: &Tool) -> Option<String> {
+        let variable = tool.login_variable()?;
+        let runtime = self.with.engine.running(sandbox).ok()?;
+        let wall = self.with.engine.wall_of(&runtime);
+        wall.environment.contains_key(variable).then(|| "wall".to_owned())
+    }
+}

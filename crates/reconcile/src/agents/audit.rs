@@ -1,0 +1,407 @@
+//! The audit of a run: what the agent said it would do, joined with what the room really did.
+//!
+//! The guard's reports come from the agent's own room, so they are its word. Files, commands, connections and commits are
+//! what Hothouse saw itself. What was said and not seen, or seen and not said, stands out.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_model::{
+    Explain, Failure, SandboxRecord,
+    agent::{AuditReport, AuditRow},
+    query::Query,
+    record::{Kind, Record},
+};
+use hothouse_timeline::{Order, Selection};
+use serde_json::Value;
+
+use crate::{Timelines, timelines::RunPlace};
+
+/// The most rows of an audit.
+const ROWS: usize = 20_000;
+
+/// Whose audit is asked for.
+#[derive(Clone, Debug)]
+pub struct AuditWish {
+    pub place: RunPlace,
+    /// The sandbox, if it still is in that run.
+    pub sandbox: Option<SandboxRecord>,
+    pub suspicious: bool,
+}
+
+/// What the room really did.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// Files that differ from the base, from the top of the worktree.
+    files: Vec<String>,
+    records: Vec<Record>,
+    worktree: String,
+}
+
+/// Computes the audit of a run, and writes it down beside its timeline.
+pub fn audit(
+    engine: &Engine,
+    timelines: &Timelines,
+    wish: &AuditWish,
+) -> Result<AuditReport, Failure> {
+    let said = records(timelines, &wish.place, Kind::Audit)?;
+    let mut seen = Seen::default();
+    for kind in [Kind::Connection, Kind::Exec, Kind::Commit, Kind::Agent] {
+        seen.records.extend(records(timelines, &wish.place, kind)?);
+    }
+    seen.records.sort_by_key(|record| record.seq);
+    if let Some(sandbox) = &wish.sandbox {
+        let changed = engine.difference(sandbox, None).map(|(_, difference)| difference.files);
+        seen.files = changed.unwrap_or_default().into_iter().map(|file| file.path).collect();
+        seen.worktree = sandbox.worktree.to_string_lossy().into_owned();
+    }
+    let mut rows = join(&said, &seen);
+    let log = wish.place.folder.join("audit-log.md");
+    let text = markdown(&wish.place.run, &rows);
+    files::replace(&log, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
+    if wish.suspicious {
+        rows.retain(stands_out);
+    }
+    Ok(AuditReport {
+        rows,
+        raw: wish.place.folder.join("audit-raw.jsonl").to_string_lossy().into_owned(),
+        log: log.to_string_lossy().into_owned(),
+        transcripts: Vec::new(),
+    })
+}
+
+/// Writes the audit of a sandbox's run down.
+pub(super) fn write(
+    engine: &Arc<Engine>,
+    timelines: &Arc<Timelines>,
+    sandbox: &SandboxRecord,
+) -> Result<(), Failure> {
+    let Some(room) = &sandbox.room else { return Ok(()) };
+    let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
+    let wish = AuditWish { place, sandbox: Some(sandbox.clone()), suspicious: false };
+    audit(engine, timelines, &wish).map(drop)
+}
+
+fn records(timelines: &Timelines, place: &RunPlace, kind: Kind) -> Result<Vec<Record>, Failure> {
+    let reader = timelines.reader(place)?;
+    let query = Query::parse("", Some(kind)).expect("nothing is a query");
+    let (now, order) = (HostClock.now(), Order::OldestFirst);
+    let selection = Selection { query, since: None, now, limit: ROWS, order };
+    reader.records(&selection).map_err(|error| error.failure())
+}
+
+fn text<'a>(body: &'a Value, key: &str) -> &'a str {
+    body[key].as_str().unwrap_or_default()
+}
+
+/// Joins what was said with what was seen. Pure.
+fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    let mut rows: Vec<AuditRow> = Vec::new();
+    for record in said {
+        let row = said_row(record, seen, &mut named);
+        rows.push(row);
+    }
+    let all_targets: Vec<&str> = said.iter().map(|record| text(&record.body, "target")).collect();
+    let says = |what: &str| all_targets.iter().any(|target| target.contains(what));
+    let agents: Vec<&Record> =
+        seen.records.iter().filter(|record| record.kind == Kind::Agent).collect();
+    let has_agent = !agents.is_empty() || !said.is_empty();
+    for record in &seen.records {
+        rows.extend(seen_row(record, &says));
+    }
+    let last = seen.records.iter().chain(said).map(|record| record.time).max();
+    if let Some(time) = last.filter(|_| has_agent) {
+        let unsaid = seen.files.iter().filter(|file| !named.contains(file.as_str()) && !says(file));
+        rows.extend(unsaid.map(|file| AuditRow {
+            time,
+            tool: "file".to_owned(),
+            target: file.clone(),
+            decision: "seen".to_owned(),
+            severity: "low".to_owned(),
+            confidence: "high".to_owned(),
+            reason: "changed, but no tool call names it".to_owned(),
+            seen: Some("unsaid".to_owned()),
+            record: None,
+        }));
+    }
+    rows.sort_by_key(|row| row.time);
+    rows.truncate(ROWS);
+    rows
+}
+
+/// What the agent said, and whether the room did it.
+fn said_row<'s>(record: &Record, seen: &'s Seen, named: &mut BTreeSet<&'s str>) -> AuditRow {
+    let body = &record.body;
+    let (tool, target, decision) =
+        (text(body, "tool"), text(body, "target"), text(body, "decision"));
+    let writes = is_write(tool);
+    let files: Vec<&str> = seen
+        .files
+        .iter()
+        .map(String::as_str)
+        .filter(|file| names(target, file, &seen.worktree))
+        .collect();
+    named.extend(files.iter().copied());
+    let was_seen = match (writes, decision) {
+        (true, "allow") => Some(if files.is_empty() { "no" } else { "yes" }),
+        (true, "deny") => Some(if files.is_empty() { "no" } else { "yes" }),
+        (false, _) if !files.is_empty() => Some("yes"),
+        _ => None,
+    };
+    let mut reason = text(body, "reason").to_owned();
+    match (decision, was_seen) {
+        ("deny", Some("yes")) if writes => {
+            reason = format!("{reason}; the file changed all the same")
+        }
+        ("allow", Some("no")) if writes && !seen.worktree.is_empty() => {
+            reason = format!("{reason}; said but not seen: nothing changed there");
+        }
+        _ => {}
+    }
+    AuditRow {
+        time: record.time,
+        tool: tool.to_owned(),
+        target: target.to_owned(),
+        decision: decision.to_owned(),
+        severity: text(body, "severity").to_owned(),
+        confidence: text(body, "confidence").to_owned(),
+        reason,
+        seen: was_seen.map(str::to_owned),
+        record: Some(record.id.clone()),
+    }
+}
+
+fn is_write(tool: &str) -> bool {
+    let tool = tool.to_lowercase();
+    ["write", "edit", "patch", "create", "replace", "delete", "move"]
+        .iter()
+        .any(|word| tool.contains(word))
+}
+
+/// Whether a target names a file of the worktree.
+fn names(target: &str, file: &str, worktree: &str) -> bool {
+    let whole = Path::new(worktree).join(file);
+    let whole = whole.to_string_lossy();
+    target.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| "'\"`;,()".contains(c)).trim_start_matches("./");
+        word == file || word == whole || word.trim_start_matches(['>', '<']) == file
+    })
+}
+
+/// What the room did.
+fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
+    let body = &record.body;
+    let row =
+        |tool: &str, target: String, decision: &str, severity: &str, reason: String, said: bool| {
+            AuditRow {
+                time: record.time,
+                tool: tool.to_owned(),
+                target,
+                decision: decision.to_owned(),
+                severity: severity.to_owned(),
+                confidence: "high".to_owned(),
+                reason,
+                seen: Some(if said { "yes" } else { "unsaid" }.to_owned()),
+                record: Some(record.id.clone()),
+            }
+        };
+    match record.kind {
+        Kind::Connection => {
+            let host = text(body, "host").to_owned();
+            let denied = body["allowed"].as_bool() == Some(false);
+            let said = says(&host) && !host.is_empty();
+            let (decision, severity) = if denied { ("deny", "high") } else { ("allow", "low") };
+            let port = body["port"].as_u64().map_or(String::new(), |port| format!(":{port}"));
+            Some(row(
+                "connection",
+                format!("{host}{port}"),
+                decision,
+                severity,
+                record.summary.clone(),
+                said,
+            ))
+        }
+        Kind::Commit => {
+            let said = says("git commit");
+            Some(row(
+                "commit",
+                text(body, "commit").chars().take(12).collect(),
+                "seen",
+                "none",
+                record.summary.clone(),
+                said,
+            ))
+        }
+        Kind::Exec => {
+            let argv: Vec<&str> =
+                body["argv"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            // The end of a command is a record of its own.
+            body["exit"].is_null().then(|| {
+                row(
+                    "exec",
+                    argv.join(" "),
+                    "seen",
+                    "none",
+                    "run from outside of the room".to_owned(),
+                    true,
+                )
+            })
+        }
+        Kind::Agent => {
+            let state = text(body, "state");
+            let severity = if state == "failed" { "medium" } else { "none" };
+            Some(row(
+                "agent",
+                text(body, "tool").to_owned(),
+                state,
+                severity,
+                record.summary.clone(),
+                true,
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a row is to be looked at first.
+fn stands_out(row: &AuditRow) -> bool {
+    let unseen = row.seen.as_deref() == Some("unsaid") && row.tool != "commit";
+    let not_done = row.decision == "allow" && row.seen.as_deref() == Some("no");
+    row.decision == "deny"
+        || row.decision == "ask"
+        || unseen
+        || not_done
+        || matches!(row.severity.as_str(), "medium" | "high" | "critical")
+}
+
+/// The audit as a page: what stands out first, then all by kind.
+fn markdown(run: &str, rows: &[AuditRow]) -> String {
+    let mut out = format!(
+        "# Audit of {run}\n\nWhat the agent's guard reported is the agent's word; what the room did is what Hothouse saw.\n"
+    );
+    let count = |decision: &str| rows.iter().filter(|row| row.decision == decision).count();
+    out.push_str(&format!(
+        "\n{} rows: {} allowed, {} asked, {} denied.\n",
+        rows.len(),
+        count("allow"),
+        count("ask"),
+        count("deny")
+    ));
+    section(&mut out, "Blocked and suspicious", rows.iter().filter(|row| stands_out(row)));
+    let tools: BTreeSet<&str> = rows.iter().map(|row| row.tool.as_str()).collect();
+    for tool in tools {
+        section(&mut out, tool, rows.iter().filter(|row| row.tool == tool));
+    }
+    out
+}
+
+fn section<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = &'a AuditRow>) {
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(&format!("\n## {}\n\n| time | decision | severity | seen | target | reason |\n|---|---|---|---|---|---|\n", cell(title)));
+    for row in rows {
+        let AuditRow { time, decision, severity, seen, target, reason, .. } = row;
+        let seen = seen.as_deref().unwrap_or("–");
+        out.push_str(&format!(
+            "| {time} | {} | {} | {seen} | {} | {} |\n",
+            cell(decision),
+            cell(severity),
+            cell(target),
+            cell(reason)
+        ));
+    }
+}
+
+/// Text of others in a table: one line, without markup.
+fn cell(text: &str) -> String {
+    let text: String = text.chars().take(300).collect();
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '\\' | '#' => out.extend(['\\', c]),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_model::record::bodies;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(tool: &str, target: &str, decision: &str) -> Record {
+        let body = bodies::AuditBody {
+            tool: tool.into(),
+            target: target.into(),
+            decision: decision.into(),
+            severity: "none".into(),
+            ..bodies::AuditBody::default()
+        };
+        record(Kind::Audit, serde_json::to_value(body).unwrap(), "")
+    }
+
+    fn record(kind: Kind, body: Value, summary: &str) -> Record {
+        let text = json!({
+            "seq": 1, "id": "x_1", "kind": kind.as_str(), "time": Timestamp::UNIX_EPOCH, "sandbox": "a", "run": "run_1",
+            "service": null, "process": null, "trace": null, "summary": summary, "prev": "", "hash": "", "body": body,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn seen(files: &[&str], records: Vec<Record>) -> Seen {
+        Seen {
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            records,
+            worktree: "/w/a".into(),
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_compared_with_what_was_seen() {
+        let all = [
+            said("Write", "/w/a/x.txt", "allow"),
+            said("Write", "/w/a/never", "allow"),
+            said("Write", "/etc/x", "deny"),
+        ];
+        let rows = join(&all, &seen(&["x.txt", "quiet.txt"], Vec::new()));
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.target.as_str(), row.seen.as_deref())).collect();
+        assert!(found.contains(&("/w/a/x.txt", Some("yes"))));
+        assert!(found.contains(&("/w/a/never", Some("no"))));
+        assert!(found.contains(&("/etc/x", Some("no"))));
+        assert!(found.contains(&("quiet.txt", Some("unsaid"))));
+    }
+
+    #[test]
+    fn a_denied_connection_that_nobody_announced_stands_out() {
+        let denied = record(
+            Kind::Connection,
+            json!({ "host": "evil.example", "port": 80, "allowed": false }),
+            "denied",
+        );
+        let rows = join(&[said("Bash", "ls", "allow")], &seen(&[], vec![denied]));
+        let row = rows.iter().find(|row| row.tool == "connection").unwrap();
+        assert_eq!(
+            (row.target.as_str(), row.decision.as_str(), row.seen.as_deref()),
+            ("evil.example:80", "deny", Some("unsaid"))
+        );
+        assert!(stands_out(row));
+        let page = markdown("run_1", &rows);
+        let (first, second) = (page.find("Blocked").unwrap(), page.find("## Bash").unwrap());
+        assert!(first < second && page.contains("evil.example:80"));
+    }
+
+    #[test]
+    fn text_of_an_agent_makes_no_markup() {
+        assert_eq!(cell("a|b`c\n<img>"), "a\\|b\\`c \\<img\\>");
+    }
+}

@@ -1,0 +1,376 @@
+//! Follows one agent from its start to its end: output, waiting, exit.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_backend::{
+    CallError,
+    connection::{Attached, ExecId, Exit},
+};
+use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_model::{SandboxRecord, ask::AskState};
+use tokio::{io::AsyncReadExt, net::unix::pipe};
+
+use super::{
+    Agents, Kept,
+    output::{self, Listener, Told},
+    rounds,
+};
+use crate::in_room::InRoom;
+
+/// How long a terminal is quiet after a bell before its agent waits for a human.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// How long the replay of a terminal may pause.
+const REPLAY: Duration = Duration::from_millis(150);
+
+/// How often a room that does not answer is asked again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How a command ended.
+pub(super) struct Ended {
+    pub(super) code: i32,
+    pub(super) told: Told,
+    /// Why there is no exit of its own.
+    pub(super) gone: Option<String>,
+    /// Whether its time was up.
+    pub(super) late: bool,
+}
+
+impl Agents {
+    /// Starts the task that follows a sandbox's agent.
+    pub(super) fn follow(self: &Arc<Self>, sandbox: SandboxRecord) {
+        let Some(kept) = self.kept(&sandbox) else { return };
+        {
+            let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            if followed.contains_key(&sandbox.key) {
+                return;
+            }
+            followed.insert(sandbox.key, kept.record.id.clone());
+        }
+        let all = self.clone();
+        tokio::spawn(async move {
+            // The sandbox counts as in use while its agent works.
+            let _held = all.with.activities.of(sandbox.key).enter();
+            all.to_the_end(&sandbox).await;
+            all.followed.lock().unwrap_or_else(PoisonError::into_inner).remove(&sandbox.key);
+        });
+    }
+
+    /// Follows every round.
+    async fn to_the_end(self: &Arc<Self>, sandbox: &SandboxRecord) {
+        loop {
+            let Some(kept) = self.kept(sandbox) else { return };
+            let ended = self.in_time(sandbox, &kept).await;
+            let (engine, of) = (self.with.engine.clone(), sandbox.clone());
+            tokio::task::spawn_blocking(move || engine.import_if_possible(&of)).await.ok();
+            let Some(kept) = self.kept(sandbox) else { return };
+            let next = match (&kept.wish.rounds, &ended.gone, kept.stopped) {
+                (Some(spec), None, false) => {
+                    rounds::after(self, sandbox, &kept, spec, &ended).await
+                }
+                _ => rounds::Next::End(None),
+            };
+            match next {
+                rounds::Next::End(reason) => return self.finish(sandbox, &ended, reason).await,
+                rounds::Next::Round { wait, trace } => {
+                    self.pause(sandbox, wait).await;
+                    if let Err(reason) = self.next_round(sandbox, &trace).await {
+                        return self.finish(sandbox, &ended, Some(reason)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Follows a command; one whose time is up is ended.
+    async fn in_time(&self, sandbox: &SandboxRecord, kept: &Kept) -> Ended {
+        let seconds = kept.wish.seconds.or(kept.wish.rounds.as_ref().and_then(|spec| spec.seconds));
+        let Some(seconds) = seconds else { return self.one(sandbox, kept).await };
+        let used = HostClock.now().duration_since(kept.record.started);
+        let used = u64::try_from(used.as_secs()).unwrap_or_default();
+        let left = Duration::from_secs(seconds.saturating_sub(used));
+        let follow = self.one(sandbox, kept);
+        tokio::pin!(follow);
+        tokio::select! {
+            ended = &mut follow => return ended,
+            () = tokio::time::sleep(left) => {}
+        }
+        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await;
+        if let Ok(inside) = inside {
+            for signal in [super::TERMINATE, super::KILL] {
+                inside.room.signal(ExecId(kept.record.exec.clone()), signal).await.ok();
+                if let Ok(ended) = tokio::time::timeout(super::GRACE, &mut follow).await {
+                    return Ended { late: true, ..ended };
+                }
+            }
+        }
+        let ended = gone(Told::default(), "it did not end when its time was up".to_owned());
+        Ended { late: true, ..ended }
+    }
+
+    /// Waits before the next round, unless the agent is stopped.
+    async fn pause(&self, sandbox: &SandboxRecord, wait: Duration) {
+        let until = Instant::now() + wait;
+        while Instant::now() < until && self.kept(sandbox).is_some_and(|kept| !kept.stopped) {
+            tokio::time::sleep(RETRY.min(wait)).await;
+        }
+    }
+
+    async fn next_round(
+        &self,
+        sandbox: &SandboxRecord,
+        trace: &(String, String),
+    ) -> Result<(), String> {
+        let said = |failure: hothouse_model::Failure| failure.message;
+        let now =
+            self.with.engine.sandbox(sandbox.key).ok().flatten().unwrap_or_else(|| sandbox.clone());
+        let changed = self.change(&now, |kept| {
+            kept.record.round += 1;
+            kept.record.exec = format!(
+                "agent-{}-{}",
+                kept.record.id.trim_start_matches("agent_"),
+                kept.record.round
+            );
+            kept.traces.push(trace.clone());
+            let most = kept.traces.len().saturating_sub(rounds::ALIKE);
+            kept.traces.drain(..most);
+        });
+        let Some(mut kept) = changed.filter(|kept| !kept.stopped) else {
+            return Err("stopped".to_owned());
+        };
+        let inside =
+            InRoom::of(&self.with.engine, &self.with.connections, &now).await.map_err(said)?;
+        self.launch(&inside, &mut kept).await.map_err(said)
+    }
+
+    /// Follows the command of one round.
+    async fn one(&self, sandbox: &SandboxRecord, kept: &Kept) -> Ended {
+        let exec = ExecId(kept.record.exec.clone());
+        let file = self.log_file(sandbox, kept);
+        let mut listener = Listener::default();
+        loop {
+            let inside = match InRoom::of(&self.with.engine, &self.with.connections, sandbox).await
+            {
+                Ok(inside) => inside,
+                Err(_) if self.is_paused(sandbox) => {
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+                Err(failure) => return gone(listener.told, failure.message),
+            };
+            match inside.room.attach(exec.clone()).await {
+                Ok(attached) => {
+                    let exit =
+                        self.listen(&inside, &exec, attached, file.as_ref(), &mut listener).await;
+                    match exit {
+                        Ok(exit) => return ended(exit, listener.told),
+                        Err(CallError::Refused(refusal)) => {
+                            return gone(listener.told, refusal.message);
+                        }
+                        Err(CallError::Lost(_)) => tokio::time::sleep(RETRY).await,
+                    }
+                }
+                Err(CallError::Refused(refusal)) => return gone(listener.told, refusal.message),
+                Err(CallError::Lost(_)) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+
+    fn is_paused(&self, sandbox: &SandboxRecord) -> bool {
+        let engine = &self.with.engine;
+        let now = engine.sandbox(sandbox.key).ok().flatten();
+        now.is_some_and(|now| {
+            let state = now.state(engine.room_of(&now).as_ref());
+            matches!(
+                state,
+                hothouse_model::SandboxState::Paused | hothouse_model::SandboxState::Starting
+            )
+        })
+    }
+
+    /// Reads the terminal until the command has ended.
+    async fn listen(
+        &self,
+        inside: &InRoom,
+        exec: &ExecId,
+        attached: Attached,
+        file: Option<&PathBuf>,
+        listener: &mut Listener,
+    ) -> Result<Exit, CallError> {
+        let Attached::Terminal { output, input } = attached else {
+            return inside.room.wait(exec.clone()).await;
+        };
+        drop(input);
+        let Ok(mut output) = pipe::Receiver::from_owned_fd(output) else {
+            return inside.room.wait(exec.clone()).await;
+        };
+        let mut buffer = vec![0; 64 << 10];
+        let wait = inside.room.wait(exec.clone());
+        tokio::pin!(wait);
+        self.replay(&mut output, &mut buffer, file, listener).await;
+        let (mut exit, mut open, mut heard) = (None, true, Instant::now());
+        while exit.is_none() {
+            tokio::select! {
+                biased;
+                count = output.read(&mut buffer), if open => match count {
+                    Ok(count @ 1..) => {
+                        heard = Instant::now();
+                        self.take(inside, &buffer[..count], file, listener);
+                    }
+                    _ => open = false,
+                },
+                ended = &mut wait => exit = Some(ended?),
+                () = tokio::time::sleep(QUIET) => self.doze(inside, listener, heard.elapsed()),
+            }
+        }
+        // What it wrote last is in the pipe already.
+        while open {
+            match tokio::time::timeout(REPLAY, output.read(&mut buffer)).await {
+                Ok(Ok(count @ 1..)) => self.take(inside, &buffer[..count], file, listener),
+                _ => open = false,
+            }
+        }
+        listener.hear(b"\n");
+        exit.ok_or_else(|| CallError::Lost("the room does not answer".into()))
+    }
+
+    /// Takes what the terminal has shown before; the log of an earlier daemon may have it.
+    async fn replay(
+        &self,
+        output: &mut pipe::Receiver,
+        buffer: &mut [u8],
+        file: Option<&PathBuf>,
+        listener: &mut Listener,
+    ) {
+        let mut all = Vec::new();
+        while all.len() < 2 << 20 {
+            match tokio::time::timeout(REPLAY, output.read(buffer)).await {
+                Ok(Ok(count @ 1..)) => all.extend_from_slice(&buffer[..count]),
+                _ => break,
+            }
+        }
+        let known = file
+            .and_then(|file| files::read_capped(file, output::LOG_LIMIT * 2).ok())
+            .unwrap_or_default();
+        listener.hear(&all);
+        if let Some(file) = file {
+            output::append(file, output::unseen(&known, &all));
+        }
+    }
+
+    fn take(&self, inside: &InRoom, bytes: &[u8], file: Option<&PathBuf>, listener: &mut Listener) {
+        listener.hear(bytes);
+        if let Some(file) = file {
+            output::append(file, bytes);
+        }
+        if !listener.told.rang {
+            self.set_waiting(&inside.sandbox, None);
+        }
+    }
+
+    /// Decides whether a quiet agent waits for a human.
+    fn doze(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
+        let asks = self.with.engine.asks(Some(inside.sandbox.key)).unwrap_or_default();
+        let reason = match asks.iter().find(|ask| ask.state == AskState::Open) {
+            Some(_) => Some("it asks for something: `hothouse asks`"),
+            None if listener.told.rang && quiet >= QUIET => {
+                Some("it rang the bell and is quiet since")
+            }
+            None => None,
+        };
+        self.set_waiting(&inside.sandbox, reason);
+        if let (Some(cost), Some(kept)) = (listener.told.cost, self.kept(&inside.sandbox))
+            && kept.record.cost.is_none_or(|known| known < cost)
+        {
+            self.change(&inside.sandbox, |kept| kept.record.cost = Some(cost));
+        }
+    }
+
+    fn set_waiting(&self, sandbox: &SandboxRecord, reason: Option<&str>) {
+        let Some(kept) = self.kept(sandbox).filter(Kept::is_active) else { return };
+        let waits = kept.record.state == "waiting";
+        if waits == reason.is_some() {
+            return;
+        }
+        self.change(sandbox, |kept| {
+            kept.record.state = if reason.is_some() { "waiting" } else { "running" }.to_owned();
+            kept.record.reason = reason.map(str::to_owned);
+        });
+        if let Some(reason) = reason {
+            super::notify::waiting(&self.with.engine, sandbox, &kept.record.tool, reason);
+        }
+    }
+
+    /// Writes down how the agent ended, and what the audit says of it.
+    async fn finish(
+        self: &Arc<Self>,
+        sandbox: &SandboxRecord,
+        ended: &Ended,
+        reason: Option<String>,
+    ) {
+        let (code, told, gone, late) =
+            (ended.code, ended.told.clone(), ended.gone.clone(), ended.late);
+        let changed = self.change(sandbox, |kept| {
+            let is_done =
+                kept.wish.rounds.is_some() && reason.as_deref().is_some_and(rounds::is_success);
+            let state = match (&gone, code) {
+                _ if kept.stopped => "stopped",
+                (Some(_), _) => "failed",
+                _ if late => "failed",
+                _ if is_done => "exited",
+                _ if kept.wish.rounds.is_some() => "failed",
+                (None, 0) => "exited",
+                _ => "failed",
+            };
+            kept.record.state = state.to_owned();
+            kept.record.pid = None;
+            kept.record.ended = Some(HostClock.now());
+            kept.record.exit = gone.is_none().then_some(code);
+            kept.record.cost = told.cost.or(kept.record.cost);
+            kept.record.model = told.model.clone().or_else(|| kept.record.model.clone());
+            let failed = (state == "failed").then(|| match (&gone, code) {
+                _ if late => "its time was up".to_owned(),
+                (Some(gone), _) => gone.clone(),
+                (None, 126 | 127) => format!("exit {code}: the command could not be run"),
+                (None, code) => format!("exit {code}"),
+            });
+            kept.record.reason = reason.or(failed);
+        });
+        if let (Some(run), Some(kept)) =
+            (sandbox.room.as_ref().map(|room| room.run.clone()), changed)
+            && kept.record.run.as_ref() == Some(&run.id)
+        {
+            let (engine, timelines, of) =
+                (self.with.engine.clone(), self.with.timelines.clone(), sandbox.clone());
+            tokio::task::spawn_blocking(move || {
+                super::audit::write(&engine, &timelines, &of).err()
+            })
+            .await
+            .ok();
+        }
+    }
+}
+
+/// Marks an agent whose room is gone.
+pub(super) fn room_gone(kept: &mut Kept) {
+    kept.record.state = if kept.stopped { "stopped" } else { "failed" }.to_owned();
+    kept.record.pid = None;
+    kept.record.ended = Some(HostClock.now());
+    kept.record.reason = Some("its room ended".to_owned());
+}
+
+fn ended(exit: Exit, told: Told) -> Ended {
+    match exit {
+        Exit::Code(code) => Ended { code, told, gone: None, late: false },
+        Exit::Signal(number) => Ended { code: 128 + number, told, gone: None, late: false },
+        Exit::NotStarted { message, .. } => gone(told, message),
+    }
+}
+
+fn gone(told: Told, why: String) -> Ended {
+    Ended { code: -1, told, gone: Some(why), late: false }
+}

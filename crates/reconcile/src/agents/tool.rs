@@ -1,0 +1,207 @@
+//! Coding agents by name, and their command lines. Pure.
+
+/// A tool that is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Claude,
+    Codex,
+    Gemini,
+    Copilot,
+    OpenCode,
+    Aider,
+    /// A command of the shell.
+    Command(String),
+}
+
+/// How a tool is to be run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launch<'a> {
+    pub prompt: Option<&'a str>,
+    pub model: Option<&'a str>,
+    /// It works through its prompt and ends.
+    pub unattended: bool,
+    /// It continues its last conversation.
+    pub resumed: bool,
+}
+
+impl Tool {
+    /// Finds the tool that is meant: the one that was asked for, else the configured one, else Claude Code.
+    pub fn of(asked: Option<&str>, configured: Option<&str>) -> Self {
+        match asked.or(configured).unwrap_or("claude") {
+            "claude" => Self::Claude,
+            "codex" => Self::Codex,
+            "gemini" => Self::Gemini,
+            "copilot" => Self::Copilot,
+            "opencode" => Self::OpenCode,
+            "aider" => Self::Aider,
+            command => Self::Command(command.to_owned()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Copilot => "copilot",
+            Self::OpenCode => "opencode",
+            Self::Aider => "aider",
+            Self::Command(command) => command,
+        }
+    }
+
+    /// The program that has to be in the room, and how to get it.
+    pub fn program(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Claude => Some(("claude", "npm install -g @anthropic-ai/claude-code")),
+            Self::Codex => Some(("codex", "npm install -g @openai/codex")),
+            Self::Gemini => Some(("gemini", "npm install -g @google/gemini-cli")),
+            Self::Copilot => Some(("copilot", "npm install -g @github/copilot")),
+            Self::OpenCode => Some(("opencode", "npm install -g opencode-ai")),
+            Self::Aider => Some(("aider", "pipx install aider-chat")),
+            Self::Command(_) => None,
+        }
+    }
+
+    /// The tool whose hooks the guard installs itself into.
+    pub fn guarded(&self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some("claude"),
+            Self::Codex => Some("codex"),
+            Self::Gemini => Some("gemini"),
+            Self::Copilot => Some("copilot"),
+            Self::OpenCode => Some("opencode"),
+            Self::Aider | Self::Command(_) => None,
+        }
+    }
+
+    /// The variable by which the tool takes a login.
+    pub fn login_variable(&self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some("ANTHROPIC_API_KEY"),
+            Self::Codex | Self::Aider => Some("OPENAI_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::Copilot => Some("GH_TOKEN"),
+            Self::OpenCode | Self::Command(_) => None,
+        }
+    }
+
+    /// The argv. The room is the fence, so tools do not ask for what the guard allows.
+    pub fn argv(&self, launch: &Launch<'_>) -> Vec<String> {
+        let Launch { prompt, model, unattended, resumed } = *launch;
+        let prompt = prompt.unwrap_or_default();
+        let mut argv: Vec<&str> = Vec::new();
+        match self {
+            Self::Claude => {
+                argv.push("claude");
+                if resumed {
+                    argv.push("--continue");
+                }
+                argv.extend(["--permission-mode", "acceptEdits"]);
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                if unattended {
+                    argv.extend(["-p", "--output-format", "stream-json", "--verbose"]);
+                }
+            }
+            Self::Codex => {
+                argv.push("codex");
+                argv.extend(unattended.then_some("exec"));
+                argv.extend(["--sandbox", "danger-full-access"]);
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+            }
+            Self::Gemini => {
+                argv.extend(["gemini", "--yolo"]);
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                argv.extend((!prompt.is_empty()).then_some(if unattended { "-p" } else { "-i" }));
+            }
+            Self::Copilot => {
+                argv.extend(["copilot", "--allow-all-tools"]);
+                argv.extend(resumed.then_some("--continue"));
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                argv.extend((!prompt.is_empty()).then_some(if unattended { "-p" } else { "-i" }));
+            }
+            Self::OpenCode => {
+                argv.push("opencode");
+                argv.extend(unattended.then_some("run"));
+                argv.extend(resumed.then_some("--continue"));
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                argv.extend((!prompt.is_empty() && !unattended).then_some("--prompt"));
+            }
+            Self::Aider => {
+                argv.extend(["aider", "--yes-always"]);
+                argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                argv.extend((!prompt.is_empty()).then_some("--message"));
+            }
+            Self::Command(command) => {
+                return ["/bin/sh", "-c", command].map(str::to_owned).to_vec();
+            }
+        }
+        argv.extend((!prompt.is_empty()).then_some(prompt));
+        argv.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// What a terminal showed, as plain text: escape sequences and control characters are left out.
+pub fn visible_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => match chars.next() {
+                // A control sequence ends with a letter or one of `@[\]^_{|}~`.
+                Some('[') => {
+                    while chars.next().is_some_and(|c| !('\u{40}'..='\u{7e}').contains(&c)) {}
+                }
+                // A text for the terminal ends with a bell or `ESC \`.
+                Some(']' | 'P' | '_' | '^') => {
+                    while let Some(c) = chars.next() {
+                        if c == '\u{7}' || c == '\u{1b}' && chars.next_if_eq(&'\\').is_some() {
+                            break;
+                        }
+                    }
+                }
+                _ => {}
+            },
+            '\r' if chars.peek() != Some(&'\n') => out.push('\n'),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_gets_its_prompt_as_one_argument() {
+        let launch =
+            Launch { prompt: Some("make it; rm -rf /"), unattended: true, ..Launch::default() };
+        for name in ["claude", "codex", "gemini", "copilot", "opencode", "aider"] {
+            let argv = Tool::of(Some(name), None).argv(&launch);
+            assert_eq!(argv.last().map(String::as_str), launch.prompt, "{name}");
+            assert_eq!(argv[0], name);
+        }
+        assert_eq!(Tool::of(Some("bash x.sh"), None).argv(&launch), ["/bin/sh", "-c", "bash x.sh"]);
+        assert_eq!(Tool::of(None, Some("codex")), Tool::Codex);
+        assert_eq!(Tool::of(None, None), Tool::Claude);
+    }
+
+    #[test]
+    fn a_terminal_is_shown_as_text() {
+        for (bytes, want) in [
+            (&b"a\x1b[31mb\x1b[0mc"[..], "abc"),
+            (b"\x1b]0;title\x07x", "x"),
+            (b"\x1b]0;title\x1b\\x", "x"),
+            (b"one\r\ntwo\rthree", "one\ntwo\nthree"),
+            (b"\x07\x08a\xff", "a\u{fffd}"),
+            (b"\x1b[", ""),
+            (b"\x1b]unended", ""),
+        ] {
+            assert_eq!(visible_text(bytes), want);
+        }
+    }
+}
