@@ -443,6 +443,7 @@ mod tests {
             },
             copies: vec![TreeCopy { from: tree("b"), to: tree("a.data") }],
             freeze,
+            config: None,
             task: Some("make it blue".into()),
         }
     }

@@ -152,6 +152,7 @@ pub(crate) fn keep(
             folder: session.folder_text()?,
             force: false,
             branch: false,
+            now: false,
         };
         let deleted: Result<DeletedView, Failure> =
             session.post(route::SANDBOX_DELETE, &session.operation(), &body);

@@ -77,7 +77,8 @@ pub(super) fn run(
         route::SANDBOX_FIND,
         &FindQuery { sandbox: Some(name.clone()), folder: folder.clone() },
     );
-    let deleted = DeleteBody { sandbox: name.clone(), folder, force: true, branch: true };
+    let deleted =
+        DeleteBody { sandbox: name.clone(), folder, force: true, branch: true, now: true };
     session.post::<DeletedView>(route::SANDBOX_DELETE, &session.operation(), &deleted)?;
     let seen = seen.unwrap_or(made);
     let services = seen.services.iter().map(|service| {
