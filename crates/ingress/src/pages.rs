@@ -123,6 +123,28 @@ pub fn stopped<B>(
     answer_page(StatusCode::SERVICE_UNAVAILABLE, &Stopped { title, command })
 }
 
+/// Says how to see what a sandbox recorded. The dashboard's host is a secret of each session, so nothing leads there.
+pub fn surface<B>(
+    request: &Request<B>,
+    project: &str,
+    sandbox: &str,
+    page: &str,
+) -> Response<Body> {
+    let command = format!("hothouse ui -w {project}/{sandbox} --page {page} --open");
+    if !wants_page(request.headers()) {
+        return plain(StatusCode::OK, &format!("run `{command}`"));
+    }
+    let title = format!("The {page} of sandbox {sandbox}");
+    answer_page(StatusCode::OK, &Surface { title, command })
+}
+
+#[derive(Template)]
+#[template(path = "surface.html")]
+struct Surface {
+    title: String,
+    command: String,
+}
+
 #[derive(Template)]
 #[template(path = "stopped.html")]
 struct Stopped {

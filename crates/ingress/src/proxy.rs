@@ -152,6 +152,9 @@ impl Proxy {
             Found::Own(_) | Found::Nothing => {
                 pages::unknown_host(&request, text, "no app has this name", &table, from.port)
             }
+            Found::Surface { project, sandbox, page } => {
+                pages::surface(&request, &project, &sandbox, page)
+            }
             Found::Stopped(it) => {
                 pages::stopped(&request, &it.project, &it.sandbox, pages::Rest::Stopped)
             }

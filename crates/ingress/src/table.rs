@@ -40,6 +40,10 @@ pub struct StoppedSandbox {
     pub project: String,
 }
 
+/// Names below a sandbox's own that lead to what it recorded, where no app has them: the label, and the dashboard's page.
+pub const SURFACES: [(&str, &str); 4] =
+    [("mail", "mail"), ("errors", "errors"), ("events", "events"), ("queue", "queue")];
+
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -50,6 +54,8 @@ pub enum Found {
     Picker(Vec<Arc<Route>>),
     /// Hothouse's own host, or that of one session of its dashboard.
     Own(Option<String>),
+    /// What a sandbox recorded, on a page of the dashboard.
+    Surface { project: String, sandbox: String, page: &'static str },
     /// A sandbox without a room.
     Stopped(Arc<StoppedSandbox>),
     Nothing,
@@ -94,6 +100,16 @@ impl RouteTable {
         }
     }
 
+    /// Returns the page of the dashboard that a name below a sandbox's own leads to.
+    fn surface(&self, app: &str, project: &str, sandbox: &str) -> Option<Found> {
+        let (_, page) = SURFACES.into_iter().find(|(label, _)| *label == app)?;
+        let is_stopped = self.stopped.contains_key(&(project.to_owned(), sandbox.to_owned()));
+        let routes = self.projects.get(project).map(Vec::as_slice).unwrap_or_default();
+        let is_known = is_stopped || routes.iter().any(|route| route.sandbox == sandbox);
+        let (project, sandbox) = (project.to_owned(), sandbox.to_owned());
+        is_known.then_some(Found::Surface { project, sandbox, page })
+    }
+
     /// Returns every route, by project, sandbox and app.
     pub fn all(&self) -> Vec<Arc<Route>> {
         let mut all: Vec<_> = self.apps.values().cloned().collect();
@@ -116,9 +132,11 @@ impl RouteTable {
         match address {
             Address::Own => Found::Own(None),
             Address::Session { label } => Found::Own(Some(label.clone())),
-            Address::App { sandbox, project, .. } => match self.apps.get(&address.to_string()) {
+            Address::App { app, sandbox, project } => match self.apps.get(&address.to_string()) {
                 Some(route) => Found::Route(route.clone()),
-                None => self.stopped(project, sandbox),
+                None => self
+                    .surface(app, project, sandbox)
+                    .unwrap_or_else(|| self.stopped(project, sandbox)),
             },
             Address::Shared { .. } => match self.shared.get(&address.to_string()) {
                 None => Found::Nothing,
@@ -183,6 +201,7 @@ pub(crate) mod tests {
             Found::Picker(routes) => format!("picker {}", names(&routes)),
             Found::Own(label) => label.map_or("own".into(), |label| format!("session {label}")),
             Found::Stopped(it) => format!("stopped {}", it.sandbox),
+            Found::Surface { sandbox, page, .. } => format!("{page} of {sandbox}"),
             Found::Nothing => "nothing".into(),
         };
         assert_eq!(shown, expected, "{host} {picked:?}");
@@ -201,6 +220,23 @@ pub(crate) mod tests {
         assert!(matches!(table.find(&of("a"), None), Found::Route(_)));
         let of_a_room = table.only(&route("shop", "a", "web").id);
         assert_eq!(of_a_room.find(&of("b"), None), Found::Nothing);
+    }
+
+    #[test]
+    fn names_of_records_lead_to_the_dashboard_unless_an_app_has_them() {
+        let it = StoppedSandbox { sandbox: "b".into(), project: "shop".into() };
+        let routes = [route("shop", "a", "web"), route("shop", "a", "errors")];
+        let table = RouteTable::new(routes).with_stopped([it]);
+        let find = |app: &str, sandbox: &str| {
+            let [app, sandbox, project] = [app, sandbox, "shop"].map(str::to_owned);
+            table.find(&Address::App { app, sandbox, project }, None)
+        };
+        for sandbox in ["a", "b"] {
+            let found = find("mail", sandbox);
+            assert!(matches!(found, Found::Surface { page: "mail", .. }), "{found:?}");
+        }
+        assert!(matches!(find("errors", "a"), Found::Route(_)), "the app's own");
+        assert_eq!(find("mail", "c"), Found::Nothing, "there is no such sandbox");
     }
 
     #[test]

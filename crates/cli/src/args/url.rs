@@ -45,6 +45,9 @@ pub(crate) struct UiArgs {
     /// Open it in the browser
     #[arg(long)]
     pub(crate) open: bool,
+    /// The page of the sandbox, such as `mail`, `errors` or `timeline`
+    #[arg(long, value_name = "PAGE")]
+    pub(crate) page: Option<String>,
 }
 
 #[derive(Debug, Args)]

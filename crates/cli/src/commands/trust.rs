@@ -114,10 +114,10 @@ fn say(ui: &Ui, told: &Told) {
 /// Prints a single-use link to the dashboard, or to one sandbox in it.
 pub(crate) fn ui(session: &Session, ui: &Ui, args: UiArgs) -> Result<ExitCode, Failure> {
     let one = match args.which.which().sandbox {
-        None => None,
-        Some(name) => {
-            check_reference(&name)?;
-            let query = FindQuery { sandbox: Some(name), folder: session.folder_text()? };
+        None if args.page.is_none() => None,
+        sandbox => {
+            sandbox.as_deref().map(check_reference).transpose()?;
+            let query = FindQuery { sandbox, folder: session.folder_text()? };
             let found: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
             Some(found.id)
         }
@@ -125,6 +125,10 @@ pub(crate) fn ui(session: &Session, ui: &Ui, args: UiArgs) -> Result<ExitCode, F
     let mut link: UiView = session.post(route::UI_LINK, &session.operation(), &())?;
     if let Some(id) = one {
         link.url.push_str(&format!("&sandbox={id}"));
+        let page = args.page.as_deref().filter(|page| page.bytes().all(|c| c.is_ascii_lowercase()));
+        if let Some(page) = page {
+            link.url.push_str(&format!("&page={page}"));
+        }
     }
     if ui.json {
         ui.print_json(&link);
