@@ -170,9 +170,11 @@ fn read(file: File<'_>, check: fn(&Node) -> Vec<Problem>, problems: &mut Vec<Pro
             // The keys below a heading that is not closed seem to stand elsewhere.
             let below = source.below_unclosed(&found);
             let found = found.into_iter().chain(check(&tree));
-            problems.extend(
-                found.filter(|problem| !below.iter().any(|part| part.contains(&problem.line))),
-            );
+            let is_displaced = |problem: &Problem| {
+                problem.message.starts_with("unknown key")
+                    && below.iter().any(|part| part.contains(&problem.line))
+            };
+            problems.extend(found.filter(|problem| !is_displaced(problem)));
             tree
         }
         Err(problem) => {

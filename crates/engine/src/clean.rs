@@ -1,5 +1,7 @@
 //! `clean`: what may go, why, and what stays.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hothouse_host::{
     files,
     usage::{Blocks, usage},
@@ -9,6 +11,9 @@ use hothouse_store::RunLine;
 use hothouse_workspace::{Repository, places};
 
 use crate::{DeletedSandbox, Engine, Losses, trash};
+
+/// How many sandboxes are looked at at a time.
+const LOOKERS: usize = 4;
 
 /// What is to be cleaned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +59,7 @@ impl Engine {
             CleanWish::Runs => self.clean_runs(doing),
             CleanWish::Trash => self.clean_trash(doing),
             CleanWish::All | CleanWish::Merged => {
-                let mut looked_at = Vec::new();
-                for sandbox in self.sandboxes()? {
-                    let title = format!("look at {}/{}", sandbox.project, sandbox.name);
-                    self.note_waiting(operation, &title);
-                    looked_at.push(self.clean_sandbox(&sandbox, wish, doing)?);
-                }
+                let mut looked_at = self.clean_sandboxes(wish, doing, operation)?;
                 looked_at.extend(self.clean_trash(doing)?);
                 if wish == CleanWish::All {
                     self.note_waiting(operation, "remove golden trees that no sandbox uses");
@@ -68,6 +68,37 @@ impl Engine {
                 Ok(looked_at)
             }
         }
+    }
+
+    /// Looks at every sandbox, some at a time: most of it is waiting for git.
+    fn clean_sandboxes(
+        &self,
+        wish: CleanWish,
+        doing: Doing,
+        operation: &OperationId,
+    ) -> Result<Vec<Cleaned>, Failure> {
+        let (all, next) = (self.sandboxes()?, AtomicUsize::new(0));
+        let look = || -> Result<Vec<(usize, Cleaned)>, Failure> {
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(sandbox) = all.get(at) else { return Ok(own) };
+                let title = format!("look at {}/{}", sandbox.project, sandbox.name);
+                self.note_waiting(operation, &title);
+                own.push((at, self.clean_sandbox(sandbox, wish, doing)?));
+            }
+        };
+        let found = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..LOOKERS).map(|_| scope.spawn(look)).collect();
+            let mut found = look()?;
+            for other in others {
+                found.extend(other.join().expect("a look does not panic")?);
+            }
+            Ok::<_, Failure>(found)
+        });
+        let mut found = found?;
+        found.sort_by_key(|(at, _)| *at);
+        Ok(found.into_iter().map(|(_, cleaned)| cleaned).collect())
     }
 
     fn clean_sandbox(
@@ -199,16 +230,19 @@ enum MergeState {
 
 fn merge_state(sandbox: &SandboxRecord) -> Result<MergeState, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
-    let branch = format!("refs/heads/{}", sandbox.branch);
     let ask = || -> Result<MergeState, hothouse_host::RunError> {
-        let (Some(tip), Some(base)) =
-            (repository.commit(&branch)?, repository.commit(&sandbox.base)?)
-        else {
+        let Some(tip) = repository.branch_tip(&sandbox.branch)? else {
             return Ok(MergeState::NoBranch);
         };
         if tip == sandbox.base_commit {
             return Ok(MergeState::NoCommits);
         }
+        // A base that was a tag or a commit is git's to find.
+        let base = match repository.branch_tip(&sandbox.base)? {
+            Some(base) => Some(base),
+            None => repository.commit(&sandbox.base)?,
+        };
+        let Some(base) = base else { return Ok(MergeState::NoBranch) };
         let merged = tip == base || repository.is_ancestor(&tip, &base)?;
         Ok(if merged { MergeState::Merged } else { MergeState::NotMerged })
     };

@@ -161,10 +161,10 @@ impl Engine {
         if !ends.is_empty() {
             return Err(DeleteError::LooseEnds { name: name(), ends }.failure());
         }
-        if sandbox.is_adopted() {
+        let repository = Repository { place: sandbox.repository.clone() };
+        if sandbox.is_adopted() || is_as_made(sandbox, &repository) {
             return Ok(());
         }
-        let repository = Repository { place: sandbox.repository.clone() };
         let dirt = repository.dirt(&sandbox.worktree).map_err(|error| error.failure())?;
         if dirt.is_clean() {
             Ok(())
@@ -443,6 +443,20 @@ impl Engine {
             other => Ok(other?),
         }
     }
+}
+
+/// Whether a worktree is still as it was made, which is seen without git: no file of its own, on the commit that it was
+/// made from.
+fn is_as_made(sandbox: &SandboxRecord, repository: &Repository) -> bool {
+    let tree = trees::worktree(sandbox);
+    let untouched = || {
+        let (_, place) = trees::place(&tree).ok()?;
+        Some(trees::driver(&tree).ok()?.is_untouched(&place))
+    };
+    untouched() == Some(true)
+        && repository
+            .branch_tip(&sandbox.branch)
+            .is_ok_and(|tip| tip.as_ref() == Some(&sandbox.base_commit))
 }
 
 /// Whether a plan failed because the disk is full, or the user's share of it.

@@ -21,7 +21,7 @@ use hothouse_workspace::{
 
 use crate::{
     Engine,
-    project::{self, CONFIG_FILE, read_file},
+    project::{self, CONFIG_FILE, ProjectSettings, read_file},
 };
 
 /// How many versions of the config one import may bring before all of it is treated as a room's.
@@ -158,7 +158,13 @@ impl Engine {
         let own = own.map(|sandbox| sandbox.repository.clone());
         let deleted = self.deleted().unwrap_or_default().into_iter();
         let deleted = deleted.filter(|deleted| deleted.sandboxes == folder);
-        let mut all = own.chain(deleted.map(|deleted| deleted.repository));
+        // Those that had sandboxes there once.
+        let known = self.with.store.repositories().unwrap_or_default().into_iter();
+        let had = known.filter(|place| files::exists(&place.common_dir)).filter(|place| {
+            let settings = ProjectSettings::read(place, &self.with.user_config, &[]);
+            settings.is_ok_and(|settings| settings.sandboxes(place) == folder)
+        });
+        let mut all = own.chain(deleted.map(|deleted| deleted.repository)).chain(had);
         let first = all.next()?;
         all.all(|other| other.common_dir == first.common_dir).then_some(first)
     }

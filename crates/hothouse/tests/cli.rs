@@ -33,6 +33,8 @@ mod dashboard_records;
 mod doctor;
 #[path = "cli/egress.rs"]
 mod egress;
+#[path = "cli/everyday.rs"]
+mod everyday;
 #[path = "cli/evidence.rs"]
 mod evidence;
 #[path = "cli/first_steps.rs"]

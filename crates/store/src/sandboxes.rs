@@ -101,6 +101,19 @@ impl Store {
         Ok(())
     }
 
+    /// Returns every repository that has, or had, a sandbox.
+    pub fn repositories(&self) -> Result<Vec<RepositoryPlace>, StoreError> {
+        self.read("list the repositories", |connection| {
+            connection
+                .prepare_cached("SELECT common_dir, root FROM repositories ORDER BY id")?
+                .query_map([], |row| {
+                    let (common_dir, root): (String, String) = (row.get(0)?, row.get(1)?);
+                    Ok(RepositoryPlace { common_dir: common_dir.into(), root: root.into() })
+                })?
+                .collect()
+        })
+    }
+
     /// Returns the names of the sandboxes in a folder, including those being made.
     pub fn names_in(&self, sandboxes: &Path) -> Result<Vec<String>, StoreError> {
         self.read("list the names in a folder", |connection| {

@@ -213,6 +213,12 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether a tree is known to have no file but those it was made from, and the `.git` file. Costs nothing like a
+    /// look at each of them; a driver that cannot tell says no.
+    fn is_untouched(&self, _tree: &TreePlace) -> bool {
+        false
+    }
+
     /// Measures a tree.
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError>;
 

@@ -237,7 +237,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
         ui.say("No denied connections to allow.");
         return Ok(ExitCode::SUCCESS);
     }
-    let rules: Vec<String> = learned.iter().map(toml_line).collect();
+    let rules = toml_lines(&learned);
     let kept = "    # the entries that are already here, and:";
     ui.print(&format!("[egress]\nallow = [\n{kept}\n{}\n]", rules.join("\n")));
     let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
@@ -248,13 +248,44 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn toml_line(rule: &LearnedView) -> String {
-    let times = if rule.attempts == 1 { "once".into() } else { format!("{} times", rule.attempts) };
-    let by = match rule.processes.is_empty() {
+/// Renders one line per host, with an entry for each port or protocol of it.
+fn toml_lines(learned: &[LearnedView]) -> Vec<String> {
+    let mut hosts: Vec<(&str, Vec<&LearnedView>)> = Vec::new();
+    for rule in learned {
+        let host = host_of(&rule.rule);
+        match hosts.iter_mut().find(|(known, _)| *known == host) {
+            Some((_, rules)) => rules.push(rule),
+            None => hosts.push((host, vec![rule])),
+        }
+    }
+    hosts.iter().map(|(_, rules)| toml_line(rules)).collect()
+}
+
+/// Returns the host of a rule: `host`, `host:port`, `host:port/udp`, `[v6]:port` or `host/icmp`.
+fn host_of(rule: &str) -> &str {
+    let rule = rule.split_once('/').map_or(rule, |(host, _)| host);
+    match rule.rsplit_once(':') {
+        Some((host, port))
+            if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) =>
+        {
+            host
+        }
+        _ => rule,
+    }
+}
+
+fn toml_line(rules: &[&LearnedView]) -> String {
+    let attempts: usize = rules.iter().map(|rule| rule.attempts).sum();
+    let times = if attempts == 1 { "once".into() } else { format!("{attempts} times") };
+    let mut processes: Vec<_> = rules.iter().flat_map(|rule| &rule.processes).cloned().collect();
+    processes.sort();
+    processes.dedup();
+    let by = match processes.is_empty() {
         true => String::new(),
-        false => format!(" by {}", plain(&rule.processes.join(", "))),
+        false => format!(" by {}", plain(&processes.join(", "))),
     };
-    format!("    \"{}\",  # {times}{by}", plain(&rule.rule))
+    let entries: Vec<_> = rules.iter().map(|rule| format!("\"{}\",", plain(&rule.rule))).collect();
+    format!("    {}  # {times}{by}", entries.join(" "))
 }
 
 /// Allows hosts, removes such rules, or lists them.
@@ -303,4 +334,33 @@ fn checked(which: Which) -> Result<Option<String>, Failure> {
         check_reference(text)?;
     }
     Ok(which.sandbox)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_has_one_line_per_host() {
+        let rule = |rule: &str, attempts, process: &str| LearnedView {
+            rule: rule.into(),
+            attempts,
+            processes: vec![process.into()],
+            last: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let learned = [
+            rule("a.example:5432", 2, "node"),
+            rule("b.example", 1, "curl"),
+            rule("a.example", 1, "curl"),
+            rule("[2001:db8::1]:53/udp", 1, "dig"),
+        ];
+        assert_eq!(
+            toml_lines(&learned),
+            [
+                "    \"a.example:5432\", \"a.example\",  # 3 times by curl, node",
+                "    \"b.example\",  # once by curl",
+                "    \"[2001:db8::1]:53/udp\",  # once by dig",
+            ]
+        );
+    }
 }

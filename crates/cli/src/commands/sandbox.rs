@@ -208,10 +208,12 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
 
 /// Lists the sandboxes.
 pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
-    let all: Vec<serde_json::Value> = session.get(route::SANDBOXES)?;
     if ui.json {
-        ui.print_json(&all);
-    } else if all.is_empty() {
+        ui.print_json(&session.get::<Vec<SandboxView>>(route::SANDBOXES)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let all: Vec<serde_json::Value> = session.get(route::SANDBOXES)?;
+    if all.is_empty() {
         ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
     } else {
         let now = HostClock.now();

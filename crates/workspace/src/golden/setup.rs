@@ -14,6 +14,8 @@ use hothouse_host::{
     files, hands,
 };
 
+use hothouse_model::{glob, masks::FolderPatterns};
+
 use super::{
     Golden, GoldenError,
     dependencies::{LOCK_FILES, is_plain, several_of},
@@ -162,6 +164,11 @@ fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result
     };
     let commits: BTreeSet<String> = known.iter().flat_map(|(path, _)| above(path)).collect();
     let is_workspace = several_of(tree);
+    let wild = |asked: &String| {
+        let is_wild = glob::is_wild(asked.as_bytes());
+        is_wild.then(|| FolderPatterns::new([asked.as_str()]))
+    };
+    let patterns: Vec<_> = folders.iter().map(wild).collect();
     let mut found = Found::default();
     for folder in std::iter::once(String::new()).chain(commits.iter().cloned()) {
         let listed = Path::new(if folder.is_empty() { "." } else { &folder });
@@ -172,9 +179,12 @@ fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result
             if files.contains(path.as_str()) || commits.contains(&path) || path == ".git" {
                 continue;
             }
-            let is_asked = folders.iter().any(|asked| {
+            let is_asked = folders.iter().zip(&patterns).any(|(asked, pattern)| {
                 let asked = asked.trim_end_matches('/');
-                path == asked || is_workspace && asked == "node_modules" && name == asked
+                let fits = |pattern: &FolderPatterns| pattern.fits(Path::new(&folder), &entry.name);
+                path == asked
+                    || pattern.as_ref().is_some_and(fits)
+                    || is_workspace && asked == "node_modules" && name == asked
             });
             match is_asked && entry.kind == EntryKind::Folder && is_plain(Path::new(&path)) {
                 true => found.dependencies.push(path),
@@ -249,6 +259,14 @@ mod tests {
         let look = || look(&Folder::open(folder.path()).unwrap(), &known, &folders).unwrap();
         assert_eq!(look().dependencies, ["node_modules", "apps/web/node_modules"]);
         assert!(look().beyond.is_empty());
+        files::make_folder(&at("apps/web/vendor-x")).unwrap();
+        let asked = ["**/node_modules".to_owned(), "apps/*/vendor-*".to_owned()];
+        let wild = super::look(&Folder::open(folder.path()).unwrap(), &known, &asked).unwrap();
+        assert_eq!(
+            wild.dependencies,
+            ["node_modules", "apps/web/node_modules", "apps/web/vendor-x"]
+        );
+        files::remove_empty_folder(&at("apps/web/vendor-x")).unwrap();
         files::replace(&at("src/generated.js"), b"", 0o644).unwrap();
         files::symlink(Path::new("/etc"), &at(".venv")).unwrap();
         assert_eq!(look().beyond, [".venv", "src/generated.js"]);

@@ -17,7 +17,7 @@ use hothouse_host::{
 use super::{
     DriverName, Inodes, Restored, STORE_FOLDER, Seen, Sources, TreeDriver, TreeError, TreePlace,
     TreeSizes,
-    overlay::{keep_all, layers, prepare},
+    overlay::{has_nothing, keep_all, layers, prepare},
     set_aside,
 };
 
@@ -91,6 +91,10 @@ impl TreeDriver for Hidden {
 
     fn keep_sources(&self, tree: &TreePlace) -> Result<(), TreeError> {
         keep_all(tree).map_err(|source| TreeError::Restore { path: tree.path.clone(), source })
+    }
+
+    fn is_untouched(&self, tree: &TreePlace) -> bool {
+        has_nothing(&tree.private.join("upper"))
     }
 
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {

@@ -106,6 +106,10 @@ impl TreeDriver for Overlay {
         keep_all(tree).map_err(|source| TreeError::Restore { path: tree.path.clone(), source })
     }
 
+    fn is_untouched(&self, tree: &TreePlace) -> bool {
+        has_nothing(&tree.private.join("upper"))
+    }
+
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
             let own = usage(&tree.private.join("upper"), Blocks::AreOwn)?.total;
@@ -169,6 +173,12 @@ pub(super) fn prepare(
 /// Keeps the sources of a tree from being evicted, for as long as its private folder exists.
 pub(super) fn keep_all(tree: &TreePlace) -> Result<(), FileError> {
     layers(tree)?.lowers.iter().try_for_each(|source| keep_for(source, &tree.private))
+}
+
+/// Whether an upper layer adds and hides nothing.
+pub(super) fn has_nothing(upper: &Path) -> bool {
+    let is_pointer = |path: &PathBuf| path.ends_with(".git") && !files::is_folder(path);
+    files::list(upper).is_ok_and(|all| all.iter().all(is_pointer))
 }
 
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
