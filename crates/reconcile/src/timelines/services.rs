@@ -1,4 +1,4 @@
-//! How services stand, as records: every change that a room reports.
+//! How services stand, as records: every change, also those between two reports of a room.
 //!
 //! Each room with services has a task that waits for its next report. What changed while no daemon ran is found by
 //! comparing the first report with the last records.
@@ -91,13 +91,22 @@ async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
     loop {
         let Ok(room) = keepers.connections.of(&runtime).await else { break };
         let Ok(report) = room.services(after).await else { break };
+        // Between two reports a service may have stood in several ways.
+        let between = match after {
+            Some(seen) => room.service_changes(seen).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
         after = Some(report.version);
-        let crashes = crashes(&known, &report);
-        for draft in changes(&mut known, &report, HostClock.now()) {
-            timelines.append(&sandbox, draft);
-        }
-        for what in crashes {
-            suspect(&keepers.engine, &timelines, &sandbox, what);
+        let until = report.version;
+        let all = between.into_iter().filter(|one| one.version <= until).chain([report]);
+        for report in all {
+            let crashes = crashes(&known, &report);
+            for draft in changes(&mut known, &report, HostClock.now()) {
+                timelines.append(&sandbox, draft);
+            }
+            for what in crashes {
+                suspect(&keepers.engine, &timelines, &sandbox, what);
+            }
         }
     }
     let engine = keepers.engine.clone();
