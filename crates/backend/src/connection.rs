@@ -53,6 +53,12 @@ pub trait RoomConnection: Send + Sync {
     /// Returns how the services stand, once that has changed since version `after`. Their pids are those in the room.
     fn services(&self, after: Option<u64>) -> Pending<'_, StackReport>;
 
+    /// Returns how services stood since version `after`, a report for each change of a state; nothing where a room
+    /// does not remember.
+    fn service_changes(&self, _after: u64) -> Pending<'_, Vec<StackReport>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     /// Connects to a port on the room's loopback.
     fn dial(&self, port: u16) -> Pending<'_, TcpStream>;
 

@@ -49,6 +49,7 @@ mod setup;
 mod size;
 mod sleep;
 mod snapshot;
+mod source_maps;
 mod stack;
 mod steps;
 mod task;

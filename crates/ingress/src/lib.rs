@@ -73,6 +73,9 @@ pub trait Rooms: Send + Sync {
     /// Explains why an app does not answer.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;
 
+    /// Learns that an app answered with an error of its own.
+    fn failed(&self, _route: &Route, _request: &str, _status: u16) {}
+
     /// Returns what a link of an app of a sandbox gives; `uses` uses it up.
     fn sign_in(&self, _id: &str, _app: &str, _key: &str, _uses: bool) -> Option<sign_in::SignIn> {
         None

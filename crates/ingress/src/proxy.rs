@@ -221,6 +221,7 @@ impl Proxy {
             _ => return pages::stopped(&request, &route.project, &route.sandbox, rest_of(route)),
         };
         let wants_page = pages::wants_page(request.headers());
+        let line = format!("{} {}", request.method(), request.uri().path());
         let outcome = match websocket::asked(&request) {
             Some(asked) => {
                 websocket::bridge(&self.pool, target, (asked, held), request, |request| {
@@ -239,7 +240,12 @@ impl Proxy {
             }
         };
         match outcome {
-            Ok(response) => finish(response, route),
+            Ok(response) => {
+                if response.status().is_server_error() {
+                    self.rooms.failed(route, &line, response.status().as_u16());
+                }
+                finish(response, route)
+            }
             Err(UpstreamError::Talk(error)) if error.is_user() => {
                 pages::plain(StatusCode::BAD_REQUEST, "the request body ended early")
             }

@@ -77,6 +77,10 @@ impl Flags {
         set
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Returns what breaks on purpose for the mail of a sandbox.
     pub(crate) fn mail_faults(&self, sandbox: &SandboxRecord) -> Vec<MailFault> {
         self.engine.mail_faults(sandbox)

@@ -4,13 +4,16 @@
 //! then the app is answered. Where the timeline cannot be written the app gets an error: nothing that was
 //! acknowledged is lost.
 
+mod base;
 pub(crate) mod local;
 pub(crate) mod mail;
 mod models;
 pub(crate) mod objects;
+mod resolved;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -37,7 +40,7 @@ use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Timeline};
 use serde_json::{Value, json};
 
-use self::objects::ObjectSink;
+use self::{base::BaseIssues, objects::ObjectSink};
 use crate::{Flags, Timelines, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
@@ -53,6 +56,8 @@ const ISSUES_LIMIT: usize = 10_000;
 pub(crate) struct Sinks {
     timelines: Arc<Timelines>,
     flags: Arc<Flags>,
+    /// The state folder.
+    state: PathBuf,
     runs: Mutex<HashMap<String, Weak<RunSinks>>>,
 }
 
@@ -69,6 +74,7 @@ pub(crate) struct RunSinks {
     kept: AtomicU64,
     /// Issues that were reported, by their ids.
     issues: Mutex<HashSet<String>>,
+    base: BaseIssues,
     large: mail::LargeMessages,
     /// What was greylisted, and is accepted the next time.
     greylisted: Mutex<BTreeSet<String>>,
@@ -88,8 +94,8 @@ pub(crate) enum NotKept {
 }
 
 impl Sinks {
-    pub(crate) fn new(timelines: Arc<Timelines>, flags: Arc<Flags>) -> Arc<Self> {
-        Arc::new(Self { timelines, flags, runs: Mutex::default() })
+    pub(crate) fn new(timelines: Arc<Timelines>, flags: Arc<Flags>, state: PathBuf) -> Arc<Self> {
+        Arc::new(Self { timelines, flags, state, runs: Mutex::default() })
     }
 
     /// Returns the sinks of the run that a sandbox is in.
@@ -108,6 +114,7 @@ impl Sinks {
             refused: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             issues: Mutex::default(),
+            base: BaseIssues::of(&self.state, sandbox),
             large: mail::LargeMessages::default(),
             greylisted: Mutex::default(),
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
@@ -251,7 +258,10 @@ impl RunSinks {
         // An earlier daemon may have recorded it.
         let is_new =
             is_first && timeline.reader().is_ok_and(|reader| matches!(reader.get(id), Ok(None)));
-        record.body["new"] = is_new.into();
+        let in_base = self.base.has(self.flags.engine(), &self.sandbox, id);
+        record.body["new"] = (is_new && !in_base).into();
+        record.body["base"] = in_base.into();
+        resolved::resolve(self.flags.engine(), &self.sandbox, &mut record.body);
         record
     }
 }

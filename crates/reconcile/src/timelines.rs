@@ -10,6 +10,7 @@ pub(crate) mod execs;
 mod logs;
 mod secrets;
 pub(crate) mod services;
+pub(crate) mod unreported;
 
 use std::{
     collections::{BTreeMap, HashMap},

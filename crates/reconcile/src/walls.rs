@@ -191,7 +191,7 @@ impl Walls {
             engine,
             rooms,
             shares,
-            sinks: Sinks::new(timelines.clone(), keepers.flags.clone()),
+            sinks: Sinks::new(timelines.clone(), keepers.flags.clone(), state.to_owned()),
             timelines,
             webhooks,
             room_api: keepers.room_api.clone(),

@@ -1,5 +1,6 @@
 //! Services: the state machine of `supervise`, and the code that performs its actions.
 //!
+//! - [`changes`]: how services stood, for whoever asks later
 //! - [`keeper`]: the process between room-init and a service
 //! - [`tree`]: which processes belong to a service, and which have a port
 //! - [`output`]: from a pipe into the log
@@ -7,6 +8,7 @@
 //! - [`notify`]: services that report their own readiness
 //! - [`watch`]: files whose change restarts a service
 
+mod changes;
 mod entry;
 mod keeper;
 mod notify;
@@ -16,8 +18,9 @@ mod tree;
 pub(crate) mod watch;
 
 use crate::boot::Adopted;
+use changes::Changes;
 use entry::Entry;
-use hothouse_room_wire::{LogStart, ServiceOrder, ServiceStatus, ServicesReport};
+use hothouse_room_wire::{LogStart, ServiceChange, ServiceOrder, ServiceStatus, ServicesReport};
 use hothouse_service::{Found, ProbeAnswer, ServiceSpec};
 use hothouse_supervise::{Action, Event, Machine};
 use output::{Log, Turn};
@@ -36,6 +39,7 @@ pub(crate) struct Services {
     entries: Vec<Entry>,
     begun: Instant,
     watcher: watch::Watcher,
+    changes: Changes,
 }
 
 /// The descriptor of a service behind a poll entry.
@@ -67,6 +71,7 @@ impl Services {
             entries: Vec::new(),
             begun: Instant::now(),
             watcher: watch::Watcher::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -330,10 +335,28 @@ impl Services {
     fn happen(&mut self, event: Event, hands: &mut Hands<'_>) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            for action in self.machine.on_event(self.now(), event) {
+            let actions = self.machine.on_event(self.now(), event);
+            self.remember();
+            for action in actions {
                 events.extend(self.obey(action, hands));
             }
         }
+    }
+
+    /// Remembers what stands otherwise than before.
+    fn remember(&mut self) {
+        for (at, service) in self.machine.services().iter().enumerate() {
+            let Some(entry) = self.entries.get(at).filter(|entry| !entry.hidden) else { continue };
+            if self.changes.is_new(at, (service.state.shown(), service.restarts)) {
+                let status = self.status(at, entry);
+                self.changes.push(self.machine.version(), status);
+            }
+        }
+    }
+
+    /// Returns how services stood since a version.
+    pub(crate) fn changes_since(&self, after: u64) -> Vec<ServiceChange> {
+        self.changes.since(after)
     }
 
     /// Performs one action; returns the event if its result is immediate.

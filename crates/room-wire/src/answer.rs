@@ -1,6 +1,6 @@
 //! What room-init replies.
 
-use crate::{ExecId, ServicesReport};
+use crate::{ExecId, ServiceChange, ServicesReport};
 use hothouse_service::Exit;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,8 @@ pub enum Answer {
         raw: u8,
         rules: u8,
     },
+    /// In the order in which they happened.
+    ServiceChanges(Vec<ServiceChange>),
 }
 
 /// One command in a list.

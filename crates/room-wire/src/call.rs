@@ -99,6 +99,10 @@ pub enum Call {
     /// Passes on the listener on which programs of the room reach the daemon, until this connection ends.
     /// Answer: `Done` with the listener.
     Api,
+    /// Requests how services stood since version `after`, each change of a state; the last ones where there were many.
+    ServiceChanges {
+        after: u64,
+    },
 }
 
 /// A command to run.

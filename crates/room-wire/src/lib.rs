@@ -30,10 +30,10 @@ pub use hothouse_service::{
     Condition, Exit, Found, Need, ProbeAnswer, ProbeSpec, Question, Restart, RestartPolicy,
     ServiceSpec, ServiceState,
 };
-pub use service::{LogStart, ServiceOrder, ServicesReport};
+pub use service::{LogStart, ServiceChange, ServiceOrder, ServicesReport};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 6;
+pub const PROTOCOL: u16 = 7;
 
 /// The first version that knows services.
 pub const SERVICES_SINCE: u16 = 2;
@@ -49,6 +49,9 @@ pub const PROBE_HOST_SINCE: u16 = 5;
 
 /// The first version whose rooms have a listener for the daemon's API.
 pub const API_SINCE: u16 = 6;
+
+/// The first version whose rooms remember how services stood between two reports.
+pub const CHANGES_SINCE: u16 = 7;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

@@ -38,3 +38,10 @@ pub struct ServicesReport {
     pub version: u64,
     pub services: Vec<ServiceStatus>,
 }
+
+/// How a service stood at a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceChange {
+    pub version: u64,
+    pub status: ServiceStatus,
+}

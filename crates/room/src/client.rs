@@ -6,9 +6,10 @@ use hothouse_host::files::{self, FileError};
 use hothouse_host::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    API_SINCE, Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec,
-    Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
-    SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
+    API_SINCE, Answer, CATCH_SINCE, CHANGES_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId,
+    ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL,
+    Question, Reply, Request, SERVICES_SINCE, ServiceChange, ServiceOrder, ServiceSpec,
+    ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -401,6 +402,18 @@ impl RoomClient {
         }
         match self.call(Call::Services { after }).await? {
             (Answer::Services(report), _) => Ok(report),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Returns how services stood since a version, change by change; nothing for a room that does not remember.
+    pub async fn service_changes(&self, after: u64) -> Result<Vec<ServiceChange>, ClientError> {
+        self.greeted().await?;
+        if self.protocol() < CHANGES_SINCE {
+            return Ok(Vec::new());
+        }
+        match self.call(Call::ServiceChanges { after }).await? {
+            (Answer::ServiceChanges(changes), _) => Ok(changes),
             _ => Err(ClientError::Unexpected),
         }
     }

@@ -21,6 +21,9 @@ use crate::{
 /// How many records of seedings are looked at.
 const SEEDS: usize = 10_000;
 
+/// How many events of issues that the base has are looked at.
+const ISSUES: usize = 10_000;
+
 /// At most this many gaps are listed; the last one counts the rest.
 const GAPS: usize = 100;
 
@@ -125,6 +128,12 @@ impl Reader {
                 tally.add(&record);
                 true
             })?;
+        }
+        let in_base =
+            Query::parse("body.base=true", Some(Kind::Error)).expect("bodies have fields");
+        let all = Start { after: 0, from: None };
+        for record in self.select(&in_base, all, ISSUES, Order::OldestFirst, upto)? {
+            tally.known_issues.insert(record.id);
         }
         let notes = Query::parse("gap:", Some(Kind::Log)).expect("logs have gaps");
         let notes = self.select(&notes, start, GAPS, Order::OldestFirst, upto)?;

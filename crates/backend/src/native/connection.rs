@@ -11,7 +11,7 @@ use hothouse_model::{ledger::RoomProcess, policy::Transport, stack::StackReport}
 use hothouse_room::{
     ClientError, KEEPER, RoomClient, RoomIdentity, SocketOwner, Topmost, datagram_owner,
     echo_owner, host_pids, socket_owner, topmost,
-    wire::{ListenSpec, Proto},
+    wire::{ListenSpec, Proto, ServiceChange},
 };
 
 use super::services;
@@ -85,6 +85,17 @@ impl RoomConnection for NativeConnection {
             let report = self.0.services(after).await?;
             let shown = report.services.into_iter().map(|record| services::shown(record, |_| None));
             Ok(StackReport { version: report.version, services: shown.collect() })
+        })
+    }
+
+    fn service_changes(&self, after: u64) -> Pending<'_, Vec<StackReport>> {
+        asked(async move {
+            let changes = self.0.service_changes(after).await?.into_iter();
+            let report = |change: ServiceChange| StackReport {
+                version: change.version,
+                services: vec![services::shown(change.status, |_| None)],
+            };
+            Ok(changes.map(report).collect())
         })
     }
 

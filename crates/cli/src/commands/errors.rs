@@ -142,7 +142,7 @@ fn add(issues: &mut BTreeMap<String, Issue>, record: &Record) {
         count: 0,
         first: record.time,
         last: record.time,
-        new: true,
+        new: !body.base,
         service: None,
         release: None,
         environment: None,

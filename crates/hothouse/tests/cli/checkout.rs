@@ -58,7 +58,7 @@ fn paid(env: &TestEnv, repository: &Path) {
         ask(env, repository, &["wait", kind, query, "--since", "before", "--timeout", "60s"])
     };
     find("browser", "");
-    let calls = ask(env, repository, &["requests", "-status=500", "--since", "before"]);
+    let calls = ask(env, repository, &["requests", "status~^2", "--since", "before"]);
     let of: BTreeSet<(String, String)> =
         list(&calls).iter().map(|call| (text(&call["host"]), text(&call["service"]))).collect();
     for host in ["api.stripe.com", "api.goshippo.com", "api.taxjar.com"] {

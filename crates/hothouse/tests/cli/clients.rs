@@ -36,6 +36,11 @@ class = "sink"
 hosts = ["*.launchdarkly.com", "eu.app.unleash-hosted.com", "*.flagsmith.com", "*.statsigcdn.com", "statsigapi.net", "cdn-global.configcat.com"]
 [service.mail]
 recipe = "mailbox"
+[service.web]
+run = "exec python3 -m http.server 3000 --bind 127.0.0.1 --directory public"
+port = 3000
+ready = { tcp = true }
+url = "web"
 [service.otel]
 recipe = "otel"
 port = 4317
@@ -257,4 +262,111 @@ fn mail_breaks_on_purpose_for_those_that_the_config_names() {
     assert_eq!(told, "250 550 451 451 451 250\n250 True\n");
     let mails = ask(&env, &repository, &["emails"]);
     assert_eq!(mails.as_array().unwrap().len(), 3, "{mails:#}");
+}
+
+/// A page with the SDKs of browsers, whose script breaks.
+const PAGE: &str = r#"
+import * as Sentry from '@sentry/browser';
+import posthog from 'posthog-js';
+Sentry.init({ dsn: 'https://key@o1.ingest.sentry.io/2' });
+posthog.init('phc_x', { api_host: 'https://us.i.posthog.com', autocapture: false, disable_session_recording: true, request_batching: false });
+posthog.capture('Page Broke', { lamp: 7 });
+function breakLamp(lamp) { return lamp.light.on; }
+setTimeout(() => breakLamp({}), 100);
+setTimeout(() => { document.title = 'broken'; }, 1500);
+"#;
+
+#[test]
+fn sdks_of_browsers_report_and_their_stacks_lead_to_the_sources() {
+    if !Path::new("/usr/bin/chromium").exists() {
+        return skip("SDKs of browsers in a room", "chromium");
+    }
+    let env = surroundings();
+    let words = ["install", "--no-audit", "--no-fund", "@sentry/browser", "posthog-js", "esbuild"];
+    let Some(repository) = sandbox(&env, "npm", &words) else { return };
+    let worktree = env.root().join("shop-sandboxes/a");
+    fs::create_dir_all(worktree.join("src")).unwrap();
+    fs::write(worktree.join("src/page.js"), PAGE).unwrap();
+    let build =
+        ["src/page.js", "--bundle", "--minify", "--sourcemap", "--outfile=public/assets/app.js"];
+    let esbuild = worktree.join("node_modules/.bin/esbuild");
+    assert!(installed(&worktree, esbuild.to_str().unwrap(), &build));
+    let page = "<!doctype html><title>shop</title><p>Shop</p><script src=/assets/app.js></script>";
+    fs::write(worktree.join("public/index.html"), page).unwrap();
+    let looked = env.run(&repository, &["browse", "web", "/", "-w", "a", "--json"]);
+    assert!(looked.code == 0 || looked.code == 1, "{looked}");
+    ask(&env, &repository, &["wait", "event", "name='Page Broke'", "--timeout", "30s"]);
+    let error = ask(&env, &repository, &["wait", "error", "", "--timeout", "30s"]);
+    let shown = ask(&env, &repository, &["errors", error["id"].as_str().unwrap()]);
+    let frames = shown["frames"].as_array().unwrap();
+    let own = frames.iter().find(|frame| frame["file"] == "src/page.js");
+    let own = own.unwrap_or_else(|| panic!("{shown:#}"));
+    assert_eq!(own["line"], 7, "{shown:#}");
+    assert!(own["module"].as_str().unwrap().contains("/assets/app.js:"), "{own:#}");
+}
+
+/// Reports an error as Sentry's SDKs do.
+const REPORT: &str = r#"
+import json, sys, urllib.request as u
+event = {"event_id": sys.argv[2], "platform": "python", "level": "error", "exception": {"values": [{"type": sys.argv[1], "value": "x", "stacktrace": {"frames": [{"filename": "shop.py", "function": "pay", "lineno": 7, "in_app": True}]}}]}}
+body = "\n".join(json.dumps(part) for part in [{"event_id": sys.argv[2]}, {"type": "event"}, event]) + "\n"
+u.urlopen(u.Request("https://o1.ingest.sentry.io/api/1/envelope/", data=body.encode(), headers={"X-Sentry-Auth": "Sentry sentry_version=7, sentry_key=k"}), timeout=20)
+"#;
+
+#[test]
+fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
+    let env = surroundings();
+    if !env.can_have_rooms("issues of the base") {
+        return;
+    }
+    let config = "[project]\nname = \"shop\"\n[egress]\nmode = \"allowlist\"\nallow = [\"@toolchain\"]\n[integration.errors]\nclass = \"sink\"\nhosts = [\"o1.ingest.sentry.io\"]\n[service.web]\nrun = \"exec python3 serve.py\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
+    let serve = "import http.server\nclass Serve(http.server.BaseHTTPRequestHandler):\n    def do_GET(self):\n        self.send_response(500 if self.path == '/broken' else 200); self.send_header('content-length', '0'); self.end_headers()\nhttp.server.HTTPServer(('127.0.0.1', 3000), Serve).serve_forever()\n";
+    let repository = env.repository_with("shop", config, &[("serve.py", serve)]);
+    for name in ["a", "b"] {
+        env.ok(&repository, &["fork", name]);
+        env.ok(&repository, &["up", "-w", name]);
+    }
+    let report = |name: &str, kind: &str, id: u32| {
+        let id = format!("{id:032}");
+        env.ok(&repository, &["exec", "-w", name, "--", "python3", "-c", REPORT, kind, &id]);
+    };
+    let news = |name: &str| -> Vec<(String, bool)> {
+        let all = env.json(&repository, &["errors", "-w", name, "--json"]);
+        let one = |issue: &Value| {
+            (issue["type"].as_str().unwrap().to_owned(), issue["new"].as_bool().unwrap())
+        };
+        let mut all: Vec<_> = all.as_array().unwrap().iter().map(one).collect();
+        all.sort();
+        all
+    };
+    report("a", "OldError", 1);
+    assert_eq!(news("a"), [("OldError".to_owned(), true)]);
+    env.ok(&repository, &["mark", "before", "-w", "b"]);
+    env.ok(&repository, &["exec", "-w", "b", "--", "sh", "-c", "echo '#' >> serve.py"]);
+    report("b", "OldError", 2);
+    report("b", "NewError", 3);
+    assert_eq!(news("b"), [("NewError".to_owned(), true), ("OldError".to_owned(), false)]);
+    let since = env.json(&repository, &["since", "before", "-w", "b", "--json"]);
+    assert_eq!(since["new_errors"], 1, "{since:#}");
+
+    // An answer of 500 that nobody reports.
+    env.ok(&repository, &["mark", "quiet", "-w", "a"]);
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let direct = status["apps"]["web"]["url"].as_str().unwrap().to_owned();
+    let curl = ["-sk", "-o", "/dev/null", &format!("{direct}/broken")];
+    assert!(Command::new("curl").args(curl).status().unwrap().success());
+    let gap = [
+        "wait",
+        "log",
+        "gap=unreported",
+        "--since",
+        "quiet",
+        "--timeout",
+        "60s",
+        "-w",
+        "a",
+        "--json",
+    ];
+    let gap = env.json(&repository, &gap);
+    assert!(gap["summary"].as_str().unwrap().contains("GET /broken with 500"), "{gap:#}");
 }

@@ -158,6 +158,18 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
         let again = ["wait", "service", "restarts=1 state=ready", "--timeout", "60s", "-w", "a"];
         ask(env, repository, &again);
 
+        // Every state on the way, however quickly it passed.
+        let states =
+            ask(env, repository, &["timeline", "--kind", "service", "name=web", "-w", "a"]);
+        let states: Vec<&str> = states
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|record| record["body"]["state"].as_str())
+            .collect();
+        let crash = states.iter().position(|state| *state == "restarting").unwrap();
+        assert!(states[crash..].contains(&"starting"), "{states:?}");
+
         // Commits, each once.
         let commit = "git -c user.name=Ada -c user.email=a@b.example commit -qam 'make it blue' && git branch side";
         env.ok(

@@ -170,6 +170,9 @@ pub struct ErrorBody {
     pub level: String,
     /// Whether the run had not seen the issue before this event.
     pub new: bool,
+    /// Whether the base of the sandbox was seen to have the issue.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub base: bool,
     pub release: Option<String>,
     pub environment: Option<String>,
     /// The caller first, the place of the error last.
@@ -508,6 +511,8 @@ pub enum GapKind {
     SinkDown,
     /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
     Absent,
+    /// Something broke, and no error was reported.
+    Unreported,
 }
 
 impl GapKind {
@@ -518,6 +523,7 @@ impl GapKind {
             Self::Dropped => "dropped",
             Self::SinkDown => "sink-down",
             Self::Absent => "absent",
+            Self::Unreported => "unreported",
         }
     }
 }

@@ -17,6 +17,7 @@ use hothouse_model::{
 use hothouse_timeline::{Order, Selection, Timeline};
 
 use super::{Browsers, Visit};
+use crate::timelines::unreported::suspect;
 
 /// The folder of pages among the artifacts of a run.
 const FOLDER: &str = "browser";
@@ -76,8 +77,18 @@ impl Browsers {
         let number = self.numbers.next(&run, timeline.folder(), bytes)?;
         let prefix = trace_prefix.to_owned();
         let writing = tokio::task::spawn_blocking(move || write(&timeline, number, visit, &prefix));
-        writing.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?
+        let kept = writing.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+        if let Some(error) = kept.page_errors.first() {
+            let what = format!("a page broke ({})", cut(error));
+            suspect(&self.engine, &self.timelines, sandbox, what);
+        }
+        Ok(kept)
     }
+}
+
+/// Cuts what a page said to what a line can be.
+fn cut(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
 fn write(

@@ -1,4 +1,4 @@
-//! How services stand, as records: every change that a room reports.
+//! How services stand, as records: every change, also those between two reports of a room.
 //!
 //! Each room with services has a task that waits for its next report. What changed while no daemon ran is found by
 //! comparing the first report with the last records.
@@ -20,14 +20,14 @@ use hothouse_model::{
     room::RoomWish,
     stack::{
         StackReport,
-        service::{ServiceState, ServiceStatus},
+        service::{Exit, ServiceState, ServiceStatus},
     },
 };
 use hothouse_timeline::{Order, Selection, gap};
 use jiff::Timestamp;
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 
-use super::{RunPlace, Timelines};
+use super::{RunPlace, Timelines, unreported::suspect};
 use crate::{Keepers, Stop};
 
 /// How often it is looked for rooms that have no task yet.
@@ -91,9 +91,22 @@ async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
     loop {
         let Ok(room) = keepers.connections.of(&runtime).await else { break };
         let Ok(report) = room.services(after).await else { break };
+        // Between two reports a service may have stood in several ways.
+        let between = match after {
+            Some(seen) => room.service_changes(seen).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
         after = Some(report.version);
-        for draft in changes(&mut known, &report, HostClock.now()) {
-            timelines.append(&sandbox, draft);
+        let until = report.version;
+        let all = between.into_iter().filter(|one| one.version <= until).chain([report]);
+        for report in all {
+            let crashes = crashes(&known, &report);
+            for draft in changes(&mut known, &report, HostClock.now()) {
+                timelines.append(&sandbox, draft);
+            }
+            for what in crashes {
+                suspect(&keepers.engine, &timelines, &sandbox, what);
+            }
         }
     }
     let engine = keepers.engine.clone();
@@ -149,6 +162,22 @@ fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft
     drafts
 }
 
+/// Tells of services that crashed since the last report.
+fn crashes(known: &Known, report: &StackReport) -> Vec<String> {
+    let is_crash = |service: &&ServiceStatus| {
+        let before = known.get(&service.name);
+        let is_new = before.is_none_or(|before| {
+            before.restarts != service.restarts || before.state != service.state.as_str()
+        });
+        let failed = service.exit.as_ref().is_some_and(|exit| *exit != Exit::Code(0));
+        let is_down = matches!(service.state, ServiceState::Failed | ServiceState::Restarting);
+        let again = before.is_some_and(|before| service.restarts > before.restarts);
+        !service.task && is_new && failed && (is_down || again)
+    };
+    let crashed = report.statuses().filter(is_crash);
+    crashed.map(|service| format!("service `{}` crashed", service.name)).collect()
+}
+
 /// Drafts that services ended with their room.
 fn all_stopped(known: &mut Known, now: Timestamp) -> Vec<Draft> {
     let is_over = |state: &str| ServiceState::parse(state).is_some_and(|state| !state.is_running());
@@ -199,7 +228,7 @@ fn unseen(service: &str, count: u32, now: Timestamp) -> Draft {
 mod tests {
     use hothouse_model::stack::{
         ServiceReport,
-        service::{Exit, Found, ProbeAnswer},
+        service::{Found, ProbeAnswer},
     };
 
     use super::*;

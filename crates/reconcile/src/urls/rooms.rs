@@ -5,7 +5,10 @@ use std::io;
 use hothouse_ingress::{RoomPort, Rooms, Route, Sendable, Told, sign_in::SignIn};
 use tokio::{net::TcpStream, runtime::Handle};
 
-use crate::{Keepers, sleep};
+use crate::{Keepers, sleep, timelines::unreported::suspect};
+
+/// How much is told of a request that failed.
+const LINE: usize = 200;
 
 /// The rooms of the daemon.
 pub(super) struct DaemonRooms {
@@ -59,6 +62,22 @@ impl Rooms for DaemonRooms {
             });
             told.await.ok().flatten().unwrap_or_default()
         })
+    }
+
+    fn failed(&self, route: &Route, request: &str, status: u16) {
+        let (keepers, id) = (self.keepers.clone(), route.id.clone());
+        let request: String = request.chars().take(LINE).collect();
+        let what = format!("`{}` answered {request} with {status}", route.app);
+        self.handle.spawn(async move {
+            let engine = keepers.engine.clone();
+            let find = move || {
+                let all = engine.sandboxes().ok()?;
+                all.into_iter().find(|sandbox| sandbox.id.as_str() == id)
+            };
+            if let Ok(Some(sandbox)) = tokio::task::spawn_blocking(find).await {
+                suspect(&keepers.engine, &keepers.timelines, &sandbox, what);
+            }
+        });
     }
 
     fn sign_in(&self, id: &str, app: &str, key: &str, uses: bool) -> Option<SignIn> {

@@ -126,6 +126,9 @@ impl Room {
             Call::Services { after } => Ok(self.tell_services(daemon, seq, after)),
             Call::Close { exec, output } => self.close_output(&exec, output),
             Call::Api => self.hand_over_api(daemon),
+            Call::ServiceChanges { after } => {
+                now(Answer::ServiceChanges(self.services.changes_since(after)))
+            }
         }
     }
 

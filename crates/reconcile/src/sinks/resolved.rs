@@ -1,0 +1,77 @@
+//! Stacks of browsers, as the sources have them: places in a bundle become places in the worktree.
+
+use std::collections::BTreeMap;
+
+use hothouse_browser::source_map::{self, Place};
+use hothouse_engine::Engine;
+use hothouse_model::SandboxRecord;
+use serde_json::Value;
+
+/// How many scripts of one stack have their map looked for.
+const SCRIPTS: usize = 5;
+
+/// Replaces what can be found of the frames of an error.
+pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value) {
+    let Some(frames) = body["frames"].as_array_mut() else { return };
+    let mut scripts: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+    for place in frames.iter().filter_map(place) {
+        scripts.entry(place.url.clone()).or_default().push(place);
+    }
+    let mut found = BTreeMap::new();
+    for (url, places) in scripts.into_iter().take(SCRIPTS) {
+        let map = path_of(&url).and_then(|path| engine.source_map(sandbox, path));
+        found.extend(map.map(|map| source_map::find(&map, &places)).unwrap_or_default());
+    }
+    frames.iter_mut().for_each(|frame| replace(frame, &found));
+}
+
+/// Returns the place of a frame in a script that a page loaded.
+fn place(frame: &Value) -> Option<Place> {
+    let url = frame["file"].as_str().filter(|file| file.starts_with("http"))?;
+    let number = |name: &str| frame[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    Some(Place { url: url.to_owned(), line: number("line")?, column: number("column")? })
+}
+
+fn path_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let path = &rest[rest.find('/')?..];
+    path.split(['?', '#']).next()
+}
+
+fn replace(frame: &mut Value, found: &BTreeMap<Place, String>) {
+    let Some(source) = place(frame).and_then(|place| found.get(&place).cloned()) else { return };
+    let mut parts = source.rsplitn(3, ':');
+    let (column, line, file) = (parts.next(), parts.next(), parts.next());
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+    if let (Some(column), Some(line), Some(file)) = (number(column), number(line), file) {
+        // Where it was in the bundle stays beside it.
+        let place = format!(
+            "{}:{}:{}",
+            frame["file"].as_str().unwrap_or_default(),
+            frame["line"],
+            frame["column"]
+        );
+        frame["module"] = place.into();
+        // A map names sources from where it lies.
+        frame["file"] = file.trim_start_matches("../").trim_start_matches("./").into();
+        (frame["line"], frame["column"]) = (line.into(), column.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_of_a_bundle_becomes_one_of_its_source() {
+        let mut frame = json!({ "file": "https://a/app.js?x", "line": 1, "column": 5 });
+        assert_eq!(path_of("https://a/b/app.js?x#y"), Some("/b/app.js"));
+        let found = BTreeMap::from([(place(&frame).unwrap(), "../src/a.ts:7:2".to_owned())]);
+        replace(&mut frame, &found);
+        assert_eq!((&frame["file"], &frame["line"]), (&json!("src/a.ts"), &json!(7)));
+        assert_eq!(frame["module"], "https://a/app.js?x:1:5");
+        assert!(place(&json!({ "file": "src/a.js", "line": 1, "column": 1 })).is_none());
+    }
+}
