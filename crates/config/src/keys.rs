@@ -90,7 +90,22 @@ pub(super) static ROOT: Table = Table::of(&[
         Shape::Map(&SHIMS),
         "What stands in for scripts of third parties in the browser, by URL.",
     ),
+    key(
+        "notify",
+        Shape::Table(&NOTIFY),
+        "How you are told that an agent waits for you; in your own file.",
+    ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
+]);
+
+static NOTIFY: Table = Table::of(&[
+    key(
+        "command",
+        COMMAND,
+        "A command on the host; it has the sandbox as `$1`, what is asked as `$2`, and the id as `$3`.",
+    ),
+    key("desktop", Shape::Switch, "Whether the desktop shows it (`notify-send`)."),
+    key("bell", Shape::Switch, "Whether a terminal that follows (`status -f`) rings."),
 ]);
 
 static PROJECT: Table = Table::of(&[

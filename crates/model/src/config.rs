@@ -29,7 +29,7 @@ pub use self::{
     sections::{
         Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, Cron, DEFAULT_PROFILE,
         DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime,
-        LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Queue,
+        LiveKeyRule, LiveKeys, Mount, Need, Notify, Place, Probe, Profile, Project, Queue,
         QueueExpectation, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
         RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Shim, ShipShim,
         Signal, SinkRecipe, Tree, UnknownProfile, ValueSource, Variable, VariableKind, Vendor,

@@ -22,8 +22,9 @@ pub use self::{
         RestartPolicy, Service, Signal, SinkRecipe, Work,
     },
     wall::{
-        Integration, IntegrationClass, LiveKeyRule, LiveKeys, SECRET_SOURCE, Secret, SecretForm,
-        SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Vendor, Webhook,
+        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Notify, SECRET_SOURCE, Secret,
+        SecretForm, SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Vendor,
+        Webhook,
     },
 };
 use super::{
@@ -62,6 +63,8 @@ pub struct Config {
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
     pub live_keys: LiveKeys,
+    #[serde(default)]
+    pub notify: Notify,
     /// What apps are told about a feature flag, unless a sandbox pins another value.
     #[serde(default)]
     pub flags: BTreeMap<FlagKey, Value>,
