@@ -215,7 +215,7 @@ impl Kind {
             Self::Restore => &["label", "commit", "snapshot"],
             Self::Policy => &["area", "rule", "action", "host", "reason", "by"],
             Self::Commit => &["commit", "branch", "author", "subject", "files"],
-            Self::Exec => &["argv", "root", "fresh", "exit", "signal", "duration_ms"],
+            Self::Exec => &["argv", "root", "fresh", "inside", "exit", "signal", "duration_ms"],
             Self::Agent => &["tool", "mode", "state", "pid", "model", "round", "started", "login"],
             Self::Audit => {
                 &["tool", "target", "decision", "severity", "confidence", "reason", "seen"]
