@@ -55,7 +55,11 @@ pub enum Found {
     /// Hothouse's own host, or that of one session of its dashboard.
     Own(Option<String>),
     /// What a sandbox recorded, on a page of the dashboard.
-    Surface { project: String, sandbox: String, page: &'static str },
+    Surface {
+        project: String,
+        sandbox: String,
+        page: &'static str,
+    },
     /// A sandbox without a room.
     Stopped(Arc<StoppedSandbox>),
     Nothing,
