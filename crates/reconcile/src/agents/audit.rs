@@ -16,6 +16,7 @@ use hothouse_model::{
 use hothouse_timeline::{Order, Selection};
 use serde_json::Value;
 
+use super::transcript::{self, TranscriptCall};
 use crate::{Timelines, timelines::RunPlace};
 
 /// The most rows of an audit.
@@ -56,7 +57,10 @@ pub fn audit(
         seen.files = changed.unwrap_or_default().into_iter().map(|file| file.path).collect();
         seen.worktree = sandbox.worktree.to_string_lossy().into_owned();
     }
+    let (calls, transcripts) = transcript::kept(&wish.place.folder);
     let mut rows = join(&said, &seen);
+    rows.extend(calls.iter().filter(|call| !is_reported(call, &said)).map(unreported));
+    rows.sort_by_key(|row| row.time);
     let log = wish.place.folder.join("audit-log.md");
     let text = markdown(&wish.place.run, &rows);
     files::replace(&log, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
@@ -67,7 +71,7 @@ pub fn audit(
         rows,
         raw: wish.place.folder.join("audit-raw.jsonl").to_string_lossy().into_owned(),
         log: log.to_string_lossy().into_owned(),
-        transcripts: Vec::new(),
+        transcripts,
     })
 }
 
@@ -129,6 +133,32 @@ fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
     rows.sort_by_key(|row| row.time);
     rows.truncate(ROWS);
     rows
+}
+
+/// How far apart a guard's report and the line of a transcript may be.
+const APART: i64 = 60;
+
+/// Whether a guard reported a call of a transcript.
+fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
+    said.iter().any(|record| {
+        let near = record.time.duration_since(call.time).as_secs().abs() <= APART;
+        near && text(&record.body, "tool") == call.tool
+    })
+}
+
+/// A call that only the tool's own transcript has.
+fn unreported(call: &TranscriptCall) -> AuditRow {
+    AuditRow {
+        time: call.time,
+        tool: call.tool.clone(),
+        target: call.target.clone(),
+        decision: "none".to_owned(),
+        severity: "medium".to_owned(),
+        confidence: "medium".to_owned(),
+        reason: "in the tool's transcript, but no guard reported it".to_owned(),
+        seen: None,
+        record: None,
+    }
 }
 
 /// What the agent said, and whether the room did it.
