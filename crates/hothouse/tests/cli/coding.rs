@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_testkit::{TestEnv, git, wait_until};
+use hothouse_testkit::{TestEnv, git, skip, wait_until};
 use serde_json::{Value, json};
 
 use crate::surroundings;
@@ -439,4 +439,82 @@ fn the_task_reaches_tools_outside_of_what_git_sees() {
     let files =
         stage.env.json(&stage.repository, &["diff", "-w", "a", "--json"])["files"].to_string();
     assert!(!files.contains("feature-request") && !files.contains("AGENTS.md"), "{files}");
+}
+
+/// The answer of a model, as server-sent events.
+fn streamed(block: &Value, stop: &str) -> Value {
+    let (start, delta) = match block["type"].as_str() {
+        Some("tool_use") => (
+            json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} }),
+            json!({ "type": "input_json_delta", "partial_json": block["input"].to_string() }),
+        ),
+        _ => (
+            json!({ "type": "text", "text": "" }),
+            json!({ "type": "text_delta", "text": block["text"] }),
+        ),
+    };
+    let usage = json!({ "input_tokens": 10, "output_tokens": 1 });
+    let message = json!({
+        "id": "msg_{{uid}}", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": usage,
+    });
+    let all = [
+        json!({ "type": "message_start", "message": message }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": start }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": stop, "stop_sequence": null }, "usage": { "output_tokens": 9 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    all.into_iter().map(|data| json!({ "event": data["type"], "data": data })).collect()
+}
+
+#[test]
+fn claude_code_makes_an_edit_against_the_model_mock() {
+    if !["/usr/local/bin/claude", "/usr/bin/claude"].iter().any(|path| Path::new(path).exists()) {
+        return skip(
+            "Claude Code",
+            "claude below /usr, from the package @anthropic-ai/claude-code",
+        );
+    }
+    let env = surroundings();
+    if !env.can_have_rooms("Claude Code") {
+        return;
+    }
+    let config = "[project]\nname = \"shop\"\n[integration.anthropic]\nclass = \"mock\"\nhosts = [\"api.anthropic.com\"]\n\
+                  [egress]\nmode = \"allowlist\"\nallow = []\n[env.ANTHROPIC_API_KEY]\nkind = \"fake\"\nvalue = \"sk-test-of-nobody\"\n";
+    let repository = env.repository("shop", config);
+    let forked = env.json(&repository, &["fork", "a", "--idea", "make it blue", "--json"]);
+    let worktree = PathBuf::from(forked["worktree"].as_str().unwrap());
+    let write = |id: &str, path: &Path| json!({ "type": "tool_use", "id": id, "name": "Write", "input": { "file_path": path, "content": "blue\n" } });
+    let inside = streamed(&write("toolu_1", &worktree.join("colour.txt")), "tool_use");
+    let outside = streamed(&write("toolu_2", Path::new("/etc/evil.txt")), "tool_use");
+    let end = streamed(&json!({ "type": "text", "text": "It is blue." }), "end_turn");
+    let fixture = json!({
+        "request": { "method": "POST", "path": "/v1/messages", "json": { "$.tools[0].name": { "present": true }, "$.stream": true } },
+        "answer": { "events": inside }, "then": [{ "events": outside }, { "events": end }],
+    });
+    let folder = worktree.join("hothouse/fixtures/anthropic");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("edit.json"), fixture.to_string()).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+    let stage = Stage { env, repository, worktree };
+    stage.run(&["agent", "start", "a", "--tool", "claude", "--unattended"]);
+    let agent = stage.await_end();
+    let log = stage.run(&["agent", "logs", "a"]);
+    assert_eq!(agent["state"], "exited", "{agent} {log}");
+    assert!(agent["model"].is_string() && agent["cost"].is_number(), "{agent}");
+    assert_eq!(stage.run(&["exec", "-w", "a", "--", "cat", "colour.txt"]), "blue\n");
+    let rows = stage.audit();
+    let denied = rows
+        .iter()
+        .find(|row| row["target"] == "/etc/evil.txt")
+        .unwrap_or_else(|| panic!("{rows:?}"));
+    assert_eq!(
+        (denied["tool"].as_str(), denied["decision"].as_str(), denied["seen"].as_str()),
+        (Some("Write"), Some("deny"), Some("no"))
+    );
+    let kept =
+        rows.iter().find(|row| row["tool"] == "Write" && row["decision"] == "allow").unwrap();
+    assert_eq!(kept["seen"], "yes");
 }
