@@ -772,6 +772,9 @@ pub fn coverage_reports(bytes: &[u8]) {
         let told = file.ran.with(&file.idle);
         assert_eq!(told.within(&files[0].lines), told, "no line that was not changed");
         assert!(file.ran.within(&file.idle).is_empty(), "a line ran, or it did not");
+    }
+}
+
 /// Hook input of coding agents: it is read or refused, and whatever it holds, a decision follows and can be answered.
 pub fn guard(bytes: &[u8]) {
     struct Nothing;
@@ -782,6 +785,7 @@ pub fn guard(bytes: &[u8]) {
                 false => hothouse_guard::Link::Missing,
             }
         }
+    }
     let unset = |_: &str| None;
     let scene = hothouse_guard::Scene {
         root: "/w/a".into(),
@@ -792,6 +796,8 @@ pub fn guard(bytes: &[u8]) {
         in_room: true,
         variable: &unset,
         files: &Nothing,
+    };
+    let text = String::from_utf8_lossy(bytes).into_owned();
     let shell = serde_json::json!({ "tool": "bash", "args": { "command": text } }).to_string();
     for input in [bytes, shell.as_bytes()] {
         for vendor in hothouse_guard::Vendor::ALL.map(Some).into_iter().chain([None]) {
