@@ -51,8 +51,8 @@ pub(crate) use self::{
     browse::{AuthCommand, AuthLinkArgs, BrowseArgs},
     coding::{
         AgentCommand, AgentLogsArgs, AgentLoopArgs, AgentStartArgs, AgentTaskArgs, AuditArgs,
-        GuardArgs, GuardCommand, GuardInstallArgs, GuardMode, GuardTool, KeepArgs, RaceArgs,
-        TmuxArgs,
+        GuardArgs, GuardCommand, GuardInstallArgs, GuardMode, GuardTool, KeepArgs, LoginArgs,
+        LoginTool, RaceArgs, TmuxArgs,
     },
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},

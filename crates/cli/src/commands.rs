@@ -18,6 +18,7 @@ pub(crate) mod guard;
 mod init;
 mod inside;
 mod integration;
+mod login;
 mod logs;
 mod mail;
 mod maintenance;
@@ -155,7 +156,7 @@ fn run_one(
         Command::Asks(args) => ask::run(session, ui, args),
         Command::Events(args) => event::follow(session, ui, args),
         Command::Top(args) => top::watch(session, ui, &args),
-        Command::Agent(command) => agent::run(session, ui, command, &surroundings.terminal),
+        Command::Agent(command) => agent::run(session, ui, command, surroundings),
         Command::Race(args) => race::race(session, ui, args),
         Command::Keep(args) => race::keep(session, ui, &args, &surroundings.credentials),
         Command::Tmux(args) => race::tmux(session, ui, &args, surroundings),

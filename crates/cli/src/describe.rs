@@ -179,6 +179,8 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("agent list", Read, Full, Objects),
     ("agent logs", Read, Full, Object),
     ("agent attach", Human, Never, Object),
+    ("agent login", Human, Never, Object),
+    ("agent token", Human, Never, Object),
     ("race", Human, Never, Object),
     ("guard", Local, Never, Object),
     ("guard install", Local, Never, Object),

@@ -17,6 +17,8 @@ mod browse;
 mod checkout;
 #[path = "cli/clients.rs"]
 mod clients;
+#[path = "cli/coding.rs"]
+mod coding;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/crash.rs"]

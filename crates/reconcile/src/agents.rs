@@ -17,6 +17,7 @@ mod prepare;
 mod race;
 mod rounds;
 mod tool;
+mod transcript;
 
 use std::{
     collections::HashMap,
@@ -447,6 +448,9 @@ impl Agents {
         let variable = tool.login_variable()?;
         let runtime = self.with.engine.running(sandbox).ok()?;
         let wall = self.with.engine.wall_of(&runtime);
-        wall.environment.contains_key(variable).then(|| "wall".to_owned())
+        let has = |name: &str| {
+            wall.placeholders.contains_key(name) || wall.environment.contains_key(name)
+        };
+        variable.iter().any(|name| has(name)).then(|| "wall".to_owned())
     }
 }

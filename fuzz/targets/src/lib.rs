@@ -55,6 +55,7 @@ pub type Decoder = fn(&[u8]);
 /// Every target, by the name of its corpus folder.
 pub const TARGETS: &[(&str, Decoder)] = &[
     ("frames", frames),
+    ("guard", guard),
     ("room_answers", room_answers),
     ("sudo", sudo),
     ("exec", exec),
@@ -771,5 +772,41 @@ pub fn coverage_reports(bytes: &[u8]) {
         let told = file.ran.with(&file.idle);
         assert_eq!(told.within(&files[0].lines), told, "no line that was not changed");
         assert!(file.ran.within(&file.idle).is_empty(), "a line ran, or it did not");
+    }
+}
+
+/// Hook input of coding agents: it is read or refused, and whatever it holds, a decision follows and can be answered.
+pub fn guard(bytes: &[u8]) {
+    struct Nothing;
+    impl hothouse_guard::Files for Nothing {
+        fn look(&self, path: &std::path::Path) -> hothouse_guard::Link {
+            match path.ends_with("link") {
+                true => hothouse_guard::Link::To("../..".into()),
+                false => hothouse_guard::Link::Missing,
+            }
+        }
+    }
+    let unset = |_: &str| None;
+    let scene = hothouse_guard::Scene {
+        root: "/w/a".into(),
+        also: vec!["/tmp".into()],
+        home: "/home/u".into(),
+        folder: "/w/a".into(),
+        mode: hothouse_guard::Mode::Ask,
+        in_room: true,
+        variable: &unset,
+        files: &Nothing,
+    };
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let shell = serde_json::json!({ "tool": "bash", "args": { "command": text } }).to_string();
+    for input in [bytes, shell.as_bytes()] {
+        for vendor in hothouse_guard::Vendor::ALL.map(Some).into_iter().chain([None]) {
+            let Ok(call) = hothouse_guard::Call::read(input, vendor) else { continue };
+            let decision = hothouse_guard::decide(&call, &scene);
+            let answer = call.vendor.answer(&decision);
+            serde_json::from_str::<serde_json::Value>(&answer.stdout).expect("an answer is JSON");
+            let hidden = hothouse_guard::redacted(&call.target);
+            assert_eq!(hothouse_guard::redacted(&hidden), hidden, "what is redacted stays so");
+        }
     }
 }

@@ -119,6 +119,12 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\x01\x02db\x03lan\0\0\x01\0\x01\0\0\x29\x10\0\0\0\0\0\0\0";
     vec![
         ("frames", "two", stream),
+        (
+            "guard",
+            "hook",
+            br#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"cd /; rm -rf ~ $(x) <<E\n"}}"#.to_vec(),
+        ),
+        ("guard", "script", b"for f in {a,b}; do X=$(echo $f | base64 -d | sh) eval \"$X\" > link/../x; done".to_vec()),
         ("frames", "too-long", vec![1, 0xff, 0xff, 0xff, 0xff, 0, 1, 2, 3]),
         ("room_answers", "exec", body(encode(&exec, 0).unwrap())),
         ("room_answers", "exited", body(encode(&exited, 0).unwrap())),

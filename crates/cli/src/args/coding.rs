@@ -120,6 +120,38 @@ pub(crate) enum AgentCommand {
         after_help = "Examples:\n  hothouse agent attach agent-a\n  hothouse agent attach -w acme/agent-a"
     )]
     Attach(AgentNameArgs),
+    /// Let every room use a login of this host, without holding it
+    ///
+    /// Rooms get a placeholder; the wall puts the value into requests to the vendor's hosts alone. The value is read
+    /// from the tool's own files each time, so what the tool renews here is renewed for rooms.
+    #[command(
+        after_help = "Examples:\n  hothouse agent login claude\n  hothouse agent login codex --remove"
+    )]
+    Login(LoginArgs),
+    /// Print the login of a tool, for the wall
+    #[command(hide = true)]
+    Token { tool: LoginTool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoginTool {
+    Claude,
+    Codex,
+    Gemini,
+    Copilot,
+    Gh,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The tool
+    pub(crate) tool: LoginTool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Rooms can use it no longer
+    #[arg(long)]
+    pub(crate) remove: bool,
 }
 
 #[derive(Debug, Args)]

@@ -16,8 +16,9 @@ use hothouse_model::{
     config::parse_duration,
 };
 
-use super::{exec, timeline::checked};
+use super::{exec, login, timeline::checked};
 use crate::{
+    Surroundings,
     args::{AgentCommand, AgentLogsArgs, AgentLoopArgs, AgentStartArgs, AgentTaskArgs, Which},
     render::{Cell, age, plain, plain_lines, table},
     session::Session,
@@ -29,9 +30,12 @@ pub(crate) fn run(
     session: &Session,
     ui: &Ui,
     command: AgentCommand,
-    kind: &str,
+    surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
+    let kind = surroundings.terminal.as_str();
     match command {
+        AgentCommand::Login(args) => login::login(session, ui, &args, surroundings),
+        AgentCommand::Token { tool } => login::token(session, ui, tool, surroundings),
         AgentCommand::Start(args) => start(session, ui, args, kind),
         AgentCommand::Loop(args) => rounds(session, ui, args),
         AgentCommand::Stop(args) => change(session, ui, args.which.which(), route::AGENTS_STOP),

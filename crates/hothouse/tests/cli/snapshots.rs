@@ -303,6 +303,49 @@ const ATTEMPTS: [(&str, &str); 5] = [
 /// Which request it is.
 const ASKS: [(&str, &str); 1] = [(r"ask_[0-9a-f]{16}", "ask_[ID]")];
 
+/// What differs between two agents.
+const AGENTS: [(&str, &str); 6] = [
+    (r"agent-[0-9a-f]{16}-1", "agent-[ID]-1"),
+    (r"agent_[0-9a-f]{16}", "agent_[ID]"),
+    (r#""pid": (\d+|"\[PID\]"|null)"#, r#""pid": "[PID]""#),
+    (r#""state": "(starting|running)""#, r#""state": "[STARTED]""#),
+    (r"is (starting|running)\.", "is [STARTED]."),
+    (r"(?m)^\d\d:\d\d:\d\d", "[TIME]"),
+];
+
+/// An agent that starts, and ends when it is told to.
+fn agents(story: &Story) {
+    let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &AGENTS);
+    both(
+        "agent-start",
+        &[
+            "agent start nothing --tool true",
+            "agent start a --tool",
+            "agent start a --prompt-file nothing.md",
+        ],
+    );
+    both(
+        "agent-loop",
+        &["agent loop a --rounds 0", "agent loop a --time soon", "agent loop nothing"],
+    );
+    both("agent-list", &["agent list nothing", "agent list -w"]);
+    both("agent-stop", &["agent stop a", "agent stop nothing"]);
+    both("agent-resume", &["agent resume a", "agent resume nothing"]);
+    both("agent-logs", &["agent logs a", "agent logs nothing"]);
+    both("agent-attach", &["agent attach a", "agent attach nothing"]);
+    both("agent-login", &["agent login gemini", "agent login nothing"]);
+    both(
+        "race",
+        &["race --idea x --with true", "race --idea x", "race --idea x --with a,b -w nothing"],
+    );
+    both("keep", &["keep a", "keep nothing"]);
+    both("tmux", &["tmux nothing", "tmux"]);
+    both("guard", &["guard", "guard --tool nothing"]);
+    both("guard-install", &["guard install --for claude", "guard install --for nothing"]);
+    both("guard-uninstall", &["guard uninstall --for claude", "guard uninstall --for claude"]);
+    both("audit", &["audit --suspicious -w nothing", "audit --run run_0123456789ab"]);
+}
+
 /// What happened in the run of `a`, told in ways that do not depend on what else did.
 fn timeline(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
@@ -346,6 +389,7 @@ fn timeline(story: &Story) {
     let asks = story.env.json(&story.repository, &["asks", "--json"]);
     let answer = format!("asks answer {} deny --because no", asks[0]["id"].as_str().unwrap());
     story.both_with("asks-answer", &[&answer, "asks answer nothing allow"], &ASKS);
+    agents(story);
     story.both("events", &["events -w nothing", "events --nonsense"]);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());

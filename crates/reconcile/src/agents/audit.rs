@@ -3,7 +3,11 @@
 //! The guard's reports come from the agent's own room, so they are its word. Files, commands, connections and commits are
 //! what Hothouse saw itself. What was said and not seen, or seen and not said, stands out.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 
 use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock, files};
@@ -16,6 +20,7 @@ use hothouse_model::{
 use hothouse_timeline::{Order, Selection};
 use serde_json::Value;
 
+use super::transcript::{self, TranscriptCall};
 use crate::{Timelines, timelines::RunPlace};
 
 /// The most rows of an audit.
@@ -56,7 +61,10 @@ pub fn audit(
         seen.files = changed.unwrap_or_default().into_iter().map(|file| file.path).collect();
         seen.worktree = sandbox.worktree.to_string_lossy().into_owned();
     }
+    let (calls, transcripts) = transcript::kept(&wish.place.folder);
     let mut rows = join(&said, &seen);
+    rows.extend(calls.iter().filter(|call| !is_reported(call, &said)).map(unreported));
+    rows.sort_by_key(|row| row.time);
     let log = wish.place.folder.join("audit-log.md");
     let text = markdown(&wish.place.run, &rows);
     files::replace(&log, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
@@ -67,7 +75,7 @@ pub fn audit(
         rows,
         raw: wish.place.folder.join("audit-raw.jsonl").to_string_lossy().into_owned(),
         log: log.to_string_lossy().into_owned(),
-        transcripts: Vec::new(),
+        transcripts,
     })
 }
 
@@ -108,9 +116,10 @@ fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
     let agents: Vec<&Record> =
         seen.records.iter().filter(|record| record.kind == Kind::Agent).collect();
     let has_agent = !agents.is_empty() || !said.is_empty();
-    for record in &seen.records {
-        rows.extend(seen_row(record, &says));
-    }
+    let (connections, others): (Vec<&Record>, Vec<&Record>) =
+        seen.records.iter().partition(|record| record.kind == Kind::Connection);
+    rows.extend(others.into_iter().filter_map(|record| seen_row(record, &says)));
+    rows.extend(connected(&connections, &says));
     let last = seen.records.iter().chain(said).map(|record| record.time).max();
     if let Some(time) = last.filter(|_| has_agent) {
         let unsaid = seen.files.iter().filter(|file| !named.contains(file.as_str()) && !says(file));
@@ -129,6 +138,32 @@ fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
     rows.sort_by_key(|row| row.time);
     rows.truncate(ROWS);
     rows
+}
+
+/// How far apart a guard's report and the line of a transcript may be.
+const APART: i64 = 60;
+
+/// Whether a guard reported a call of a transcript.
+fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
+    said.iter().any(|record| {
+        let near = record.time.duration_since(call.time).as_secs().abs() <= APART;
+        near && text(&record.body, "tool") == call.tool
+    })
+}
+
+/// A call that only the tool's own transcript has.
+fn unreported(call: &TranscriptCall) -> AuditRow {
+    AuditRow {
+        time: call.time,
+        tool: call.tool.clone(),
+        target: call.target.clone(),
+        decision: "none".to_owned(),
+        severity: "medium".to_owned(),
+        confidence: "medium".to_owned(),
+        reason: "in the tool's transcript, but no guard reported it".to_owned(),
+        seen: None,
+        record: None,
+    }
 }
 
 /// What the agent said, and whether the room did it.
@@ -190,6 +225,41 @@ fn names(target: &str, file: &str, worktree: &str) -> bool {
     })
 }
 
+/// Connections, one row for each host and outcome.
+fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> {
+    let mut rows: BTreeMap<(String, bool), (AuditRow, BTreeSet<&str>)> = BTreeMap::new();
+    for record in records {
+        let body = &record.body;
+        let host = text(body, "host");
+        let host = if host.is_empty() { text(body, "address") } else { host };
+        let port = body["port"].as_u64().map_or(String::new(), |port| format!(":{port}"));
+        let (target, denied) = (format!("{host}{port}"), body["allowed"].as_bool() == Some(false));
+        let said = says(host) && !host.is_empty();
+        let (decision, severity) = if denied { ("deny", "high") } else { ("allow", "low") };
+        let made = || AuditRow {
+            time: record.time,
+            tool: "connection".to_owned(),
+            target: target.clone(),
+            decision: decision.to_owned(),
+            severity: severity.to_owned(),
+            confidence: "high".to_owned(),
+            reason: record.summary.clone(),
+            seen: Some(if said { "yes" } else { "unsaid" }.to_owned()),
+            record: Some(record.id.clone()),
+        };
+        let (_, ids) =
+            rows.entry((target.clone(), denied)).or_insert_with(|| (made(), BTreeSet::new()));
+        ids.insert(&record.id);
+    }
+    let counted = rows.into_values().map(|(mut row, ids)| {
+        if ids.len() > 1 {
+            row.reason = format!("{} connections; the first: {}", ids.len(), row.reason);
+        }
+        row
+    });
+    counted.collect()
+}
+
 /// What the room did.
 fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
     let body = &record.body;
@@ -208,21 +278,6 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
             }
         };
     match record.kind {
-        Kind::Connection => {
-            let host = text(body, "host").to_owned();
-            let denied = body["allowed"].as_bool() == Some(false);
-            let said = says(&host) && !host.is_empty();
-            let (decision, severity) = if denied { ("deny", "high") } else { ("allow", "low") };
-            let port = body["port"].as_u64().map_or(String::new(), |port| format!(":{port}"));
-            Some(row(
-                "connection",
-                format!("{host}{port}"),
-                decision,
-                severity,
-                record.summary.clone(),
-                said,
-            ))
-        }
         Kind::Commit => {
             let said = says("git commit");
             Some(row(
@@ -267,7 +322,8 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
 
 /// Whether a row is to be looked at first.
 fn stands_out(row: &AuditRow) -> bool {
-    let unseen = row.seen.as_deref() == Some("unsaid") && row.tool != "commit";
+    let quiet = row.tool == "commit" || row.tool == "connection" && row.decision == "allow";
+    let unseen = row.seen.as_deref() == Some("unsaid") && !quiet;
     let not_done = row.decision == "allow" && row.seen.as_deref() == Some("no");
     row.decision == "deny"
         || row.decision == "ask"

@@ -344,6 +344,11 @@ impl Agents {
             (sandbox.room.as_ref().map(|room| room.run.clone()), changed)
             && kept.record.run.as_ref() == Some(&run.id)
         {
+            if let Ok(inside) = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await
+            {
+                let (id, since) = (&kept.record.id, kept.record.started);
+                super::transcript::collect(&inside, &run.artifacts, id, since).await;
+            }
             let (engine, timelines, of) =
                 (self.with.engine.clone(), self.with.timelines.clone(), sandbox.clone());
             tokio::task::spawn_blocking(move || {

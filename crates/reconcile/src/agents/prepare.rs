@@ -49,6 +49,28 @@ pub(super) async fn shell(
     stdin: &[u8],
     timeout: Duration,
 ) -> Result<TaskOutput, Failure> {
+    run(inside, script, arguments, stdin, (256 << 10, timeout)).await
+}
+
+/// As [`shell`], for a command that prints much.
+pub(super) async fn read_all(
+    inside: &InRoom,
+    script: &str,
+    arguments: &[&str],
+    most: usize,
+    timeout: Duration,
+) -> Result<Vec<u8>, Failure> {
+    let output = run(inside, script, arguments, &[], (most, timeout)).await?;
+    Ok(output.stdout.head)
+}
+
+async fn run(
+    inside: &InRoom,
+    script: &str,
+    arguments: &[&str],
+    stdin: &[u8],
+    (keep, timeout): (usize, Duration),
+) -> Result<TaskOutput, Failure> {
     let words = ["/bin/sh", "-c", script, "sh"];
     let argv = words.iter().chain(arguments).map(|word| (*word).to_owned());
     let task = RoomTask {
@@ -59,7 +81,7 @@ pub(super) async fn shell(
         env: Vec::new(),
         stdin: stdin.to_vec(),
         timeout,
-        keep: 256 << 10,
+        keep,
     };
     inside.run(task).await
 }

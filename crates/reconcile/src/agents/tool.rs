@@ -75,13 +75,14 @@ impl Tool {
         }
     }
 
-    /// The variable by which the tool takes a login.
-    pub fn login_variable(&self) -> Option<&'static str> {
+    /// The variables by which the tool takes a login.
+    pub fn login_variable(&self) -> Option<&'static [&'static str]> {
         match self {
-            Self::Claude => Some("ANTHROPIC_API_KEY"),
-            Self::Codex | Self::Aider => Some("OPENAI_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::Copilot => Some("GH_TOKEN"),
+            Self::Claude => Some(&["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),
+            Self::Codex => Some(&["CODEX_API_KEY", "OPENAI_API_KEY"]),
+            Self::Aider => Some(&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]),
+            Self::Gemini => Some(&["GEMINI_API_KEY"]),
+            Self::Copilot => Some(&["COPILOT_GITHUB_TOKEN", "GH_TOKEN"]),
             Self::OpenCode | Self::Command(_) => None,
         }
     }

@@ -1,0 +1,135 @@
+//! `agent login`: lets rooms use a login of this host without holding it.
+//!
+//! The login becomes a secret of the user's own config, whose value this program reads from the tool's own files each time
+//! that the wall needs it. So a login that the tool renews on the host is renewed for every room.
+
+mod found;
+
+use std::process::ExitCode;
+
+use hothouse_host::{Clock, clock::HostClock, files, process};
+use hothouse_model::{Explain, Failure, FailureKind};
+use serde_json::json;
+
+use self::found::{Found, Login, find};
+use crate::{
+    Surroundings,
+    args::{LoginArgs, LoginTool},
+    entry,
+    session::Session,
+    ui::Ui,
+};
+
+/// Makes the login of a tool available to rooms, or takes it back.
+pub(crate) fn login(
+    session: &Session,
+    ui: &Ui,
+    args: &LoginArgs,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let file = session.folders.user_config();
+    let text = match files::exists(&file) {
+        true => files::read_text(&file).map_err(|error| error.failure())?,
+        false => String::new(),
+    };
+    let login = Login::of(args.tool);
+    if args.remove {
+        let new =
+            login.names().fold(text.clone(), |text, name| entry::take_toml(&text, &table(name)));
+        return changed(
+            ui,
+            &file,
+            &text,
+            &new,
+            &json!({ "tool": login.tool, "removed": new != text }),
+            "no longer",
+        );
+    }
+    let found = value(args.tool, session, surroundings)?;
+    let hosts = found.hosts.join(", ");
+    ui.say(&format!("Found the login of {}: {}.", login.tool, found.origin));
+    ui.say(&format!(
+        "Rooms get a placeholder in {}; the wall puts the value into requests to {hosts} alone.",
+        found.variable
+    ));
+    if !args.yes && ui.can_ask() && ui.ask("Let every room use it?") != Some(true) {
+        return Err(Failure::new(FailureKind::Conflict, "nothing was changed"));
+    }
+    let program = process::executable()
+        .and_then(|path| path.to_str().map(str::to_owned))
+        .unwrap_or_else(|| "hothouse".into());
+    let command =
+        format!("command:'{}' agent token {}", program.replace('\'', r"'\''"), login.tool);
+    let lines = [
+        format!("hosts = {}", json!(found.hosts)),
+        "form = \"header\"".to_owned(),
+        format!("from = {}", json!(command)),
+    ];
+    // A tool that takes an API key does not take a token beside it.
+    let without =
+        login.names().fold(text.clone(), |text, name| entry::take_toml(&text, &table(name)));
+    let new = entry::put_toml(&without, &table(found.variable), &lines);
+    let shown = json!({ "tool": login.tool, "secret": found.variable, "hosts": found.hosts, "origin": found.origin, "expires": found.expires });
+    changed(ui, &file, &text, &new, &shown, "now")
+}
+
+fn table(name: &str) -> String {
+    format!("secret.{name}")
+}
+
+fn changed(
+    ui: &Ui,
+    file: &std::path::Path,
+    text: &str,
+    new: &str,
+    shown: &serde_json::Value,
+    word: &str,
+) -> Result<ExitCode, Failure> {
+    if new != text {
+        if let Some(folder) = file.parent() {
+            files::make_private_folder(folder).map_err(|error| error.failure())?;
+        }
+        files::replace(file, new.as_bytes(), 0o600).map_err(|error| error.failure())?;
+    }
+    match ui.json {
+        true => ui.print_json(shown),
+        false => ui.say(&format!(
+            "Rooms can {word} use it, from their next `hothouse up`. ({})",
+            file.display()
+        )),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the value of a login, for the wall.
+pub(crate) fn token(
+    session: &Session,
+    ui: &Ui,
+    tool: LoginTool,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let found = value(tool, session, surroundings)?;
+    ui.print(&found.value);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn value(
+    tool: LoginTool,
+    session: &Session,
+    surroundings: &Surroundings,
+) -> Result<Found, Failure> {
+    let login = Login::of(tool);
+    let read = |path: &str| files::read_capped(&session.folders.home.join(path), 1 << 20).ok();
+    let found = find(&login, &|name| (surroundings.variable)(name), &read).ok_or_else(|| {
+        let message =
+            format!("there is no login of {} on this host that rooms could use", login.tool);
+        Failure::new(FailureKind::NotFound, message).hint(login.how)
+    })?;
+    match found.expires {
+        Some(expires) if expires <= HostClock.now() => {
+            let message = format!("the login of {} expired at {expires}", login.tool);
+            Err(Failure::new(FailureKind::Conflict, message).hint(login.renew))
+        }
+        _ => Ok(found),
+    }
+}
