@@ -15,6 +15,7 @@ mod egress;
 pub mod environment;
 mod fixtures;
 mod fork;
+mod images;
 mod integrations;
 mod inventory;
 mod journal;
