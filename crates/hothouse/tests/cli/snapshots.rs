@@ -391,6 +391,7 @@ fn timeline(story: &Story) {
     story.both_with("asks-answer", &[&answer, "asks answer nothing allow"], &ASKS);
     agents(story);
     story.both("events", &["events -w nothing", "events --nonsense"]);
+    story.both("top", &["top", "top --every soon"]);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
     story.both("auth-link", &["auth link admin -w a", "auth link admin -w nothing"]);

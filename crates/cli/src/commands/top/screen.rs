@@ -11,7 +11,7 @@ use ratatui::{
 
 use super::state::{COLUMNS, Health, State};
 
-const KEYS: &str = "Enter open  l logs  s shell  r restart  u up  p pause/resume  ? keys  q quit";
+const KEYS: &str = "Enter open  l logs  s shell  r restart  u up  p pause/resume  q quit";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {

@@ -55,7 +55,6 @@ pub(super) struct State {
     pub(super) chosen: usize,
     /// What went wrong last.
     pub(super) note: Option<String>,
-    pub(super) help: bool,
     time: Option<Timestamp>,
     /// What each sandbox had taken at the look before, and the share of a processor since then.
     before: HashMap<String, UsageView>,
@@ -108,7 +107,6 @@ impl State {
             KeyCode::Up | KeyCode::Char('k') => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::Home => self.chosen = 0,
             KeyCode::End => self.chosen = self.lines.len().saturating_sub(1),
-            KeyCode::Char('?' | 'h') => self.help = !self.help,
             KeyCode::Enter | KeyCode::Char('o') => return self.open(),
             KeyCode::Char('l') => return self.run(&["logs", "-f", "-w"]),
             KeyCode::Char('s') => return self.run(&["shell", "-w"]),
