@@ -448,8 +448,17 @@ impl Engine {
         let folder = files::canonical(folder)?;
         match known.iter().find(|known| folder.starts_with(&known.worktree)) {
             Some(sandbox) => Ok(repository.head_of(&sandbox.worktree)?),
+            // Beside its sandboxes the repository's own checkout is meant.
+            None if self.is_beside(repository, &folder) => {
+                Ok(repository.head_around(&repository.place.root)?)
+            }
             None => Ok(repository.head_around(&folder)?),
         }
+    }
+
+    /// Whether a folder is not of a repository itself, but one of its sandboxes.
+    fn is_beside(&self, repository: &Repository, folder: &Path) -> bool {
+        Repository::discover(folder).is_err() && !folder.starts_with(&repository.place.root)
     }
 
     /// Finds the sandbox, or the snapshot of one, that a fork starts from.

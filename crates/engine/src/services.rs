@@ -416,7 +416,7 @@ impl Engine {
     /// Returns when the room of a sandbox began to count its times, in nanoseconds since 1970. Its file is
     /// written a moment later, which is allowed for.
     fn began(&self, sandbox: &SandboxRecord) -> Option<u64> {
-        const ALLOWANCE: Duration = Duration::from_millis(1500);
+        const ALLOWANCE: Duration = Duration::from_millis(500);
         let age = files::age(&self.places(sandbox).runtime.join("room.json")).ok()?;
         let now = u64::try_from(self.with.clock.now().as_nanosecond()).ok()?;
         now.checked_sub(u64::try_from((age + ALLOWANCE).as_nanos()).ok()?)

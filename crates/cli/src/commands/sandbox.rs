@@ -3,16 +3,17 @@
 use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
-    SandboxView, route,
+    SandboxView,
+    agent::AgentQuery,
+    route,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
 };
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
+    agent::AgentRecord,
     caveat::{Caveat, Class},
 };
-
-use serde::Deserialize as _;
 
 use super::{config, exec, panel, run_status};
 use crate::{
@@ -208,21 +209,20 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
 
 /// Lists the sandboxes.
 pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
+    let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
     if ui.json {
-        ui.print_json(&session.get::<Vec<SandboxView>>(route::SANDBOXES)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let all: Vec<serde_json::Value> = session.get(route::SANDBOXES)?;
-    if all.is_empty() {
+        ui.print_json(&all);
+    } else if all.is_empty() {
         ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
     } else {
         let now = HostClock.now();
-        let all = all.iter().map(Listed::of).collect::<Result<Vec<_>, _>>()?;
-        ui.print(&listed(ui, &all, now));
+        let query = AgentQuery { sandbox: None, folder: session.folder_text()? };
+        let agents: Vec<AgentRecord> = session.query(route::AGENTS, &query)?;
+        ui.print(&listed(ui, &all, &agents, now));
         if let Some(first) = all.first() {
-            ui.next(&format!("hothouse status {}", first.sandbox.name));
+            ui.next(&format!("hothouse status {}", first.name));
         }
-        match all.iter().map(|listed| listed.sandbox.asks).sum::<usize>() {
+        match all.iter().map(|sandbox| sandbox.asks).sum::<usize>() {
             0 => {}
             1 => ui.say("1 request of an agent waits for your answer: `hothouse asks`."),
             asks => {
@@ -235,26 +235,27 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A sandbox, and the tool and login of the agent that works in it, if one does.
-struct Listed {
-    sandbox: SandboxView,
-    tool: String,
-    login: String,
+/// Returns the agent that was started last in a sandbox.
+fn agent_of<'a>(agents: &'a [AgentRecord], sandbox: &SandboxView) -> Option<&'a AgentRecord> {
+    let own =
+        |agent: &&AgentRecord| agent.project == sandbox.project && agent.sandbox == sandbox.name;
+    agents.iter().filter(own).max_by_key(|agent| agent.started)
 }
 
-impl Listed {
-    fn of(value: &serde_json::Value) -> Result<Self, Failure> {
-        let known = |key: &str| value["agent"][key].as_str().unwrap_or("-").to_owned();
-        let sandbox = SandboxView::deserialize(value)
-            .map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-        Ok(Self { sandbox, tool: known("tool"), login: known("login") })
+/// Names an agent, and how it stands unless it works.
+fn agent_word(agent: &AgentRecord) -> String {
+    match agent.state.as_str() {
+        "running" => agent.tool.clone(),
+        state => format!("{} ({state})", agent.tool),
     }
 }
 
 /// Renders all sandboxes. Worktrees are left out on a terminal that has no room for them; `status` names them.
-fn listed(ui: &Ui, all: &[Listed], now: jiff::Timestamp) -> String {
+fn listed(ui: &Ui, all: &[SandboxView], agents: &[AgentRecord], now: jiff::Timestamp) -> String {
     let rows = |with_worktrees: bool| {
-        let row = move |Listed { sandbox, tool, login }: &Listed| {
+        let row = move |sandbox: &SandboxView| {
+            let agent = agent_of(agents, sandbox);
+            let login = agent.and_then(|agent| agent.login.as_deref());
             let mut row = vec![
                 Cell::new(&sandbox.project),
                 Cell::new(&sandbox.name).tone(Tone::Strong),
@@ -262,8 +263,8 @@ fn listed(ui: &Ui, all: &[Listed], now: jiff::Timestamp) -> String {
                 Cell::new(&sandbox.branch),
                 Cell::new(age(sandbox.created, now)),
                 Cell::new(panel::ports(sandbox)),
-                Cell::new(tool),
-                Cell::new(login),
+                Cell::new(agent.map_or_else(|| "-".to_owned(), agent_word)),
+                Cell::new(login.unwrap_or("-")),
             ];
             row.extend(with_worktrees.then(|| Cell::new(&sandbox.worktree)));
             row

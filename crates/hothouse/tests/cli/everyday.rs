@@ -164,11 +164,14 @@ fn a_failed_start_shows_the_lines_of_this_start_and_a_pipe_each_change() {
     let repository =
         env.repository_with("acme", &format!("[project]\nname = \"acme\"\n{config}"), &files);
     env.ok(&repository, &["fork", "a"]);
+    let begun = std::time::Instant::now();
     let first = env.run(&repository, &["up", "a"]);
     assert_eq!(first.code, 1, "{first}");
     assert!(first.stderr.contains("the first start"), "{first}");
     assert!(first.stderr.lines().any(|line| line == "job: failed"), "{first}");
     env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", "echo the second start >note"]);
+    // Times of a room are known to half a second.
+    wait_until("the starts are apart", || begun.elapsed().as_secs() >= 3);
     let second = env.run(&repository, &["up", "a"]);
     assert!(second.stderr.contains("the second start"), "{second}");
     assert!(!second.stderr.contains("the first start"), "{second}");
