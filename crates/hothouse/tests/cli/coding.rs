@@ -233,7 +233,7 @@ fn an_agent_outlives_the_daemon_and_its_state_stays_true() {
     ]);
     wait_until("it has begun", || stage.run(&["agent", "logs", "a"]).contains("begun"));
     let second = stage.env.run(&stage.repository, &["agent", "start", "a", "--tool", "true"]);
-    assert_eq!(second.code, Some(5), "one agent at a time: {}", second.stderr);
+    assert_eq!(second.code, 5, "one agent at a time: {}", second.stderr);
     stage.env.kill_daemon();
     assert_eq!(stage.state(), "running");
     stage.run(&["exec", "-w", "a", "--", "touch", "go"]);
@@ -269,14 +269,14 @@ fn agents_that_hang_crash_or_lose_their_room_end_with_a_true_state() {
     stage.run(&["down", "-w", "a"]);
     wait_until("its room is gone", || stage.state() == "failed");
     let missing = stage.env.run(&stage.repository, &["agent", "start", "a", "--tool", "true"]);
-    assert_ne!(missing.code, Some(0), "there is no room");
+    assert_ne!(missing.code, 0, "there is no room");
 }
 
 #[test]
 fn a_tool_that_is_not_there_and_a_prompt_that_is_too_long_are_refused() {
     let Some(stage) = Stage::open("agents that cannot start") else { return };
     let missing = stage.env.run(&stage.repository, &["agent", "start", "a", "--tool", "aider"]);
-    assert_eq!(missing.code, Some(4), "{}", missing.stderr);
+    assert_eq!(missing.code, 4, "{}", missing.stderr);
     assert!(
         missing.stderr.contains("not installed") && missing.stderr.contains("hint:"),
         "{}",
@@ -288,7 +288,7 @@ fn a_tool_that_is_not_there_and_a_prompt_that_is_too_long_are_refused() {
         &stage.repository,
         &["agent", "start", "a", "--tool", "true", "--prompt-file", prompt.to_str().unwrap()],
     );
-    assert_eq!(long.code, Some(2), "{}", long.stderr);
+    assert_eq!(long.code, 2, "{}", long.stderr);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_loop_commits_each_round_and_ends_when_the_check_holds() {
         &stage.repository,
         &["agent", "loop", "a", "--tool", "echo same; exit 1", "--wait", "--json"],
     );
-    assert_eq!(stuck.code, Some(1));
+    assert_eq!(stuck.code, 1);
     assert!(stuck.stdout.contains("it is stuck"), "{}", stuck.stdout);
     let begun = Instant::now();
     let late = ["agent", "loop", "a", "--tool", "sleep 1000", "--time", "2s", "--wait", "--json"];
@@ -398,7 +398,7 @@ fn a_login_of_the_host_is_used_without_being_held() {
     };
     write(1000);
     let expired = stage.env.run(&stage.repository, &["agent", "login", "claude", "--yes"]);
-    assert_eq!(expired.code, Some(5), "{}", expired.stderr);
+    assert_eq!(expired.code, 5, "{}", expired.stderr);
     assert!(expired.stderr.contains("expired"), "{}", expired.stderr);
     write(9_999_999_999_999);
     let told = stage.env.json(&stage.repository, &["agent", "login", "claude", "--yes", "--json"]);
