@@ -61,6 +61,19 @@ pub struct SandboxView {
     /// How many requests of its agent wait for an answer.
     #[serde(default)]
     pub asks: usize,
+    /// Its coding agent, if it has had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentBrief>,
+}
+
+/// A coding agent in a few words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentBrief {
+    pub tool: String,
+    pub mode: String,
+    pub state: String,
+    pub round: u32,
+    pub reason: Option<String>,
 }
 
 /// An outside service, and how it is treated.

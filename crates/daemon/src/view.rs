@@ -8,7 +8,7 @@ use std::{
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{AppView, CaveatView, ExposedView, RunView, TreatedView},
+    sandbox::{AgentBrief, AppView, CaveatView, ExposedView, RunView, TreatedView},
     seed::RunSeedView,
     service::ServiceView,
 };
@@ -74,6 +74,13 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         watch.pool = true;
     }
     let installed = engine.is_installed(&record);
+    let agent = daemon.keepers.agents.brief(&record).map(|agent| AgentBrief {
+        tool: agent.tool,
+        mode: agent.mode,
+        state: agent.state,
+        round: agent.round,
+        reason: agent.reason,
+    });
     let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
     let asks = asks.filter(|ask| ask.state == AskState::Open).count();
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
@@ -105,6 +112,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         }),
         services,
         asks,
+        agent,
         exposed,
         apps,
         fences,

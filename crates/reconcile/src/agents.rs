@@ -334,6 +334,19 @@ impl Agents {
         changed.map_or(kept.record, |kept| kept.record)
     }
 
+    /// What is known of a sandbox's agent without asking its room.
+    pub fn brief(&self, sandbox: &SandboxRecord) -> Option<AgentRecord> {
+        let mut kept = self.kept(sandbox)?;
+        let is_up = sandbox
+            .room
+            .as_ref()
+            .is_some_and(|room| room.wish != hothouse_model::room::RoomWish::Stopped);
+        if kept.is_active() && !is_up {
+            follow::room_gone(&mut kept);
+        }
+        Some(kept.record)
+    }
+
     /// Ends an agent, and returns how it stands then.
     pub async fn stop(&self, sandbox: &SandboxRecord) -> Result<AgentRecord, Failure> {
         let kept = self.known(sandbox)?;

@@ -314,6 +314,7 @@ mod tests {
             caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
             integrations: Vec::new(),
             asks: 0,
+            agent: None,
             asleep: false,
             installed: false,
             flags: Vec::new(),

@@ -219,6 +219,7 @@ mod tests {
             caveats: Vec::new(),
             integrations: Vec::new(),
             asks: 0,
+            agent: None,
             asleep: false,
             installed: false,
             flags: Vec::new(),
