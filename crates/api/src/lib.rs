@@ -92,6 +92,7 @@ pub mod route {
     pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
     pub const TIMELINE: &str = "/v1/timeline";
     pub const TIMELINE_MARK: &str = "/v1/timeline/mark";
+    pub const TIMELINE_EXEC: &str = "/v1/timeline/exec";
     pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
     pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
     pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";

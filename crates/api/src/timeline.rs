@@ -7,6 +7,26 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// A command that a program of a room runs there, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ExecNoteBody {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub argv: Vec<String>,
+    pub root: bool,
+    /// The id that its begin was given, when it has ended.
+    pub id: Option<String>,
+    pub exit: Option<i32>,
+    pub duration_ms: Option<u64>,
+}
+
+/// What the record of a command is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExecNoteView {
+    pub id: String,
+}
+
 /// A mark to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MarkBody {

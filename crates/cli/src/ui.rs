@@ -188,6 +188,13 @@ impl Ui {
         self.verbose
     }
 
+    /// Rings the terminal's bell, if there is one.
+    pub(crate) fn ring(&self) {
+        if io::stderr().is_terminal() {
+            io::stderr().write_all(b"\x07").ok();
+        }
+    }
+
     /// Clears the terminal, for output that is shown again.
     pub(crate) fn clear_screen(&self) {
         self.print_bytes(b"\x1b[H\x1b[2J");

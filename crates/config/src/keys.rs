@@ -92,6 +92,11 @@ pub(super) static ROOT: Table = Table::of(&[
         Shape::Map(&SHIMS),
         "What stands in for scripts of third parties in the browser, by URL.",
     ),
+    key(
+        "notify",
+        Shape::Table(&NOTIFY),
+        "How you are told that an agent waits for you; in your own file.",
+    ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
     key("terminal", Shape::Table(&TERMINAL), "How commands speak to you; only in your own file."),
     key(
@@ -99,6 +104,16 @@ pub(super) static ROOT: Table = Table::of(&[
         Shape::Map(&QUESTIONS),
         "What `init` could not find out, by id; each is a caveat until `init --answer`.",
     ),
+]);
+
+static NOTIFY: Table = Table::of(&[
+    key(
+        "command",
+        COMMAND,
+        "A command on the host; it has the sandbox as `$1`, what is asked as `$2`, and the id as `$3`.",
+    ),
+    key("desktop", Shape::Switch, "Whether the desktop shows it (`notify-send`)."),
+    key("bell", Shape::Switch, "Whether a terminal that follows (`status -f`) rings."),
 ]);
 
 static PROJECT: Table = Table::of(&[

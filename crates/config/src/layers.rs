@@ -70,6 +70,7 @@ pub const USER_KEYS: &[&str] = &[
     "live-keys",
     "agent",
     "terminal",
+    "notify",
 ];
 
 /// A configuration and where each of its values came from.
@@ -206,6 +207,10 @@ fn check_project_file(tree: &Node) -> Vec<Problem> {
         let complaint = "cannot be set by a project: name resolvers in the user's own file";
         node.place.problem(Complaint::new(complaint))
     });
+    let notify = tree.get("notify").map(|node| {
+        let complaint = "cannot be set by a project: how you are told is for the user's own file";
+        node.place.problem(Complaint::new(complaint))
+    });
     let secrets = tree.get("secret").into_iter().flat_map(Node::entries);
     let sources = secrets.filter_map(|(_, secret)| secret.get("from"));
     let commands =
@@ -213,7 +218,7 @@ fn check_project_file(tree: &Node) -> Vec<Problem> {
     let complaint =
         "cannot be a command here: it would run on the host; name it in the user's own file";
     let commands = commands.map(|from| from.place.problem(Complaint::new(complaint)));
-    resolvers.into_iter().chain(commands).collect()
+    resolvers.into_iter().chain(notify).chain(commands).collect()
 }
 
 fn apply_environment(

@@ -10,6 +10,7 @@ mod failure;
 mod handshake;
 mod listener;
 mod log;
+mod notify;
 pub mod openapi;
 mod room_api;
 mod routes;

@@ -71,6 +71,7 @@ use crate::routes;
         routes::secret::remove,
         routes::timeline::list,
         routes::timeline::mark,
+        routes::exec_note::note,
         routes::timeline::wait,
         routes::timeline::since,
         routes::timeline::verify,

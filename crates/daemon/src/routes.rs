@@ -10,6 +10,7 @@ mod decision;
 pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod event;
+pub(crate) mod exec_note;
 pub(crate) mod flag;
 pub(crate) mod integration;
 pub(crate) mod operation;
@@ -97,6 +98,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SECRETS_REMOVE, post(secret::remove))
         .route(route::TIMELINE, get(timeline::list))
         .route(route::TIMELINE_MARK, post(timeline::mark))
+        .route(route::TIMELINE_EXEC, post(exec_note::note))
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))

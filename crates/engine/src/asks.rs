@@ -1,18 +1,29 @@
 //! What agents ask their user for. An answer is the user's decision: a host that was asked for is allowed
 //! for that sandbox, everything else is only told to the agent.
 
+use hothouse_config::{File, Layers};
 use hothouse_host::random;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     ask::{AskRecord, AskState, KEPT_LIMIT, OPEN_LIMIT, TEXT_LIMIT, Wanted},
+    config::Notify,
     id::SandboxKey,
     record::Kind,
 };
 use hothouse_store::GrantReach;
 
-use crate::Engine;
+use crate::{Engine, project::read_file};
 
 impl Engine {
+    /// Returns how the user wants to be told, by their own file alone; nothing where that cannot be read.
+    pub fn notify_settings(&self) -> Notify {
+        let name = self.with.user_config.display().to_string();
+        let bytes = read_file(&self.with.user_config).ok().flatten();
+        let user = bytes.as_deref().map(|bytes| File { name: &name, bytes });
+        let layers = Layers { user, ..Layers::default() };
+        hothouse_config::resolve(&layers).map(|found| found.config.notify).unwrap_or_default()
+    }
+
     /// Records a request of an agent.
     pub fn ask(
         &self,

@@ -6,10 +6,12 @@
 //! - [`message`]: JSON-RPC 2.0, read and written
 //! - [`tool`], [`resource`], [`prompt`]: what a server offers
 //! - [`budget`]: long results cut, with a cursor to continue from
+//! - [`era`]: with a handshake, or each request by itself
 //! - [`access`]: who may speak over HTTP
 
 pub mod access;
 pub mod budget;
+pub mod era;
 pub mod message;
 pub mod prompt;
 pub mod resource;
@@ -17,6 +19,7 @@ pub mod tool;
 
 use serde_json::{Value, json};
 
+use era::Era;
 use message::{Code, Incoming, RequestId};
 use prompt::Prompt;
 use resource::Template;
@@ -44,11 +47,11 @@ pub enum Reaction {
     /// Nothing.
     Nothing,
     /// Run a tool, then answer.
-    Call { id: RequestId, tool: String, arguments: Value, progress: Option<Value> },
+    Call { id: RequestId, era: Era, tool: String, arguments: Value, progress: Option<Value> },
     /// List what can be read now, then answer.
-    ListResources { id: RequestId },
+    ListResources { id: RequestId, era: Era },
     /// Read something, then answer.
-    ReadResource { id: RequestId, uri: String },
+    ReadResource { id: RequestId, era: Era, uri: String },
     /// Stop working on a request; it is not answered.
     Cancel { id: RequestId },
 }
@@ -69,12 +72,20 @@ impl Server {
         let missing = |id: &RequestId, name: &str| {
             Reaction::Answer(id.refused(Code::BadParams, &format!("`{name}` is missing")))
         };
-        let answer = |result: Value| Reaction::Answer(id.answer(result));
+        let era = match Era::of(&id, params) {
+            Ok(era) => era,
+            Err(refusal) => return Reaction::Answer(refusal),
+        };
+        let answer = |result: Value| Reaction::Answer(id.answer(era.complete(result)));
+        let listed = |result: Value| Reaction::Answer(id.answer(era.listed(result)));
         match method {
             "initialize" => answer(self.initialize(params)),
+            "server/discover" if era == Era::Stateless => Reaction::Answer(
+                id.answer(era.discovered(capabilities(), self.own_info(), &self.instructions)),
+            ),
             "ping" => answer(json!({})),
             "tools/list" => {
-                answer(json!({ "tools": self.tools.iter().map(Tool::shown).collect::<Vec<_>>() }))
+                listed(json!({ "tools": self.tools.iter().map(Tool::shown).collect::<Vec<_>>() }))
             }
             "tools/call" => match text("name") {
                 None => missing(&id, "name"),
@@ -86,21 +97,21 @@ impl Server {
                 Some(tool) => {
                     let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
                     let progress = params.pointer("/_meta/progressToken").cloned();
-                    Reaction::Call { id, tool, arguments, progress }
+                    Reaction::Call { id, era, tool, arguments, progress }
                 }
             },
-            "resources/list" => Reaction::ListResources { id },
+            "resources/list" => Reaction::ListResources { id, era },
             "resources/templates/list" => {
                 let shown: Vec<_> = self.templates.iter().map(Template::shown).collect();
-                answer(json!({ "resourceTemplates": shown }))
+                listed(json!({ "resourceTemplates": shown }))
             }
             "resources/read" => match text("uri") {
-                Some(uri) => Reaction::ReadResource { id, uri },
+                Some(uri) => Reaction::ReadResource { id, era, uri },
                 None => missing(&id, "uri"),
             },
             "prompts/list" => {
                 let shown: Vec<_> = self.prompts.iter().map(Prompt::shown).collect();
-                answer(json!({ "prompts": shown }))
+                listed(json!({ "prompts": shown }))
             }
             "prompts/get" => {
                 let name = text("name").unwrap_or_default();
@@ -123,11 +134,19 @@ impl Server {
         let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         json!({
             "protocolVersion": agreed(asked),
-            "capabilities": { "tools": {}, "resources": {}, "prompts": {} },
-            "serverInfo": { "name": "hothouse", "title": "Hothouse", "version": self.version },
+            "capabilities": capabilities(),
+            "serverInfo": self.own_info(),
             "instructions": self.instructions,
         })
     }
+
+    fn own_info(&self) -> Value {
+        json!({ "name": "hothouse", "title": "Hothouse", "version": self.version })
+    }
+}
+
+fn capabilities() -> Value {
+    json!({ "tools": {}, "resources": {}, "prompts": {} })
 }
 
 /// Returns the version to speak: the client's, if it is understood, else our newest.
@@ -216,6 +235,7 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"status","_meta":{"progressToken":7}}}"#;
         let expected = Reaction::Call {
             id: RequestId::Text("a".into()),
+            era: Era::Handshake,
             tool: "status".into(),
             arguments: json!({}),
             progress: Some(json!(7)),

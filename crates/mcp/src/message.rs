@@ -22,6 +22,10 @@ pub enum Code {
     Internal,
     /// Of MCP: a resource that does not exist.
     NoResource,
+    /// Of MCP: a header says something else than the message.
+    Header,
+    /// Of MCP: a version that is not spoken.
+    Version,
 }
 
 impl Code {
@@ -33,6 +37,8 @@ impl Code {
             Self::BadParams => -32602,
             Self::Internal => -32603,
             Self::NoResource => -32002,
+            Self::Header => -32020,
+            Self::Version => -32022,
         }
     }
 }

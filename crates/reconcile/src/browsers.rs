@@ -164,15 +164,16 @@ impl Browsers {
         opened.map(|(report, _)| report)
     }
 
-    /// Does the same, and tells which parts of scripts ran.
+    /// Does the same, and tells which parts of scripts ran if that is wanted.
     pub(crate) async fn browse_measured(
         &self,
         sandbox: &SandboxRecord,
         spec: BrowseSpec,
+        measured: bool,
     ) -> Result<(BrowseReport, PageRun), Failure> {
         let plan = Plan::of(&spec)?;
         let _used = self.activities.of(sandbox.key).enter();
-        self.open_once(sandbox, spec, plan, true).await
+        self.open_once(sandbox, spec, plan, measured).await
     }
 
     async fn open_once(

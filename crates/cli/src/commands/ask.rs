@@ -10,6 +10,8 @@ use hothouse_api::{
     route,
     timeline::{WaitQuery, WaitView},
 };
+use hothouse_config::{File, Layers, MAX_BYTES};
+use hothouse_host::files;
 use hothouse_model::{Failure, FailureKind, config::parse_duration};
 
 use super::timeline::checked;
@@ -226,4 +228,13 @@ fn send(
         },
     });
     Ok(())
+}
+
+/// Whether the user wants terminals to ring when an agent waits, by their own file.
+pub(super) fn rings(session: &Session) -> bool {
+    let path = session.folders.user_config();
+    let Ok(bytes) = files::read_capped(&path, MAX_BYTES as u64) else { return false };
+    let name = path.display().to_string();
+    let layers = Layers { user: Some(File { name: &name, bytes: &bytes }), ..Layers::default() };
+    hothouse_config::resolve(&layers).is_ok_and(|found| found.config.notify.bell)
 }

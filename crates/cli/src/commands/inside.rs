@@ -15,6 +15,7 @@ use hothouse_api::{
     SandboxView, route,
     sandbox::FindQuery,
     service::{CommandQuery, CommandView},
+    timeline::{ExecNoteBody, ExecNoteView},
 };
 use hothouse_host::inside::InsideCommand;
 use hothouse_model::{Failure, FailureKind};
@@ -48,9 +49,35 @@ pub(super) fn exec(session: &Session, ui: &Ui, args: ExecArgs) -> Result<ExitCod
     };
     let folder = folder(session, of_service.as_ref(), args.folder.as_deref())?;
     let words = args.words;
+    let note = Note::begin(session, &words, args.root);
     let argv = if args.root { as_root(words) } else { words };
     let environment = of_service.map(|found| found.environment).unwrap_or_default();
-    run(ui, &InsideCommand { argv, environment, folder })
+    run(ui, &InsideCommand { argv, environment, folder }, note)
+}
+
+/// The record of a command. Nobody waits for it: a daemon that is away is no reason not to run.
+struct Note<'s> {
+    session: &'s Session,
+    body: ExecNoteBody,
+}
+
+impl<'s> Note<'s> {
+    fn begin(session: &'s Session, words: &[OsString], root: bool) -> Option<Self> {
+        let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let folder = session.folder_text().ok()?;
+        let mut body = ExecNoteBody { folder, argv, root, ..ExecNoteBody::default() };
+        let noted: ExecNoteView =
+            session.post(route::TIMELINE_EXEC, &session.operation(), &body).ok()?;
+        body.id = Some(noted.id);
+        Some(Self { session, body })
+    }
+
+    fn end(self, code: u8, begun: Instant) {
+        let taken = u64::try_from(begun.elapsed().as_millis()).ok();
+        let body = ExecNoteBody { exit: Some(code.into()), duration_ms: taken, ..self.body };
+        let operation = self.session.operation();
+        self.session.post::<ExecNoteView>(route::TIMELINE_EXEC, &operation, &body).ok();
+    }
 }
 
 /// Opens a shell.
@@ -59,7 +86,7 @@ pub(super) fn shell(session: &Session, ui: &Ui, args: ShellArgs) -> Result<ExitC
     let words = ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l"];
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     let argv = if args.root { as_root(words) } else { words };
-    run(ui, &InsideCommand { argv, ..InsideCommand::default() })
+    run(ui, &InsideCommand { argv, ..InsideCommand::default() }, None)
 }
 
 /// Opens the shell of a database, or lists its tables.
@@ -73,7 +100,7 @@ pub(super) fn database(session: &Session, ui: &Ui, args: DbArgs) -> Result<ExitC
         folder: Some(PathBuf::from(found.folder)),
     };
     if !args.tables {
-        return run(ui, &command);
+        return run(ui, &command, None);
     }
     match command.output() {
         Ok(output) if output.status.success() => {
@@ -118,8 +145,8 @@ fn as_root(words: Vec<OsString>) -> Vec<OsString> {
     ["sudo", "--"].into_iter().map(OsString::from).chain(words).collect()
 }
 
-/// Becomes the command, or with `--json` runs it and prints how it ended.
-fn run(ui: &Ui, command: &InsideCommand) -> Result<ExitCode, Failure> {
+/// Becomes the command, or with `--json` runs it and prints how it ended. Whoever becomes a command cannot tell its end.
+fn run(ui: &Ui, command: &InsideCommand, note: Option<Note<'_>>) -> Result<ExitCode, Failure> {
     if !ui.json {
         let error = command.execute();
         ui.say(&format!("error: {}", told(command, &error)));
@@ -138,6 +165,9 @@ fn run(ui: &Ui, command: &InsideCommand) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(ended.code));
         }
     };
+    if let Some(note) = note {
+        note.end(code, begun);
+    }
     ui.print_json(&EndedView {
         code,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -17,6 +17,7 @@ use std::{
 
 use hothouse_mcp::{
     Reaction, Server,
+    era::Era,
     message::{self, Code, RequestId},
     prompt::Prompt,
 };
@@ -104,15 +105,15 @@ fn serve(server: &Server, calls: &Arc<Calls>) -> ExitCode {
                         cancel.cancel();
                     }
                 }
-                Reaction::ListResources { id } => {
+                Reaction::ListResources { id, era } => {
                     let (out, calls) = (out.clone(), calls.clone());
-                    scope.spawn(move || out.send(&id.answer(calls.list_resources())));
+                    scope.spawn(move || out.send(&id.answer(era.listed(calls.list_resources()))));
                 }
-                Reaction::ReadResource { id, uri } => {
+                Reaction::ReadResource { id, era, uri } => {
                     let (out, calls) = (out.clone(), calls.clone());
-                    scope.spawn(move || out.send(&read(&calls, &id, &uri)));
+                    scope.spawn(move || out.send(&read(&calls, &id, era, &uri)));
                 }
-                Reaction::Call { id, tool, arguments, progress } => {
+                Reaction::Call { id, era, tool, arguments, progress } => {
                     let cancel = Arc::new(Cancel::default());
                     let mut all = running.lock().unwrap_or_else(PoisonError::into_inner);
                     all.insert(id.clone(), cancel.clone());
@@ -128,7 +129,7 @@ fn serve(server: &Server, calls: &Arc<Calls>) -> ExitCode {
                         running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                         // A request that was cancelled has no answer.
                         if !cancel.is_cancelled() {
-                            out.send(&id.answer(result.shown()));
+                            out.send(&id.answer(era.complete(result.shown())));
                         }
                     });
                 }
@@ -141,9 +142,12 @@ fn serve(server: &Server, calls: &Arc<Calls>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn read(calls: &Calls, id: &RequestId, uri: &str) -> Value {
+fn read(calls: &Calls, id: &RequestId, era: Era, uri: &str) -> Value {
     match calls.read_resource(uri) {
-        Ok(content) => id.answer(content),
+        Ok(content) => id.answer(era.listed(content)),
+        Err(failure) if failure.kind == FailureKind::NotFound && era == Era::Stateless => {
+            id.refused(Code::BadParams, &failure.message)
+        }
         Err(failure) if failure.kind == FailureKind::NotFound => {
             id.refused(Code::NoResource, &failure.message)
         }

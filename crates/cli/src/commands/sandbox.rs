@@ -300,6 +300,10 @@ pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<Exi
         let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
         if before.as_ref() != Some(&sandbox) {
             show_status(ui, &sandbox, &args);
+            let asks = before.as_ref().map_or(0, |before| before.asks);
+            if args.follow && sandbox.asks > asks && super::ask::rings(session) {
+                ui.ring();
+            }
         }
         if !args.follow {
             return Ok(ExitCode::SUCCESS);

@@ -54,6 +54,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::CONFIG_PENDING, Own(Light)),
     ("GET", route::TIMELINE, Own(Light)),
     ("POST", route::TIMELINE_MARK, Own(Light)),
+    ("POST", route::TIMELINE_EXEC, Own(Light)),
     ("GET", route::TIMELINE_WAIT, Own(Waits)),
     ("GET", route::TIMELINE_SINCE, Own(Light)),
     ("GET", route::TIMELINE_VERIFY, Own(Heavy)),

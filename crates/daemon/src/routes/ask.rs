@@ -15,7 +15,11 @@ use hothouse_model::{
 };
 
 use super::{Json, blocking, decision, sandbox::reference};
-use crate::{Daemon, failure::ErrorResponse};
+use crate::{
+    Daemon,
+    failure::ErrorResponse,
+    notify::{self, Notice},
+};
 
 #[utoipa::path(
     get, path = "/v1/asks", operation_id = "ask_list", params(AsksQuery),
@@ -59,6 +63,12 @@ pub(crate) async fn ask(
         let AskBody { text, host, secret, limit, .. } = body;
         let ask = daemon.engine.ask(&sandbox, text, Wanted { host, secret, limit })?;
         daemon.keepers.timelines.append(&sandbox, noted(&ask, "agent"));
+        let notice = Notice {
+            sandbox: sandbox.name.to_string(),
+            text: ask.text.clone(),
+            id: ask.id.clone(),
+        };
+        notify::tell(&daemon.engine.notify_settings(), &notice);
         Ok(view(&sandbox, ask))
     });
     asked.await.map(axum::Json)

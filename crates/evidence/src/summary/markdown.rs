@@ -46,7 +46,8 @@ fn head(text: &mut String, summary: &Summary) {
     let code = &summary.code;
     let from = match code.from_base.len() {
         0 => String::new(),
-        count => format!(", judged by the base's checks ({count} files taken from it)"),
+        1 => ", judged by the base's checks (1 part taken from it)".to_owned(),
+        count => format!(", judged by the base's checks ({count} parts taken from it)"),
     };
     push(
         text,

@@ -338,7 +338,7 @@ fn the_base_judges_a_branch_that_weakened_its_checks() {
     assert!(!ok && failing(&judged) == ["mail"], "{judged:#}");
     assert_eq!(judged["judged_by"], "base");
     let markdown = text_of(&judged["summary"]["md"]);
-    assert!(markdown.contains("judged by the base's checks (1 files taken from it)"), "{markdown}");
+    assert!(markdown.contains("judged by the base's checks (2 parts taken from it)"), "{markdown}");
 
     // Against the base: the mail is what differs.
     let (_, against) = shop.judge(&["prove", "buy", "-w", "a", "--against-base", "--json"]);

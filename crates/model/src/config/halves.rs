@@ -13,7 +13,8 @@ use super::{
     egress::Egress,
     problem::join_key,
     sections::{
-        Config, Integration, Lifetime, LiveKeys, Profile, Project, Room, Secret, Service, Variable,
+        Config, Integration, Lifetime, LiveKeys, Notify, Profile, Project, Room, Secret, Service,
+        Variable,
     },
     text::{EntryName, SecretName, VariableName},
 };
@@ -121,6 +122,8 @@ impl Config {
             secrets: pin.secrets.clone(),
             variables: pin.variables.clone(),
             live_keys: pin.live_keys.clone(),
+            // The user alone says how they are told, in a file that no room and no project writes.
+            notify: Notify::default(),
             flags: self.flags,
             mail: self.mail,
             seed: self.seed,

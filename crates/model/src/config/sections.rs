@@ -23,8 +23,8 @@ pub use self::{
     },
     wall::{
         Integration, IntegrationClass, LiveKeyRule, LiveKeys, Mail, MailFault, MailFaultKind,
-        SECRET_SOURCE, Secret, SecretForm, SecretSource, VALUE_SOURCE, ValueSource, Variable,
-        VariableKind, Vendor, Webhook,
+        Notify, SECRET_SOURCE, Secret, SecretForm, SecretSource, VALUE_SOURCE, ValueSource,
+        Variable, VariableKind, Vendor, Webhook,
     },
 };
 use super::{
@@ -63,6 +63,8 @@ pub struct Config {
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
     pub live_keys: LiveKeys,
+    #[serde(default)]
+    pub notify: Notify,
     /// What apps are told about a feature flag, unless a sandbox pins another value.
     #[serde(default)]
     pub flags: BTreeMap<FlagKey, Value>,

@@ -450,7 +450,7 @@ pub struct CommitBody {
     pub files: u64,
 }
 
-/// A command that was run in the room from outside.
+/// A command that was run in the room by `exec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecBody {
@@ -459,6 +459,9 @@ pub struct ExecBody {
     pub exec: String,
     pub root: bool,
     pub fresh: bool,
+    /// Whether a program of the room ran it, and says so itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inside: bool,
     /// How it ended; none while it runs.
     pub exit: Option<i32>,
     pub signal: Option<i32>,

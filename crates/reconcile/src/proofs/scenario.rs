@@ -236,7 +236,6 @@ impl Performing<'_> {
         outcome.checks = watch.checks();
         (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
         outcome.queues = watch.queues;
-        self.asker.say(keepers, format!("measure what {name} ran"));
         let changed = &self.wish.changed;
         outcome.coverage = coverage::collect(keepers, self.sandbox, changed, run).await?;
         Ok(())
@@ -286,12 +285,14 @@ impl Performing<'_> {
             }
             None => None,
         };
+        // Without a change there is nothing that could be left out.
+        let measured = !self.wish.changed.is_empty();
         let spec = BrowseSpec {
             auth: declared.auth.as_ref().map(ToString::to_string),
             script,
             ..BrowseSpec::page(app, declared.path.as_str())
         };
-        match self.keepers.browsers.browse_measured(self.sandbox, spec).await {
+        match self.keepers.browsers.browse_measured(self.sandbox, spec, measured).await {
             Ok((report, run)) => Ok((seen(report, self.place), Some(run))),
             Err(failure) if is_of_the_page(&failure) => {
                 let page = PageSeen { failure: Some(told(&failure)), ..PageSeen::default() };

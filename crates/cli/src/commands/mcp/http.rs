@@ -16,7 +16,8 @@ use hothouse_host::random;
 use hothouse_mcp::{
     Reaction, Server,
     access::{self, Claim},
-    message::{self, RequestId},
+    era::{self, Era},
+    message::{self, Code, RequestId},
 };
 use hothouse_model::{Failure, FailureKind, id::hex, visible};
 use http_body_util::{BodyExt, Limited};
@@ -192,7 +193,8 @@ impl Endpoint {
         request: Request<Incoming>,
         session: Option<String>,
     ) -> Response<Answer> {
-        let streams = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let headers = request.headers().clone();
+        let streams = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         let streams = streams.is_some_and(|accept| accept.contains("text/event-stream"));
         let body = Limited::new(request.into_body(), message::LIMIT).collect();
         let Ok(Ok(body)) = tokio::time::timeout(PATIENCE, body).await else {
@@ -202,47 +204,80 @@ impl Endpoint {
         let Ok(text) = std::str::from_utf8(&bytes) else {
             return refused(StatusCode::BAD_REQUEST, "the message is not UTF-8");
         };
-        let is_first = matches!(
-            message::read(text),
-            Ok(message::Incoming::Request { method, .. }) if method == "initialize"
-        );
-        let session = match (is_first, session) {
-            (true, _) => self.sessions().begin(),
-            (false, None) => return refused(StatusCode::BAD_REQUEST, "the session is missing"),
-            (false, Some(id)) if self.sessions().running.contains_key(&id) => id,
-            (false, Some(_)) => return refused(StatusCode::NOT_FOUND, "there is no such session"),
+        let session = match self.speaker(text, session, &headers) {
+            Ok(session) => session,
+            Err(response) => return *response,
         };
+        let is_first = session.as_ref().is_some_and(|(_, is_first)| *is_first);
+        let session = session.map(|(id, _)| id);
         match self.server.receive(text) {
             Reaction::Nothing => plain(StatusCode::ACCEPTED, Answer::empty()),
             Reaction::Answer(answer) => {
                 let mut response = json_response(&answer);
-                if let (true, Ok(id)) = (is_first, session.parse()) {
-                    response.headers_mut().insert(SESSION, id);
+                match session.as_ref().map(|id| id.parse()) {
+                    Some(Ok(id)) if is_first => {
+                        response.headers_mut().insert(SESSION, id);
+                    }
+                    Some(_) => {}
+                    None => *response.status_mut() = status_of(&answer),
                 }
                 response
             }
             Reaction::Cancel { id } => {
-                let sessions = self.sessions();
+                let (sessions, session) = (self.sessions(), session.unwrap_or_default());
                 if let Some(cancel) = sessions.running.get(&session).and_then(|all| all.get(&id)) {
                     cancel.cancel();
                 }
                 plain(StatusCode::ACCEPTED, Answer::empty())
             }
-            Reaction::ListResources { id } => {
+            Reaction::ListResources { id, era } => {
                 let calls = self.calls.clone();
-                let listed = tokio::task::spawn_blocking(move || id.answer(calls.list_resources()));
+                let listed = tokio::task::spawn_blocking(move || {
+                    id.answer(era.listed(calls.list_resources()))
+                });
                 whole(listed.await.ok())
             }
-            Reaction::ReadResource { id, uri } => {
+            Reaction::ReadResource { id, era, uri } => {
                 let calls = self.calls.clone();
-                whole(
-                    tokio::task::spawn_blocking(move || super::read(&calls, &id, &uri)).await.ok(),
-                )
+                let read = tokio::task::spawn_blocking(move || super::read(&calls, &id, era, &uri));
+                whole(read.await.ok())
             }
-            Reaction::Call { id, tool, arguments, progress } => {
-                let call = Call { id, tool, arguments, progress };
-                self.call(call, session, streams).await
+            Reaction::Call { id, era, tool, arguments, progress } => {
+                let call = Call { id, era, tool, arguments, progress };
+                self.call(call, session.unwrap_or_default(), streams).await
             }
+        }
+    }
+
+    /// Returns the session that a message belongs to and whether it begins it; none for a request that stands by itself,
+    /// whose headers must say what it says.
+    fn speaker(
+        &self,
+        text: &str,
+        session: Option<String>,
+        headers: &header::HeaderMap,
+    ) -> Result<Option<(String, bool)>, Box<Response<Answer>>> {
+        let read = message::read(text);
+        if let Ok(message::Incoming::Request { id, method, params }) = &read
+            && matches!(Era::of(id, params), Ok(Era::Stateless) | Err(_))
+        {
+            let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+            let Some(name) = era::mismatch(method, params, header) else { return Ok(None) };
+            let told = format!("the header `{name}` does not say what the message says");
+            let mut response = json_response(&id.refused(Code::Header, &told));
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            return Err(Box::new(response));
+        }
+        let is_first = matches!(
+            read,
+            Ok(message::Incoming::Request { method, .. }) if method == "initialize"
+        );
+        let no = |status, told| Err(Box::new(refused(status, told)));
+        match (is_first, session) {
+            (true, _) => Ok(Some((self.sessions().begin(), true))),
+            (false, None) => no(StatusCode::BAD_REQUEST, "the session is missing"),
+            (false, Some(id)) if self.sessions().running.contains_key(&id) => Ok(Some((id, false))),
+            (false, Some(_)) => no(StatusCode::NOT_FOUND, "there is no such session"),
         }
     }
 
@@ -267,7 +302,7 @@ impl Endpoint {
                 running.remove(&call.id);
             }
             if !cancel.is_cancelled() {
-                part_tx.blocking_send(call.id.answer(result.shown())).ok();
+                part_tx.blocking_send(call.id.answer(call.era.complete(result.shown()))).ok();
             }
         });
         match streams {
@@ -282,8 +317,18 @@ impl Endpoint {
     }
 }
 
+/// Returns the status of an answer to a request that stands by itself.
+fn status_of(answer: &Value) -> StatusCode {
+    match answer["error"]["code"].as_i64() {
+        None => StatusCode::OK,
+        Some(-32601) => StatusCode::NOT_FOUND,
+        Some(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
 struct Call {
     id: RequestId,
+    era: Era,
     tool: String,
     arguments: Value,
     progress: Option<Value>,

@@ -176,6 +176,15 @@ pub struct Variable {
     pub services: Vec<ServiceName>,
 }
 
+/// `[notify]`: how the user is told that an agent waits. Only the user's own file has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Notify {
+    pub command: Option<crate::config::Command>,
+    pub desktop: bool,
+    pub bell: bool,
+}
+
 /// `[live-keys]`: what counts as a live credential in addition to the known ones, and what may enter anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -1,0 +1,79 @@
+//! Commands that programs of a room run there with `exec`: they say so themselves, and the record says that.
+
+use std::path::PathBuf;
+
+use axum::extract::State;
+use hothouse_api::{
+    ErrorBody,
+    timeline::{ExecNoteBody, ExecNoteView},
+};
+use hothouse_host::{Clock, clock::HostClock, random};
+use hothouse_model::record::{Draft, Kind, bodies::ExecBody, kind_of_id};
+
+use super::{Json, blocking, sandbox::reference};
+use crate::{Daemon, failure::ErrorResponse};
+
+/// How many words of a command are kept, and how many characters of each.
+const WORDS: usize = 64;
+const WORD: usize = 1000;
+
+#[utoipa::path(
+    post, path = "/v1/timeline/exec", operation_id = "timeline_exec", request_body = ExecNoteBody,
+    description = "Records a command that a program of the room runs there.",
+    responses((status = 200, body = ExecNoteView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn note(
+    State(daemon): State<Daemon>,
+    Json(body): Json<ExecNoteBody>,
+) -> Result<axum::Json<ExecNoteView>, ErrorResponse> {
+    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
+    let noted = blocking(move || {
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(&body.folder))?;
+        let draft = draft(body);
+        let id = draft.id.clone().unwrap_or_default();
+        daemon.keepers.timelines.append(&sandbox, draft);
+        Ok(ExecNoteView { id })
+    });
+    noted.await.map(axum::Json)
+}
+
+fn draft(body: ExecNoteBody) -> Draft {
+    let word = |word: String| word.chars().take(WORD).collect();
+    let argv: Vec<String> = body.argv.into_iter().take(WORDS).map(word).collect();
+    let line = argv.join(" ");
+    let summary = match body.exit {
+        Some(code) => format!("exit {code}: {line}"),
+        None => line,
+    };
+    // Only an id of this kind: no other record can be continued from a room.
+    let own = body.id.filter(|id| kind_of_id(id) == Some(Kind::Exec));
+    let id = own.unwrap_or_else(|| Kind::Exec.id(random::bytes()));
+    let (exit, duration_ms) = (body.exit, body.duration_ms);
+    let body =
+        ExecBody { argv, root: body.root, inside: true, exit, duration_ms, ..ExecBody::default() };
+    Draft { id: Some(id), ..Draft::of(HostClock.now(), summary, &body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_names_its_own_commands_and_nothing_else() {
+        let body = ExecNoteBody {
+            argv: vec!["x".repeat(5000); 200],
+            id: Some("mail_0123456789abcdef".into()),
+            ..ExecNoteBody::default()
+        };
+        let noted = draft(body);
+        assert!(noted.id.unwrap().starts_with("exec_"));
+        assert_eq!(noted.body["argv"].as_array().unwrap().len(), WORDS);
+        assert_eq!(noted.body["inside"], true);
+        let body = ExecNoteBody {
+            id: Some("exec_0123456789abcdef".into()),
+            exit: Some(1),
+            ..ExecNoteBody::default()
+        };
+        assert_eq!(draft(body).id.as_deref(), Some("exec_0123456789abcdef"));
+    }
+}
