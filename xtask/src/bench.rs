@@ -1,5 +1,6 @@
 //! Benchmarks: ratios against named peers, measured in parallel in one run.
 
+mod door;
 mod egress;
 mod figures;
 mod fork;
@@ -34,8 +35,9 @@ struct Benchmark {
     within: Option<fn() -> Result<(), String>>,
 }
 
-static BENCHMARKS: [Benchmark; 9] = [
+static BENCHMARKS: [Benchmark; 10] = [
     Benchmark { name: "cli", measure: cli, within: None },
+    Benchmark { name: "door", measure: door::measure, within: None },
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
     Benchmark { name: "egress", measure: egress::measure, within: None },
     Benchmark { name: "mock", measure: mock::measure, within: None },

@@ -32,7 +32,11 @@ impl<'a> Ground<'a> {
         self.folder.path().join("r")
     }
 
-    fn prepare(&self, program: Program) -> Program {
+    pub(super) fn binary(&self) -> &Path {
+        self.binary
+    }
+
+    pub(super) fn prepare(&self, program: Program) -> Program {
         let at = |name: &str| self.folder.path().join(name);
         let world = at("world.pem");
         let program = match files::exists(&world) {

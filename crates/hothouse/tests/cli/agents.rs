@@ -179,6 +179,22 @@ async def main():
                 failed = getattr(result, "is_error", None) or getattr(result, "isError", None)
                 assert not failed, (name, result)
             print(len(tools))
+    # Each request by itself, as since 2026-07-28; earlier clients do not know it.
+    if not hasattr(ClientSession, "discover"):
+        return
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+    headers = {"authorization": "Bearer " + os.environ["MCP_TOKEN"]}
+    for opened in [stdio_client(server), streamable_http_client(os.environ["MCP_URL"], http_client=httpx2.AsyncClient(headers=headers))]:
+        async with opened as streams:
+            async with ClientSession(streams[0], streams[1]) as session:
+                found = await session.discover()
+                assert "2026-07-28" in found.supported_versions, found
+                assert len((await session.list_tools()).tools) == len(tools)
+                result = await session.call_tool("status", {})
+                assert not result.is_error and result.structured_content["name"] == "a", result
+                assert (await session.list_prompts()).prompts
+                assert (await session.read_resource("hothouse://logs/web")).contents
 asyncio.run(main())
 "#;
 
@@ -216,6 +232,7 @@ fn the_official_clients_drive_a_whole_task() {
     let mut client = Command::new("python3");
     client.args(["-c", PYTHON, &program, "mcp", "-w", "shop/a"]).current_dir(&folder);
     client.env_clear().envs(server.env.environment()).env("PYTHONPATH", folder.join("py"));
+    client.env("MCP_URL", &server.url).env("MCP_TOKEN", &server.token);
     let output = client.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,6 +1,6 @@
 //! `hothouse` in a room: its own sandbox, and nothing else.
 
-use std::{path::PathBuf, process::Command, time::Instant};
+use std::{fs, path::PathBuf, process::Command, time::Instant};
 
 use hothouse_testkit::{Ran, TestEnv, User, wait_until};
 use serde_json::Value;
@@ -97,6 +97,11 @@ fn a_room_reads_and_drives_its_own_sandbox_as_every_user() {
         assert_eq!(ground.json(&["exec", "--json", "web", "--", "sh", "-c", "exit 0"])["code"], 0);
         assert_eq!(ground.inside(&["exec", "--", "sh", "-c", "exit 7"]).code, 7);
         assert_eq!(ground.inside(&["exec", "--", "no-such-program"]).code, 127);
+        // What it ran is on the timeline, as its own word.
+        let ran = ["timeline", "--kind", "exec", "argv:hello", "-w", "a", "--json"];
+        let ran = ground.env.json(&ground.repository, &ran);
+        let own = |one: &Value| one["body"]["inside"] == true && one["body"]["argv"][0] == "echo";
+        assert!(ran["records"].as_array().unwrap().iter().any(own), "{ran:#}");
         // It answers, then the room ends.
         ground.inside(&["down"]);
         wait_until("the room is down", || {
@@ -263,9 +268,20 @@ sys.stdin.read()
 fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
     for user in users() {
         let Some(ground) = Ground::open(user, "asking for a host") else { return };
+        // The user is told by a command of their own, which has the text as an argument.
+        let told = ground.env.root().join("config/told");
+        let settings = format!("[notify]\ncommand = 'printf %s \"$1: $2\" >{}'\n", told.display());
+        let write = format!(
+            "mkdir -p config/hothouse && cat >config/hothouse/hothouse.toml <<'X'\n{settings}X"
+        );
+        let written = ground.env.shell(ground.env.root(), &write);
+        assert!(written.status.success(), "{written:?}");
         let ask = ["ask", "prices", "come", "from", "there", "--host", "api.example.com", "--json"];
         let asked = ground.json(&ask);
         let id = asked["id"].as_str().unwrap();
+        wait_until("the user is told", || {
+            fs::read_to_string(&told).is_ok_and(|text| text == "a: prices come from there")
+        });
         // The same request twice is one.
         assert_eq!(ground.json(&ask)["id"], id);
         let open = ground.env.json(&ground.repository, &["asks", "--json"]);

@@ -215,7 +215,7 @@ impl Kind {
             Self::Restore => &["label", "commit", "snapshot"],
             Self::Policy => &["area", "rule", "action", "host", "reason", "by"],
             Self::Commit => &["commit", "branch", "author", "subject", "files"],
-            Self::Exec => &["argv", "root", "fresh", "exit", "signal", "duration_ms"],
+            Self::Exec => &["argv", "root", "fresh", "inside", "exit", "signal", "duration_ms"],
             Self::Agent => &[
                 "agent", "tool", "mode", "state", "pid", "model", "round", "started", "login",
                 "exit", "reason", "cost", "commit",
