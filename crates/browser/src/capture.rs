@@ -308,6 +308,8 @@ impl Capture {
                     name: cut(text(&params["suggestedFilename"]), 255),
                     bytes: 0,
                     state: "running".into(),
+                    file: None,
+                    guid: cut(text(&params["guid"]), 80),
                 };
                 if self.downloads.len() < DOWNLOADS_MOST {
                     let guid = text(&params["guid"]).to_owned();

@@ -259,6 +259,12 @@ pub struct Download {
     pub bytes: u64,
     /// `completed`, `canceled` or `running`.
     pub state: String,
+    /// Its copy among the artifacts of the run; none where it is not complete, or too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What the browser calls it.
+    #[serde(skip)]
+    pub guid: String,
 }
 
 /// A question that the page asked.

@@ -4,6 +4,7 @@
 //! spoken to on the pipes of its command, and ends with them: with the room, with the daemon, or when it was not used for a while.
 
 mod auth;
+mod downloads;
 mod kept;
 mod links;
 mod outside;
@@ -205,6 +206,7 @@ impl Browsers {
             let near = self.near_route(sandbox, &place, &spec.path).await;
             visit.report.hints.extend(near);
         }
+        visit.downloads = self.downloads(sandbox, &visit.report).await;
         let run = std::mem::take(&mut visit.run);
         Ok((self.keep(sandbox, visit, &trace_prefix).await?, run))
     }
@@ -306,6 +308,7 @@ impl Browsers {
             });
             Visit {
                 run: run.unwrap_or_default(),
+                downloads: Vec::new(),
                 report,
                 pictures: look.pictures.clone(),
                 step_pictures: ran.pictures,
@@ -390,6 +393,8 @@ fn own_requests(all: &[Request], origins: &[String]) -> Vec<(String, String)> {
 /// What came of a page.
 struct Visit {
     run: PageRun,
+    /// Files that the page had saved, by their place in the report.
+    downloads: Vec<(usize, Vec<u8>)>,
     report: BrowseReport,
     /// PNG files.
     pictures: Vec<Vec<u8>>,

@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(states.ran, [1, 9].into_iter().collect());
         assert_eq!(states.idle, [3, 4].into_iter().collect());
         // Inside a page, the lines above it count.
-        let page = format!("<html>\n<script>{text}</script>");
+        let page = ["<html>\n<script>", text, "</script>"].concat();
         let found = lines(&script, &[file("public/index.html", &page)], &[]);
         assert_eq!(found[&0].ran, [2, 10].into_iter().collect());
     }

@@ -426,6 +426,9 @@ fn pages_that_misbehave_are_told_and_end() {
     assert_eq!(lines(&report, "dialogs", "answer"), ["accepted", "dismissed", "dismissed"]);
     let report = shop.seen(&["web", "/download"]);
     assert_eq!(lines(&report, "downloads", "name"), ["report.csv"], "{report:#}");
+    let file = report["downloads"][0]["file"].as_str().unwrap();
+    assert!(file.ends_with("download-1-report.csv"), "{report:#}");
+    assert!(!std::fs::read(file).unwrap().is_empty(), "{file}");
     let report = shop.seen(&["web", "/tall", "--full-page"]);
     let heights: Vec<u32> = (0..7).map(|at| pixels(&shot(&report, at)).1).collect();
     assert_eq!(heights.iter().sum::<u32>() / 100, 500, "{heights:?}");

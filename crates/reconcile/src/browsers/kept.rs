@@ -73,7 +73,8 @@ impl Browsers {
         let run = room.map(|room| room.run.id.clone()).unwrap_or_default();
         let pictures =
             visit.pictures.iter().chain(visit.step_pictures.iter().map(|(_, bytes)| bytes));
-        let bytes = pictures.chain(&visit.video).map(|bytes| bytes.len() as u64).sum();
+        let files = visit.downloads.iter().map(|(_, bytes)| bytes);
+        let bytes = pictures.chain(&visit.video).chain(files).map(|bytes| bytes.len() as u64).sum();
         let number = self.numbers.next(&run, timeline.folder(), bytes)?;
         let prefix = trace_prefix.to_owned();
         let writing = tokio::task::spawn_blocking(move || write(&timeline, number, visit, &prefix));
@@ -97,7 +98,7 @@ fn write(
     visit: Visit,
     trace_prefix: &str,
 ) -> Result<BrowseReport, Failure> {
-    let Visit { mut report, pictures, step_pictures, requests, video, run: _ } = visit;
+    let Visit { mut report, pictures, step_pictures, requests, video, downloads, run: _ } = visit;
     let folder = format!("{FOLDER}/{number}");
     join(timeline, &mut report, trace_prefix);
     let mut named: Vec<(String, Vec<u8>)> = Vec::new();
@@ -121,6 +122,13 @@ fn write(
         report.har = Some(format!("{folder}/page.har"));
         named.push((format!("{folder}/page.har"), archive.to_string().into_bytes()));
     }
+    for (at, bytes) in downloads {
+        let Some(download) = report.downloads.get_mut(at) else { continue };
+        let name =
+            format!("{folder}/download-{}-{}", at + 1, super::downloads::plain(&download.name));
+        download.file = Some(name.clone());
+        named.push((name, bytes));
+    }
     report.artifacts = folder.clone();
     let record = report.for_record();
     let whole = placed(report, timeline.folder());
@@ -143,6 +151,9 @@ fn placed(mut report: BrowseReport, folder: &Path) -> BrowseReport {
     report.screenshots = report.screenshots.iter().map(whole).collect();
     report.har = report.har.as_ref().map(whole);
     report.video = report.video.as_ref().map(whole);
+    for download in &mut report.downloads {
+        download.file = download.file.as_ref().map(whole);
+    }
     report.artifacts = whole(&report.artifacts);
     report
 }
