@@ -110,12 +110,15 @@ fn run_one(
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
-        Command::Stack(command) => stack::run(session, ui, &command),
+        Command::Stack(command) => stack::run(ui, &command),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::Undelete(args) => trash::undelete(session, ui, args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
-        Command::Up(args) => room::up(session, ui, args),
+        Command::Up(args) => {
+            init::before_up(session, ui, surroundings)?;
+            room::up(session, ui, args)
+        }
         Command::Down(named) => room::act(session, ui, named.which(), room::Action::Down),
         Command::Pause(named) => room::act(session, ui, named.which(), room::Action::Pause),
         Command::Resume(named) => room::act(session, ui, named.which(), room::Action::Resume),

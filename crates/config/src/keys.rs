@@ -4,10 +4,10 @@
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, DatabaseName, DatabasePassword, EgressMode, FilePattern,
-    Files, FlagKey, HostHeader, HostPath, IntegrationClass, Line, LogPattern, MailFaultKind,
-    Method, Place, Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, ShipShim, Signal,
-    Stack, Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern, VariableKind, VariableName,
-    Vendor, Version,
+    Files, FlagKey, HostHeader, HostPath, ImageName, IntegrationClass, Line, LogPattern,
+    MailFaultKind, Method, Place, Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName,
+    ShipShim, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern,
+    VariableKind, VariableName, Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -153,7 +153,7 @@ static SANDBOX: Table = Table::of(&[
 pub(super) static SERVICES: Map = Map::of("service", &NAME_RULE, Shape::Table(&SERVICE));
 
 pub(super) static SERVICE: Table = Table {
-    one_of: &["recipe", "run"],
+    one_of: &["recipe", "run", "image"],
     ..Table::of(&[
         key(
             "recipe",
@@ -173,6 +173,12 @@ pub(super) static SERVICE: Table = Table {
             "The user's password, where an app's own settings name one.",
         ),
         key("run", COMMAND, "The command that is the service."),
+        key(
+            "image",
+            Shape::Text(&ImageName::RULE),
+            "The image that is the service: of a registry, `oci:FOLDER` or `archive:FILE`.",
+        ),
+        key("command", COMMAND, "What the image runs in place of its own command."),
         key("build", COMMAND, "A command that must end well before `run`."),
         key("task", Shape::Switch, "Whether the command runs once and ends."),
         key("host", Shape::Switch, "Whether the service runs on the host, outside the room."),

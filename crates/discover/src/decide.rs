@@ -43,6 +43,7 @@ pub(crate) fn decide(
     environment::fill(&found, &mut draft);
     external::integrations(&found, &mut draft);
     missing::decide(&found, host, &mut draft);
+    missing::versions(&found, host, &mut draft);
     tell(view, &found, &mut draft);
     questions::ask(&found, &mut draft);
     draft
@@ -74,6 +75,9 @@ fn installs(all: &[Install], draft: &mut Draft) -> Vec<(String, String)> {
     for install in all {
         let line = match install.dir.as_str() {
             "" => install.run.clone(),
+            dir if install.run.contains("||") => {
+                format!("(cd {} && {{ {}; }})", text::shell_word(dir), install.run)
+            }
             dir => format!("(cd {} && {})", text::shell_word(dir), install.run),
         };
         let line = if line.contains("||") && install.dir.is_empty() {
@@ -137,6 +141,19 @@ fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
 /// Gives each app a name of its own; a single one at the root is `web`.
 fn name_apps(apps: &mut Vec<App>) {
     apps.truncate(APPS_MOST);
+    // The server of a framework's assets is not the app.
+    let of_frameworks: Vec<String> = apps
+        .iter()
+        .filter(|app| {
+            matches!(app.framework, Some("Laravel" | "Rails" | "Django" | "Symfony" | "Phoenix"))
+        })
+        .map(|app| app.dir.clone())
+        .collect();
+    for app in apps.iter_mut().filter(|app| app.framework == Some("Vite")) {
+        if app.name == "web" && of_frameworks.contains(&app.dir) {
+            app.name = "assets".to_owned();
+        }
+    }
     for at in 0..apps.len() {
         let (before, rest) = apps.split_at_mut(at);
         let app = &mut rest[0];

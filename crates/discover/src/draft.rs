@@ -19,7 +19,6 @@ pub enum DraftWork {
     Image {
         image: String,
         command: Option<String>,
-        volumes: Vec<String>,
     },
     Run {
         run: String,

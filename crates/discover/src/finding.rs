@@ -220,7 +220,6 @@ pub struct ImageService {
     pub command: Option<String>,
     pub ports: Vec<u16>,
     pub env: BTreeMap<String, String>,
-    pub volumes: Vec<String>,
     pub needs: Vec<String>,
     pub profiles: Vec<String>,
     pub evidence: Vec<Evidence>,

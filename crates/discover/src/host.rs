@@ -28,6 +28,8 @@ pub struct HostFacts {
     pub grants: BTreeMap<String, programs::Grant>,
     /// Versions of stores that recipes can run; an empty version stands for any.
     pub stores: BTreeMap<StoreKind, Vec<String>>,
+    /// Versions of programs that repositories often pin.
+    pub versions: BTreeMap<String, String>,
     /// Whether images can be run where no recipe can.
     pub images: bool,
 }
@@ -58,12 +60,23 @@ impl HostFacts {
             (StoreKind::Postgres, DatabaseRecipe::Postgres),
             (StoreKind::Mysql, DatabaseRecipe::Mysql),
             (StoreKind::Redis, DatabaseRecipe::Redis),
+            (StoreKind::Memcached, DatabaseRecipe::Memcached),
+            (StoreKind::Nats, DatabaseRecipe::Nats),
+            (StoreKind::Rabbitmq, DatabaseRecipe::Rabbitmq),
+            (StoreKind::Mongo, DatabaseRecipe::Mongodb),
+            (StoreKind::Meilisearch, DatabaseRecipe::Meilisearch),
         ] {
             let versions = databases::installed(recipe);
             if !versions.is_empty() {
                 facts.stores.insert(kind, versions);
             }
         }
+        for program in ["node", "python3", "go", "ruby", "java", "php"] {
+            if let Some(version) = programs::version(program, search_path) {
+                facts.versions.insert(program.to_owned(), version);
+            }
+        }
+        facts.images = true;
         facts
     }
 
@@ -74,6 +87,7 @@ impl HostFacts {
             in_room: PROGRAMS.iter().map(|name| (*name).to_owned()).collect(),
             grants: BTreeMap::new(),
             stores: stores.into_iter().map(|kind| (kind, vec![String::new()])).collect(),
+            versions: BTreeMap::new(),
             images: true,
         }
     }

@@ -225,13 +225,10 @@ fn service(service: &DraftService) -> Section {
                 }
             }
         }
-        DraftWork::Image { image, command, volumes } => {
+        DraftWork::Image { image, command } => {
             put("image", quoted(image));
             if let Some(command) = command {
-                put("run", quoted(command));
-            }
-            if !volumes.is_empty() {
-                put("volumes", list(volumes));
+                put("command", quoted(command));
             }
         }
         DraftWork::Run { run, task } => {

@@ -22,12 +22,14 @@ use hothouse_host::{
 };
 use hothouse_model::{
     FailureKind,
-    room::{RoomOrder, RoomWall},
+    room::{RoomMount, RoomOrder, RoomWall},
     stack::DataOrder,
 };
 
 use crate::{
-    Engine, masks,
+    Engine,
+    images::ARCHIVE_INSIDE,
+    masks,
     room::{TEMPORARY, room_id},
 };
 
@@ -152,7 +154,7 @@ impl Engine {
     fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
         let runtime = self.with.runtime.join(format!("data{TEMPORARY}{nonce:016x}"));
-        let room = golden_room(folder, &runtime, nonce);
+        let room = golden_room(order, folder, &runtime, nonce);
         self.temporary.begin(&runtime);
         let filled = self.fill_in(order, folder, &room);
         self.temporary.end(&runtime);
@@ -199,7 +201,12 @@ fn shown_line(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-fn golden_room(folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
+fn shown_archive(archive: &PathBuf) -> RoomMount {
+    let target = PathBuf::from(ARCHIVE_INSIDE);
+    RoomMount { source: archive.clone(), target, writable: false, own: false }
+}
+
+fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     RoomOrder {
         id: format!("{}-{nonce:016x}", room_id("data", runtime)),
         sandbox: None,
@@ -210,7 +217,7 @@ fn golden_room(folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
         storage: runtime.join("layers"),
         runtime: runtime.to_owned(),
         tools: Vec::new(),
-        mounts: Vec::new(),
+        mounts: order.archive.iter().map(shown_archive).collect(),
         masks: Vec::new(),
         git: None,
         memory: None,
@@ -293,6 +300,7 @@ mod tests {
             golden: folder.with_added_extension("golden"),
             script: String::new(),
             settle: String::new(),
+            archive: None,
         }
     }
 

@@ -209,6 +209,7 @@ impl Engine {
             removed.map_err(|error| error.failure())?;
         }
         files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
+        self.remove_images()?;
         Ok(all)
     }
 

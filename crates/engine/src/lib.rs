@@ -16,6 +16,7 @@ mod egress;
 pub mod environment;
 mod fixtures;
 mod fork;
+mod images;
 mod integrations;
 mod inventory;
 mod journal;

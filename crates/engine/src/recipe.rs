@@ -5,7 +5,12 @@
 //! where it would cost a committed row.
 
 mod mariadb;
+mod meilisearch;
+mod memcached;
+mod mongodb;
+mod nats;
 mod postgres;
+mod rabbitmq;
 mod redis;
 
 use std::path::Path;
@@ -88,6 +93,11 @@ pub(crate) fn prepare(recipe: DatabaseRecipe, with: &RecipeContext<'_>) -> Prepa
         DatabaseRecipe::Postgres => postgres::prepare(with),
         DatabaseRecipe::Mysql => mariadb::prepare(with),
         DatabaseRecipe::Redis | DatabaseRecipe::Valkey => redis::prepare(with),
+        DatabaseRecipe::Memcached => memcached::prepare(with),
+        DatabaseRecipe::Nats => nats::prepare(with),
+        DatabaseRecipe::Rabbitmq => rabbitmq::prepare(with),
+        DatabaseRecipe::Mongodb => mongodb::prepare(with),
+        DatabaseRecipe::Meilisearch => meilisearch::prepare(with),
     }
 }
 

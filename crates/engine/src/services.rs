@@ -23,6 +23,7 @@ use hothouse_model::{
 
 use crate::{
     Engine, environment,
+    images::ServiceImageError,
     project::{CONFIG_FILE, ProjectError},
     recipe::{self, RecipeError},
     room,
@@ -95,10 +96,12 @@ pub enum ServicesError {
     Stack(#[from] StackError),
     #[error(transparent)]
     Wall(#[from] WallError),
+    #[error(transparent)]
+    Image(#[from] ServiceImageError),
 }
 
 hothouse_model::explain! {
-    ServicesError passes on Project, File, Recipe, Stack, Wall;
+    ServicesError passes on Project, File, Recipe, Stack, Wall, Image;
     kind {
         Self::Profile(_) => FailureKind::NotFound,
         Self::Unapproved(_) => FailureKind::Config,
@@ -140,6 +143,7 @@ impl Engine {
             data: places.data(),
             golden: places.golden_data(),
             programs,
+            images: self.images_of(sandbox, &config)?,
             names: self.names(sandbox),
             sandbox: sandbox.id.as_str(),
         };

@@ -21,9 +21,11 @@ use hothouse_model::{
 };
 use hothouse_workspace::content;
 
+use hothouse_images::Image;
+
 use crate::{
     apps::Names,
-    managers,
+    images, managers,
     recipe::{self, Account, PreparedRecipe, Programs, RecipeContext},
 };
 
@@ -44,6 +46,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) golden: PathBuf,
     /// The programs of the services that follow a recipe.
     pub(crate) programs: BTreeMap<ServiceName, Programs>,
+    /// The images of the services that are one.
+    pub(crate) images: BTreeMap<ServiceName, Image>,
     /// How its apps are named, where there is a router.
     pub(crate) names: Option<Names<'a>>,
     /// The sandbox, for signing secrets of webhooks that nobody has chosen.
@@ -114,6 +118,9 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
         stack.order.services.push(builder.service(name, service, stack.frozen)?);
         if let Some(prepared) = builder.prepared.get(name) {
             stack.data.push(data(name, prepared, facts));
+        }
+        if let Some(image) = facts.images.get(name) {
+            stack.data.push(images::data(name.as_str(), image, &facts.data, &facts.golden));
         }
     }
     Ok(stack)
@@ -223,19 +230,29 @@ impl<'a> StackBuilder<'a> {
         let run = match (service.work(), prepared) {
             (Work::Command(command), _) => shell(command),
             (_, Some(prepared)) => prepared.run.clone(),
-            _ => Vec::new(),
+            _ => match self.facts.images.get(name) {
+                Some(image) => images::run(name.as_str(), image, service.command.as_ref()),
+                None => Vec::new(),
+            },
         };
         let spec = ServiceSpec {
             name: name.to_string(),
             run,
             build: service.build.as_ref().map(shell),
             env: self.environment(name, service, prepared)?,
-            folder: joined(root, service.dir.as_str()),
+            folder: match self.facts.images.contains_key(name) {
+                true => PathBuf::from("/"),
+                false => joined(root, service.dir.as_str()),
+            },
             task: service.task,
             needs: self.needs(service),
             restart: service.restart,
             stop_signal: match prepared {
                 Some(prepared) if service.stop_signal == Signal::Term => prepared.stop_signal,
+                None if service.stop_signal == Signal::Term => {
+                    let image = self.facts.images.get(name);
+                    image.map_or(signal_number(Signal::Term), images::stop_signal)
+                }
                 _ => signal_number(service.stop_signal),
             },
             stop_grace: service.stop_grace,
@@ -244,11 +261,17 @@ impl<'a> StackBuilder<'a> {
                 true => Vec::new(),
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
-            probe: probe(service, prepared, self.hostname(service), &shell),
+            probe: probe(
+                service,
+                prepared,
+                self.port(name, service),
+                self.hostname(service),
+                &shell,
+            ),
         };
         Ok(ServiceOrder {
             spec,
-            port: service.main_port(),
+            port: self.port(name, service),
             app: service.url.as_ref().map(|label| label.as_str().to_owned()),
             url: self.url(name, service),
             database: prepared.map(|prepared| prepared.database.clone()),
@@ -272,7 +295,11 @@ impl<'a> StackBuilder<'a> {
         service: &Service,
         prepared: Option<&PreparedRecipe>,
     ) -> Result<BTreeMap<String, String>, StackError> {
-        let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
+        let mut env: BTreeMap<String, String> = match self.facts.images.get(name) {
+            // Nothing of the room's own environment means anything in another root.
+            Some(image) => return self.environment_of_image(name, service, image),
+            None => self.facts.environment.iter().cloned().collect(),
+        };
         let (name_of_cache, cache) = managers::NODE_COMPILE_CACHE;
         env.insert(name_of_cache.to_owned(), cache.to_owned());
         env.extend(self.variables.clone());
@@ -289,16 +316,43 @@ impl<'a> StackBuilder<'a> {
         for (variable, value) in self.scoped(name)? {
             env.insert(variable, value);
         }
-        for (variable, template) in &service.env {
+        env.extend(self.own_variables(name, service)?);
+        Ok(env)
+    }
+
+    /// Returns the port of a service, an image's own if none is named.
+    fn port(&self, name: &ServiceName, service: &Service) -> Option<u16> {
+        let of_image = || self.facts.images.get(name)?.settings.ports.first().copied();
+        service.main_port().or_else(of_image)
+    }
+
+    fn environment_of_image(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+        image: &Image,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        let mut env = images::environment(image);
+        env.extend(self.scoped(name)?);
+        env.extend(self.own_variables(name, service)?);
+        Ok(env)
+    }
+
+    fn own_variables(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+    ) -> Result<Vec<(String, String)>, StackError> {
+        let one = |(variable, template): (&config::VariableName, &Template)| {
             let value = self.value(Some((name, service)), template);
             let value = value.map_err(|reference| StackError::Reference {
                 place: format!("service `{name}`"),
                 variable: variable.as_str().to_owned(),
                 reference,
             })?;
-            env.insert(variable.as_str().to_owned(), value);
-        }
-        Ok(env)
+            Ok((variable.as_str().to_owned(), value))
+        };
+        service.env.iter().map(one).collect()
     }
 
     /// Resolves the variables of `[env]` that only some services get.
@@ -378,7 +432,7 @@ impl<'a> StackBuilder<'a> {
             }
         };
         match to.field.as_str() {
-            "port" => service.main_port().map(|port| port.to_string()),
+            "port" => self.port(name, service).map(|port| port.to_string()),
             "host" => Some("127.0.0.1".to_owned()),
             "local" => self.local(name, service),
             "url" => self.url(name, service),
@@ -408,7 +462,7 @@ impl<'a> StackBuilder<'a> {
         let scheme = sink(service).map_or("http", SinkRecipe::scheme);
         match self.prepared.get(name) {
             Some(prepared) => Some(prepared.url.clone()),
-            None => service.main_port().map(|port| format!("{scheme}://127.0.0.1:{port}")),
+            None => self.port(name, service).map(|port| format!("{scheme}://127.0.0.1:{port}")),
         }
     }
 }
@@ -417,7 +471,7 @@ impl<'a> StackBuilder<'a> {
 fn sink(service: &Service) -> Option<SinkRecipe> {
     match service.work() {
         Work::Sink(recipe) => Some(recipe),
-        Work::Database(_) | Work::Command(_) | Work::OnHost => None,
+        Work::Database(_) | Work::Command(_) | Work::Image(_) | Work::OnHost => None,
     }
 }
 
@@ -448,6 +502,7 @@ fn joined(root: &Path, part: &str) -> PathBuf {
 fn probe(
     service: &Service,
     prepared: Option<&PreparedRecipe>,
+    port: Option<u16>,
     routed: Option<String>,
     shell: &dyn Fn(&config::Command) -> Vec<String>,
 ) -> Option<ProbeSpec> {
@@ -463,12 +518,13 @@ fn probe(
     };
     let Some(ready) = &service.ready else {
         // An app that cannot be reached yet is not ready.
-        let known = service.url.is_some() || sink(service).is_some();
-        let app = service.main_port().filter(|_| known).map(|port| Question::Tcp { port });
+        let is_image = matches!(service.work(), Work::Image(_));
+        let known = service.url.is_some() || sink(service).is_some() || is_image;
+        let app = port.filter(|_| known).map(|port| Question::Tcp { port });
         let question = prepared.map(|prepared| prepared.question.clone()).or(app);
         return question.map(|question| timing(question, None));
     };
-    let port = ready.port.or(service.main_port());
+    let port = ready.port.or(port);
     let question = match &ready.probe {
         Probe::Http(path) => {
             let (port, path) = (port?, path.as_str().to_owned());
@@ -497,6 +553,7 @@ fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> Dat
         golden: facts.golden.join(key),
         script: prepared.script.clone(),
         settle: prepared.settle.clone(),
+        archive: None,
     }
 }
 

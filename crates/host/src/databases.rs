@@ -59,8 +59,13 @@ fn all(recipe: DatabaseRecipe) -> Vec<Programs> {
     match recipe {
         DatabaseRecipe::Postgres => find_postgres(),
         DatabaseRecipe::Mysql => find_mysql(),
-        DatabaseRecipe::Redis => find_redis(&["redis-server", "valkey-server"]),
-        DatabaseRecipe::Valkey => find_redis(&["valkey-server", "redis-server"]),
+        DatabaseRecipe::Redis => find_program(&["redis-server", "valkey-server"]),
+        DatabaseRecipe::Valkey => find_program(&["valkey-server", "redis-server"]),
+        DatabaseRecipe::Memcached => find_program(&["memcached"]),
+        DatabaseRecipe::Nats => find_program(&["nats-server"]),
+        DatabaseRecipe::Rabbitmq => find_program(&["rabbitmq-server"]),
+        DatabaseRecipe::Mongodb => find_program(&["mongod"]),
+        DatabaseRecipe::Meilisearch => find_program(&["meilisearch"]),
     }
 }
 
@@ -76,6 +81,12 @@ fn choose(
         DatabaseRecipe::Mysql => ("MariaDB or MySQL", "mariadb-server"),
         DatabaseRecipe::Redis => ("Redis", "redis-server"),
         DatabaseRecipe::Valkey => ("Valkey or Redis", "valkey-server"),
+        DatabaseRecipe::Memcached => ("memcached", "memcached"),
+        DatabaseRecipe::Nats => ("NATS", "nats-server"),
+        DatabaseRecipe::Rabbitmq => ("RabbitMQ", "rabbitmq-server"),
+        // Not in every distribution: its makers have packages, and `image = "mongo:7"` needs none.
+        DatabaseRecipe::Mongodb => ("MongoDB", "mongodb-org"),
+        DatabaseRecipe::Meilisearch => ("Meilisearch", "meilisearch"),
     };
     if found.is_empty() {
         return Err(RecipeError::Missing { service: service.to_owned(), program, package });
@@ -132,7 +143,7 @@ fn find_mysql() -> Vec<Programs> {
     programs.into_iter().collect()
 }
 
-fn find_redis(names: &[&str]) -> Vec<Programs> {
+fn find_program(names: &[&str]) -> Vec<Programs> {
     let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
     let programs = found.map(|(folder, name)| Programs {
         folder: folder.join(name),

@@ -1,8 +1,11 @@
 //! Programs of the host: where they are, and what shows them to a room.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use crate::files;
+use crate::{Program, files};
 
 /// Where programs of the system are, which every room shows.
 pub const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -54,6 +57,23 @@ impl Grant {
 pub fn look_up(program: &str, search_path: &str) -> Option<PathBuf> {
     let folders = search_path.split(':').filter(|folder| folder.starts_with('/'));
     folders.map(|folder| Path::new(folder).join(program)).find(|path| files::exists(path))
+}
+
+/// Asks a program of the host for its version, such as `20.11.1`.
+pub fn version(program: &str, search_path: &str) -> Option<String> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let path = look_up(program, search_path)?;
+    let words = if program == "go" { "version" } else { "--version" };
+    let asked = Program::new(path.to_str()?).args([words]).folder(Path::new("/"));
+    let run = asked.run_within(PATIENCE).ok()?;
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let is_version = |word: &&str| {
+        let bare = word.trim_start_matches("go").trim_start_matches('v');
+        bare.contains('.') && bare.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let word = text.split_whitespace().find(is_version)?;
+    let bare = word.trim_start_matches("go").trim_start_matches('v');
+    Some(bare.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect())
 }
 
 /// Whether a room does not show a path of the host.

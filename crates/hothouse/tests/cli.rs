@@ -39,6 +39,10 @@ mod evidence;
 mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/images.rs"]
+mod images;
+#[path = "cli/init.rs"]
+mod init;
 #[path = "cli/inside.rs"]
 mod inside;
 #[path = "cli/masks.rs"]

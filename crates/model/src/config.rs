@@ -37,8 +37,8 @@ pub use self::{
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{
-        AppLabel, Command, DatabaseName, DatabasePassword, EntryName, FlagKey, Line, LogPattern,
-        SecretName, Stack, UrlPattern, VariableName, Version,
+        AppLabel, Command, DatabaseName, DatabasePassword, EntryName, FlagKey, ImageName, Line,
+        LogPattern, SecretName, Stack, UrlPattern, VariableName, Version,
     },
     units::{ByteSize, format_duration, parse_duration},
 };

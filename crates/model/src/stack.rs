@@ -80,6 +80,9 @@ pub struct DataOrder {
     /// The script that brings a copy of a running service's data in order, in the same way.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settle: String,
+    /// The archive that it is unpacked from, which the script finds as `/run/image.tar`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<PathBuf>,
 }
 
 /// What can be done with a service.

@@ -15,6 +15,8 @@ mod state;
 mod status;
 
 pub use found::{Found, ProbeAnswer};
-pub use spec::{Condition, Need, ProbeSpec, Question, Restart, RestartPolicy, ServiceSpec};
+pub use spec::{
+    AS_ROOT, Condition, Need, ProbeSpec, Question, Restart, RestartPolicy, ServiceSpec,
+};
 pub use state::{Exit, ServiceState};
 pub use status::ServiceStatus;

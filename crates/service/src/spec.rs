@@ -32,6 +32,9 @@ pub struct ServiceSpec {
     pub probe: Option<ProbeSpec>,
 }
 
+/// The first word of a command that the room's root runs. No config can say it: commands of projects begin with a shell.
+pub const AS_ROOT: &str = "@root";
+
 /// A service that must come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {

@@ -72,25 +72,29 @@ pub(crate) fn run(
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Offers to draft a configuration for a repository that has none. Returns whether it was done.
-pub(crate) fn offer(
+/// Offers to draft a configuration before `up`, where the repository has none. Elsewhere it only says so.
+pub(crate) fn before_up(
     session: &Session,
     ui: &Ui,
     surroundings: &Surroundings,
-) -> Result<bool, Failure> {
+) -> Result<(), Failure> {
     let root = root(&session.folder);
-    if files::exists(&root.join(CONFIG_FILE)) || !ui.can_ask() {
-        return Ok(false);
+    if session.is_inside() || files::exists(&root.join(CONFIG_FILE)) {
+        return Ok(());
     }
-    let question =
-        format!("{} has no hothouse.toml. Draft one with `hothouse init`?", root.display());
-    if ui.ask(&question) != Some(true) {
-        return Ok(false);
+    let question = format!("{} has no hothouse.toml. Draft one now?", root.display());
+    match ui.ask(&question) {
+        Some(true) => {}
+        Some(false) => return Ok(()),
+        None => {
+            ui.say("Note: there is no hothouse.toml here; `hothouse init` drafts one.");
+            return Ok(());
+        }
     }
     let drafted = draft(session, ui, &InitArgs::default(), surroundings)?;
     save(&drafted)?;
     report::tell(ui, &drafted, None);
-    Ok(true)
+    Ok(())
 }
 
 fn draft(

@@ -38,6 +38,12 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings) {
             Some(at) => {
                 taken.push(at);
                 lead(&mut found.apps[at], service);
+                // Of two commands for one image, compose's is the one that is used.
+                let is_images =
+                    found.apps[at].evidence.iter().any(|one| one.fact == "the image's command");
+                if let Some(own) = command(view, found, service).filter(|_| is_images) {
+                    found.apps[at].run = own.run;
+                }
             }
             None => match command(view, found, service) {
                 Some(app) => {

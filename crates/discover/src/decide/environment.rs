@@ -22,9 +22,9 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
     let mut unknown: Vec<&Setting> = Vec::new();
     for at in 0..draft.services.len() {
         let service = &draft.services[at];
-        let DraftWork::Run { run, task } = &service.work else { continue };
+        let DraftWork::Run { task, .. } = &service.work else { continue };
         // Installing needs nothing of the app's own.
-        if *task && service.name.starts_with("install") && run.contains("install") {
+        if *task && service.name.starts_with("install") {
             continue;
         }
         let env = variables(found, &known, service, &mut unknown);
@@ -120,6 +120,8 @@ fn variables<'f>(
         env.extend(value.map(|value| (name.clone(), value)));
     }
     usual(known, &mut env);
+    // What no shell could set is no variable of the config.
+    env.retain(|name, _| harmless::is_variable(name));
     env.into_iter().take(VARIABLES_MOST).collect()
 }
 
@@ -197,7 +199,8 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
     if let Some(kind) = scheme_of(given) {
         return match known.store(kind) {
             Some(store) => Value::Set(stored(kind, store, given)),
-            None => Value::Unknown,
+            // What runs the store is a question of its own.
+            None => Value::None,
         };
     }
     if let Some(value) = part(known, &upper) {

@@ -149,6 +149,9 @@ pub(super) fn stand_in(name: &str) -> String {
 /// Returns the variables of a compose service as they may be copied.
 pub(super) fn settings(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let one = |(name, value): (&String, &String)| {
+        if !is_variable(name) {
+            return None;
+        }
         let simple = is_secret_name(name) && is_password(value);
         let value = match is_plain(name, value) || simple {
             true => value.clone(),
@@ -158,6 +161,12 @@ pub(super) fn settings(env: &BTreeMap<String, String>) -> BTreeMap<String, Strin
         Some((name.clone(), escaped(&value)))
     };
     env.iter().filter_map(one).collect()
+}
+
+/// Whether a text can be the name of a variable.
+pub(super) fn is_variable(name: &str) -> bool {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    !name.is_empty() && plain && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Makes a text a template without references.

@@ -29,19 +29,6 @@ const PACKAGES: [(&str, &str); 18] = [
     ("make", "apt-get install make"),
 ];
 
-/// Stacks that bring a program.
-const STACKS: [(&str, &str); 9] = [
-    ("node", "node"),
-    ("npm", "node"),
-    ("python3", "python"),
-    ("uv", "python"),
-    ("cargo", "rust"),
-    ("go", "go"),
-    ("dotnet", "dotnet"),
-    ("pnpm", "node"),
-    ("ucm", "unison"),
-];
-
 /// Proposes tools, and tells what is missing.
 pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     for (program, evidence) in &found.programs {
@@ -60,20 +47,57 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
                 draft.mounts.push((source.clone(), target.clone()))
             }
             None => {
-                let install = PACKAGES
-                    .iter()
-                    .find(|(name, _)| name == program)
-                    .map(|(_, how)| format!("install it (`{how}`)"));
-                let stack = STACKS
-                    .iter()
-                    .find(|(name, _)| name == program)
-                    .map(|(_, stack)| format!("use `stack = \"{stack}\"` under `[room]`"));
-                let how: Vec<String> = install.into_iter().chain(stack).collect();
-                let how = if how.is_empty() { "install it".to_owned() } else { how.join(", or ") };
+                let how = PACKAGES.iter().find(|(name, _)| name == program);
+                let how =
+                    how.map_or("install it".to_owned(), |(_, how)| format!("install it (`{how}`)"));
                 draft.missing.push(format!(
                     "`{program}` is needed ({evidence}) and this host does not have it: {how}"
                 ));
             }
+        }
+    }
+}
+
+/// Tells where this host's version of a program is older than what the repository asks for.
+pub(super) fn versions(found: &Findings, host: &HostFacts, draft: &mut Draft) {
+    for pin in &found.pins {
+        let Some(have) = host.versions.get(pin.program) else { continue };
+        if is_older(have, &pin.version) {
+            draft.caveats.push(format!(
+                "the repository asks for {} {} ({}:{}); this host has {have}, so installing may fail",
+                pin.program, pin.version, pin.evidence.file, pin.evidence.line
+            ));
+        }
+    }
+}
+
+/// Whether a version is below the least that a text asks for, by its first two numbers.
+fn is_older(have: &str, wanted: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u32> {
+        let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
+        let text = &text[start..];
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        text[..end].split('.').filter_map(|part| part.parse().ok()).take(2).collect()
+    };
+    let (have, wanted) = (numbers(have), numbers(wanted));
+    !wanted.is_empty() && have[..have.len().min(wanted.len())] < wanted[..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_versions_are_told() {
+        for (have, wanted, expected) in [
+            ("3.11.7", "3.12", true),
+            ("3.11.7", "3.11", false),
+            ("20.11.1", ">=18", false),
+            ("20.11.1", "22.x", true),
+            ("20.11.1", "lts/iron", false),
+            ("1.22", "1.21.0", false),
+        ] {
+            assert_eq!(is_older(have, wanted), expected, "{have} {wanted}");
         }
     }
 }

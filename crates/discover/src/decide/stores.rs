@@ -129,9 +129,9 @@ fn elsewhere(name: &str, store: &Store, host: &HostFacts, found: &mut Findings, 
     let image = store.image.clone().or(usual).unwrap_or_else(|| store.kind.word().to_owned());
     let word = store.kind.word();
     if host.images && store.certainty > Certainty::Likely {
-        let (env, volumes) = of_image(store);
+        let env = of_image(store);
         let mut service = service(name, store);
-        service.work = DraftWork::Image { image, command: None, volumes };
+        service.work = DraftWork::Image { image, command: None };
         (service.env, service.port) = (env, Some(store.kind.port()));
         service.note = Some(format!("{word} is not installed here, so its image is used"));
         draft.services.push(service);
@@ -147,8 +147,8 @@ fn elsewhere(name: &str, store: &Store, host: &HostFacts, found: &mut Findings, 
     });
 }
 
-/// Returns the variables and volumes that the image of a store needs.
-fn of_image(store: &Store) -> (BTreeMap<String, String>, Vec<String>) {
+/// Returns the variables that the image of a store needs.
+fn of_image(store: &Store) -> BTreeMap<String, String> {
     let user = store.user.clone().filter(|user| harmless::is_database_name(user));
     let password = store.password.clone().filter(|word| harmless::is_password(word));
     let database = store.database.clone().filter(|name| harmless::is_database_name(name));
@@ -158,33 +158,21 @@ fn of_image(store: &Store) -> (BTreeMap<String, String>, Vec<String>) {
             env.insert(name.to_owned(), value);
         }
     };
-    let volume = match store.kind {
+    match store.kind {
         StoreKind::Postgres => {
             set("POSTGRES_USER", user);
             set("POSTGRES_PASSWORD", password.or(Some("postgres".to_owned())));
             set("POSTGRES_DB", database);
-            "/var/lib/postgresql/data"
         }
         StoreKind::Mysql => {
             set("MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", Some("1".to_owned()));
             set("MARIADB_USER", user.filter(|user| user != "root"));
             set("MARIADB_PASSWORD", password);
             set("MARIADB_DATABASE", database);
-            "/var/lib/mysql"
         }
-        StoreKind::Mongo => "/data/db",
-        StoreKind::Redis => "/data",
-        StoreKind::Rabbitmq => "/var/lib/rabbitmq",
-        StoreKind::Meilisearch => "/meili_data",
-        StoreKind::Clickhouse => "/var/lib/clickhouse",
-        StoreKind::Elasticsearch => {
-            set("discovery.type", Some("single-node".to_owned()));
-            set("xpack.security.enabled", Some("false".to_owned()));
-            "/usr/share/elasticsearch/data"
-        }
-        _ => return (env, Vec::new()),
-    };
-    (env, vec![volume.to_owned()])
+        _ => {}
+    }
+    env
 }
 
 /// Adds images that compose runs and that are no known store.
@@ -217,11 +205,7 @@ fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
         }
         draft.services.push(DraftService {
             name,
-            work: DraftWork::Image {
-                image: image.image,
-                command: image.command,
-                volumes: image.volumes,
-            },
+            work: DraftWork::Image { image: image.image, command: image.command },
             dir: String::new(),
             port: image.ports.first().copied(),
             ports: image.ports.iter().skip(1).copied().collect(),

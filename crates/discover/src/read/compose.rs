@@ -196,7 +196,6 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         command: command(&service["command"]),
         ports,
         env,
-        volumes: volumes(&service["volumes"]),
         needs,
         profiles,
         evidence: vec![evidence],
@@ -332,24 +331,6 @@ fn ports(value: &Value) -> Vec<u16> {
         _ => None,
     };
     all.iter().filter_map(one).filter(|port| *port > 0).collect()
-}
-
-fn volumes(value: &Value) -> Vec<String> {
-    let Value::Array(all) = value else { return Vec::new() };
-    let one = |value: &Value| match value {
-        Value::String(text) => match text.split(':').collect::<Vec<_>>().as_slice() {
-            [target] => Some((*target).to_owned()),
-            // A folder of the repository is not data.
-            [source, ..] if source.starts_with(['.', '/', '~']) => None,
-            [_, target, ..] => Some((*target).to_owned()),
-            [] => None,
-        },
-        Value::Object(map) if map.get("type").and_then(Value::as_str) != Some("bind") => {
-            map.get("target").and_then(Value::as_str).map(str::to_owned)
-        }
-        _ => None,
-    };
-    all.iter().filter_map(one).filter(|target| target.starts_with('/')).collect()
 }
 
 /// Returns the path that a health check asks for.

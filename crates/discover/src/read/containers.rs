@@ -120,7 +120,7 @@ fn packages(line: &str) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let rest = rest.split(['&', ';', '|']).next().unwrap_or_default();
+    let rest = rest.split(['&', ';', '|', '#']).next().unwrap_or_default();
     let is_package = |word: &&str| !word.starts_with('-') && !word.contains('$') && word.len() < 60;
     rest.split_whitespace().filter(is_package).take(40).map(str::to_owned).collect()
 }

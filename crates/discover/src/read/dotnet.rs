@@ -39,7 +39,21 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     });
     for path in &projects {
         let source = view.text(path).unwrap_or_default();
-        if !source.contains("Microsoft.NET.Sdk.Web") || path.to_ascii_lowercase().contains("test") {
+        if path.to_ascii_lowercase().contains("test") {
+            continue;
+        }
+        let is_program =
+            source.contains("Microsoft.NET.Sdk.Worker") || source.contains("<OutputType>Exe");
+        if !source.contains("Microsoft.NET.Sdk.Web") {
+            if is_program {
+                let folder = text::folder(path);
+                let name = text::service_name(
+                    text::name(path).rsplit_once('.').map_or("worker", |(stem, _)| stem),
+                );
+                let mut app = App::worker(&name, folder, "dotnet run");
+                app.evidence.push(view.evidence(path, "Sdk", "a program"));
+                found.apps.push(app);
+            }
             continue;
         }
         let folder = text::folder(path);

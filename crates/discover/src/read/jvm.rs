@@ -11,7 +11,8 @@ use crate::{
 };
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
-    let manifests = view.named(&["pom.xml", "build.gradle", "build.gradle.kts"]);
+    let manifests =
+        [view.named(&["pom.xml"]), view.named(&["build.gradle", "build.gradle.kts"])].concat();
     for manifest in manifests.into_iter().filter(|path| !super::is_aside(path)).take(60) {
         one(view, &manifest, found);
     }
@@ -86,6 +87,10 @@ fn one(view: &View<'_>, manifest: &str, found: &mut Findings) {
             path.ends_with(".java") || path.ends_with(".kt") || path.ends_with(".groovy")
         })
     {
+        return;
+    }
+    // Some projects can be built by either tool.
+    if found.apps.iter().any(|app| app.dir == dir && app.framework == Some(title)) {
         return;
     }
     let name = if dir.is_empty() { "web".to_owned() } else { text::service_name(text::name(&dir)) };

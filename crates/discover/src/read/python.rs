@@ -75,8 +75,10 @@ fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
         served(view, dir, &environment, found);
     }
     if found.apps.len() > before {
-        workers(view, dir, &environment, found);
-        alembic(view, dir, &environment, found);
+        let home = found.apps[before].dir.clone();
+        let environment = environment.below(&home);
+        workers(view, &home, &environment, found);
+        alembic(view, &home, &environment, found);
     }
     documentation(view, dir, &environment, found);
 }
@@ -139,10 +141,14 @@ fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
     for path in sources.iter().filter(is_own).take(SOURCES_MOST) {
         let Some(source) = view.text(path) else { continue };
         let Some((object, kind, line)) = object(&source) else { continue };
-        let Some((framework, run, port)) = command(dir, path, &object, kind, &source) else {
+        let root = import_root(view, dir, path, &source);
+        // Modules below `src` are found by a flag; a folder of its own is where the command runs.
+        let home = if text::name(&root) == "src" { text::folder(&root).to_owned() } else { root };
+        let Some((framework, run, port)) = command(&home, path, &object, kind, &source) else {
             continue;
         };
-        let mut app = App::web(&name(dir), dir, environment.run(&run));
+        let run = environment.below(&home).run(&run);
+        let mut app = App::web(&name(&home), &home, run);
         app.framework = Some(framework);
         app.evidence.push(Evidence {
             file: (*path).to_owned(),
@@ -261,6 +267,30 @@ fn command(
         "falcon.App" => ("Falcon", format!("python {file}"), port.unwrap_or(8000)),
         _ => return None,
     })
+}
+
+/// Returns the folder from which a file is imported: the first above it that is not a package.
+fn import_root(view: &View<'_>, dir: &str, path: &str, source: &str) -> String {
+    let folder = text::folder(path);
+    let imports = |name: &str| {
+        let forms = [format!("from {name} "), format!("import {name}"), format!("from {name}.")];
+        source.lines().any(|line| forms.iter().any(|form| line.trim_start().starts_with(form)))
+    };
+    let has_siblings = view.below(folder).any(|other| {
+        let below = other.get(folder.len()..).unwrap_or(other).trim_start_matches('/');
+        let module = below.split('/').next().unwrap_or(below).trim_end_matches(".py");
+        other != path && other.ends_with(".py") && imports(module)
+    });
+    let is_package = |folder: &str| {
+        let is_project =
+            text::name(folder) == "src" || view.has(&text::join(folder, "pyproject.toml"));
+        view.has(&text::join(folder, "__init__.py")) || (!has_siblings && !is_project)
+    };
+    let mut root = folder;
+    while root.len() > dir.len() && is_package(root) {
+        root = text::folder(root);
+    }
+    root.to_owned()
 }
 
 /// Returns the folder that modules are looked for in, and the module's name.

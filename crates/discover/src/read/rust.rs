@@ -183,7 +183,12 @@ fn migrations(
         return;
     }
     let at_start = |word: &str| {
-        sources.iter().take(100).any(|path| view.text(path).is_some_and(|text| text.contains(word)))
+        let own = |path: &&&str| !super::is_aside(path.get(dir.len()..).unwrap_or(path));
+        sources
+            .iter()
+            .filter(own)
+            .take(100)
+            .any(|path| view.text(path).is_some_and(|text| text.contains(word)))
     };
     let (program, run) = match () {
         () if dependencies.contains_key("sqlx") && !at_start("migrate!(") => {

@@ -127,6 +127,12 @@ fn parts(url: &str) -> Option<(Option<String>, Option<String>, Option<String>)> 
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    // The account of a database elsewhere is nobody's business here.
+    if host.contains('.') && !host.starts_with("127.") && host != "0.0.0.0" {
+        return None;
+    }
     let (user, password) = match authority.rsplit_once('@') {
         Some((account, _)) => match account.split_once(':') {
             Some((user, password)) => (some(user), some(password)),

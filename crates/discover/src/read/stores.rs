@@ -174,12 +174,13 @@ fn names(manifest: &str, line: &str, package: &str) -> bool {
             bare.strip_prefix(package).is_some_and(|rest| rest.trim_start().starts_with(':'))
                 || bare.contains(&format!("{package}:"))
         }
-        "requirements.txt" => {
-            let quoted = bare.trim_start_matches(['"', '\'', ' ']);
-            quoted.strip_prefix(package).is_some_and(|rest| {
+        // A list of `pyproject.toml` may have several on one line.
+        "requirements.txt" => bare.split(['"', '\'', ',', '[']).map(str::trim_start).any(|part| {
+            let rest = part.strip_prefix(package);
+            rest.is_some_and(|rest| {
                 ends(rest) || (package == "psycopg" && rest.starts_with(['2', '3', '-']))
             })
-        }
+        }),
         "Gemfile" => [format!("gem '{package}'"), format!("gem \"{package}\"")]
             .iter()
             .any(|gem| bare.starts_with(gem)),

@@ -18,25 +18,31 @@ pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
 
 /// The same, with more in the project's config.
 pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
-    let mut users = vec![None];
+    each_mode(|env, _| {
+        let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        test(env, &repository);
+    });
+}
+
+/// An environment for each user that is available here, and whether its rooms have a single uid.
+pub(crate) fn each_mode(test: impl Fn(&TestEnv, bool)) {
+    let mut users = vec![(None, false)];
     if is_root() {
-        users.extend(User::ordinary().map(Some));
-        users.extend(User::with_ranges().map(Some));
+        users.extend(User::ordinary().map(|user| (Some(user), true)));
+        users.extend(User::with_ranges().map(|user| (Some(user), false)));
     } else {
         skip("rooms of other users", "root");
     }
-    for user in users {
+    for (user, is_single) in users {
         let mut env = surroundings();
         if let Some(user) = user {
             env.become_user(user);
         }
-        if !env.can_have_rooms("rooms") {
-            continue;
+        if env.can_have_rooms("rooms") {
+            test(&env, is_single);
         }
-        let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
-        env.ok(&repository, &["fork", "a"]);
-        env.ok(&repository, &["up", "-w", "a"]);
-        test(&env, &repository);
     }
 }
 

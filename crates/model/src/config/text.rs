@@ -145,6 +145,10 @@ text_type! {
     Stack: "a stack such as `host`, `node` or an image", Some("^[^\\s]+$"), check_word
 }
 text_type! {
+    /// The name of an image: of a registry, `oci:FOLDER`, or `archive:FILE`.
+    ImageName: "an image such as `postgres:16`", Some("^[^\\s]+$"), check_word
+}
+text_type! {
     /// A pattern of URLs, in which `*` is any text.
     UrlPattern: "a URL such as `https://js.vendor.example/*`", Some("^(https?|\\*)://[^\\s]+$"), check_url_pattern
 }

@@ -8,7 +8,7 @@ use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
 use crate::{exec, sys, terminal};
 use hothouse_room_wire::{RoomUser, WindowSize};
-use hothouse_service::{Exit, Found, ProbeAnswer, ProbeSpec, Question, ServiceSpec};
+use hothouse_service::{AS_ROOT, Exit, Found, ProbeAnswer, ProbeSpec, Question, ServiceSpec};
 use hothouse_supervise::{Kind, Phase, ProbeRules, Rules};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -97,7 +97,12 @@ impl Entry {
             return Ok(());
         }
         let (argv, env) = (self.words(phase), self.environment()?);
-        let program = Program::new(argv, env, self.folder(), RoomUser::Agent)
+        let user = self.user(phase);
+        if user == RoomUser::Root && !boot.has_root {
+            let why = "an image needs the room's root, and this room has a single uid: add ranges for your user to /etc/subuid and /etc/subgid";
+            return Err(io::Error::other(why));
+        }
+        let program = Program::new(argv, env, self.folder(), user)
             .ok_or_else(|| io::Error::other("the command is empty or contains NUL bytes"))?;
         let (streams, pipe) = streams(self.spec.pty, boot.has_root)?;
         let kept = keeper::spawn(boot, &program, streams)?;
@@ -114,7 +119,19 @@ impl Entry {
     fn words(&self, phase: Phase) -> Vec<Vec<u8>> {
         match (phase, &self.spec.build) {
             (Phase::Build, Some(build)) => bytes(build),
-            _ => bytes(&self.spec.run),
+            _ => {
+                let is_marked = self.user(phase) == RoomUser::Root;
+                bytes(&self.spec.run[usize::from(is_marked)..])
+            }
+        }
+    }
+
+    /// Commands of projects run as `agent`; only what the daemon marks is the room's root's.
+    fn user(&self, phase: Phase) -> RoomUser {
+        let is_marked = self.spec.run.first().is_some_and(|word| word == AS_ROOT);
+        match phase {
+            Phase::Run if is_marked => RoomUser::Root,
+            Phase::Run | Phase::Build => RoomUser::Agent,
         }
     }
 

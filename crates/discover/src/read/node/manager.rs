@@ -98,10 +98,19 @@ impl Manager {
             ("bun", Some(_)) => "bun install --frozen-lockfile".to_owned(),
             (name, _) => format!("{name} install"),
         };
+        // A browser of some hundred megabytes, which rooms have already.
+        let line = match dependencies.contains("cypress") {
+            true => format!("export CYPRESS_INSTALL_BINARY=0; {line}"),
+            false => line,
+        };
         let run = match self.bootstrap(host) {
             Some(first) => format!(
                 "{first} && {}",
-                if line.contains("||") { format!("{{ {line}; }}") } else { line }
+                if line.contains("||") || line.contains("; ") {
+                    format!("{{ {line}; }}")
+                } else {
+                    line
+                }
             ),
             None => line,
         };

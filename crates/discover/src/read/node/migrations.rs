@@ -59,7 +59,13 @@ fn migration(
     manager: &Manager,
     found: &mut Findings,
 ) -> Option<(String, Evidence)> {
-    let prisma = ["prisma/schema.prisma", "schema.prisma", "prisma/schema/schema.prisma"];
+    let prisma = [
+        "prisma/schema.prisma",
+        "schema.prisma",
+        "prisma/schema/schema.prisma",
+        "src/prisma/schema.prisma",
+        "db/schema.prisma",
+    ];
     if let Some(schema) = view
         .first(&package.dir, &prisma)
         .filter(|_| package.has("prisma") || package.has("@prisma/client"))

@@ -95,6 +95,13 @@ impl Environment {
         Self { up: "../".repeat(depth), dir: above.to_owned(), ..of_above }
     }
 
+    /// Returns the same environment as a folder below sees it.
+    pub(super) fn below(&self, dir: &str) -> Self {
+        let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).count();
+        let depth = parts(dir).saturating_sub(parts(&self.dir));
+        Self { up: "../".repeat(depth), ..self.clone() }
+    }
+
     /// Returns that of a folder that declares no dependencies.
     pub(super) fn bare(dir: &str) -> Self {
         Self {

@@ -13,8 +13,8 @@ use crate::{
         problem::Complaint,
         template::Template,
         text::{
-            AppLabel, Command, DatabaseName, DatabasePassword, EntryName, LogPattern, VariableName,
-            Version, choice_type,
+            AppLabel, Command, DatabaseName, DatabasePassword, EntryName, ImageName, LogPattern,
+            VariableName, Version, choice_type,
         },
         units::duration,
     },
@@ -24,6 +24,7 @@ choice_type! {
     /// A built-in way to run a database or cache, or a port that takes mail, errors, traces or objects.
     Recipe {
         Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey",
+        Memcached = "memcached", Nats = "nats", Rabbitmq = "rabbitmq", Mongodb = "mongodb", Meilisearch = "meilisearch",
         /// Mail by SMTP.
         Mailbox = "mailbox",
         /// Errors, as Sentry's clients send them.
@@ -60,6 +61,11 @@ impl Recipe {
             Self::Postgres => 5432,
             Self::Mariadb | Self::Mysql => 3306,
             Self::Redis | Self::Valkey => 6379,
+            Self::Memcached => 11211,
+            Self::Nats => 4222,
+            Self::Rabbitmq => 5672,
+            Self::Mongodb => 27017,
+            Self::Meilisearch => 7700,
             Self::Mailbox => 1025,
             Self::Errors => 8969,
             Self::Otel => 4318,
@@ -74,6 +80,11 @@ impl Recipe {
             Self::Mariadb | Self::Mysql => Work::Database(DatabaseRecipe::Mysql),
             Self::Redis => Work::Database(DatabaseRecipe::Redis),
             Self::Valkey => Work::Database(DatabaseRecipe::Valkey),
+            Self::Memcached => Work::Database(DatabaseRecipe::Memcached),
+            Self::Nats => Work::Database(DatabaseRecipe::Nats),
+            Self::Rabbitmq => Work::Database(DatabaseRecipe::Rabbitmq),
+            Self::Mongodb => Work::Database(DatabaseRecipe::Mongodb),
+            Self::Meilisearch => Work::Database(DatabaseRecipe::Meilisearch),
             Self::Mailbox => Work::Sink(SinkRecipe::Mailbox),
             Self::Errors => Work::Sink(SinkRecipe::Errors),
             Self::Otel => Work::Sink(SinkRecipe::Otel),
@@ -89,6 +100,11 @@ pub enum DatabaseRecipe {
     Mysql,
     Redis,
     Valkey,
+    Memcached,
+    Nats,
+    Rabbitmq,
+    Mongodb,
+    Meilisearch,
 }
 
 /// Something that Hothouse itself takes on a port of the room.
@@ -121,6 +137,9 @@ pub struct Service {
     pub user: Option<DatabaseName>,
     pub password: Option<DatabasePassword>,
     pub run: Option<Command>,
+    pub image: Option<ImageName>,
+    /// What an image runs in place of its own command.
+    pub command: Option<Command>,
     pub build: Option<Command>,
     pub task: bool,
     pub host: bool,
@@ -151,6 +170,8 @@ pub enum Work<'a> {
     /// A port on which Hothouse answers: there is no process.
     Sink(SinkRecipe),
     Command(&'a Command),
+    /// An image with a root of its own.
+    Image(&'a ImageName),
     /// Something that runs on the host already; Hothouse never starts it.
     OnHost,
 }
@@ -158,12 +179,13 @@ pub enum Work<'a> {
 impl Service {
     /// Returns what the service is made of.
     pub fn work(&self) -> Work<'_> {
-        match (&self.run, self.recipe) {
+        match (&self.run, self.recipe, &self.image) {
             _ if self.host => Work::OnHost,
-            (Some(command), _) => Work::Command(command),
-            (None, Some(recipe)) => recipe.work(),
-            (None, None) => {
-                unreachable!("a service has a recipe or a command, or runs on the host")
+            (Some(command), ..) => Work::Command(command),
+            (None, Some(recipe), _) => recipe.work(),
+            (None, None, Some(image)) => Work::Image(image),
+            (None, None, None) => {
+                unreachable!("a service has a recipe, a command or an image, or runs on the host")
             }
         }
     }

@@ -1,0 +1,169 @@
+//! `init`: a repository that nobody has seen comes up, or is told exactly what it lacks.
+
+use std::{fs, path::Path};
+
+use hothouse_testkit::{TestEnv, git, skip};
+
+use crate::{room::each_mode, surroundings};
+
+/// Makes a repository without a config.
+fn repository(env: &TestEnv, files: &[(&str, &str)]) -> std::path::PathBuf {
+    let repository = env.repository_with("fresh", "", files);
+    git(&repository, &["rm", "-q", "--cached", "hothouse.toml"]);
+    fs::remove_file(repository.join("hothouse.toml")).unwrap();
+    git(&repository, &["commit", "-q", "-m", "without a config"]);
+    env.give_to_user(&repository);
+    repository
+}
+
+fn config(repository: &Path) -> String {
+    fs::read_to_string(repository.join("hothouse.toml")).unwrap()
+}
+
+const PAGES: [(&str, &str); 2] = [("index.html", "<h1>hello</h1>"), ("about/index.html", "about")];
+
+/// An app of the standard library alone, so that nothing has to be installed.
+const APP: [(&str, &str); 3] = [
+    ("Procfile.dev", "web: python3 server.py --port 4501\nticker: python3 -u tick.py\n"),
+    (
+        "server.py",
+        "import http.server, os\nassert os.environ['SECRET_KEY'] and os.environ['MODE'] == 'dev'\n\
+         http.server.ThreadingHTTPServer(('127.0.0.1', int(os.environ['PORT'])), http.server.SimpleHTTPRequestHandler).serve_forever()\n",
+    ),
+    ("tick.py", "import time\nwhile True:\n    print('tick')\n    time.sleep(1)\n"),
+];
+
+#[test]
+fn init_fork_and_up_in_a_row_need_no_commit() {
+    each_mode(|env, _| {
+        let files = [&APP[..], &[(".env.example", "SECRET_KEY=\nMODE=dev\n")]].concat();
+        let repository = repository(env, &files);
+        env.ok(&repository, &["init", "--yes"]);
+        env.ok(&repository, &["config", "check"]);
+        env.ok(&repository, &["fork", "try"]);
+        env.ok(&repository, &["up", "try"]);
+        let status = env.json(&repository, &["status", "-w", "try", "--json"]);
+        assert_eq!(status["state"], "ready", "{status}");
+        assert_eq!(status["services"].as_array().unwrap().len(), 2, "{status}");
+        let caveats = status["caveats"].as_array().unwrap();
+        assert!(caveats.iter().any(|caveat| caveat["class"] == "question"), "{caveats:?}");
+    });
+}
+
+#[test]
+fn a_draft_is_tried_and_leaves_nothing_behind() {
+    let env = surroundings();
+    if !env.can_have_rooms("a draft that is tried") {
+        return;
+    }
+    let repository = repository(&env, &PAGES);
+    let tried = env.json(&repository, &["init", "--yes", "--try", "--json"]);
+    assert_eq!(tried["try"]["ok"], true, "{tried}");
+    assert_eq!(env.json(&repository, &["list", "--json"]), serde_json::json!([]));
+    let branches = git(&repository, &["branch", "--list", "init-try-*"]);
+    assert_eq!(branches.trim(), "");
+    fs::write(repository.join("Procfile.dev"), "web: exit 3\n").unwrap();
+    fs::remove_file(repository.join("hothouse.toml")).unwrap();
+    fs::remove_file(repository.join("hothouse-plan.md")).unwrap();
+    let failed = env.run(&repository, &["init", "--yes", "--try"]);
+    assert_eq!(failed.code, 1, "{failed}");
+    assert!(failed.stderr.contains("web"), "{failed}");
+}
+
+#[test]
+fn evidence_answers_and_edits() {
+    let env = surroundings();
+    let package = "{\n  \"scripts\": {\n    \"dev\": \"node server.js\"\n  },\n  \"dependencies\": { \"express\": \"4\", \"stripe\": \"17\" }\n}\n";
+    let files = [("package.json", package), ("server.js", "start()\n")];
+    let repository = repository(&env, &files);
+    let found = env.json(&repository, &["init", "--json"]);
+    let web =
+        found["services"].as_array().unwrap().iter().find(|one| one["name"] == "web").unwrap();
+    assert_eq!(web["evidence"][0]["file"], "package.json");
+    assert_eq!(web["evidence"][0]["line"], 3, "{web}");
+    assert_eq!(found["integrations"][0]["name"], "stripe", "{found}");
+    let ids: Vec<_> =
+        found["questions"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    assert!(ids.iter().any(|id| id == "port-web"), "{ids:?}");
+    assert!(config(&repository).contains("port-web = "));
+
+    let wrong = env.run(&repository, &["init", "--yes", "--answer", "nothing=1"]);
+    assert_eq!(wrong.code, 4, "{wrong}");
+    assert!(wrong.stderr.contains("port-web"), "{wrong}");
+    assert_eq!(env.run(&repository, &["init", "--answer", "nonsense"]).code, 2);
+    env.ok(
+        &repository,
+        &["init", "--yes", "--answer", "port-web=4100", "--answer", "never-write=the CRM"],
+    );
+    let text = config(&repository);
+    assert!(text.contains("port = 4100") && !text.contains("port-web"), "{text}");
+    let plan = fs::read_to_string(repository.join("hothouse-plan.md")).unwrap();
+    assert!(plan.contains("- [x] **never-write**") && plan.contains("the CRM"), "{plan}");
+
+    // Edits stay, what was removed stays away, and one's own notes are kept.
+    let edited = text.replace("port = 4100", "port = 4200 # mine");
+    let cut = edited.find("[integration.stripe]").unwrap();
+    let end = edited[cut..].find("\n\n").map_or(edited.len(), |at| cut + at);
+    fs::write(repository.join("hothouse.toml"), format!("{}{}", &edited[..cut], &edited[end..]))
+        .unwrap();
+    fs::write(repository.join("hothouse-plan.md"), format!("{plan}my own words\n")).unwrap();
+    env.ok(&repository, &["init", "--yes"]);
+    let text = config(&repository);
+    assert!(
+        text.contains("port = 4200 # mine") && !text.contains("[integration.stripe]"),
+        "{text}"
+    );
+    let plan = fs::read_to_string(repository.join("hothouse-plan.md")).unwrap();
+    assert!(plan.contains("my own words") && plan.contains("the CRM"), "{plan}");
+
+    fs::write(repository.join("hothouse.toml"), "a = = b").unwrap();
+    let broken = env.run(&repository, &["init", "--yes"]);
+    assert_eq!(broken.code, 3, "{broken}");
+    assert_eq!(config(&repository), "a = = b", "what cannot be read is not replaced");
+}
+
+#[test]
+fn nothing_of_the_repository_runs_and_no_link_is_followed() {
+    let env = surroundings();
+    let script = "{\"scripts\":{\"dev\":\"node s.js\",\"prepare\":\"touch ran\",\"postinstall\":\"touch ran\"},\"dependencies\":{\"express\":\"4\"}}";
+    let files = [
+        ("package.json", script),
+        ("Makefile", "$(shell touch ran)\ndev:\n\ttouch ran\n"),
+        ("setup.py", "open('ran','w')\n"),
+    ];
+    let repository = repository(&env, &files);
+    std::os::unix::fs::symlink("..", repository.join("loop")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", repository.join(".env.example")).unwrap();
+    env.ok(&repository, &["init", "--yes"]);
+    assert!(!repository.join("ran").exists());
+    assert!(!config(&repository).contains("root:"), "{}", config(&repository));
+}
+
+#[test]
+fn up_without_a_config_points_to_init() {
+    let env = surroundings();
+    if !env.can_have_rooms("a draft that is tried") {
+        return;
+    }
+    let repository = repository(&env, &PAGES);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "a"]);
+    assert_eq!(up.code, 0, "{up}");
+    assert!(up.stderr.contains("hothouse init"), "{up}");
+}
+
+/// Two hundred thousand files are more than anybody looks at; what is near the root still counts.
+#[test]
+fn a_huge_repository_is_looked_at_within_bounds() {
+    let env = surroundings();
+    let repository = repository(&env, &PAGES);
+    let many = env.shell(&repository, "for d in $(seq 1 21); do mkdir -p data/$d; (cd data/$d && seq 1 10000 | xargs touch); done");
+    if !many.status.success() {
+        return skip("a huge repository", "inodes for 210,000 files");
+    }
+    let begun = std::time::Instant::now();
+    let found = env.json(&repository, &["init", "--yes", "--json"]);
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    assert_eq!(found["services"][0]["name"], "web", "{found}");
+    assert!(found["caveats"].to_string().contains("200000"), "{}", found["caveats"]);
+}

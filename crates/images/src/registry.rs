@@ -1,0 +1,331 @@
+//! The distribution protocol: tokens, manifests, and blobs that are resumed where they were cut off.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
+};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use serde_json::Value;
+
+use crate::{
+    credentials::{self, Basic},
+    http::{Answer, Client, Url},
+    reference::{Target, is_digest},
+    store::ImageError,
+};
+
+/// The largest manifest or configuration.
+pub(crate) const DOCUMENT_MOST: u64 = 4 << 20;
+
+/// The largest layer.
+const LAYER_MOST: u64 = 16 << 30;
+
+/// How often a download is resumed.
+const ATTEMPTS: usize = 5;
+
+const REDIRECTS: usize = 5;
+
+const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+                      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
+
+/// One repository of a registry.
+pub(crate) struct Registry<'a> {
+    client: &'a Client,
+    host: String,
+    name: String,
+    secure: bool,
+    basic: Option<Basic>,
+    token: Option<String>,
+}
+
+/// A part of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blob {
+    pub(crate) digest: String,
+    pub(crate) size: u64,
+    pub(crate) media_type: String,
+}
+
+/// What an image is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) digest: String,
+    pub(crate) config: Blob,
+    /// The lowest first.
+    pub(crate) layers: Vec<Blob>,
+}
+
+impl<'a> Registry<'a> {
+    pub(crate) fn new(client: &'a Client, host: &str, name: &str, home: &Path) -> Self {
+        // A registry of this machine has no certificate; nobody else can listen in.
+        let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
+        let secure = !matches!(bare, "localhost" | "127.0.0.1");
+        Self {
+            client,
+            host: host.to_owned(),
+            name: name.to_owned(),
+            secure,
+            basic: credentials::find(home, host),
+            token: None,
+        }
+    }
+
+    fn url(&self, rest: &str) -> Result<Url, ImageError> {
+        let scheme = if self.secure { "https" } else { "http" };
+        let text = format!("{scheme}://{}/v2/{}/{rest}", self.host, self.name);
+        Url::parse(&text).ok_or(ImageError::Protocol {
+            host: self.host.clone(),
+            what: "its address is not valid".to_owned(),
+        })
+    }
+
+    fn protocol(&self, what: impl Into<String>) -> ImageError {
+        ImageError::Protocol { host: self.host.clone(), what: what.into() }
+    }
+
+    fn unreachable(&self, source: io::Error) -> ImageError {
+        ImageError::Unreachable { host: self.host.clone(), source }
+    }
+
+    /// Asks, signs in where that is demanded, and follows to where blobs are kept.
+    fn ask(&mut self, rest: &str, headers: &[(&str, &str)]) -> Result<Answer, ImageError> {
+        let mut url = self.url(rest)?;
+        let mut signed_in = false;
+        for _ in 0..=REDIRECTS {
+            let is_own = url.host == self.url(rest)?.host;
+            let authorization = self.token.as_ref().map(|token| format!("Bearer {token}"));
+            let authorization =
+                authorization.or_else(|| self.basic.as_ref().map(|basic| basic.value().to_owned()));
+            let mut all = headers.to_vec();
+            if let Some(value) = authorization.as_deref().filter(|_| is_own) {
+                all.push(("Authorization", value));
+            }
+            let answer = self.client.get(&url, &all).map_err(|error| self.unreachable(error))?;
+            match answer.status {
+                401 if !signed_in && is_own => {
+                    signed_in = true;
+                    let challenge =
+                        answer.headers.get("www-authenticate").cloned().unwrap_or_default();
+                    self.sign_in(&challenge)?;
+                }
+                301 | 302 | 303 | 307 | 308 => {
+                    let location =
+                        answer.headers.get("location").and_then(|location| url.join(location));
+                    url = location.ok_or_else(|| self.protocol("it redirects to nowhere"))?;
+                }
+                200 | 206 | 416 => return Ok(answer),
+                401 | 403 => {
+                    return Err(ImageError::Denied {
+                        host: self.host.clone(),
+                        name: self.name.clone(),
+                    });
+                }
+                404 => {
+                    return Err(ImageError::Missing {
+                        host: self.host.clone(),
+                        name: self.name.clone(),
+                    });
+                }
+                status => return Err(self.protocol(format!("it answers with status {status}"))),
+            }
+        }
+        Err(self.protocol("it redirects too often"))
+    }
+
+    /// Gets a token for reading this repository.
+    fn sign_in(&mut self, challenge: &str) -> Result<(), ImageError> {
+        let Some(fields) = challenge.strip_prefix("Bearer ") else {
+            return Err(ImageError::Denied { host: self.host.clone(), name: self.name.clone() });
+        };
+        let field = |name: &str| {
+            let (_, rest) = fields.split_once(&format!("{name}=\""))?;
+            rest.split('"').next().map(str::to_owned)
+        };
+        let realm =
+            field("realm").ok_or_else(|| self.protocol("it does not say where to sign in"))?;
+        let service = field("service").unwrap_or_default();
+        let join = if realm.contains('?') { '&' } else { '?' };
+        let text = format!(
+            "{realm}{join}service={}&scope=repository:{}:pull",
+            service.replace(' ', "%20"),
+            self.name
+        );
+        let url = Url::parse(&text)
+            .filter(|url| url.secure || !self.secure)
+            .ok_or_else(|| self.protocol("it signs in at an address that is not safe"))?;
+        let basic: Vec<(&str, &str)> =
+            self.basic.iter().map(|basic| ("Authorization", basic.value())).collect();
+        let mut answer = self.client.get(&url, &basic).map_err(|error| self.unreachable(error))?;
+        if answer.status != 200 {
+            return Err(ImageError::Denied { host: self.host.clone(), name: self.name.clone() });
+        }
+        let body = document(&mut answer.body).map_err(|error| self.unreachable(error))?;
+        let value: Value =
+            serde_json::from_slice(&body).map_err(|error| self.protocol(error.to_string()))?;
+        let token = value["token"].as_str().or_else(|| value["access_token"].as_str());
+        self.token = Some(token.ok_or_else(|| self.protocol("it gives no token"))?.to_owned());
+        Ok(())
+    }
+
+    /// Returns the manifest of this machine's platform.
+    pub(crate) fn manifest(&mut self, target: &Target) -> Result<Manifest, ImageError> {
+        let mut wanted = match target {
+            Target::Tag(tag) => tag.clone(),
+            Target::Digest(digest) => digest.clone(),
+        };
+        // A list of platforms leads to one manifest, and no further.
+        for _ in 0..3 {
+            let mut answer = self.ask(&format!("manifests/{wanted}"), &[("Accept", ACCEPT)])?;
+            let body = document(&mut answer.body).map_err(|error| self.unreachable(error))?;
+            let digest = sha256(&body);
+            if is_digest(&wanted) && digest != wanted {
+                return Err(ImageError::Digest { wanted, found: digest });
+            }
+            let value: Value =
+                serde_json::from_slice(&body).map_err(|error| self.protocol(error.to_string()))?;
+            match value["manifests"].as_array() {
+                Some(all) => {
+                    wanted = choose(all).ok_or_else(|| {
+                        self.protocol(format!("the image has nothing for linux/{}", architecture()))
+                    })?;
+                }
+                None => {
+                    return manifest(&value, digest)
+                        .ok_or_else(|| self.protocol("the manifest is not one of an image"));
+                }
+            }
+        }
+        Err(self.protocol("its lists of platforms lead to one another"))
+    }
+
+    /// Downloads a blob into a file, after whatever is there of it, and verifies it.
+    pub(crate) fn blob(&mut self, blob: &Blob, file: &Path) -> Result<(), ImageError> {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match self.download(blob, file) {
+                Ok(()) => return verify(blob, file),
+                Err(error @ (ImageError::Unreachable { .. } | ImageError::Protocol { .. })) => {
+                    last = Some(error)
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| self.protocol("it sends nothing")))
+    }
+
+    fn download(&mut self, blob: &Blob, file: &Path) -> Result<(), ImageError> {
+        let write = |source: io::Error| ImageError::Write { path: file.to_owned(), source };
+        let mut out = OpenOptions::new().create(true).append(true).open(file).map_err(write)?;
+        let have = out.metadata().map_err(write)?.len();
+        if have >= blob.size {
+            return Ok(());
+        }
+        let range = format!("bytes={have}-");
+        let headers: &[(&str, &str)] = if have > 0 { &[("Range", &range)] } else { &[] };
+        let answer = self.ask(&format!("blobs/{}", blob.digest), headers)?;
+        if answer.status == 200 && have > 0 {
+            // It does not resume: from the beginning, then.
+            out.set_len(0).map_err(write)?;
+        }
+        let start = if answer.status == 206 { have } else { 0 };
+        let mut body = answer.body.take(blob.size.saturating_sub(start) + 1);
+        let mut buffer = vec![0; 256 << 10];
+        let mut total = start;
+        loop {
+            let count = match body.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) => return Err(self.unreachable(error)),
+            };
+            total += count as u64;
+            if total > blob.size {
+                out.set_len(0).map_err(write)?;
+                return Err(self.protocol("a layer is longer than its manifest says"));
+            }
+            out.write_all(&buffer[..count]).map_err(write)?;
+        }
+        match total == blob.size {
+            true => out.sync_all().map_err(write),
+            false => Err(self.unreachable(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+fn document(body: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    body.take(DOCUMENT_MOST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > DOCUMENT_MOST {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
+
+/// Makes sure that a file is what its digest says; one that is not is removed.
+pub(crate) fn verify(blob: &Blob, file: &Path) -> Result<(), ImageError> {
+    let read = |source: io::Error| ImageError::Write { path: file.to_owned(), source };
+    let mut input = File::open(file).map_err(read)?;
+    input.seek(SeekFrom::Start(0)).map_err(read)?;
+    let mut hash = Context::new(&SHA256);
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        let count = input.read(&mut buffer).map_err(read)?;
+        if count == 0 {
+            break;
+        }
+        hash.update(&buffer[..count]);
+    }
+    let found = hex(hash.finish().as_ref());
+    if found == blob.digest {
+        return Ok(());
+    }
+    std::fs::remove_file(file).ok();
+    Err(ImageError::Digest { wanted: blob.digest.clone(), found })
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
+
+/// The name that images have for this machine's processor.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Chooses the manifest of this machine's platform.
+pub(crate) fn choose(all: &[Value]) -> Option<String> {
+    let fits = |one: &&Value| {
+        let platform = &one["platform"];
+        platform.is_null()
+            || (platform["os"] == "linux" && platform["architecture"] == architecture())
+    };
+    let digest = all.iter().find(fits)?["digest"].as_str()?;
+    is_digest(digest).then(|| digest.to_owned())
+}
+
+/// Reads a manifest; every part must have a digest and a size.
+pub(crate) fn manifest(value: &Value, digest: String) -> Option<Manifest> {
+    const LAYERS_MOST: usize = 200;
+    let blob = |value: &Value, most: u64| {
+        let digest = value["digest"].as_str().filter(|digest| is_digest(digest))?.to_owned();
+        let size = value["size"].as_u64().filter(|size| *size <= most)?;
+        Some(Blob {
+            digest,
+            size,
+            media_type: value["mediaType"].as_str().unwrap_or_default().to_owned(),
+        })
+    };
+    let layers = value["layers"].as_array().filter(|layers| layers.len() <= LAYERS_MOST)?;
+    let layers = layers.iter().map(|layer| blob(layer, LAYER_MOST)).collect::<Option<Vec<_>>>()?;
+    Some(Manifest { digest, config: blob(&value["config"], DOCUMENT_MOST)?, layers })
+}

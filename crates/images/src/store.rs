@@ -1,0 +1,293 @@
+//! The images of one user: each is pulled, verified and flattened once.
+//!
+//! ```text
+//! images/blobs/DIGEST.part   being downloaded; continued by the next attempt
+//! images/names/KEY           which digest a name had when it was last asked for
+//! images/DIGEST/root.tar     the files, whole: it got its name after all of it was written
+//! images/DIGEST/image.json   how it wants to be run
+//! ```
+
+use std::{
+    fs::File,
+    io::{self, BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, Lock, LockError, files};
+use hothouse_model::{Explain, FailureKind};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    flatten::{FlattenError, flatten},
+    http::Client,
+    local,
+    reference::{ImageReference, Target},
+    registry::{Blob, Manifest, Registry, sha256, verify},
+    settings::ImageSettings,
+};
+
+/// An image that is ready to be unpacked in a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub digest: String,
+    /// One archive of all its files.
+    pub root: PathBuf,
+    pub settings: ImageSettings,
+    /// Files that were left out, because a room must not have them.
+    pub left_out: usize,
+}
+
+/// What is written beside the files.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    name: String,
+    settings: ImageSettings,
+    left_out: usize,
+    bytes: u64,
+}
+
+/// An image that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error("reach the registry {host}")]
+    Unreachable { host: String, source: io::Error },
+    #[error("the registry {host} cannot be used: {what}")]
+    Protocol { host: String, what: String },
+    #[error("the registry {host} has no image `{name}` with this tag")]
+    Missing { host: String, name: String },
+    #[error("the registry {host} does not let you read `{name}`")]
+    Denied { host: String, name: String },
+    #[error("what was downloaded is not what was asked for: {found} instead of {wanted}")]
+    Digest { wanted: String, found: String },
+    #[error("read the image {}: {what}", .path.display())]
+    Local { path: PathBuf, what: String },
+    #[error("write {}", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("put the layers of {image} together")]
+    Layers { image: String, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl Explain for ImageError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Missing { .. } | Self::Local { .. } => FailureKind::NotFound,
+            Self::File(error) => error.kind(),
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Unreachable { .. } => {
+                vec!["check the network; a download continues where it was cut off".to_owned()]
+            }
+            Self::Denied { host, .. } => vec![format!(
+                "sign in with `docker login {host}`; only its config file is read, no helper is run"
+            )],
+            Self::Missing { .. } => {
+                vec!["check the name and the tag under `[service.NAME]`".to_owned()]
+            }
+            Self::Digest { .. } => vec![
+                "try again; if it stays so, the registry or the way to it is not to be trusted"
+                    .to_owned(),
+            ],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The images of one user.
+#[derive(Clone, Debug)]
+pub struct ImageStore {
+    folder: PathBuf,
+    home: PathBuf,
+    /// The host's certificate authorities.
+    bundle: PathBuf,
+}
+
+impl ImageStore {
+    /// Uses a folder, which is made when it is needed.
+    pub fn new(folder: PathBuf, home: PathBuf, bundle: PathBuf) -> Self {
+        Self { folder, home, bundle }
+    }
+
+    /// Returns the folder of all images.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns an image that was pulled before under this name, without asking anybody.
+    pub fn known(&self, reference: &ImageReference) -> Option<Image> {
+        let digest = files::read_text(&self.name_file(reference)).ok()?;
+        self.read(digest.trim())
+    }
+
+    fn name_file(&self, reference: &ImageReference) -> PathBuf {
+        let key = sha256(reference.to_string().as_bytes());
+        self.folder.join("names").join(key.trim_start_matches("sha256:"))
+    }
+
+    fn place(&self, digest: &str) -> PathBuf {
+        local::blob_path(&self.folder, digest)
+    }
+
+    fn read(&self, digest: &str) -> Option<Image> {
+        let place = self.place(digest);
+        let bytes = files::read_capped(&place.join("image.json"), 1 << 20).ok()?;
+        let Description { settings, left_out, .. } = serde_json::from_slice(&bytes).ok()?;
+        let root = place.join("root.tar");
+        files::exists(&root).then(|| Image { digest: digest.to_owned(), root, settings, left_out })
+    }
+
+    /// Returns an image; one that was never pulled is pulled. What a tag means is asked once: `known` answers later.
+    pub fn ensure(
+        &self,
+        reference: &ImageReference,
+        said: &dyn Fn(String),
+    ) -> Result<Image, ImageError> {
+        if let Some(image) = self.known(reference) {
+            return Ok(image);
+        }
+        for folder in [self.folder.clone(), self.folder.join("names"), self.folder.join("blobs")] {
+            files::make_private_folder(&folder)?;
+        }
+        let _lock = Lock::take(&self.folder.join("lock"))?;
+        if let Some(image) = self.known(reference) {
+            return Ok(image);
+        }
+        let (manifest, blobs) = self.fetch(reference, said)?;
+        let image = match self.read(&manifest.digest) {
+            Some(image) => image,
+            None => self.assemble(reference, &manifest, &blobs)?,
+        };
+        files::replace(&self.name_file(reference), image.digest.as_bytes(), 0o600)?;
+        Ok(image)
+    }
+
+    /// Brings all parts here.
+    fn fetch(
+        &self,
+        reference: &ImageReference,
+        said: &dyn Fn(String),
+    ) -> Result<(Manifest, PathBuf), ImageError> {
+        let own = self.folder.join("blobs");
+        match reference {
+            ImageReference::Layout(folder) => {
+                let (manifest, blobs) = local::layout(folder)?;
+                for blob in manifest.layers.iter().chain([&manifest.config]) {
+                    let file = local::blob_path(&blobs, &blob.digest);
+                    let copy = local::blob_path(&own, &blob.digest);
+                    std::fs::copy(&file, &copy).map_err(|error| ImageError::Local {
+                        path: file,
+                        what: error.to_string(),
+                    })?;
+                    verify(blob, &copy)?;
+                }
+                Ok((manifest, own))
+            }
+            ImageReference::Archive(file) => Ok((local::archive(file, &own)?, own)),
+            ImageReference::Registry { host, name, target } => {
+                self.pull(host, name, target, said).map(|manifest| (manifest, own))
+            }
+        }
+    }
+
+    fn pull(
+        &self,
+        host: &str,
+        name: &str,
+        target: &Target,
+        said: &dyn Fn(String),
+    ) -> Result<Manifest, ImageError> {
+        let bundle = files::read_capped(&self.bundle, 16 << 20).unwrap_or_default();
+        let client = Client::new(&bundle)
+            .map_err(|source| ImageError::Unreachable { host: host.to_owned(), source })?;
+        let mut registry = Registry::new(&client, host, name, &self.home);
+        let manifest = registry.manifest(target)?;
+        let bytes: u64 = manifest.layers.iter().map(|layer| layer.size).sum();
+        said(format!(
+            "pulling {host}/{name}: {} MB in {} layers",
+            bytes >> 20,
+            manifest.layers.len()
+        ));
+        for blob in manifest.layers.iter().chain([&manifest.config]) {
+            let file = local::blob_path(&self.folder.join("blobs"), &blob.digest);
+            if files::exists(&file) && verify(blob, &file).is_ok() {
+                continue;
+            }
+            let part = file.with_extension("part");
+            registry.blob(blob, &part)?;
+            files::rename(&part, &file)?;
+        }
+        Ok(manifest)
+    }
+
+    /// Makes one archive of the layers.
+    fn assemble(
+        &self,
+        reference: &ImageReference,
+        manifest: &Manifest,
+        blobs: &Path,
+    ) -> Result<Image, ImageError> {
+        let name = reference.to_string();
+        let failed = |source: io::Error| ImageError::Layers { image: name.clone(), source };
+        let new = self.folder.join("new");
+        if files::exists(&new) {
+            files::remove_tree(&new)?;
+        }
+        files::make_private_folder(&new)?;
+        let path = new.join("root.tar");
+        let mut out = BufWriter::new(File::create(&path).map_err(failed)?);
+        let open = |at: usize| opened(&manifest.layers[at], blobs);
+        let flat =
+            flatten(manifest.layers.len(), &open, &mut out).map_err(|error| match error {
+                FlattenError::Io(source) => failed(source),
+                other => failed(io::Error::other(other.to_string())),
+            })?;
+        out.flush().map_err(failed)?;
+        let config =
+            files::read_capped(&local::blob_path(blobs, &manifest.config.digest), 4 << 20)?;
+        let config = serde_json::from_slice(&config).map_err(|error| failed(error.into()))?;
+        let kept = |file: &str| flat.kept.get(file).map(String::as_str).unwrap_or_default();
+        let settings = ImageSettings::read(&config, kept("etc/passwd"), kept("etc/group"));
+        let description = Description {
+            name: name.clone(),
+            settings: settings.clone(),
+            left_out: flat.left_out,
+            bytes: flat.bytes,
+        };
+        let text = serde_json::to_vec_pretty(&description).map_err(|error| failed(error.into()))?;
+        files::replace(&new.join("image.json"), &text, 0o600)?;
+        files::sync_file_system(&self.folder)?;
+        let place = self.place(&manifest.digest);
+        if files::exists(&place) {
+            files::remove_tree(&place)?;
+        }
+        files::rename(&new, &place)?;
+        // All of it is in the archive now.
+        for blob in manifest.layers.iter().chain([&manifest.config]) {
+            std::fs::remove_file(local::blob_path(blobs, &blob.digest)).ok();
+        }
+        Ok(Image {
+            digest: manifest.digest.clone(),
+            root: place.join("root.tar"),
+            settings,
+            left_out: flat.left_out,
+        })
+    }
+}
+
+/// Opens a layer, whatever it is compressed with: its first bytes tell.
+fn opened(layer: &Blob, blobs: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = BufReader::new(File::open(local::blob_path(blobs, &layer.digest))?);
+    let magic = io::BufRead::fill_buf(&mut file)?;
+    Ok(match magic {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
+        _ => Box::new(file),
+    })
+}
