@@ -15,6 +15,7 @@ fn facts(profile: &str) -> Facts<'_> {
         data: "/s/.hothouse/data/a".into(),
         golden: "/s/.hothouse/golden-data".into(),
         programs: BTreeMap::from([("db".parse().unwrap(), programs)]),
+        images: BTreeMap::new(),
         names: Some(Names { sandbox: "a", project: "shop", port: 8443 }),
         sandbox: "shop-a-1",
     }

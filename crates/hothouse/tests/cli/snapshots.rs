@@ -260,6 +260,8 @@ fn commands_without_a_room_print_their_pages() {
     let undelete = ["undelete", "undelete --json", "undelete nothing", "undelete a", "undelete a"];
     let undelete = [&undelete[..], &["undelete b --as no!name", "delete a --now --force"]].concat();
     story.page_with("undelete", &undelete, &TRASH);
+    story.both("init", &["init --dry-run", "init --answer nothing=1", "init --answer nonsense"]);
+    story.both("stack-list", &["stack list", "stack list nonsense"]);
     story.both("nuke", &["nuke", "nuke --yes"]);
     let stop = ["daemon stop --json", "daemon stop --json", "daemon start", "daemon stop"];
     story.page("daemon-stop", &[&stop[..], &["daemon stop", "daemon stop nonsense"]].concat());
