@@ -63,7 +63,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "runs",
             "verify",
             "events",
-            "top",
             "ui",
         ],
     ),
