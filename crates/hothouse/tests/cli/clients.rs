@@ -326,6 +326,27 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
         env.ok(&repository, &["fork", name]);
         env.ok(&repository, &["up", "-w", name]);
     }
+    // An answer of 500 that nobody reports.
+    env.ok(&repository, &["mark", "quiet", "-w", "a"]);
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let direct = status["apps"]["web"]["url"].as_str().unwrap().to_owned();
+    let curl = ["-sk", "-o", "/dev/null", &format!("{direct}/broken")];
+    assert!(Command::new("curl").args(curl).status().unwrap().success());
+    let gap = [
+        "wait",
+        "log",
+        "gap=unreported",
+        "--since",
+        "quiet",
+        "--timeout",
+        "60s",
+        "-w",
+        "a",
+        "--json",
+    ];
+    let gap = env.json(&repository, &gap);
+    assert!(gap["summary"].as_str().unwrap().contains("GET /broken with 500"), "{gap:#}");
+
     let report = |name: &str, kind: &str, id: u32| {
         let id = format!("{id:032}");
         env.ok(&repository, &["exec", "-w", name, "--", "python3", "-c", REPORT, kind, &id]);
@@ -348,25 +369,4 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     assert_eq!(news("b"), [("NewError".to_owned(), true), ("OldError".to_owned(), false)]);
     let since = env.json(&repository, &["since", "before", "-w", "b", "--json"]);
     assert_eq!(since["new_errors"], 1, "{since:#}");
-
-    // An answer of 500 that nobody reports.
-    env.ok(&repository, &["mark", "quiet", "-w", "a"]);
-    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
-    let direct = status["apps"]["web"]["url"].as_str().unwrap().to_owned();
-    let curl = ["-sk", "-o", "/dev/null", &format!("{direct}/broken")];
-    assert!(Command::new("curl").args(curl).status().unwrap().success());
-    let gap = [
-        "wait",
-        "log",
-        "gap=unreported",
-        "--since",
-        "quiet",
-        "--timeout",
-        "60s",
-        "-w",
-        "a",
-        "--json",
-    ];
-    let gap = env.json(&repository, &gap);
-    assert!(gap["summary"].as_str().unwrap().contains("GET /broken with 500"), "{gap:#}");
 }
