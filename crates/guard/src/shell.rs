@@ -177,7 +177,7 @@ impl Judge<'_> {
             let before = self.state.previous();
             return self.state.enter(before);
         }
-        if !word.is_known() || word.text.is_empty() && !word.is_known() {
+        if !word.is_known() {
             return self.state.enter(None);
         }
         let to = Path::new(&word.text);

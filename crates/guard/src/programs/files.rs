@@ -104,12 +104,11 @@ impl Judge<'_> {
                 return if program == "tee" { input.clone() } else { Flow::Nothing };
             }
             "mknod" => self.write_all(operands(words, &["-m"]).into_iter().take(1).collect()),
-            "gzip" | "gunzip" | "bzip2" | "xz" | "zstd" => {
+            "gzip" | "gunzip" | "bzip2" | "xz" | "zstd"
                 if !has(words, 'c', &["--stdout", "--to-stdout"])
-                    && !has(words, 't', &["--test", "--list"])
-                {
-                    self.write_all(operands(words, &["-S"]));
-                }
+                    && !has(words, 't', &["--test", "--list"]) =>
+            {
+                self.write_all(operands(words, &["-S"]));
             }
             "patch" => {
                 if let Some(folder) = option(words, &["-d", "--directory"]) {

@@ -89,11 +89,9 @@ impl Judge<'_> {
         };
         let mut saved = false;
         for name in files {
-            if let Some(file) = option(words, &[name]) {
-                if file.text != "-" {
-                    saved = true;
-                    self.change(&file, Change::Write);
-                }
+            if let Some(file) = option(words, &[name]).filter(|file| file.text != "-") {
+                saved = true;
+                self.change(&file, Change::Write);
             }
         }
         let valued: Vec<&str> =
@@ -305,11 +303,11 @@ impl Judge<'_> {
                 );
             }
             "GIT_SSH_COMMAND" | "GIT_EDITOR" | "GIT_PAGER" | "PAGER" | "EDITOR" | "VISUAL"
-            | "GIT_EXTERNAL_DIFF" | "RSYNC_RSH" => {
-                if value.is_known() && !value.text.is_empty() {
-                    let script = value.text.clone();
-                    self.child(|judge| judge.script(&script));
-                }
+            | "GIT_EXTERNAL_DIFF" | "RSYNC_RSH"
+                if value.is_known() && !value.text.is_empty() =>
+            {
+                let script = value.text.clone();
+                self.child(|judge| judge.script(&script));
             }
             "GIT_DIR" | "GIT_WORK_TREE" | "GIT_INDEX_FILE" => self.change(value, Change::Write),
             _ => {}

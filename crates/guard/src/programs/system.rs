@@ -38,19 +38,20 @@ impl Judge<'_> {
                     );
                 }
             }
-            "crontab" | "at" | "batch" => {
-                if !has(words, 'l', &["--list"]) {
-                    self.asked(program, Severity::High, "plans work for later, outside of the sandbox; use `hothouse cron` or a service");
-                }
+            "crontab" | "at" | "batch" if !has(words, 'l', &["--list"]) => {
+                self.asked(program, Severity::High, "plans work for later, outside of the sandbox; use `hothouse cron` or a service");
             }
-            "systemctl" | "service" => {
-                if !matches!(first.as_str(), "status" | "list-units" | "is-active" | "show" | "") {
-                    self.asked(
-                        program,
-                        Severity::High,
-                        "changes services of the system; use `hothouse start` and `hothouse stop`",
-                    );
-                }
+            "systemctl" | "service"
+                if !matches!(
+                    first.as_str(),
+                    "status" | "list-units" | "is-active" | "show" | ""
+                ) =>
+            {
+                self.asked(
+                    program,
+                    Severity::High,
+                    "changes services of the system; use `hothouse start` and `hothouse stop`",
+                );
             }
             "docker" | "podman" => self.container(words),
             "kubectl" | "terraform" | "aws" | "gcloud" | "az" => self.cloud(program, words),
@@ -106,10 +107,8 @@ impl Judge<'_> {
                 program,
                 "leaves a process behind; declare a service in `hothouse.toml` instead",
             ),
-            "history" => {
-                if has(words, 'c', &[]) {
-                    self.asked(program, Severity::Medium, "clears the history");
-                }
+            "history" if has(words, 'c', &[]) => {
+                self.asked(program, Severity::Medium, "clears the history");
             }
             _ => {}
         }

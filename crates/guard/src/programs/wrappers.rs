@@ -187,7 +187,6 @@ impl Judge<'_> {
                 let put = |own: &Word| match (own.text.contains(&place), word.is_known()) {
                     (false, _) => own.clone(),
                     (true, true) => Word::plain(&own.text.replace(&place, &word.text)),
-                    (true, false) if own.text == place => Word::unknown(),
                     (true, false) => Word::unknown(),
                 };
                 self.run(command.iter().map(put).collect(), Flow::Unknown);

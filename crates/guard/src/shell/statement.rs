@@ -150,7 +150,7 @@ impl Judge<'_> {
         let parts = children(node);
         let [left, right] = parts.as_slice() else { return self.statements(node, source) };
         let either = (0..node.child_count())
-            .filter_map(|at| node.child(u32::try_from(at).unwrap_or_default()))
+            .filter_map(|at| node.child(at))
             .any(|child| child.kind() == "||");
         let first = self.statement(*left, source, Flow::Nothing);
         if !either {
@@ -336,7 +336,7 @@ impl Judge<'_> {
     /// Judges a redirection; true if it takes the standard output away.
     fn file_redirect(&mut self, node: Node<'_>, source: &str) -> bool {
         let operator = (0..node.child_count())
-            .filter_map(|at| node.child(u32::try_from(at).unwrap_or_default()))
+            .filter_map(|at| node.child(at))
             .find(|child| !child.is_named())
             .map_or("", |child| text_of(child, source));
         let descriptor = node.child_by_field_name("descriptor").map(|it| text_of(it, source));
