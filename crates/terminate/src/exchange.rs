@@ -406,7 +406,7 @@ where
     });
     let mut frames_in = echoes.map(Frames::new);
     let inward = carry(&mut host_from, &mut client_to, |bytes| match &mut frames_in {
-        Some(frames) => Ok(frames.push(&bytes).map_err(io::Error::other)?.into()),
+        Some(frames) => Ok(frames.push(&bytes).map_err(io::Error::other)?),
         None => Ok(bytes),
     });
     // What cannot be looked through, or goes to nobody, ends both ways.
