@@ -693,7 +693,7 @@ impl Arguments {
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
         // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-        Self::try_parse_from(&verb_first(arguments)).map_err(|error| {
+        Self::try_parse_from(verb_first(arguments)).map_err(|error| {
             let hint = misplaced(&error, arguments);
             let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
             Early { error, hint, json, help }

@@ -100,10 +100,11 @@ impl Tree {
                 let path =
                     if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
                 match entry.kind {
-                    EntryKind::Folder if PASSED_OVER.contains(&name.as_str()) => {
-                        if DEPENDENCIES.contains(&name.as_str()) {
-                            installed.insert(path);
-                        }
+                    EntryKind::Folder
+                        if PASSED_OVER.contains(&name.as_str())
+                            && DEPENDENCIES.contains(&name.as_str()) =>
+                    {
+                        installed.insert(path);
                     }
                     EntryKind::Folder if depth < DEPTH_MOST => waiting.push_back((path, depth + 1)),
                     EntryKind::File => {

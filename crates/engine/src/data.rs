@@ -201,7 +201,7 @@ fn shown_line(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-fn shown_archive(archive: &PathBuf) -> RoomMount {
+fn shown_archive(archive: &Path) -> RoomMount {
     let target = PathBuf::from(ARCHIVE_INSIDE);
     RoomMount { source: archive.clone(), target, writable: false, own: false }
 }
@@ -217,7 +217,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         storage: runtime.join("layers"),
         runtime: runtime.to_owned(),
         tools: Vec::new(),
-        mounts: order.archive.iter().map(shown_archive).collect(),
+        mounts: order.archive.iter().map(|archive| shown_archive(archive)).collect(),
         masks: Vec::new(),
         git: None,
         memory: None,

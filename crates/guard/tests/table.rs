@@ -1,5 +1,7 @@
 //! The guard over tables of cases: what must be allowed, asked and denied.
 
+#![expect(clippy::unwrap_used, reason = "tests may stop at once")]
+
 use std::path::{Path, PathBuf};
 
 use hothouse_guard::{Call, Files, Link, Mode, Scene, Vendor, Verdict, decide};

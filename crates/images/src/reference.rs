@@ -8,7 +8,7 @@ pub enum ImageReference {
     Registry {
         host: String,
         name: String,
-        target: Target,
+        target: TagOrDigest,
     },
     /// A folder in the OCI image layout.
     Layout(PathBuf),
@@ -18,7 +18,7 @@ pub enum ImageReference {
 
 /// Which image of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum TagOrDigest {
     Tag(String),
     Digest(String),
 }
@@ -91,8 +91,8 @@ impl FromStr for ImageReference {
         };
         let host = if is_usual { USUAL_HOST } else { host };
         let target = match digest {
-            Some(digest) => Target::Digest(digest.to_owned()),
-            None => Target::Tag(tag.unwrap_or("latest").to_owned()),
+            Some(digest) => TagOrDigest::Digest(digest.to_owned()),
+            None => TagOrDigest::Tag(tag.unwrap_or("latest").to_owned()),
         };
         Ok(Self::Registry { host: host.to_owned(), name, target })
     }
@@ -101,10 +101,10 @@ impl FromStr for ImageReference {
 impl fmt::Display for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Registry { host, name, target: Target::Tag(tag) } => {
+            Self::Registry { host, name, target: TagOrDigest::Tag(tag) } => {
                 write!(f, "{host}/{name}:{tag}")
             }
-            Self::Registry { host, name, target: Target::Digest(digest) } => {
+            Self::Registry { host, name, target: TagOrDigest::Digest(digest) } => {
                 write!(f, "{host}/{name}@{digest}")
             }
             Self::Layout(path) => write!(f, "oci:{}", path.display()),

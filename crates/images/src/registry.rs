@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     credentials::{self, Basic},
     http::{Answer, Client, Url},
-    reference::{Target, is_digest},
+    reference::{TagOrDigest, is_digest},
     store::ImageError,
 };
 
@@ -170,10 +170,10 @@ impl<'a> Registry<'a> {
     }
 
     /// Returns the manifest of this machine's platform.
-    pub(crate) fn manifest(&mut self, target: &Target) -> Result<Manifest, ImageError> {
+    pub(crate) fn manifest(&mut self, target: &TagOrDigest) -> Result<Manifest, ImageError> {
         let mut wanted = match target {
-            Target::Tag(tag) => tag.clone(),
-            Target::Digest(digest) => digest.clone(),
+            TagOrDigest::Tag(tag) => tag.clone(),
+            TagOrDigest::Digest(digest) => digest.clone(),
         };
         // A list of platforms leads to one manifest, and no further.
         for _ in 0..3 {
@@ -280,7 +280,7 @@ pub(crate) fn verify(blob: &Blob, file: &Path) -> Result<(), ImageError> {
     if found == blob.digest {
         return Ok(());
     }
-    std::fs::remove_file(file).ok();
+    hothouse_host::files::remove_file(file).ok();
     Err(ImageError::Digest { wanted: blob.digest.clone(), found })
 }
 

@@ -21,7 +21,7 @@ use crate::{
     flatten::{FlattenError, flatten},
     http::Client,
     local,
-    reference::{ImageReference, Target},
+    reference::{ImageReference, TagOrDigest},
     registry::{Blob, Manifest, Registry, sha256, verify},
     settings::ImageSettings,
 };
@@ -200,7 +200,7 @@ impl ImageStore {
         &self,
         host: &str,
         name: &str,
-        target: &Target,
+        target: &TagOrDigest,
         said: &dyn Fn(String),
     ) -> Result<Manifest, ImageError> {
         let bundle = files::read_capped(&self.bundle, 16 << 20).unwrap_or_default();
@@ -270,7 +270,7 @@ impl ImageStore {
         files::rename(&new, &place)?;
         // All of it is in the archive now.
         for blob in manifest.layers.iter().chain([&manifest.config]) {
-            std::fs::remove_file(local::blob_path(blobs, &blob.digest)).ok();
+            files::remove_file(&local::blob_path(blobs, &blob.digest)).ok();
         }
         Ok(Image {
             digest: manifest.digest.clone(),

@@ -135,10 +135,10 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findin
     (app.port, app.run) =
         port(view, package, line, &app.run, usual, manager, script, &mut app.evidence);
     let files = ports::sources(view, &package.dir, &[".js", ".ts", ".mjs", ".cjs", ".tsx"]);
-    if framework.is_none_or(|framework| framework.is_api) {
-        if let Some((path, evidence)) = ports::health(view, files.iter().copied()) {
-            (app.health, _) = (Some(path), app.evidence.push(evidence));
-        }
+    if framework.is_none_or(|framework| framework.is_api)
+        && let Some((path, evidence)) = ports::health(view, files.iter().copied())
+    {
+        (app.health, _) = (Some(path), app.evidence.push(evidence));
     }
     found.needs("node", &app.evidence[0]);
     Some(app)

@@ -33,7 +33,8 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     let mut folders: Vec<String> = Vec::new();
     for path in view.named(&manifests) {
         let dir = text::folder(&path);
-        let is_below = |known: &String| known.is_empty() && view.has("pyproject.toml") && dir != "";
+        let is_below =
+            |known: &String| known.is_empty() && view.has("pyproject.toml") && !dir.is_empty();
         let is_app = view.has(&text::join(dir, "manage.py"));
         if super::is_aside(dir)
             || folders.iter().any(|known| known == dir)

@@ -200,7 +200,7 @@ fn migrations(
         () => return,
     };
     let evidence = view.evidence(
-        &view.below(&folder).next().unwrap_or_default().to_owned(),
+        view.below(&folder).next().unwrap_or_default(),
         "",
         format!("migrations of {program}"),
     );

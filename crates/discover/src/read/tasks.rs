@@ -14,7 +14,7 @@ const STARTS: [&str; 10] =
 const CHECKS: [&str; 4] = ["test", "lint", "check", "ci"];
 
 /// One target of a file.
-struct Target {
+struct TaskTarget {
     name: String,
     line: usize,
     body: String,
@@ -32,7 +32,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     if let Some(file) = view.first("", &["Taskfile.yml", "Taskfile.yaml"]) {
         let value = view.yaml(&file).unwrap_or_default();
         let tasks = value["tasks"].as_object().into_iter().flatten();
-        let targets = tasks.map(|(name, task)| Target {
+        let targets = tasks.map(|(name, task)| TaskTarget {
             name: name.clone(),
             line: view.evidence(&file, &format!("{name}:"), "").line,
             body: task.to_string(),
@@ -42,8 +42,14 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-fn from(_view: &View<'_>, file: &str, program: &str, targets: Vec<Target>, found: &mut Findings) {
-    let evidence = |target: &Target| Evidence {
+fn from(
+    _view: &View<'_>,
+    file: &str,
+    program: &str,
+    targets: Vec<TaskTarget>,
+    found: &mut Findings,
+) {
+    let evidence = |target: &TaskTarget| Evidence {
         file: file.to_owned(),
         line: target.line,
         fact: format!("target `{}`", target.name),
@@ -79,8 +85,8 @@ fn from(_view: &View<'_>, file: &str, program: &str, targets: Vec<Target>, found
 }
 
 /// Reads the targets of a Makefile or a justfile.
-fn targets(source: &str) -> Vec<Target> {
-    let mut all: Vec<Target> = Vec::new();
+fn targets(source: &str) -> Vec<TaskTarget> {
+    let mut all: Vec<TaskTarget> = Vec::new();
     for (at, line) in source.lines().enumerate().take(5000) {
         if line.starts_with(['\t', ' ']) {
             if let Some(last) = all.last_mut().filter(|last| last.body.len() < 4000) {
@@ -94,7 +100,7 @@ fn targets(source: &str) -> Vec<Target> {
         let is_name = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if is_name && !rest.starts_with('=') {
-            all.push(Target { name: name.to_owned(), line: at + 1, body: String::new() });
+            all.push(TaskTarget { name: name.to_owned(), line: at + 1, body: String::new() });
         }
     }
     all

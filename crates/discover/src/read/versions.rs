@@ -88,10 +88,10 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     {
         pin(view, found, "dotnet", &version, "global.json");
     }
-    if let Some(text) = view.text("go.mod") {
-        if let Some(version) = text.lines().find_map(|line| line.strip_prefix("go ")) {
-            pin(view, found, "go", version.trim(), "go.mod");
-        }
+    if let Some(text) = view.text("go.mod")
+        && let Some(version) = text.lines().find_map(|line| line.strip_prefix("go "))
+    {
+        pin(view, found, "go", version.trim(), "go.mod");
     }
 }
 

@@ -224,7 +224,7 @@ impl Agents {
                     _ => open = false,
                 },
                 ended = &mut wait => exit = Some(ended?),
-                () = tokio::time::sleep(QUIET) => self.doze(inside, listener, heard.elapsed()),
+                () = tokio::time::sleep(QUIET) => self.note_silence(inside, listener, heard.elapsed()),
             }
         }
         // What it wrote last is in the pipe already.
@@ -273,7 +273,7 @@ impl Agents {
     }
 
     /// Decides whether a quiet agent waits for a human.
-    fn doze(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
+    fn note_silence(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
         let asks = self.with.engine.asks(Some(inside.sandbox.key)).unwrap_or_default();
         let reason = match asks.iter().find(|ask| ask.state == AskState::Open) {
             Some(_) => Some("it asks for something: `hothouse asks`"),

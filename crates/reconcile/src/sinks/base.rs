@@ -18,7 +18,7 @@ use hothouse_model::{SandboxRecord, id::fnv1a};
 /// The folder in the state folder.
 const FOLDER: &str = "base-issues";
 
-/// How often it is looked whether a sandbox is as its base is.
+/// How often it is checked whether a sandbox is as its base is.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The most that is read of a file, and how many issues it may have.

@@ -96,7 +96,6 @@ impl RunSinks {
             lmtp: order.lmtp,
             encrypted: order.tls_first,
             can_start_tls: order.start_tls.is_some(),
-            ..SessionSpec::default()
         });
         let mut talk = Talk { sinks: self, order, client, session, large: None };
         let ended = talk.run(greeting).await;

@@ -66,8 +66,8 @@ impl Environment {
             REQUIREMENTS.into_iter().filter(|name| at(name).is_some()).collect();
         // A file for development usually includes the other one; both are harmless.
         let is_plain = |name: &&str| !name.contains('/');
-        if files.iter().any(|name| is_plain(&name)) {
-            files.retain(|name| is_plain(&name));
+        if files.iter().any(|name| is_plain(name)) {
+            files.retain(|name| is_plain(name));
         } else {
             files.truncate(1);
         }
