@@ -203,7 +203,7 @@ fn shown_line(line: &str) -> String {
 
 fn shown_archive(archive: &Path) -> RoomMount {
     let target = PathBuf::from(ARCHIVE_INSIDE);
-    RoomMount { source: archive.clone(), target, writable: false, own: false }
+    RoomMount { source: archive.to_owned(), target, writable: false, own: false }
 }
 
 fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
