@@ -10,7 +10,6 @@ mod failure;
 mod handshake;
 mod listener;
 mod log;
-mod notify;
 pub mod openapi;
 mod room_api;
 mod routes;

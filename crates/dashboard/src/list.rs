@@ -65,6 +65,8 @@ pub struct Cell {
 pub struct Row {
     /// The id of the record, or of the trace.
     pub id: String,
+    /// The number of its newest record.
+    pub seq: u64,
     pub section: Section,
     pub cells: Vec<Cell>,
     /// The host of a connection that was denied.
@@ -190,7 +192,13 @@ fn row(section: Section, record: &Record) -> Row {
     let denied = (record.kind == Kind::Connection && record.body["allowed"] == false)
         .then(|| record.body["host"].as_str().map(str::to_owned))
         .flatten();
-    Row { id: record.id.clone(), section: Section::of_kind(record.kind), cells, denied }
+    Row {
+        id: record.id.clone(),
+        seq: record.seq,
+        section: Section::of_kind(record.kind),
+        cells,
+        denied,
+    }
 }
 
 fn mail(record: &Record) -> Vec<Cell> {
@@ -222,7 +230,7 @@ fn issue(events: &[&Record]) -> Row {
         number(events.len()),
         if is_new { pill("new", Tone::Bad) } else { faint("") },
     ];
-    Row { id: newest.id.clone(), section: Section::Errors, cells, denied: None }
+    Row { id: newest.id.clone(), seq: newest.seq, section: Section::Errors, cells, denied: None }
 }
 
 fn trace(spans: &[&Record]) -> Row {
@@ -237,7 +245,8 @@ fn trace(spans: &[&Record]) -> Row {
         number(format!("{:.1}", span.duration_ms)),
         if failed { pill("error", Tone::Bad) } else { faint("") },
     ];
-    Row { id: trace_of(newest).to_owned(), section: Section::Traces, cells, denied: None }
+    let id = trace_of(newest).to_owned();
+    Row { id, seq: newest.seq, section: Section::Traces, cells, denied: None }
 }
 
 fn event(record: &Record) -> Vec<Cell> {

@@ -13,6 +13,7 @@ use hothouse_images::{BadReference, Image, ImageError, ImageReference, ImageStor
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, ServiceName,
     config::{Command, Config, ImageName, Work},
+    room::Capability,
     stack::{DATA_INSIDE, DataOrder, service::AS_ROOT},
 };
 
@@ -32,6 +33,10 @@ pub enum ServiceImageError {
     Name { service: String, source: BadReference },
     #[error("service `{service}` asks for the image `{image}`, which you have not approved")]
     Unapproved { service: String, image: String },
+    #[error(
+        "service `{service}` is an image, and the rooms of this user have a single uid: an image needs several"
+    )]
+    SingleUid { service: String },
     #[error("get the image of service `{service}`")]
     Image { service: String, source: ImageError },
     #[error(transparent)]
@@ -42,9 +47,13 @@ hothouse_model::explain! {
     ServiceImageError passes on Project;
     kind {
         Self::Name { .. } | Self::Unapproved { .. } => FailureKind::Config,
+        Self::SingleUid { .. } => FailureKind::Host,
         Self::Image { source, .. } => source.kind(),
     }
     hints {
+        Self::SingleUid { .. } => vec![
+            "give this user a range in /etc/subuid and /etc/subgid; `hothouse doctor` shows how".into(),
+        ],
         Self::Unapproved { .. } => vec![
             "an image is pulled by your machine and with your logins: it must be in the hothouse.toml that the sandbox was forked from, so add it there and fork again".into(),
         ],
@@ -74,6 +83,9 @@ impl Engine {
                 .as_str()
                 .parse()
                 .map_err(|source| ServiceImageError::Name { service: of(), source })?;
+            if !self.capabilities().offered.contains(&Capability::Root) {
+                return Err(ServiceImageError::SingleUid { service: of() });
+            }
             if !self.is_approved(sandbox, image)? {
                 return Err(ServiceImageError::Unapproved {
                     service: of(),

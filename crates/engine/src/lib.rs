@@ -95,6 +95,7 @@ pub use journal::Journal;
 pub use keeper::{WallDown, WallKeeper};
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
+pub use notify::Notice;
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{GrantsAnswer, Promoted, Promotion, PromotionError};
 pub use proof::{CodeFacts, Evidence};

@@ -1,58 +1,66 @@
-//! Tells the user that an agent waits for them, as they have chosen.
+//! Tells the user that an agent waits: by a command of theirs, and on the desktop.
 //!
-//! The choice is a file of the user's own config folder, never the project's config: a command in it runs on the host.
+//! What is asked is the agent's text. It is handed over as an argument, never as part of a command.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
-use hothouse_host::{Program, files};
-use hothouse_model::SandboxRecord;
+use hothouse_host::Program;
+use hothouse_model::{config::Notify, visible};
 
 use crate::Engine;
 
-/// The file beside the user's config: `desktop`, or `command` and a line of shell.
-const FILE: &str = "notify";
+/// How long a program may take to tell.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How the user wants to be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Notice {
-    Desktop,
-    Command(String),
-}
+/// How much of a request is shown.
+const SHOWN: usize = 400;
 
-/// Reads the choice; anything else is none. Pure.
-fn choice(text: &str) -> Option<Notice> {
-    let line =
-        text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
-    match line.split_once(char::is_whitespace) {
-        None if line == "desktop" => Some(Notice::Desktop),
-        Some(("command", command)) => Some(Notice::Command(command.trim().to_owned())),
-        _ => None,
-    }
+/// Something that waits for the user.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    pub sandbox: String,
+    /// What it is about, in the agent's own words.
+    pub text: String,
+    /// The id of the request; the tool where an agent waits at its terminal.
+    pub id: String,
 }
 
 impl Engine {
-    /// Tells that an agent waits. It is a courtesy: nothing depends on it.
-    pub fn notify_waiting(&self, sandbox: &SandboxRecord, tool: &str, reason: &str) {
-        let file = self.with.wall.agent_env.with_file_name(FILE);
-        // A file that others can write is not the user's word.
-        let is_own = std::fs::metadata(&file).is_ok_and(|found| found.mode() & 0o022 == 0);
-        let text = files::read_capped(&file, 4096).ok().filter(|_| is_own);
-        let notice = text.and_then(|text| choice(&String::from_utf8_lossy(&text)));
-        let name = sandbox.name.to_string();
-        // A tool may be a whole command, which an agent's config chose: it is an argument, never part of the line.
-        let program = match notice {
-            None => return,
-            Some(Notice::Desktop) => {
-                Program::new("notify-send").args([&format!("{name}: {tool} waits"), reason])
-            }
-            Some(Notice::Command(line)) => {
-                Program::new("/bin/sh").args(["-c", &line, "notify", &name, tool, reason])
-            }
-        };
-        if let Err(error) = program.leave() {
-            tracing::warn!(%error, "the user could not be told that an agent waits");
-        }
+    /// Tells the user that an agent waits, as their own file says. It is a courtesy: nothing depends on it.
+    pub fn tell_user(&self, notice: &Notice) {
+        tell(&self.notify_settings(), notice);
     }
+}
+
+/// Tells it in every way that the user has chosen; what fails is noted, and nobody waits for it.
+fn tell(settings: &Notify, notice: &Notice) {
+    for words in commands(settings, notice) {
+        std::thread::spawn(move || {
+            let [program, arguments @ ..] = words.as_slice() else { return };
+            let ended = Program::new(program).args(arguments).output_within(PATIENCE);
+            if let Err(error) = ended {
+                tracing::warn!(%error, "the user could not be told that an agent waits");
+            }
+        });
+    }
+}
+
+fn commands(settings: &Notify, notice: &Notice) -> Vec<Vec<String>> {
+    let text: String = visible::line(&notice.text).chars().take(SHOWN).collect();
+    let mut all = Vec::new();
+    if let Some(command) = &settings.command {
+        let words =
+            ["/bin/sh", "-c", command.as_str(), "hothouse", &notice.sandbox, &text, &notice.id];
+        all.push(words.map(str::to_owned).to_vec());
+    }
+    if settings.desktop {
+        let title = format!("{} asks", notice.sandbox);
+        // Desktops read markup in the body.
+        let body = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let words = ["notify-send", "--app-name=Hothouse", "--", &title, &body];
+        all.push(words.map(str::to_owned).to_vec());
+    }
+    all
 }
 
 #[cfg(test)]
@@ -60,18 +68,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_is_read() {
-        for (text, want) in [
-            ("desktop\n", Some(Notice::Desktop)),
-            (
-                "# mine\n\ncommand echo \"$1\" >> ~/waiting",
-                Some(Notice::Command("echo \"$1\" >> ~/waiting".into())),
-            ),
-            ("", None),
-            ("telegram", None),
-            ("desktop now", None),
-        ] {
-            assert_eq!(choice(text), want, "{text}");
-        }
+    fn the_text_of_an_agent_is_an_argument_and_never_markup() {
+        let settings: Notify = serde_json::from_value(
+            serde_json::json!({ "command": "tell \"$2\"", "desktop": true, "bell": false }),
+        )
+        .unwrap();
+        let notice = Notice {
+            sandbox: "agent-a".into(),
+            text: "$(reboot) <b>now</b>\u{202e}".into(),
+            id: "ask_1".into(),
+        };
+        let all = commands(&settings, &notice);
+        assert_eq!(all[0][..5], ["/bin/sh", "-c", "tell \"$2\"", "hothouse", "agent-a"]);
+        assert_eq!(all[0][5], "$(reboot) <b>now</b>\\u{202e}");
+        assert_eq!(all[1][4], "$(reboot) &lt;b&gt;now&lt;/b&gt;\\u{202e}");
+        assert!(commands(&Notify::default(), &notice).is_empty());
     }
 }

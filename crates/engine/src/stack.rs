@@ -386,9 +386,16 @@ impl<'a> StackBuilder<'a> {
             let inner = brace[1..].split_once('}').map(|(inner, _)| inner);
             let is_shell = before.ends_with('$');
             let found = inner.filter(|_| !is_shell).and_then(|inner| {
-                let (service, field) = inner.split_once('.')?;
-                let known = SERVICE_FIELDS.contains(&field);
-                let to = Reference { service: Some(service.to_owned()), field: field.to_owned() };
+                let (service, field) = match inner.split_once('.') {
+                    Some((service, field)) => (Some(service), field),
+                    // The service's own port.
+                    None => (None, inner),
+                };
+                let known = match service {
+                    Some(_) => SERVICE_FIELDS.contains(&field),
+                    None => field == "port",
+                };
+                let to = Reference { service: service.map(str::to_owned), field: field.to_owned() };
                 known.then(|| self.follow(Some(own), &to)).flatten()
             });
             match (found, inner) {

@@ -11,7 +11,6 @@
 
 mod audit;
 mod follow;
-mod notify;
 mod output;
 mod prepare;
 mod race;

@@ -7,6 +7,7 @@ use hothouse_api::{
     ErrorBody,
     ask::{AnswerBody, AskBody, AskView, AsksQuery},
 };
+use hothouse_engine::Notice;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
@@ -15,11 +16,7 @@ use hothouse_model::{
 };
 
 use super::{Json, blocking, decision, sandbox::reference};
-use crate::{
-    Daemon,
-    failure::ErrorResponse,
-    notify::{self, Notice},
-};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(
     get, path = "/v1/asks", operation_id = "ask_list", params(AsksQuery),
@@ -68,7 +65,7 @@ pub(crate) async fn ask(
             text: ask.text.clone(),
             id: ask.id.clone(),
         };
-        notify::tell(&daemon.engine.notify_settings(), &notice);
+        daemon.engine.tell_user(&notice);
         Ok(view(&sandbox, ask))
     });
     asked.await.map(axum::Json)

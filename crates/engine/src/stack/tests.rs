@@ -162,10 +162,12 @@ fn references_in_commands_are_resolved_and_other_braces_stay() {
         build = "echo {db.port}"
         ready = { exec = "check {db.host}" }
         [service.web]
-        run = "x"
+        run = "x --port {port} ${port} {other}"
         port = 80
     "#;
     let stack = stack(text, "dev").unwrap();
+    let run_of = |at: usize| stack.order.services[at].spec.run[2].as_str();
+    assert!((0..3).any(|at| run_of(at) == "x --port 80 ${port} {other}"), "its own port");
     let api = &stack.order.services[0].spec;
     let url = "postgres://postgres:postgres@127.0.0.1:5432/app";
     assert_eq!(

@@ -277,7 +277,7 @@ fn a_request_is_shown_whole_and_a_run_outlives_its_sandbox() {
         assert_eq!(entries[0]["request"]["url"], "https://api.vendor.example/v1/things/7?a=1");
         assert_eq!(entries[0]["request"]["postData"]["text"].as_str().map(str::len), Some(20_011));
 
-        env.ok(repository, &["delete", "a", "--force"]);
+        env.ok(repository, &["delete", "a", "--force", "--now"]);
         let runs = ask(env, repository, &["runs"]);
         let line = &runs[0];
         assert_eq!(

@@ -10,6 +10,7 @@ use hothouse_backend::{
     CallError,
     connection::{Attached, ExecId, Exit},
 };
+use hothouse_engine::Notice;
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{SandboxRecord, ask::AskState};
 use tokio::{io::AsyncReadExt, net::unix::pipe};
@@ -301,7 +302,10 @@ impl Agents {
             kept.record.reason = reason.map(str::to_owned);
         });
         if let Some(reason) = reason {
-            super::notify::waiting(&self.with.engine, sandbox, &kept.record.tool, reason);
+            let (name, tool) = (sandbox.name.to_string(), kept.record.tool);
+            tracing::info!(sandbox = name, tool, reason, "an agent waits for its user");
+            let text = format!("{tool} waits: {reason}");
+            self.with.engine.tell_user(&Notice { sandbox: name, text, id: tool });
         }
     }
 

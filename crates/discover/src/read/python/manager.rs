@@ -66,7 +66,7 @@ impl Environment {
             REQUIREMENTS.into_iter().filter(|name| at(name).is_some()).collect();
         // A file for development usually includes the other one; both are harmless.
         let is_plain = |name: &&str| !name.contains('/');
-        if files.iter().any(|name| is_plain(name)) {
+        if files.iter().any(&is_plain) {
             files.retain(|name| is_plain(name));
         } else {
             files.truncate(1);
