@@ -194,7 +194,6 @@ const ALL: &[(&str, Risk, Profile, Output)] = &[
     ("config show", Local, Full, Objects),
     ("config schema", Local, Never, Object),
     ("config approve", Human, Never, Object),
-    ("stack list", Host, Full, Objects),
     ("stack build", Human, Never, Object),
     ("pool create", Human, Never, Object),
     ("pool status", Human, Never, Object),

@@ -76,7 +76,7 @@ fn each_value_remembers_its_origin() {
 #[test]
 fn a_user_file_sets_only_what_is_the_users() {
     let user = "[project]\nname = \"mine\"\nplace = \"inside\"\n[service.x]\nrun = \"x\"\n[secret.TOKEN]\nhosts = [\"a.example\"]\nfrom = \"command:pass token\"\n";
-    let allowed = "\n  allowed: project.place, room, sandbox, egress, secret, env, live-keys, agent, terminal";
+    let allowed = "\n  allowed: project.place, room, sandbox, egress, secret, env, live-keys, agent, terminal, notify";
     assert_eq!(
         problems(user, "", &[]),
         format!(

@@ -393,7 +393,11 @@ fn timeline(story: &Story) {
     story.both_with("asks-answer", &[&answer, "asks answer nothing allow"], &ASKS);
     agents(story);
     story.both("events", &["events -w nothing", "events --nonsense"]);
-    story.both("top", &["top", "top --every soon"]);
+    let taken = [
+        (r"\d+ MB *", "[SIZE] "),
+        (r#""(cpu_ms|memory_bytes|processes|records)": \d+"#, "\"$1\": 0"),
+    ];
+    story.both_with("top", &["top", "top --every soon"], &taken);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
     story.both("auth-link", &["auth link admin -w a", "auth link admin -w nothing"]);
