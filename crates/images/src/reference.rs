@@ -81,9 +81,7 @@ impl FromStr for ImageReference {
             return Err(bad("its tag is not letters, digits, `.`, `_` and `-`"));
         }
         let begins_well = host.starts_with(|c: char| c.is_ascii_alphanumeric());
-        if !begins_well
-            || !host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b))
-        {
+        if !begins_well || !host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b)) {
             return Err(bad("its registry is not a host"));
         }
         let is_usual = matches!(host, "docker.io" | "index.docker.io");

@@ -46,6 +46,9 @@ use crate::{Activities, Connections, Stop, Timelines, in_room::InRoom};
 /// How long an agent that was told to end may take.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How many seconds after its start an agent may be neither in its room nor followed.
+const BEGINS_WITHIN: i64 = 10;
+
 const TERMINATE: i32 = 15;
 const KILL: i32 = 9;
 
@@ -329,7 +332,17 @@ impl Agents {
         if has_room && self.is_followed(sandbox.key) {
             return kept.record;
         }
-        let changed = self.change(sandbox, follow::room_gone);
+        // It may have ended, or be about to begin, since it was read.
+        let Some(now) = self.kept(sandbox) else { return kept.record };
+        let age = HostClock.now().duration_since(now.record.started);
+        if !now.is_active() || (has_room && age.as_secs() < BEGINS_WITHIN) {
+            return now.record;
+        }
+        let changed = self.change(sandbox, |kept| {
+            if kept.is_active() {
+                follow::room_gone(kept);
+            }
+        });
         changed.map_or(kept.record, |kept| kept.record)
     }
 
