@@ -415,7 +415,8 @@ impl Engine {
         sandboxes: &Path,
         operation: Option<&OperationId>,
     ) -> Result<(), Failure> {
-        if !files::exists(sandboxes) {
+        // Opening the store would make it again after the last sandbox took it along.
+        if !files::exists(&sandboxes.join(tree::STORE_FOLDER)) {
             return Ok(());
         }
         let cleared = self.clear_trash(sandboxes, operation).map_err(|error| error.failure());
