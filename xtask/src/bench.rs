@@ -1,5 +1,6 @@
 //! Benchmarks: ratios against named peers, measured in parallel in one run.
 
+mod browser;
 mod door;
 mod egress;
 mod figures;
@@ -9,6 +10,7 @@ mod proof;
 mod room;
 mod router;
 mod services;
+pub(crate) mod sinks;
 mod timeline;
 
 use std::{
@@ -35,7 +37,8 @@ struct Benchmark {
     within: Option<fn() -> Result<(), String>>,
 }
 
-static BENCHMARKS: [Benchmark; 10] = [
+static BENCHMARKS: [Benchmark; 12] = [
+    Benchmark { name: "browser", measure: browser::measure, within: None },
     Benchmark { name: "cli", measure: cli, within: None },
     Benchmark { name: "door", measure: door::measure, within: None },
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
@@ -45,6 +48,7 @@ static BENCHMARKS: [Benchmark; 10] = [
     Benchmark { name: "room", measure: room::measure, within: None },
     Benchmark { name: "router", measure: router::measure, within: Some(router::within) },
     Benchmark { name: "services", measure: services::measure, within: None },
+    Benchmark { name: "sinks", measure: sinks::measure, within: None },
     Benchmark { name: "timeline", measure: |_, _| Ok(()), within: Some(timeline::run) },
 ];
 

@@ -31,9 +31,12 @@ pub(crate) fn check() -> Result<(), String> {
 fn all() -> Result<Vec<(PathBuf, String)>, String> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let schema = root.join("schema");
+    let openapi = hothouse_daemon::openapi::document();
+    let output = hothouse_cli::output_schema(&openapi);
     Ok(vec![
         (schema.join("config.schema.json"), pretty(&hothouse_config::json_schema())),
-        (schema.join("openapi.json"), hothouse_daemon::openapi::document()),
+        (schema.join("openapi.json"), openapi),
+        (schema.join("output.json"), output),
         (schema.join("environment.md"), environment()),
         (root.join("docs/crates.md"), crates::document()?),
         (root.join("docs/commands.md"), hothouse_cli::document()),

@@ -7,6 +7,7 @@ mod crates;
 mod flows;
 mod generate;
 mod markup;
+mod pure;
 mod words;
 
 use std::{env, process::ExitCode};
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
-        ["borders"] => borders::check(),
+        ["borders"] => borders::check().and_then(|()| pure::check()),
         ["words"] => words::check(),
         ["markup"] => markup::check(),
         ["flows"] => flows::check(),
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
             bench::run_against(binary.as_ref(), revision, before.as_ref(), names)
         }
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
+        // What the benchmark of sinks runs in a room.
+        ["load", ref words @ ..] => bench::sinks::load::run(words),
         ["crash", ref words @ ..] => crash::run(words),
         _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | dependencies | graph | bench --binary PATH [--against REV PATH] [NAME…] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };

@@ -97,6 +97,15 @@ pub struct AuditQuery {
     pub suspicious: bool,
 }
 
+/// Which race.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct RaceQuery {
+    /// Its name: that of its sandboxes without their numbers.
+    pub race: String,
+}
+
 /// Several agents on one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RaceBody {

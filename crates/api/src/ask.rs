@@ -1,5 +1,6 @@
 //! What agents ask their user for.
 
+use hothouse_model::ask::AskState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +19,8 @@ pub struct AskView {
     pub secret: Option<String>,
     pub limit: Option<String>,
     /// `open`, `allowed` or `denied`.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: AskState,
     /// What the user had to say.
     pub answer: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]

@@ -159,6 +159,18 @@ pub struct TreatedView {
     pub class: IntegrationClass,
 }
 
+/// Whose denied connections are meant.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct LearnQuery {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// A run by its id, also of a deleted sandbox: what was denied then, whatever is allowed now.
+    pub run: Option<String>,
+}
+
 /// A rule that would allow what was denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LearnedView {

@@ -92,6 +92,8 @@ pub enum Ask {
     Close {
         output: u8,
     },
+    /// The client leaves a terminal whose command stays, where a closed connection would hang it up.
+    Leave,
 }
 
 /// A message of the daemon.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A port reserved for one app of one sandbox, even after the sandbox was deleted.
+/// A port reserved for one app of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
     pub port: u16,
@@ -13,6 +13,9 @@ pub struct PortView {
     pub app: String,
     #[schema(value_type = String, format = DateTime)]
     pub reserved: Timestamp,
+    /// Whether its sandbox was deleted: whoever needs the port may take it, and `undelete` gives it back before.
+    #[serde(default)]
+    pub free: bool,
 }
 
 /// The body of `expose`.

@@ -13,6 +13,9 @@ pub struct RoutesQuery {
     pub folder: String,
     /// The label of one app.
     pub app: Option<String>,
+    /// Whether frameworks are asked too, in the room.
+    #[serde(default)]
+    pub ask: bool,
 }
 
 /// A path that an app answers.
@@ -23,6 +26,6 @@ pub struct RouteView {
     /// `:name` stands for a part, `*` for the rest.
     pub path: String,
     pub methods: Vec<String>,
-    /// The file and the line, or the scenario.
+    /// The file and the line, the scenario, or the framework that told it.
     pub source: String,
 }

@@ -74,6 +74,9 @@ pub struct AgentBrief {
     pub state: String,
     pub round: u32,
     pub reason: Option<String>,
+    /// By which account or key it works, if that is known.
+    #[serde(default)]
+    pub login: Option<String>,
 }
 
 /// An outside service, and how it is treated.
@@ -173,6 +176,9 @@ pub struct ForkBody {
     /// The tree driver: `auto`, `btrfs`, `overlay`, `reflink` or `copy`.
     #[serde(default)]
     pub tree: Option<String>,
+    /// What its room stands on: a stack's name, `image:REF` or `devcontainer`.
+    #[serde(default)]
+    pub stack: Option<String>,
     /// Whether dependency folders are left out, because they are installed anew.
     #[serde(default)]
     pub setup: bool,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hothouse_model::seed::{BundleState, SeedSnapshotState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -26,7 +27,8 @@ pub struct SeedSnapshotView {
     #[schema(value_type = String, format = DateTime)]
     pub created: Option<jiff::Timestamp>,
     /// `usable` or `stale`.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: SeedSnapshotState,
     /// Why it is stale for this sandbox.
     pub why: Option<String>,
 }
@@ -37,7 +39,8 @@ pub struct BundleView {
     pub name: String,
     pub needs: Vec<String>,
     /// `none`, `seeded` or `stale`.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: BundleState,
     /// Why it is stale.
     #[serde(default)]
     pub why: Option<String>,

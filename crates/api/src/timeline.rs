@@ -27,6 +27,49 @@ pub struct ExecNoteView {
     pub id: String,
 }
 
+/// Results of tests, as a runner in a room reports them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct TestsBody {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub runner: String,
+    pub tests: Vec<TestNoteBody>,
+}
+
+/// One result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct TestNoteBody {
+    pub project: String,
+    pub file: String,
+    pub line: Option<u64>,
+    pub title: String,
+    pub status: String,
+    pub expected: String,
+    pub outcome: String,
+    pub retry: u64,
+    pub duration_ms: u64,
+    pub error: Option<String>,
+    pub files: Vec<TestFileBody>,
+}
+
+/// A file that a test left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct TestFileBody {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub content_type: String,
+    pub path: String,
+}
+
+/// What the records of tests are called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TestsView {
+    pub ids: Vec<String>,
+}
+
 /// A mark to set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MarkBody {

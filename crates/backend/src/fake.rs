@@ -25,7 +25,7 @@ use crate::{
     CallError, Pending, RoomCommand, RoomConnection, RoomError, RoomInstance, RoomRun, Rooms,
 };
 
-/// Keeps honest state, and can be told to fail.
+/// Keeps real state, and can be told to fail.
 #[derive(Debug, Default)]
 pub struct FakeRooms {
     state: Shared,
@@ -70,7 +70,7 @@ impl FakeRooms {
         self.state().refuses = true;
     }
 
-    /// Takes a room away behind everybody's back.
+    /// Removes a room without notice.
     pub fn lose(&self, runtime: &Path) {
         self.state().alive.remove(runtime);
     }
@@ -263,6 +263,10 @@ impl Rooms for FakeRooms {
     }
 
     fn tidy(&self) -> Result<(), RoomError> {
+        Ok(())
+    }
+
+    fn remove_shared(&self) -> Result<(), RoomError> {
         Ok(())
     }
 

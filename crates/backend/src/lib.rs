@@ -23,7 +23,7 @@ use std::{
 use hothouse_host::{FileError, relay::Pipes};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomUsage, RoomWall},
+    room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomUsage, RoomWall, RunningProgram},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 use hothouse_room as room;
@@ -51,7 +51,7 @@ pub trait Rooms: Send + Sync {
     /// Starts a room. An unreachable one that still claims the same files is stopped first.
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
 
-    /// Ends a room, politely at first. One that is gone already is fine. A room whose runtime folder is
+    /// Ends a room gracefully first. One that is gone already is fine. A room whose runtime folder is
     /// gone is found by its claim.
     fn stop(&self, runtime: &Path, claim: Option<&Path>) -> Result<(), RoomError>;
 
@@ -74,8 +74,13 @@ pub trait Rooms: Send + Sync {
     /// Returns the room if it lives.
     fn look(&self, runtime: &Path) -> Option<RoomReport>;
 
-    /// Returns what each of these rooms takes of the machine; none for one that does not live.
+    /// Returns what each of these rooms uses of the machine; `None` for one that is not alive.
     fn usage(&self, runtimes: &[PathBuf]) -> Vec<Option<RoomUsage>>;
+
+    /// Returns the programs that run in a room at this moment, below its first process. None where that is not known.
+    fn programs(&self, _runtime: &Path) -> Vec<RunningProgram> {
+        Vec::new()
+    }
 
     /// Returns the tool folders that a room was granted.
     fn tools(&self, runtime: &Path) -> Vec<PathBuf>;
@@ -86,7 +91,7 @@ pub trait Rooms: Send + Sync {
     /// Returns what the wall gave a room.
     fn wall(&self, runtime: &Path) -> RoomWall;
 
-    /// Stops every process of a room in its tracks.
+    /// Freezes every process of a room.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
 
     /// Lets them continue.
@@ -98,13 +103,16 @@ pub trait Rooms: Send + Sync {
     /// Removes what earlier rooms shared and no room needs any more.
     fn tidy(&self) -> Result<(), RoomError>;
 
+    /// Removes what rooms share, unless a room uses it; the next one makes it again.
+    fn remove_shared(&self) -> Result<(), RoomError>;
+
     /// Moves the layers and the home of a room that has ended. What is not there need not be moved.
     fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError>;
 
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
 
-    /// Starts a command as the agent, to be talked to. It ends when its pipes are closed.
+    /// Starts an interactive command as the agent. It ends when its pipes are closed.
     fn converse(&self, runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError>;
 
     /// Runs a command as the agent to its end.
@@ -125,6 +133,11 @@ pub trait Rooms: Send + Sync {
         after: Option<u64>,
         patience: Duration,
     ) -> Result<StackReport, RoomError>;
+
+    /// Returns the line of each service's log at which its last start begins, where the room knows it.
+    fn starts(&self, _runtime: &Path) -> Result<Vec<(String, u64)>, RoomError> {
+        Ok(Vec::new())
+    }
 
     /// Does something with one service, or with all.
     fn act(

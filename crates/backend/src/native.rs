@@ -20,13 +20,13 @@ use hothouse_model::{
     fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
         Capabilities, Capability, DiskUse, PROGRAM_INSIDE, RoomGitPlaces, RoomOrder, RoomReport,
-        RoomUsage, RoomWall, STOP_GRACE,
+        RoomUsage, RoomWall, RunningProgram, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
 };
 use hothouse_room::{
-    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Launcher, Limits,
-    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers, usage,
+    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Launcher, Limits, Prune,
+    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers, programs, usage,
 };
 
 use self::{
@@ -209,6 +209,12 @@ impl Rooms for NativeRooms {
         roots.into_iter().map(|root| root.and_then(|_| found.next())).collect()
     }
 
+    fn programs(&self, runtime: &Path) -> Vec<RunningProgram> {
+        RoomFile::alive(runtime)
+            .map(|file| programs::below(file.started.identity.pid))
+            .unwrap_or_default()
+    }
+
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
         RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
     }
@@ -267,7 +273,14 @@ impl Rooms for NativeRooms {
         if !files::exists(&self.base_layer) {
             return Ok(());
         }
-        self.launcher.prune_layers(&self.base_layer, None).map_err(RoomError::Remove)
+        self.launcher.prune_layers(&self.base_layer, Prune::Old, None).map_err(RoomError::Remove)
+    }
+
+    fn remove_shared(&self) -> Result<(), RoomError> {
+        if !files::exists(&self.base_layer) {
+            return Ok(());
+        }
+        self.launcher.prune_layers(&self.base_layer, Prune::All, None).map_err(RoomError::Remove)
     }
 
     fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError> {
@@ -304,6 +317,10 @@ impl Rooms for NativeRooms {
         patience: Duration,
     ) -> Result<StackReport, RoomError> {
         services::services(runtime, after, patience)
+    }
+
+    fn starts(&self, runtime: &Path) -> Result<Vec<(String, u64)>, RoomError> {
+        services::starts(runtime)
     }
 
     fn act(
@@ -355,7 +372,8 @@ impl NativeRooms {
             access: match (mount.writable, mount.own) {
                 (true, true) => Access::Write,
                 (true, false) => Access::WriteShared,
-                (false, _) => Access::Read,
+                (false, true) => Access::ReadOwn,
+                (false, false) => Access::Read,
             },
         });
         let (git_mounts, pointers) =
@@ -384,6 +402,7 @@ impl NativeRooms {
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
             ca: order.wall.ca.clone(),
             claim: order.claim.clone(),
+            stack: order.wall.stack.clone(),
             layers: order.layers.as_ref().map(|layers| WorktreeLayers {
                 private: layers.private.clone(),
                 lowers: layers.lowers.clone(),
@@ -395,7 +414,7 @@ impl NativeRooms {
 /// Returns what shows the room of a sandbox this very program, by which it reaches the daemon.
 fn own_program(order: &RoomOrder) -> Option<Bind> {
     let source = process::executable().filter(|_| order.sandbox.is_some())?;
-    Some(Bind { source, target: PROGRAM_INSIDE.into(), access: Access::Read })
+    Some(Bind { source, target: PROGRAM_INSIDE.into(), access: Access::ReadOwn })
 }
 
 /// Returns what shows a room its git: the folder at its own path, the shared objects, and the pointer on every alias of the worktree, where no later mount can be put over it.
@@ -435,7 +454,7 @@ fn end_out_of_reach(claim: &Path, runtime: &Path) -> Result<(), RoomError> {
                 tracing::warn!(id = claimant.id, "a room out of reach is ended");
                 return claimant.end().map_err(RoomError::Stop);
             }
-            // A helper of a daemon that died is at it. It finds out, and ends what it has made.
+            // A helper of a daemon that died is still working. It will notice, and end what it has made.
             Some(_) if Instant::now() < deadline => std::thread::sleep(MAKING_CHECK),
             Some(claimant) => return Err(in_use(Some(&claimant))),
         }
@@ -483,7 +502,7 @@ fn end_politely(file: &RoomFile, runtime: &Path) {
     }
 }
 
-/// Has a conversation with a room from a thread that may block.
+/// Calls a room from a thread that may block.
 fn talk<T>(
     runtime: &Path,
     ask: impl AsyncFnOnce(&RoomClient) -> Result<T, ClientError>,

@@ -30,6 +30,8 @@ pub struct AxNode {
     pub states: Vec<String>,
     pub depth: usize,
     pub disabled: bool,
+    /// The frame that it is in; empty for the main one.
+    pub frame: String,
 }
 
 /// Reads the tree: nodes in the order of the page, without those that mean nothing.
@@ -43,7 +45,7 @@ pub fn read(tree: &Value) -> Vec<AxNode> {
     open.reverse();
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     while let Some((node, depth)) = open.pop() {
-        // A tree that leads back to itself is a lie.
+        // A tree with a cycle is invalid.
         if !seen.insert(text(&node["nodeId"])) {
             continue;
         }
@@ -99,6 +101,7 @@ fn one(node: &Value, depth: usize) -> Option<AxNode> {
         value: plain(&shown(&node["value"]["value"])),
         states,
         depth: depth.min(DEPTH_MOST),
+        frame: String::new(),
     })
 }
 

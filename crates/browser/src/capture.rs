@@ -73,6 +73,9 @@ pub struct Capture {
     /// Whether the next question is answered with yes.
     pub accept_dialogs: bool,
     pub video_frames: Vec<VideoFrame>,
+    /// Where a trace that has ended is read, or why there is none.
+    pub(crate) trace_stream: Option<String>,
+    pub(crate) no_trace: Option<String>,
     /// How many events, of whatever kind, were left out.
     pub left_out: u64,
     traces: u64,
@@ -143,6 +146,9 @@ impl Capture {
                 self.held.push_back(commands);
             }
             "Page.javascriptDialogOpening" => return self.asked(&event.session, params),
+            "Tracing.tracingComplete" => {
+                self.trace_stream = params["stream"].as_str().map(str::to_owned);
+            }
             "Page.screencastFrame" => return self.filmed(&event.session, params),
             "Runtime.consoleAPICalled" => {
                 let line = console::line(params);

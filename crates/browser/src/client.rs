@@ -196,7 +196,7 @@ impl Inner {
         for listener in self.listeners_of(event) {
             for command in listener.on_event(event) {
                 let id = self.next.fetch_add(1, Ordering::Relaxed);
-                // A browser that makes events and reads nothing is not waited for.
+                // A browser that sends events but reads nothing does not block us.
                 self.command_tx.try_send(command.encode(id)).ok();
             }
         }

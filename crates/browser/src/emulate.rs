@@ -1,4 +1,4 @@
-//! What a page takes itself to be on: a device, a place, a time.
+//! What a page is made to believe: a device, a locale, a time zone.
 
 use hothouse_model::{
     browse::{BrowseSpec, Viewport},
@@ -57,7 +57,7 @@ pub const DEVICES: [Device; 9] = [
     },
 ];
 
-/// What a page is to believe.
+/// The emulated settings of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Emulation {
     viewport: Option<Viewport>,
@@ -70,7 +70,7 @@ pub struct Emulation {
     reduced_motion: bool,
 }
 
-/// Something that no page can believe.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEmulated {
     #[error("no device is called `{typed}`")]

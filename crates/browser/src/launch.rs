@@ -24,7 +24,7 @@ const NONE: &str = "hothouse: no browser";
 pub const OLDEST: u32 = 120;
 
 /// The flags of every start. A browser that calls home would be on the timeline as if the app had.
-const FLAGS: [&str; 25] = [
+const FLAGS: [&str; 26] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -39,12 +39,15 @@ const FLAGS: [&str; 25] = [
     "--disable-component-extensions-with-background-pages",
     "--disable-default-apps",
     "--disable-extensions",
-    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,MediaRouter,OptimizationHints,Translate",
+    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,IsolateOrigins,MediaRouter,OptimizationHints,OriginKeyedProcessesByDefault,site-per-process,Translate",
+    // Frames of other sites share the page's process, so that one session reaches them. The room is the fence.
+    "--disable-site-isolation-trials",
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-sync",
-    // Asked for the accounts of a profile that has none; nothing listens there.
-    "--gaia-url=http://127.0.0.1:9",
+    // Asked for the accounts of a profile that has none; nothing listens there. Pages of that host have a process of their
+    // own, so it is none that an app would have.
+    "--gaia-url=http://127.0.0.2:9",
     "--hide-scrollbars",
     "--metrics-recording-only",
     "--mute-audio",
@@ -73,7 +76,7 @@ const OWN_HOSTS: [&str; 11] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSandbox {
     On,
-    /// The room is all there is.
+    /// Only the room confines it.
     Off,
 }
 

@@ -15,7 +15,7 @@ pub struct Locator {
     pub nth: Option<usize>,
 }
 
-/// By what an element is known.
+/// How an element is identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     /// A ref of a snapshot.

@@ -1,6 +1,8 @@
 //! A page in a browser context of its own: opened, navigated, watched, captured, closed.
 
+mod frames;
 mod maps;
+mod trace;
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    accessibility::{self, AxNode},
+    accessibility::AxNode,
     capture::{self, Capture, CaptureSpec, text},
     client::{CallError, Client, Listener, within},
     coverage::{self, Taker},
@@ -56,6 +58,8 @@ pub struct PageSpec {
     /// Cookies and storage to begin with.
     pub state: Option<StorageState>,
     pub video: bool,
+    /// Whether the browser is traced while the page is open.
+    pub trace: bool,
     /// Whether it is noted which parts of scripts run.
     pub coverage: bool,
 }
@@ -254,6 +258,10 @@ impl Page {
         let told =
             join_all(commands.into_iter().map(|command| self.client.call(command, deadline)));
         told.await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if spec.trace {
+            let note = self.begin_trace(deadline).await;
+            self.noted(|capture| capture.no_trace = note);
+        }
         let kept = self.cookies(deadline).await.unwrap_or_default();
         let storage = spec.state.as_ref().map(StorageState::shown_storage).unwrap_or_default();
         *self.before() = Kept { cookies: shown_cookies(&kept), storage };
@@ -391,46 +399,14 @@ impl Page {
         }
     }
 
-    /// Returns the world that the page's scripts cannot reach.
-    async fn world(&self, deadline: Instant) -> Result<Value, CallError> {
-        let world = json!({ "frameId": self.frame, "worldName": "hothouse" });
-        let world = self.call("Page.createIsolatedWorld", world, deadline).await?;
-        Ok(world["executionContextId"].clone())
-    }
-
     /// Evaluates an expression in a world that the page's scripts cannot reach.
     pub async fn evaluate(&self, source: &str, deadline: Instant) -> Result<Value, CallError> {
-        let world = self.world(deadline).await?;
+        let world = self.world_of("", deadline).await?;
         let params = json!({
             "expression": source, "contextId": world, "returnByValue": true, "awaitPromise": true,
         });
         let told = self.call("Runtime.evaluate", params, deadline).await?;
         Ok(outcome(&told)?["value"].clone())
-    }
-
-    /// Evaluates an expression whose value is an element; returns its handle, or the plain value that it is instead.
-    pub(crate) async fn evaluate_object(
-        &self,
-        source: &str,
-        deadline: Instant,
-    ) -> Result<Result<String, Value>, CallError> {
-        let world = self.world(deadline).await?;
-        let params = json!({ "expression": source, "contextId": world });
-        let told = self.call("Runtime.evaluate", params, deadline).await?;
-        let result = outcome(&told)?;
-        Ok(result["objectId"].as_str().map(str::to_owned).ok_or_else(|| result["value"].clone()))
-    }
-
-    /// Returns the handle of an element by its number.
-    pub(crate) async fn resolve(
-        &self,
-        element: i64,
-        deadline: Instant,
-    ) -> Result<String, CallError> {
-        let world = self.world(deadline).await?;
-        let params = json!({ "backendNodeId": element, "executionContextId": world });
-        let told = self.call("DOM.resolveNode", params, deadline).await?;
-        Ok(text(&told["object"]["objectId"]).to_owned())
     }
 
     /// Calls a function on an element.
@@ -488,12 +464,6 @@ impl Page {
         if self.evaluate(script, deadline).await.is_ok_and(|count| count.as_u64() > Some(0)) {
             self.settled(deadline).await;
         }
-    }
-
-    /// Reads the accessibility tree.
-    pub async fn nodes(&self, deadline: Instant) -> Result<Vec<AxNode>, CallError> {
-        let tree = self.call("Accessibility.getFullAXTree", json!({}), deadline).await?;
-        Ok(accessibility::read(&tree))
     }
 
     /// Reads the cookies of the page's context.

@@ -10,7 +10,7 @@ use crate::{
     page::{Arrival, Kept, Look},
 };
 
-/// How many media, failures and the like are told.
+/// How many media, failures and the like are listed.
 const MEDIA_MOST: usize = 400;
 const LIST_MOST: usize = 500;
 

@@ -102,6 +102,27 @@ impl StorageState {
         }
     }
 
+    /// Returns a state with one ending of host names in the place of another: that of the app of another sandbox.
+    #[must_use]
+    pub fn moved(mut self, from: &str, to: &str) -> Self {
+        let move_host = |host: &mut String| {
+            if let Some(app) = host.strip_suffix(from) {
+                *host = format!("{app}{to}");
+            }
+        };
+        self.cookies.iter_mut().for_each(|cookie| move_host(&mut cookie.domain));
+        for stored in &mut self.origins {
+            let (before, rest) = stored.origin.split_once("://").unwrap_or(("", &stored.origin));
+            let (mut host, port) = match rest.rsplit_once(':') {
+                Some((host, port)) => (host.to_owned(), format!(":{port}")),
+                None => (rest.to_owned(), String::new()),
+            };
+            move_host(&mut host);
+            stored.origin = format!("{before}://{host}{port}");
+        }
+        self
+    }
+
     /// Returns a state that was made on a port of the loopback as one of an app's origin.
     #[must_use]
     pub fn adapted(mut self, origin: &str) -> Self {
@@ -216,5 +237,24 @@ mod tests {
         let many = json!({ "cookies": vec![json!({ "name": "a" }); COOKIES_MOST + 1] });
         assert_eq!(StorageState::parse(many.to_string().as_bytes()), Err(NotAState::TooLarge));
         assert!(matches!(StorageState::parse(b"["), Err(NotAState::Json(_))));
+    }
+
+    #[test]
+    fn a_state_moves_to_the_host_of_another_sandbox() {
+        let state = StorageState {
+            cookies: vec![
+                Cookie { domain: "web.a.shop.localhost".into(), ..Cookie::default() },
+                Cookie { domain: ".a.shop.localhost".into(), ..Cookie::default() },
+                Cookie { domain: "vendor.example".into(), ..Cookie::default() },
+            ],
+            origins: vec![Origin {
+                origin: "https://web.a.shop.localhost:8443".into(),
+                ..Origin::default()
+            }],
+        };
+        let moved = state.moved(".a.shop.localhost", ".b.shop.localhost");
+        let domains: Vec<&str> = moved.cookies.iter().map(|one| one.domain.as_str()).collect();
+        assert_eq!(domains, ["web.b.shop.localhost", ".b.shop.localhost", "vendor.example"]);
+        assert_eq!(moved.origins[0].origin, "https://web.b.shop.localhost:8443");
     }
 }

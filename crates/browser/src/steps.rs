@@ -403,12 +403,19 @@ impl Running<'_> {
     async fn try_find(&self, on: &Locator, first: bool) -> Result<Option<String>, Failed> {
         let deadline = within(ANSWER);
         if let By::Ref(element) = on.by {
-            return Ok(self.page.resolve(element, deadline).await.ok());
+            return Ok(self.page.resolve_anywhere(element, deadline).await);
         }
         if on.is_in_tree() {
             let nodes = self.page.nodes(deadline).await?;
-            match chosen(on, &on.among(&nodes), first)? {
-                Some(element) => return Ok(self.page.resolve(element, deadline).await.ok()),
+            let mut fitting = on.among(&nodes);
+            // What the page itself has is meant before what its frames have.
+            if fitting.iter().any(|node| node.frame.is_empty()) {
+                fitting.retain(|node| node.frame.is_empty());
+            }
+            match chosen(on, &fitting, first)? {
+                Some(node) => {
+                    return Ok(self.page.resolve(node.element, &node.frame, deadline).await.ok());
+                }
                 None if on.query().is_none() => return Ok(None),
                 None => {}
             }
@@ -416,14 +423,21 @@ impl Running<'_> {
         let mut query = on.query().unwrap_or_default();
         query["first"] = first.into();
         let source = format!("({FIND})({query}, {})", on.nth.unwrap_or(0));
-        match self.page.evaluate_object(&source, deadline).await? {
-            Ok(object) => Ok(Some(object)),
+        match self.page.evaluate_object(&source, "", deadline).await? {
+            Ok(object) => return Ok(Some(object)),
             Err(Value::Number(count)) if count.as_u64() > Some(1) => {
                 let error = format!("{count} elements are {on}; say which with `nth 1` and so on");
-                Err(error.into())
+                return Err(error.into());
             }
-            Err(_) => Ok(None),
+            Err(_) => {}
         }
+        // What the page itself does not have may be in one of its frames.
+        for frame in self.page.frames(deadline).await {
+            if let Ok(Ok(object)) = self.page.evaluate_object(&source, &frame.id, deadline).await {
+                return Ok(Some(object));
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until an element can be used, and returns it with the place to click.
@@ -435,6 +449,12 @@ impl Running<'_> {
             let place =
                 |name: &str| state[name].as_f64().filter(|at| at.is_finite()).unwrap_or_default();
             problem = match text(&state["state"]) {
+                "ok" if state["framed"] == true => {
+                    match self.page.middle_of(&object, within(ANSWER)).await {
+                        Some((x, y)) => return Ok((object, x, y)),
+                        None => "it is not visible".to_owned(),
+                    }
+                }
                 "ok" => return Ok((object, place("x"), place("y"))),
                 "covered" => format!("it is covered by {}", cut(text(&state["by"]), 100)),
                 "disabled" => "it is disabled".to_owned(),
@@ -454,12 +474,16 @@ impl Running<'_> {
 }
 
 /// Chooses one of the nodes that fit.
-fn chosen(on: &Locator, nodes: &[&AxNode], first: bool) -> Result<Option<i64>, Failed> {
+fn chosen<'n>(
+    on: &Locator,
+    nodes: &[&'n AxNode],
+    first: bool,
+) -> Result<Option<&'n AxNode>, Failed> {
     match (on.nth, nodes) {
-        (Some(nth), nodes) => Ok(nodes.get(nth - 1).map(|node| node.element)),
+        (Some(nth), nodes) => Ok(nodes.get(nth - 1).copied()),
         (None, []) => Ok(None),
-        (None, [one]) => Ok(Some(one.element)),
-        (None, [one, ..]) if first => Ok(Some(one.element)),
+        (None, [one]) => Ok(Some(one)),
+        (None, [one, ..]) if first => Ok(Some(one)),
         (None, several) => Err(Failed {
             error: format!(
                 "{} elements are {on}; say which by its ref, or with `nth 1` and so on",
@@ -529,11 +553,11 @@ mod tests {
         };
         let (a, b) = (node(1), node(2));
         let on: Locator = "button 'Pay'".parse().unwrap();
-        assert_eq!(chosen(&on, &[&a], false).unwrap(), Some(1));
-        assert_eq!(chosen(&on, &[&a, &b], true).unwrap(), Some(1));
+        assert_eq!(chosen(&on, &[&a], false).unwrap(), Some(&a));
+        assert_eq!(chosen(&on, &[&a, &b], true).unwrap(), Some(&a));
         let several = chosen(&on, &[&a, &b], false).unwrap_err();
         assert_eq!(several.near, ["button 'Pay' e1", "button 'Pay' e2"]);
         let second: Locator = "button 'Pay' nth 2".parse().unwrap();
-        assert_eq!(chosen(&second, &[&a, &b], false).unwrap(), Some(2));
+        assert_eq!(chosen(&second, &[&a, &b], false).unwrap(), Some(&b));
     }
 }

@@ -26,6 +26,7 @@ mod sandbox;
 mod secret;
 mod seed;
 mod service;
+mod shell;
 mod snapshot;
 mod stack;
 mod timeline;
@@ -72,11 +73,12 @@ pub(crate) use self::{
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
     seed::{SeedArgs, SeedsArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
+    shell::{CompletionsArgs, ManArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
-    stack::StackCommand,
+    stack::{StackBuildArgs, StackCommand},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
     url::{EditArgs, ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
-    webhook::{WebhookArgs, WebhooksArgs},
+    webhook::{ListenArgs, WebhookArgs, WebhookCommand, WebhookSendArgs, WebhooksArgs},
 };
 
 /// Gives every coding agent its own universe for a repository.
@@ -135,6 +137,16 @@ impl Named {
     pub(crate) fn which(self) -> Which {
         Which { sandbox: self.name.or(self.which.sandbox) }
     }
+}
+
+/// Which sandbox is meant, or which of its runs.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct NamedRun {
+    #[command(flatten)]
+    pub(crate) named: Named,
+    /// A run by its id, also of a deleted sandbox [default: the sandbox's last run]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "sandbox"])]
+    pub(crate) run: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -242,7 +254,7 @@ pub(crate) enum Command {
     ///
     /// They name the sandbox, its run, its artifacts and the URLs of its apps.
     #[command(after_help = "Examples:\n  . <(hothouse env agent-a)\n  hothouse env agent-a --json")]
-    Env(Named),
+    Env(NamedRun),
     /// List the host ports reserved for apps, or release some
     #[command(
         after_help = "Examples:\n  hothouse ports\n  hothouse ports release\n  hothouse ports release 43100"
@@ -437,7 +449,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  hothouse integrations -w agent-a\n  hothouse integrations --json"
     )]
-    Integrations(Which),
+    Integrations(WhichRun),
     /// Add an outside service that is mocked
     #[command(subcommand)]
     Integration(IntegrationCommand),
@@ -489,6 +501,7 @@ pub(crate) enum Command {
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.
     #[command(
+        args_conflicts_with_subcommands = true,
         after_help = "Examples:\n  hothouse webhook stripe/payment_intent.succeeded -w agent-a\n  \
                       hothouse webhook stripe/invoice.paid --set amount_paid=500 --to api/webhooks/stripe\n  \
                       hothouse webhook github/push --adversary wrong-secret\n  hothouse webhook event.json --vendor stripe"
@@ -554,6 +567,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Agent(AgentCommand),
     /// Run several agents on one task, side by side, and compare what they made
+    ///
     /// Each side has a sandbox of its own from the same start, and the same limits. The base's checks judge. Returns
     /// when all have stopped; `hothouse keep` takes one.
     #[command(
@@ -562,6 +576,7 @@ pub(crate) enum Command {
     )]
     Race(RaceArgs),
     /// Keep one side of a race, and remove the others
+    ///
     /// The branches of all sides stay. A side with work that is not committed is left alone.
     #[command(
         after_help = "Examples:\n  hothouse keep race-1f2e-1\n  hothouse keep race-1f2e-1 --merge"
@@ -573,6 +588,7 @@ pub(crate) enum Command {
     )]
     Tmux(TmuxArgs),
     /// Judge a tool call of a coding agent before it happens
+    ///
     /// Reads hook input on standard input and answers in the tool's own shape. It is advice: the room is the fence.
     /// SANDBOX_DIR is what may be written. Without a daemon it decides all the same.
     #[command(
@@ -580,6 +596,7 @@ pub(crate) enum Command {
     )]
     Guard(GuardArgs),
     /// Show what agents said they would do, and what the room really did
+    ///
     /// What was said but not seen, and seen but not said, stands out.
     #[command(
         after_help = "Examples:\n  hothouse audit -w agent-a\n  hothouse audit --suspicious\n  hothouse audit --md > audit.md"
@@ -627,9 +644,12 @@ pub(crate) enum Command {
     Daemon(DaemonCommand),
     /// Print the version
     Version,
-    /// Print the completion script for a shell
+    /// Print the completion script for a shell, or install it
+    ///
+    /// Names of sandboxes, services, apps and snapshots are completed as well. `--install` adds a few lines to the
+    /// shell's start file (~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish), and `--remove` takes these out.
     #[command(
-        after_help = "Examples:\n  source <(hothouse completions bash)\n  hothouse completions fish | source"
+        after_help = "Examples:\n  hothouse completions bash --install\n  source <(hothouse completions zsh)\n  hothouse completions fish | source"
     )]
     Completions(CompletionsArgs),
     /// Print the manual page, or write all pages into a folder
@@ -637,19 +657,6 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse man | man -l -\n  hothouse man --folder ~/.local/share/man/man1"
     )]
     Man(ManArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// The folder for all pages, such as ~/.local/share/man/man1
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<std::path::PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
 }
 
 /// Returns the whole command tree, for completions and documentation.

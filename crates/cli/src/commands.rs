@@ -5,6 +5,7 @@ mod analytics;
 mod ask;
 mod audit;
 mod browse;
+mod completions;
 mod config;
 mod daemon;
 mod doctor;
@@ -27,6 +28,7 @@ mod mcp;
 mod objects;
 mod overview;
 mod panel;
+mod past;
 mod pool;
 mod proof;
 mod queue;
@@ -106,12 +108,12 @@ fn run_one(
         Command::Url(args) => url::url(session, ui, args),
         Command::Open(args) => url::open(session, ui, args),
         Command::Edit(args) => url::edit(session, ui, args, surroundings),
-        Command::Env(named) => url::env(session, ui, named.which()),
+        Command::Env(args) => url::env(session, ui, args),
         Command::Ports(args) => url::ports(session, ui, &args),
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
         Command::Ui(args) => trust::ui(session, ui, args),
-        Command::Stack(command) => stack::run(ui, &command),
+        Command::Stack(command) => stack::run(session, ui, &command),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::Undelete(args) => trash::undelete(session, ui, args),
         Command::List => sandbox::list(session, ui),
@@ -142,7 +144,7 @@ fn run_one(
         Command::Integration(IntegrationCommand::Record(args)) => {
             recording::record(session, ui, args)
         }
-        Command::Integrations(which) => integration::list(session, ui, which),
+        Command::Integrations(args) => integration::list(session, ui, args),
         Command::Requests(args) => request::requests(session, ui, args),
         Command::Analytics(args) => analytics::events(session, ui, args),
         Command::Llm(args) => analytics::models(session, ui, args),
@@ -150,7 +152,7 @@ fn run_one(
         Command::Flags(args) => flag::run(session, ui, args),
         Command::Browse(args) => browse::open(session, ui, args),
         Command::Auth(AuthCommand::Link(args)) => browse::link(session, ui, args),
-        Command::Webhook(args) => webhook::send(session, ui, args),
+        Command::Webhook(args) => webhook::run(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),
         Command::Email(args) => mail::show(session, ui, args),
@@ -180,7 +182,7 @@ fn run_one(
         Command::Config(ConfigCommand::Approve(args)) => config::approve(session, ui, args),
         Command::Egress(EgressCommand::Log(args)) => egress::log(session, ui, args),
         Command::Egress(EgressCommand::Why(args)) => egress::why(session, ui, args),
-        Command::Egress(EgressCommand::Learn(which)) => egress::learn(session, ui, which),
+        Command::Egress(EgressCommand::Learn(args)) => egress::learn(session, ui, args),
         Command::Egress(EgressCommand::Allow(args)) => egress::allow(session, ui, args),
         Command::Pool(PoolCommand::Create(args)) => {
             pool::create(session, ui, &args, &surroundings.variables)
@@ -199,7 +201,7 @@ fn run_one(
         Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
-        Command::Completions(args) => Ok(completions(ui, args.shell)),
+        Command::Completions(args) => completions::run(ui, &args, surroundings),
         Command::Man(args) => man::write(ui, &args),
     }
 }
@@ -212,29 +214,6 @@ fn version(session: &Session, ui: &Ui) -> ExitCode {
         );
     } else {
         ui.print(&format!("hothouse {version}"));
-    }
-    ExitCode::SUCCESS
-}
-
-/// Prints what a shell sources: it asks this program for every completion, so names of sandboxes and services are known.
-fn completions(ui: &Ui, shell: clap_complete::Shell) -> ExitCode {
-    let (mut script, name) = (Vec::new(), shell.to_string());
-    let shells = clap_complete::env::Shells::builtins();
-    if let Some(completer) = shells.completer(&name) {
-        let written = completer.write_registration(
-            "COMPLETE",
-            "hothouse",
-            "hothouse",
-            "hothouse",
-            &mut script,
-        );
-        written.expect("memory can be written");
-    }
-    let script = String::from_utf8_lossy(&script);
-    if ui.json {
-        ui.print_json(&serde_json::json!({ "shell": name, "script": script }));
-    } else {
-        ui.print(script.trim_end());
     }
     ExitCode::SUCCESS
 }

@@ -1,7 +1,8 @@
 //! One line for each command: how far it reaches, and who may use it.
 //!
-//! The rest of what is known of a command is in its arguments (`args`): name, purpose, parameters, examples.
-//! From the two together come help, completions, the tools of MCP, skills and `docs/commands.md`.
+//! The rest of what is known of a command is in its arguments (`args`): name, purpose, parameters, examples; and in
+//! `outputs.txt`: what it prints. From the three together come help, completions, the tools of MCP, skills,
+//! `schema/output.json` and `docs/commands.md`.
 //!
 //! *To add a command to rooms and tools:* its line here. A command without one is refused in rooms and is
 //! no tool; a test fails for it.
@@ -52,19 +53,6 @@ pub(crate) enum Profile {
     Never,
 }
 
-/// What a command prints with `--json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// One object of the API.
-    One(&'static str),
-    /// A list of them.
-    Many(&'static str),
-    /// An object that is described in `docs/commands.md` alone.
-    Object,
-    /// A list of such.
-    Objects,
-}
-
 /// One command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Description {
@@ -72,148 +60,173 @@ pub(crate) struct Description {
     pub(crate) path: &'static str,
     pub(crate) risk: Risk,
     pub(crate) profile: Profile,
-    pub(crate) output: Output,
 }
 
-use Output::{Many, Object, Objects, One};
 use Profile::{Daily, Full, Never};
 use Risk::{Destroy, Drive, Host, Human, Local, Read};
 
+/// Commands that read what no run holds, so that they have no `--run`: why.
+#[cfg(test)]
+const NOT_OF_A_RUN: [(&str, &str); 18] = [
+    ("list", "which sandboxes there are"),
+    ("runs", "which runs there are"),
+    ("verify", "takes the run as its argument"),
+    ("diff", "the worktree"),
+    ("log", "the branch"),
+    ("snapshots", "what can be restored now"),
+    ("size", "the disk"),
+    ("queue", "the broker of the room that is up"),
+    ("queue list", "the broker of the room that is up"),
+    ("cron list", "the files of the worktree"),
+    ("url", "where an app is now"),
+    ("ports", "which ports are reserved now"),
+    ("egress why", "what the policy says now"),
+    ("routes", "the sources of the worktree"),
+    ("seeds", "the bundles of the config"),
+    ("scenarios", "the scenarios of the config"),
+    ("top", "what rooms use now"),
+    ("events", "what happens from now on; `timeline` has what happened"),
+];
+
 /// Every command, and some that do not exist in every build.
-const ALL: &[(&str, Risk, Profile, Output)] = &[
-    ("status", Read, Daily, One("SandboxView")),
-    ("up", Drive, Daily, One("SandboxView")),
-    ("down", Drive, Daily, One("SandboxView")),
-    ("exec", Drive, Daily, Object),
-    ("logs", Read, Daily, One("LogPage")),
-    ("browse", Drive, Daily, Object),
-    ("wait", Read, Daily, Object),
-    ("since", Read, Daily, Object),
-    ("emails", Read, Daily, Objects),
-    ("errors", Read, Daily, Object),
-    ("requests", Read, Daily, Objects),
-    ("summary", Read, Daily, Object),
-    ("snapshot", Drive, Daily, One("SnapshotView")),
-    ("restore", Destroy, Daily, One("SnapshotView")),
-    ("ask", Drive, Daily, One("AskView")),
-    ("init", Human, Never, Object),
-    ("stack list", Local, Never, Objects),
-    ("list", Read, Full, Many("SandboxView")),
-    ("fork", Host, Full, One("SandboxView")),
-    ("adopt", Host, Full, One("SandboxView")),
-    ("delete", Destroy, Full, Object),
-    ("diff", Read, Full, Object),
-    ("log", Read, Full, Object),
-    ("promote", Human, Never, Object),
-    ("compare", Host, Full, Object),
-    ("keep", Host, Full, Object),
-    ("undelete", Host, Full, Object),
-    ("snapshots", Read, Full, Many("SnapshotView")),
-    ("size", Read, Full, Many("SizeView")),
-    ("clean", Destroy, Full, Objects),
-    ("nuke", Human, Never, Object),
-    ("pause", Host, Full, One("SandboxView")),
-    ("resume", Host, Full, One("SandboxView")),
-    ("shell", Drive, Never, Object),
-    ("tmux", Host, Never, Object),
-    ("ssh", Host, Never, Object),
-    ("env", Read, Full, Object),
-    ("start", Drive, Full, One("ServiceView")),
-    ("stop", Drive, Full, One("ServiceView")),
-    ("restart", Drive, Full, One("ServiceView")),
-    ("signal", Drive, Full, One("ServiceView")),
-    ("db", Drive, Full, Object),
-    ("queue", Read, Full, Objects),
-    ("queue list", Read, Full, Objects),
-    ("queue drain", Drive, Full, Objects),
-    ("queue retry", Drive, Full, Object),
-    ("cron list", Read, Full, Objects),
-    ("cron run", Drive, Full, Object),
-    ("url", Read, Full, Object),
-    ("open", Host, Never, Object),
-    ("ports", Read, Full, Many("PortView")),
-    ("ports release", Human, Never, Objects),
-    ("expose", Human, Never, Object),
-    ("egress log", Read, Full, Object),
-    ("egress why", Read, Full, Object),
-    ("egress learn", Read, Full, Objects),
-    ("egress allow", Human, Never, Objects),
-    ("secret set", Human, Never, Object),
-    ("secret list", Human, Never, Objects),
-    ("secret rm", Human, Never, Object),
-    ("trust", Human, Never, Object),
-    ("timeline", Read, Full, Object),
-    ("mark", Drive, Full, Object),
-    ("email", Read, Full, Object),
-    ("analytics", Read, Full, Objects),
-    ("webhook", Drive, Full, Objects),
-    ("webhook listen", Drive, Never, Objects),
-    ("webhooks", Read, Full, Objects),
-    ("objects", Read, Full, Objects),
-    ("flags", Read, Full, Many("FlagView")),
-    ("flags set", Drive, Full, Many("FlagView")),
-    ("flags unset", Drive, Full, Many("FlagView")),
-    ("llm", Read, Full, Objects),
-    ("integrations", Read, Full, Many("IntegrationView")),
-    ("integration add", Drive, Full, Object),
-    ("integration record", Human, Never, Object),
-    ("routes", Read, Full, Objects),
-    ("seeds", Read, Full, Object),
-    ("seed", Drive, Full, Object),
-    ("scenarios", Read, Full, Objects),
-    ("smoke", Drive, Full, Object),
-    ("prove", Host, Full, Object),
-    ("auth link", Human, Never, One("AuthLinkView")),
-    ("runs", Read, Full, Many("RunLineView")),
-    ("verify", Read, Full, Object),
-    ("events", Read, Never, Object),
-    ("top", Read, Never, One("TopView")),
-    ("ui", Human, Never, Object),
-    ("asks", Read, Full, Many("AskView")),
-    ("asks answer", Human, Never, One("AskView")),
-    ("agent start", Human, Never, Object),
-    ("agent loop", Human, Never, Object),
-    ("agent stop", Human, Never, Object),
-    ("agent resume", Human, Never, Object),
-    ("agent list", Read, Full, Objects),
-    ("agent logs", Read, Full, Object),
-    ("agent attach", Human, Never, Object),
-    ("agent login", Human, Never, Object),
-    ("agent token", Human, Never, Object),
-    ("race", Human, Never, Object),
-    ("guard", Local, Never, Object),
-    ("guard install", Local, Never, Object),
-    ("guard uninstall", Local, Never, Object),
-    ("audit", Read, Full, Objects),
-    ("skills install", Local, Never, Object),
-    ("skills list", Local, Never, Objects),
-    ("mcp", Local, Never, Object),
-    ("mcp install", Human, Never, Object),
-    ("doctor", Human, Never, Object),
-    ("config check", Local, Full, Object),
-    ("config show", Local, Full, Objects),
-    ("config schema", Local, Never, Object),
-    ("config approve", Human, Never, Object),
-    ("stack build", Human, Never, Object),
-    ("pool create", Human, Never, Object),
-    ("pool status", Human, Never, Object),
-    ("daemon start", Human, Never, Object),
-    ("daemon stop", Human, Never, Object),
-    ("daemon status", Human, Never, Object),
-    ("daemon run", Human, Never, Object),
-    ("host", Human, Never, Object),
-    ("explain", Local, Full, Object),
-    ("version", Local, Never, Object),
-    ("completions", Local, Never, Object),
-    ("man", Local, Never, Object),
-    ("edit", Host, Never, Object),
-    ("help", Local, Never, Object),
+const ALL: &[(&str, Risk, Profile)] = &[
+    ("status", Read, Daily),
+    ("up", Drive, Daily),
+    ("down", Drive, Daily),
+    ("exec", Drive, Daily),
+    ("logs", Read, Daily),
+    ("browse", Drive, Daily),
+    ("wait", Read, Daily),
+    ("since", Read, Daily),
+    ("emails", Read, Daily),
+    ("errors", Read, Daily),
+    ("requests", Read, Daily),
+    ("summary", Read, Daily),
+    ("snapshot", Drive, Daily),
+    ("restore", Destroy, Daily),
+    ("ask", Drive, Daily),
+    ("init", Human, Never),
+    ("stack list", Human, Never),
+    ("list", Read, Full),
+    ("fork", Host, Full),
+    ("adopt", Host, Full),
+    ("delete", Destroy, Full),
+    ("diff", Read, Full),
+    ("log", Read, Full),
+    ("promote", Human, Never),
+    ("compare", Host, Full),
+    ("keep", Host, Full),
+    ("undelete", Host, Full),
+    ("snapshots", Read, Full),
+    ("size", Read, Full),
+    ("clean", Destroy, Full),
+    ("nuke", Human, Never),
+    ("pause", Host, Full),
+    ("resume", Host, Full),
+    ("shell", Drive, Never),
+    ("tmux", Host, Never),
+    ("ssh", Host, Never),
+    ("env", Read, Full),
+    ("start", Drive, Full),
+    ("stop", Drive, Full),
+    ("restart", Drive, Full),
+    ("signal", Drive, Full),
+    ("db", Drive, Full),
+    ("queue", Read, Full),
+    ("queue list", Read, Full),
+    ("queue drain", Drive, Full),
+    ("queue retry", Drive, Full),
+    ("cron list", Read, Full),
+    ("cron run", Drive, Full),
+    ("url", Read, Full),
+    ("open", Host, Never),
+    ("ports", Read, Full),
+    ("ports release", Human, Never),
+    ("expose", Human, Never),
+    ("egress log", Read, Full),
+    ("egress why", Read, Full),
+    ("egress learn", Read, Full),
+    ("egress allow", Human, Never),
+    ("secret set", Human, Never),
+    ("secret list", Human, Never),
+    ("secret rm", Human, Never),
+    ("trust", Human, Never),
+    ("timeline", Read, Full),
+    ("mark", Drive, Full),
+    ("email", Read, Full),
+    ("analytics", Read, Full),
+    ("webhook", Drive, Full),
+    ("webhook listen", Human, Never),
+    ("webhooks", Read, Full),
+    ("objects", Read, Full),
+    ("flags", Read, Full),
+    ("flags set", Drive, Full),
+    ("flags unset", Drive, Full),
+    ("llm", Read, Full),
+    ("integrations", Read, Full),
+    ("integration add", Drive, Full),
+    ("integration record", Human, Never),
+    ("routes", Read, Full),
+    ("seeds", Read, Full),
+    ("seed", Drive, Full),
+    ("scenarios", Read, Full),
+    ("smoke", Drive, Full),
+    ("prove", Host, Full),
+    ("auth link", Human, Never),
+    ("runs", Read, Full),
+    ("verify", Read, Full),
+    ("events", Read, Never),
+    ("top", Read, Never),
+    ("ui", Human, Never),
+    ("asks", Read, Full),
+    ("asks answer", Human, Never),
+    ("agent start", Human, Never),
+    ("agent loop", Human, Never),
+    ("agent stop", Human, Never),
+    ("agent resume", Human, Never),
+    ("agent list", Read, Full),
+    ("agent logs", Read, Full),
+    ("agent attach", Human, Never),
+    ("agent login", Human, Never),
+    ("agent token", Human, Never),
+    ("race", Human, Never),
+    ("guard", Local, Never),
+    ("guard install", Local, Never),
+    ("guard uninstall", Local, Never),
+    ("audit", Read, Full),
+    ("skills install", Local, Never),
+    ("skills list", Local, Never),
+    ("mcp", Local, Never),
+    ("mcp install", Human, Never),
+    ("doctor", Human, Never),
+    ("config check", Local, Full),
+    ("config show", Local, Full),
+    ("config schema", Local, Never),
+    ("config approve", Human, Never),
+    ("stack build", Human, Never),
+    ("stack rm", Human, Never),
+    ("stack diff", Human, Never),
+    ("pool create", Human, Never),
+    ("pool status", Human, Never),
+    ("daemon start", Human, Never),
+    ("daemon stop", Human, Never),
+    ("daemon status", Human, Never),
+    ("daemon run", Human, Never),
+    ("host", Human, Never),
+    ("explain", Local, Full),
+    ("version", Local, Never),
+    ("completions", Local, Never),
+    ("man", Local, Never),
+    ("edit", Host, Never),
+    ("help", Local, Never),
 ];
 
 /// Returns every description, the daily tools first.
 pub(crate) fn all() -> impl Iterator<Item = Description> {
-    let described = |&(path, risk, profile, output): &(&'static str, Risk, Profile, Output)| {
-        Description { path, risk, profile, output }
+    let described = |&(path, risk, profile): &(&'static str, Risk, Profile)| Description {
+        path,
+        risk,
+        profile,
     };
     ALL.iter().map(described)
 }
@@ -247,6 +260,20 @@ mod tests {
         assert!(missing.is_empty(), "describe in `describe.rs`: {missing:?}");
         for known in all() {
             assert_eq!(all().filter(|other| other.path == known.path).count(), 1, "{}", known.path);
+        }
+    }
+
+    #[test]
+    fn whatever_reads_what_a_run_recorded_takes_a_run() {
+        let tree = crate::command();
+        for known in all().filter(|known| known.risk == Read) {
+            let command = crate::tools::find(&tree, known.path);
+            let takes = |command: &clap::Command| {
+                command.get_arguments().any(|arg| arg.get_long() == Some("run"))
+            };
+            let is_other = NOT_OF_A_RUN.iter().any(|(path, _)| *path == known.path);
+            let has_run = command.is_some_and(takes);
+            assert!(has_run != is_other, "`{}` needs `--run`, or a reason why not", known.path);
         }
     }
 

@@ -11,6 +11,7 @@ mod describe;
 mod document;
 mod entry;
 mod next;
+mod outputs;
 mod progress;
 mod reach;
 mod render;
@@ -37,6 +38,7 @@ use hothouse_model::{Failure, FailureKind};
 
 pub use args::command;
 pub use document::document;
+pub use outputs::output_schema;
 
 use crate::{args::Arguments, session::Session, ui::Ui};
 

@@ -49,7 +49,7 @@ pub(crate) fn after(command: &Command) -> Option<String> {
         }
         Command::Egress(EgressCommand::Log(_)) => "egress why HOST".to_owned(),
         Command::Egress(EgressCommand::Learn(_)) => "egress allow HOST".to_owned(),
-        Command::Emails(args) => format!("email latest{}", which(&args.run.which)),
+        Command::Emails(args) => format!("email latest{}", which(&args.part.run.which)),
         Command::Seeds(_) => "seed NAME".to_owned(),
         Command::Scenarios(_) => "smoke SCENARIO".to_owned(),
         Command::Smoke(_) | Command::Prove(_) => "summary".to_owned(),

@@ -16,6 +16,9 @@ use crate::{render::plain, session::Session, ui::Ui};
 const PATIENCE: Duration = Duration::from_millis(500);
 const FRAME: Duration = Duration::from_millis(100);
 
+/// The most columns for the name of a service.
+const WIDEST: usize = 32;
+
 /// How long a wait may be before something is said about it.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -50,7 +53,7 @@ pub(crate) async fn told<T>(ui: &Ui, path: &str, request: impl Future<Output = T
         () = tokio::time::sleep(SHORT) => {}
     }
     let line = ProgressBar::new_spinner();
-    line.set_style(style("{spinner} {msg} ({elapsed})"));
+    line.set_style(style("{spinner} {wide_msg} {elapsed}"));
     line.set_message(what);
     line.enable_steady_tick(FRAME);
     let answer = request.await;
@@ -111,7 +114,11 @@ fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<Str
             }
         }
         Happening::Services { services } => match board {
-            Some(board) => services.iter().for_each(|service| board.service(service)),
+            Some(board) => {
+                let longest = services.iter().map(|service| service.name.chars().count()).max();
+                let width = longest.unwrap_or(0).min(WIDEST);
+                services.iter().for_each(|service| board.service(service, width));
+            }
             None => services.iter().for_each(|service| {
                 let before = known.insert(service.name.clone(), service.state.clone());
                 if before.as_ref() != Some(&service.state) {
@@ -134,7 +141,7 @@ impl Board {
     fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::hidden());
         let head = lines.add(ProgressBar::new_spinner());
-        head.set_style(style("{spinner} {msg} ({elapsed})"));
+        head.set_style(style("{spinner} {wide_msg} {elapsed}"));
         head.set_message("working");
         Self { lines, head, services: Mutex::default() }
     }
@@ -158,11 +165,14 @@ impl Board {
         self.head.set_message(plain(title));
     }
 
-    fn service(&self, service: &ServiceProgress) {
+    /// Shows a service, whose name has so many columns.
+    fn service(&self, service: &ServiceProgress, width: usize) {
         let mut all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = all.entry(service.name.clone()).or_insert_with(|| {
             let bar = self.lines.add(ProgressBar::new_spinner());
-            bar.set_style(style("  {spinner} {prefix:<16} {msg} {elapsed}"));
+            bar.set_style(style(&format!(
+                "  {{spinner}} {{prefix:<{width}!}}  {{wide_msg}} {{elapsed}}"
+            )));
             bar.set_prefix(plain(&service.name));
             bar.enable_steady_tick(FRAME);
             bar
@@ -170,7 +180,9 @@ impl Board {
         match service.settled {
             true if bar.is_finished() => {}
             true => {
-                bar.set_style(style("    {prefix:<16} {msg} {elapsed}"));
+                bar.set_style(style(&format!(
+                    "    {{prefix:<{width}!}}  {{wide_msg}} {{elapsed}}"
+                )));
                 bar.finish_with_message(plain(&service.state));
             }
             false => bar.set_message(plain(&service.state)),

@@ -143,6 +143,31 @@ pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
+/// Breaks the lines of a message between words, so that a terminal breaks none within one. What stands in backquotes is
+/// a command to be copied, and stays whole where it can.
+pub(crate) fn message_within(text: &str, columns: usize) -> String {
+    let fit = |line: &str| {
+        if line.chars().count() <= columns {
+            return line.to_owned();
+        }
+        let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+        let (mut lines, mut quoted) = (vec![indent.clone()], false);
+        for word in line.trim_start().split_inclusive(|c| {
+            quoted ^= c == '`';
+            c == ' ' && !quoted
+        }) {
+            let last = lines.last_mut().expect("there is a first line");
+            let length = last.chars().count() + word.trim_end().chars().count();
+            match length <= columns || last.trim().is_empty() {
+                true => last.push_str(word),
+                false => lines.push(format!("{indent}{word}")),
+            }
+        }
+        lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+    };
+    text.split('\n').map(fit).collect::<Vec<_>>().join("\n")
+}
+
 fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -185,6 +210,22 @@ pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_break_between_words_and_never_within_a_command() {
+        let told = "Interrupted: `a` keeps starting. `hothouse status a` shows its state, `hothouse down a` stops it.";
+        let shown = message_within(told, 40);
+        assert_eq!(
+            shown,
+            "Interrupted: `a` keeps starting.\n`hothouse status a` shows its state,\n`hothouse down a` stops it."
+        );
+        assert_eq!(message_within("  one two three", 9), "  one two\n  three");
+        assert_eq!(message_within("short\n\n  as it is\n", 40), "short\n\n  as it is\n");
+        assert_eq!(
+            message_within("averylongwordthatfitsnowhere x", 10),
+            "averylongwordthatfitsnowhere\nx"
+        );
+    }
 
     #[test]
     fn ages_use_their_largest_unit() {

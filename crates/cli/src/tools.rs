@@ -3,15 +3,16 @@
 //! Everything comes from the tree of arguments and the line of `describe`, so a tool takes what the command
 //! takes.
 
-mod schema;
-
 use std::any::TypeId;
 
 use clap::{Arg, ArgAction, Command};
 use hothouse_mcp::tool::{Effects, Tool};
 use serde_json::{Map, Value, json};
 
-use crate::describe::{self, Description, Output, Profile, Risk};
+use crate::{
+    describe::{self, Description, Profile, Risk},
+    outputs::Outputs,
+};
 
 /// About how many tokens a tool prints, where the command can be told.
 const BUDGET: usize = 4000;
@@ -35,7 +36,10 @@ pub(crate) fn tools(tree: &Command, offer: Offer) -> Vec<Tool> {
     let offered = describe::all().filter(|known| known.profile <= offer.profile);
     let offered = offered.filter(|known| known.profile != Profile::Never);
     let offered = offered.filter(|known| !offer.inside || known.risk.is_for_rooms());
-    offered.filter_map(|known| Some(tool(find(tree, known.path)?, known, offer))).collect()
+    let outputs = Outputs::load();
+    offered
+        .filter_map(|known| Some(tool(find(tree, known.path)?, known, offer, &outputs)))
+        .collect()
 }
 
 /// Returns the name of the tool of a command.
@@ -48,7 +52,7 @@ pub(crate) fn find<'a>(tree: &'a Command, path: &str) -> Option<&'a Command> {
     path.split(' ').try_fold(tree, |at, name| at.find_subcommand(name))
 }
 
-fn tool(command: &Command, known: Description, offer: Offer) -> Tool {
+fn tool(command: &Command, known: Description, offer: Offer, outputs: &Outputs) -> Tool {
     let about = command.get_long_about().or(command.get_about());
     let mut about = about.map(ToString::to_string).unwrap_or_default();
     if known.risk == Risk::Destroy {
@@ -57,8 +61,8 @@ fn tool(command: &Command, known: Description, offer: Offer) -> Tool {
     Tool {
         name: name_of(known.path),
         about,
-        input: input(command, known, offer),
-        output: schema::of(known.output),
+        input: input(command, known, offer, outputs.is_list(known.path)),
+        output: outputs.of_tool(known.path),
         effects: Effects {
             read_only: matches!(known.risk, Risk::Read | Risk::Local),
             destructive: known.risk == Risk::Destroy,
@@ -112,7 +116,7 @@ fn is_number(arg: &Arg) -> bool {
         .any(|number| kind == number)
 }
 
-fn input(command: &Command, known: Description, offer: Offer) -> Value {
+fn input(command: &Command, known: Description, offer: Offer, is_list: bool) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for arg in arguments(command, known.path, offer.inside) {
@@ -121,7 +125,7 @@ fn input(command: &Command, known: Description, offer: Offer) -> Value {
         }
         properties.insert(key(arg), property(arg, known.path));
     }
-    if matches!(known.output, Output::Many(_) | Output::Objects) {
+    if is_list {
         let about = "Continue a list: the `next_cursor` of its last part";
         properties.insert("cursor".into(), json!({ "type": "string", "description": about }));
     }
@@ -182,6 +186,13 @@ pub(crate) fn command_line(
         let names: Vec<_> = known.iter().map(|arg| key(arg)).collect();
         return Err(format!("there is no argument `{unknown}`; there are: {}", names.join(", ")));
     }
+    // A run, or all sandboxes, is asked for in place of the server's own sandbox.
+    let is_given = |arg: &Arg| given.get(&key(arg)).is_some_and(|value| !value.is_null());
+    let excludes = |arg: &Arg| {
+        let excluded = command.get_arg_conflicts_with(arg);
+        excluded.iter().any(|other| other.get_long() == Some("sandbox"))
+    };
+    let sandbox = sandbox.filter(|_| !known.iter().any(|arg| is_given(arg) && excludes(arg)));
     let mut words: Vec<String> = path.split(' ').map(str::to_owned).collect();
     words.push("--json".into());
     let (mut positional, mut last) = (Vec::new(), Vec::new());
@@ -289,6 +300,16 @@ mod tests {
         };
         assert_eq!(line("status", json!({}), None).unwrap(), "status --json");
         assert_eq!(line("status", json!({}), Some("a")).unwrap(), "status --json --sandbox=a");
+        // What is asked for in its place.
+        assert_eq!(
+            line("status", json!({ "all": true }), Some("a")).unwrap(),
+            "status --json --all"
+        );
+        let run = json!({ "run": "run_1" });
+        assert_eq!(
+            line("emails", run, Some("a")).unwrap(),
+            "emails --json --budget=4000 --run=run_1"
+        );
         assert_eq!(
             line("exec", json!({ "command": ["ls", "-la"], "root": true }), None).unwrap(),
             "exec --json --root -- ls -la"
@@ -316,10 +337,9 @@ mod tests {
             assert!(!tool.about.is_empty(), "{}", tool.name);
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             assert!(tool.name.chars().all(plain) && tool.name.len() <= 64, "{}", tool.name);
-            if let Some(output) = &tool.output {
-                assert_eq!(output["type"], "object", "{}", tool.name);
-                assert!(!output.to_string().contains("#/components"), "{}", tool.name);
-            }
+            let output = tool.output.as_ref().unwrap();
+            assert_eq!(output["type"], "object", "{}", tool.name);
+            assert!(!output.to_string().contains("#/components"), "{}", tool.name);
         }
     }
 }

@@ -12,7 +12,7 @@ use hothouse_host::terminal;
 use hothouse_model::{Failure, FailureKind, visible};
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::{args::Global, render::message_within};
 
 /// Why standard output can no longer be written, if so.
 static CUT: OnceLock<io::Error> = OnceLock::new();
@@ -170,7 +170,7 @@ impl Ui {
         if is_kept(|kept| kept.talk.push_str(&format!("{}\n", visible::lines(text)))) {
             return;
         }
-        writeln!(io::stderr().lock(), "{}", visible::lines(text)).ok();
+        writeln!(io::stderr().lock(), "{}", fit(&visible::lines(text))).ok();
     }
 
     /// Whether only results are wanted.
@@ -262,7 +262,7 @@ impl Ui {
         if self.json {
             self.print_json(&serde_json::json!({ "error": failure }));
         } else {
-            let text = visible::lines(&failure.render()).into_owned();
+            let text = fit(&visible::lines(&failure.render()));
             let text = match text.strip_prefix("error:") {
                 Some(rest) => format!("{}{rest}", painted(self.color_talk, Tone::Bad, "error:")),
                 None => text,
@@ -270,6 +270,15 @@ impl Ui {
             io::stderr().lock().write_all(text.as_bytes()).ok();
         }
         ExitCode::from(failure.kind.exit_code())
+    }
+}
+
+/// Breaks a message for the terminal that it is shown on, if it is one.
+fn fit(text: &str) -> String {
+    let out = io::stderr();
+    match out.is_terminal().then(|| terminal::columns(out.as_fd())).flatten() {
+        Some(columns) => message_within(text, columns.into()),
+        None => text.to_owned(),
     }
 }
 

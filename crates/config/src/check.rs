@@ -13,7 +13,7 @@ use hothouse_model::config::{ByteSize, Complaint, Problem, rules::shown};
 
 pub(super) use self::stack::check_services;
 
-/// Finds every problem of the merged configuration outside its services.
+/// Finds every problem of the merged configuration except in its services.
 pub(super) fn check_tree(tree: &Node) -> Vec<Problem> {
     let mut problems = Vec::new();
     for key in ROOT.keys.iter().filter(|key| key.name != "service") {
@@ -81,8 +81,18 @@ fn check_keys(node: &Node, table: &Table, problems: &mut Vec<Problem>) {
         table.one_of.iter().copied().filter(|name| node.get(name).is_some()).collect();
     match given.as_slice() {
         [] if !table.one_of.is_empty() && !runs_on_host(node) => {
-            let complaint = Complaint::new(format!("needs one of {}", quoted(table.one_of)));
-            problems.push(node.place.problem(complaint));
+            // Compose says `command` for what a service runs.
+            let command = node.get("command").filter(|_| table.one_of.contains(&"run"));
+            problems.push(match command {
+                Some(command) => command.place.problem(Complaint {
+                    suggestion: Some("run".to_owned()),
+                    ..Complaint::new("is what an `image` runs in place of its own command")
+                }),
+                None => {
+                    let one_of = quoted(table.one_of);
+                    node.place.problem(Complaint::new(format!("needs one of {one_of}")))
+                }
+            });
         }
         [_, .., last] => {
             let place = node.get(last).map_or(&node.place, |extra| &extra.place);

@@ -277,7 +277,7 @@ mod tests {
         assert!(settings.taint(AGENT));
         assert!(!settings.taint(USER));
         for text in [
-            // Squashed into other changes, merged with the user's own, picked apart.
+            // Squashed into other changes, merged with the user's own, cherry-picked in part.
             "[egress]\nmode = \"allowlist\"\nallow = [\"other.example\", \"evil.example\"]\ndeny = [\"bad.example\"]\n",
             "[egress]\nmode = \"allowlist\"\n",
             "[room]\nmounts = [{ source = \"~\", target = \"/h\", write = true }]\n[egress]\nmode = \"allowlist\"\ndeny = [\"bad.example\"]\n",

@@ -549,6 +549,12 @@ static EXPECT: Table = Table {
         key("errors", Shape::Integer(0, 100_000), "How many errors may be recorded."),
         key("unmatched", Shape::Integer(0, 100_000), "How many calls may be without a fixture."),
         key(
+            "queries",
+            Shape::Integer(0, 1_000_000),
+            "How many queries of a database one request may make, as traces tell.",
+        ),
+        key("slowest-query", TIME, "How long a query of a database may take, as traces tell."),
+        key(
             "console",
             Shape::Integer(0, 100_000),
             "How many errors the page may log; 0 by default.",

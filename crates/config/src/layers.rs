@@ -136,7 +136,7 @@ fn prove(
             profile.insert("service".to_owned(), services);
         }
     }
-    // The table of keys and the types say the same, which a test proves for every key; should they
+    // The table of keys and the types agree, which a test proves for every key; if they did
     // not, the user gets a problem to report and not a crash.
     match serde_json::from_value(whole.to_json()) {
         Ok(config) => Ok(Resolved { config, tree }),

@@ -1,4 +1,4 @@
-//! The last touches of the merged tree: templates for entries, defaults that depend on another
+//! The last changes to the merged tree: templates for entries, defaults that depend on another
 //! key, and the services of each profile.
 
 use crate::{

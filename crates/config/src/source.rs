@@ -11,7 +11,7 @@ use hothouse_model::config::{Complaint, Problem, rules::shown};
 /// The largest file that is read.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// What the parser says of a heading without its bracket.
+/// The parser's message for a heading without its closing bracket.
 const UNCLOSED: &str = "unclosed table";
 
 /// A file as the reader knows it, and the beginnings of its lines.
@@ -22,7 +22,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Takes the bytes of a file, if they are text of a sane size.
+    /// Takes the bytes of a file, if they are text within the size limit.
     pub(super) fn open(file: &str, bytes: &'a [u8]) -> Result<Self, Problem> {
         let refuse = |message: String, column: usize, line: usize| Problem {
             file: file.to_owned(),
@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes a text that is known to be sane.
+    /// Takes a text that is known to be valid.
     pub(super) fn new(file: &str, text: &'a str) -> Self {
         let ends =
             text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);

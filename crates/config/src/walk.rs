@@ -33,7 +33,7 @@ pub(super) fn walk_file(source: &Source<'_>, templates: Templates) -> (Node, Vec
     let broken_lines: BTreeSet<usize> = problems.iter().map(|problem| problem.line).collect();
     let mut walk = Walk { source, templates, problems: Vec::new() };
     let root = walk.table(&ROOT, table.get_ref(), source.place(0, String::new()));
-    // What the reader guessed on a line that is not TOML is not worth a second problem.
+    // A line that is not TOML already has its problem; what the parser guessed there is not reported again.
     problems
         .extend(walk.problems.into_iter().filter(|problem| !broken_lines.contains(&problem.line)));
     (root, problems)

@@ -6,6 +6,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::serve::Listener;
@@ -23,6 +24,7 @@ use hothouse_engine::environment;
 use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, SandboxRef,
+    config::rules::among,
     id::hex,
     room::RoomWall,
     stack::{ServiceOrder, StackOrder},
@@ -99,10 +101,15 @@ fn tell_end(daemon: &Daemon, running: &Running, note: ExecNote) {
     });
 }
 
-/// Imports what a command has committed before its exit is reported.
+/// How long the exit of a command waits for its commits: an agent can make an import last.
+const IMPORT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Imports what a command has committed before its exit is reported. One that takes long continues by
+/// itself.
 async fn import(daemon: &Daemon, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (daemon.engine.clone(), sandbox.clone());
-    tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
+    let import = tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox));
+    tokio::time::timeout(IMPORT_PATIENCE, import).await.ok();
 }
 
 /// Imports what was committed in a fresh room, and stops it.
@@ -186,7 +193,7 @@ async fn begin(daemon: &Daemon, ask: Ask) -> Result<Running, Failure> {
                 note: None,
             })
         }
-        Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
+        Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } | Ask::Leave => {
             Err(Failure::new(FailureKind::Usage, "the command has not started yet"))
         }
     }
@@ -310,11 +317,13 @@ pub(crate) fn service_of(
         let what = wanted.map_or("this sandbox has no database".to_owned(), |name| {
             format!("no service `{name}`")
         });
-        let hint = match names.is_empty() {
-            true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
-            false => format!("available: {}", names.join(", ")),
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hints = match (wanted, names.is_empty()) {
+            (_, true) => vec!["this sandbox has no services; declare them in hothouse.toml".into()],
+            (Some(wanted), false) => among(wanted, &known),
+            (None, false) => vec![format!("available: {}", names.join(", "))],
         };
-        Failure::new(FailureKind::NotFound, what).hint(hint)
+        hints.into_iter().fold(Failure::new(FailureKind::NotFound, what), Failure::hint)
     })
 }
 
@@ -442,6 +451,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 Ok(Some((Ask::Close { output }, _))) => {
                     room.close_output(exec.clone(), output).await.ok();
                 }
+                Ok(Some((Ask::Leave, _))) => return Ok(None),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     // A command outlives its client, unless its terminal is gone; who attached has a view of it, not the

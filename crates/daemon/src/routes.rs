@@ -26,6 +26,8 @@ pub(crate) mod secret;
 pub(crate) mod seed;
 pub(crate) mod service;
 pub(crate) mod snapshot;
+pub(crate) mod stack;
+pub(crate) mod test_note;
 pub(crate) mod timeline;
 pub(crate) mod top;
 pub(crate) mod trash;
@@ -70,7 +72,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::AGENTS_RESUME, post(agent::resume))
         .route(route::AGENTS_LOG, get(agent::log))
         .route(route::AUDIT, get(agent::audit).post(agent::report))
-        .route(route::RACE, post(agent::race))
+        .route(route::RACE, post(agent::race).get(agent::race_result))
         .route(route::SANDBOX_ADOPT, post(workspace::adopt))
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))
@@ -99,6 +101,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE, get(timeline::list))
         .route(route::TIMELINE_MARK, post(timeline::mark))
         .route(route::TIMELINE_EXEC, post(exec_note::note))
+        .route(route::TIMELINE_TESTS, post(test_note::note))
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
@@ -117,12 +120,17 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::BROWSE, post(browse::open))
         .route(route::AUTH_LINK, post(browse::link))
-        .route(route::WEBHOOKS, post(webhook::send))
+        .route(route::WEBHOOKS, post(webhook::send).layer(webhook::limit()))
+        .route(route::WEBHOOKS_LISTEN, post(webhook::listen))
+        .route(route::WEBHOOKS_FORWARD, post(webhook::forward).layer(webhook::limit()))
         .route(route::ROUTES, get(app_route::list))
         .route(route::QUEUES, get(queue::list).post(queue::act))
         .route(route::CRONS, get(queue::crons).post(queue::run_cron))
         .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
+        .route(route::STACKS, get(stack::list).post(stack::build))
+        .route(route::STACK_REMOVE, post(stack::remove))
+        .route(route::STACK_CHANGES, get(stack::changes))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))
         .route(route::EVENTS, get(event::follow))

@@ -74,12 +74,14 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         watch.pool = true;
     }
     let installed = engine.is_installed(&record);
+    let room_stack = engine.stack_name(&record);
     let agent = daemon.keepers.agents.brief(&record).map(|agent| AgentBrief {
         tool: agent.tool,
         mode: agent.mode,
         state: agent.state,
         round: agent.round,
         reason: agent.reason,
+        login: agent.login,
     });
     let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
     let asks = asks.filter(|ask| ask.state == AskState::Open).count();
@@ -95,7 +97,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         worktree: record.worktree.to_string_lossy().into_owned(),
         created: record.created,
         task: record.task,
-        stack: "host".into(),
+        stack: room_stack,
         egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,

@@ -8,7 +8,7 @@ use crate::{
     text::{clock, inline, short, size},
 };
 
-/// How well something went.
+/// The tone of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Good,
@@ -395,7 +395,7 @@ fn any(record: &Record) -> Vec<Cell> {
     ]
 }
 
-/// Returns how well what a record tells went.
+/// Returns the tone of a record.
 pub fn tone_of(record: &Record) -> Tone {
     let body = &record.body;
     match record.kind {
@@ -409,6 +409,7 @@ pub fn tone_of(record: &Record) -> Tone {
         Kind::Browser if body["ok"] == false => Tone::Bad,
         Kind::Service if body["state"] == "failed" => Tone::Bad,
         Kind::Job if body["state"] == "failed" => Tone::Bad,
+        Kind::Test if body["outcome"] == "unexpected" => Tone::Bad,
         Kind::Exec if body["exit"].as_i64().is_some_and(|code| code != 0) => Tone::Bad,
         Kind::Ask if body["state"] == "open" => Tone::Busy,
         _ => Tone::Still,

@@ -36,7 +36,7 @@ pub(crate) fn decide(
     stores::decide(&mut found, host, &mut draft);
     let installs = installs(&found.installs, &mut draft);
     name_apps(&mut found.apps);
-    settle_ports(&mut found.apps);
+    settle_ports(&mut found.apps, &draft);
     let migrations = migrations(&found, &installs, &mut draft);
     apps(&found, &installs, &migrations, &mut draft);
     seeds(&found, &mut draft);
@@ -166,8 +166,9 @@ fn name_apps(apps: &mut Vec<App>) {
 }
 
 /// Resolves ports that several apps use.
-fn settle_ports(apps: &mut [App]) {
-    let mut taken: BTreeSet<u16> = BTreeSet::new();
+fn settle_ports(apps: &mut [App], draft: &Draft) {
+    let known = draft.services.iter().flat_map(|service| service.port.iter().chain(&service.ports));
+    let mut taken: BTreeSet<u16> = known.copied().collect();
     for app in apps {
         let Some(port) = app.port else { continue };
         if taken.insert(port) {

@@ -100,6 +100,8 @@ pub struct Draft {
     pub mounts: Vec<(String, String)>,
     pub stack: Option<(String, Vec<Evidence>)>,
     pub services: Vec<DraftService>,
+    /// Services that only a profile has, with its name.
+    pub profiled: Vec<(String, DraftService)>,
     pub integrations: Vec<DraftIntegration>,
     pub seeds: Vec<DraftSeed>,
     pub questions: Vec<Question>,

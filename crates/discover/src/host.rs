@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{databases, programs};
+use hothouse_host::{databases, files, programs};
 use hothouse_model::config::DatabaseRecipe;
 
 use crate::finding::StoreKind;
@@ -30,6 +30,8 @@ pub struct HostFacts {
     pub stores: BTreeMap<StoreKind, Vec<String>>,
     /// Versions of programs that repositories often pin.
     pub versions: BTreeMap<String, String>,
+    /// Further versions of them that the user has, each in a folder of its own below the home, the oldest first.
+    pub installed: BTreeMap<String, Vec<(String, String)>>,
     /// Whether images can be run where no recipe can.
     pub images: bool,
 }
@@ -76,6 +78,11 @@ impl HostFacts {
                 facts.versions.insert(program.to_owned(), version);
             }
         }
+        for (program, folder) in MANAGED {
+            let mut found = managed(home, program, folder);
+            found.sort_by_key(|(version, _)| numbers(version));
+            facts.installed.entry(program.to_owned()).or_default().extend(found);
+        }
         facts.images = true;
         facts
     }
@@ -88,6 +95,7 @@ impl HostFacts {
             grants: BTreeMap::new(),
             stores: stores.into_iter().map(|kind| (kind, vec![String::new()])).collect(),
             versions: BTreeMap::new(),
+            installed: BTreeMap::new(),
             images: true,
         }
     }
@@ -95,5 +103,67 @@ impl HostFacts {
     /// Whether commands in a room can use a program, once it is granted.
     pub fn has(&self, program: &str) -> bool {
         self.in_room.contains(program) || self.grants.contains_key(program)
+    }
+}
+
+/// Folders of managers of versions: one folder for each, named after it.
+const MANAGED: [(&str, &str); 4] = [
+    ("python3", ".pyenv/versions"),
+    ("python3", ".local/share/uv/python"),
+    ("node", ".nvm/versions/node"),
+    ("node", ".local/share/fnm/node-versions"),
+];
+
+/// Lists the versions of a program in a manager's folder, with what grants each.
+fn managed(home: &Path, program: &str, folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for path in files::list(&home.join(folder)).unwrap_or_default() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bare = name.trim_start_matches("cpython-").trim_start_matches('v');
+        let version = bare.split('-').next().unwrap_or_default();
+        let inner = if folder.ends_with("node-versions") { "/installation" } else { "" };
+        let is_plain =
+            !version.is_empty() && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let has = files::exists(&home.join(format!("{folder}/{name}{inner}/bin/{program}")));
+        if is_plain && version.contains('.') && has {
+            found.push((version.to_owned(), format!("~/{folder}/{name}{inner}")));
+        }
+    }
+    found
+}
+
+/// Returns the numbers of a version, to compare it with others.
+pub(crate) fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_managers_are_found_with_what_shows_them() {
+        let home = tempfile::tempdir().unwrap();
+        for place in [
+            ".pyenv/versions/3.12.1/bin/python3",
+            ".pyenv/versions/myenv/bin/python3",
+            ".local/share/uv/python/cpython-3.13.0-linux-x86_64-gnu/bin/python3",
+            ".nvm/versions/node/v22.1.0/bin/node",
+        ] {
+            let path = home.path().join(place);
+            files::make_folder(path.parent().unwrap()).unwrap();
+            files::write(&path, "").unwrap();
+        }
+        let of = |program: &str, folder: &str| managed(home.path(), program, folder);
+        assert_eq!(
+            of("python3", ".pyenv/versions"),
+            [("3.12.1".into(), "~/.pyenv/versions/3.12.1".into())]
+        );
+        assert_eq!(of("python3", ".local/share/uv/python")[0].0, "3.13.0");
+        assert_eq!(
+            of("node", ".nvm/versions/node"),
+            [("22.1.0".into(), "~/.nvm/versions/node/v22.1.0".into())]
+        );
+        assert!(of("node", ".nothing").is_empty());
     }
 }

@@ -12,7 +12,7 @@
 //! - [`write`]: the draft as a commented `hothouse.toml`, merged into one that exists
 //! - [`plan`]: the draft as `hothouse-plan.md`
 //!
-//! Nothing of the repository is ever run. Its files may be anything: what cannot be read is told and passed over.
+//! Nothing of the repository is ever run. Its files may be anything: what cannot be read is reported and skipped.
 
 mod decide;
 pub mod draft;

@@ -133,7 +133,10 @@ fn with_questions(text: &str, questions: &[Question]) -> String {
 pub fn sections(draft: &Draft) -> Vec<Section> {
     let mut all = vec![project(draft)];
     all.extend(room(draft));
-    all.extend(draft.services.iter().map(service));
+    all.extend(draft.services.iter().map(|one| service("", one)));
+    all.extend(
+        draft.profiled.iter().map(|(profile, one)| service(&format!("profile.{profile}."), one)),
+    );
     all.extend(draft.integrations.iter().map(|one| {
         let mut text = comments(&one.evidence);
         text.push_str(&format!(
@@ -178,8 +181,12 @@ fn project(draft: &Draft) -> Section {
 
 fn room(draft: &Draft) -> Option<Section> {
     let mut lines = Vec::new();
-    if let Some((stack, _)) = &draft.stack {
-        lines.push(format!("stack = {}\n", quoted(stack)));
+    if let Some((stack, evidence)) = &draft.stack {
+        lines.push(comments(evidence));
+        lines.push(format!(
+            "stack = {}   # this host has it not; built once, by `up` or `hothouse stack build {stack}`\n",
+            quoted(stack)
+        ));
     }
     if !draft.deps.is_empty() {
         lines.push(format!(
@@ -204,12 +211,13 @@ fn room(draft: &Draft) -> Option<Section> {
         .then(|| Section { key: "room".to_owned(), text: format!("[room]\n{}", lines.concat()) })
 }
 
-fn service(service: &DraftService) -> Section {
+/// Writes a service, below a profile if `above` names one.
+fn service(above: &str, service: &DraftService) -> Section {
     let mut text = comments(&service.evidence);
     if let Some(note) = &service.note {
         text.push_str(&format!("# {}\n", one_line(note)));
     }
-    text.push_str(&format!("[service.{}]\n", service.name));
+    text.push_str(&format!("[{above}service.{}]\n", service.name));
     let mut put = |key: &str, value: String| text.push_str(&format!("{key} = {value}\n"));
     match &service.work {
         DraftWork::Recipe { kind, version, database, user, password } => {
@@ -258,8 +266,8 @@ fn service(service: &DraftService) -> Section {
         Some(DraftReady::Tcp) => put("ready", "{ tcp = true }".to_owned()),
         None => {}
     }
-    text.push_str(&env(&service.name, &service.env));
-    Section { key: format!("service.{}", service.name), text }
+    text.push_str(&env(above, &service.name, &service.env));
+    Section { key: format!("{above}service.{}", service.name), text }
 }
 
 fn recipe_word(kind: StoreKind) -> &'static str {
@@ -267,14 +275,14 @@ fn recipe_word(kind: StoreKind) -> &'static str {
 }
 
 /// Writes variables on one line, or as a table of their own where there are many.
-fn env(service: &str, all: &BTreeMap<String, String>) -> String {
+fn env(above: &str, service: &str, all: &BTreeMap<String, String>) -> String {
     let pair =
         |(name, value): (&String, &String)| format!("{} = {}", bare_key(name), quoted(value));
     let pairs: Vec<String> = all.iter().map(pair).collect();
     match pairs.len() {
         0 => String::new(),
         1 | 2 => format!("env = {{ {} }}\n", pairs.join(", ")),
-        _ => format!("\n[service.{service}.env]\n{}\n", pairs.join("\n")),
+        _ => format!("\n[{above}service.{service}.env]\n{}\n", pairs.join("\n")),
     }
 }
 

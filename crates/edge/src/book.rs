@@ -1,7 +1,7 @@
 //! What a room was told about names: which address belongs to which name.
 //!
 //! Pure: time comes in. A name that may not be looked up gets its own synthetic address, so that
-//! the attempt comes to us and gets its reason; so does one whose address means something else inside
+//! the connection comes to us and is refused with a reason; so does one whose address means something else inside
 //! the room. Both books are bounded; the oldest entries make way.
 
 use std::{

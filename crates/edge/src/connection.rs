@@ -51,7 +51,7 @@ struct Caught {
 }
 
 /// Serves a connection to `target`, of which some bytes may have been read already. What follows the
-/// decision is in boxes: a connection holds room for its own way, and not for the longest.
+/// decision is boxed, to keep the future small.
 pub(crate) async fn serve(
     edge: Arc<RoomEdge>,
     stream: TcpStream,
@@ -69,7 +69,7 @@ pub(crate) async fn serve(
     if let Some(name) = caught.edge.mail_host(target) {
         return Box::pin(caught.take_mail(name, first)).await;
     }
-    // One that broke off before it said anything is seen as such.
+    // A connection that closed without sending anything is recorded as such.
     let seen = Box::pin(look(&caught.edge, &mut caught.stream, first, target)).await;
     let seen = seen.unwrap_or_default();
     if seen.is_silent {
@@ -142,7 +142,7 @@ impl Caught {
     }
 
     /// Serves a connection that says nothing: the server may be the one to speak first. If the client does
-    /// after all, it is decided about as if it had done so at once.
+    /// after all, the decision is made as if it had spoken immediately.
     async fn wait(mut self) {
         let sniffed = Sniffed::Other;
         let (facts, verdict) = self.decide(&sniffed).await;
@@ -337,7 +337,7 @@ async fn terminated(
 ) {
     entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
-    // What is kept of a call is worth the moment that it takes to know whose it is.
+    // Recorded calls name their process, so it is worth waiting a moment for it.
     let process = Box::pin(entry.process()).await;
     let target = Endpoint {
         name: name.to_string(),

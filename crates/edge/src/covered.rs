@@ -36,7 +36,7 @@ impl Covered {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns those of the names that have not been looked up recently, which they are from now on.
+    /// Returns the names that have not been looked up recently, and marks them as looked up.
     fn due(&self, names: Vec<HostName>) -> Vec<HostName> {
         let now = Instant::now();
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);

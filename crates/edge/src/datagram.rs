@@ -39,7 +39,7 @@ impl Noted {
         self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
     }
 
-    /// Whether a denial is to be noted, which is then no news any more.
+    /// Whether a denial should be recorded; marks it as recorded.
     pub(crate) fn is_news(&mut self, place: Place, now: Instant) -> bool {
         if self.knows(place, now) {
             return false;

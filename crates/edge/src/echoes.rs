@@ -71,7 +71,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             }
             let pair = (request.client, request.target, request.echo.identifier);
             if let Some(request_tx) = request_txs.get(&pair).filter(|known| !known.is_closed()) {
-                // One too many is lost, as on a network.
+                // A request beyond the limit is lost, as on a network.
                 request_tx.try_send(request.echo).ok();
                 continue;
             }

@@ -16,7 +16,7 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
-/// How many lookups of processes may run at once in all rooms; who waits too long for one stays unknown.
+/// How many lookups of processes may run at once in all rooms; after too long a wait the process stays unknown.
 static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
 /// How long a connection waits to know whose it is, once somebody asks.

@@ -231,7 +231,7 @@ pub(crate) mod tests {
         assert!(!old.is_current());
         let new = Ledger::open(&folder).unwrap();
         assert!(!old.is_current() && new.is_current());
-        // What the old one still writes belongs to nobody.
+        // What the old one still writes is discarded.
         old.append(&mut record("late", false));
         new.append(&mut record("new", false));
         let ids: Vec<_> = read(&folder).into_iter().map(|record| (record.seq, record.id)).collect();

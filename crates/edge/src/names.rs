@@ -187,7 +187,7 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
     if !name.as_str().contains('.') {
         return Some(question.empty(Code::NoName));
     }
-    // Nobody outside is asked about a host that is answered for here, not even for its text records.
+    // Names of hosts that are answered here are never looked up outside, not even their text records.
     if edge.policy().answers_for(name) {
         return Some(match question.kind {
             TYPE_A | TYPE_AAAA => synthetic(edge, question, name),

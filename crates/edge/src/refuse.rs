@@ -22,7 +22,7 @@ const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_LIMIT: usize = 256 << 10;
 
-/// How often a client may speak until it is told, how much at a time, and how long all of it may take.
+/// How many messages a client may send before it is refused, how long each, and for how long in total.
 const ROUNDS: usize = 4;
 const FIRST_LIMIT: usize = 1 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -122,7 +122,7 @@ pub(crate) async fn refuse(
     }
 }
 
-/// Refuses a connection of another protocol, where it has words for that.
+/// Refuses a connection of another protocol, if that protocol has an error message.
 async fn spoken(mut stream: TcpStream, mut first: Vec<u8>, reason: &str, port: u16) {
     for _ in 0..ROUNDS {
         match refusal(port, &first, reason) {
@@ -187,6 +187,6 @@ async fn finish(mut stream: TcpStream, words: &[u8]) {
         }
         io::Result::Ok(())
     };
-    // Whether the client reads it is the client's affair.
+    // A client that does not read it is not our concern.
     timeout(DRAIN, talk).await.ok();
 }

@@ -208,7 +208,7 @@ impl Resolver {
                             Err(_) => last = LookupError::Silent,
                         }
                     }
-                    // Another server may know better.
+                    // Another server may have an answer.
                     Ok(Ok((_, answered)))
                         if answered.code == Code::Failed as u8
                             || answered.code == Code::Refused as u8 =>
@@ -230,7 +230,7 @@ async fn by_datagram(server: SocketAddr, question: &[u8]) -> io::Result<(Vec<u8>
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Its own port for each question: an answer must be guessed twice.
+    // A new port for each question, so that a forger has to guess port and id.
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(question).await?;

@@ -45,7 +45,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_NAMES: usize = 1024;
 
-/// Finds out who in the room has a connection.
+/// Finds the process in the room that owns a connection.
 pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
@@ -413,7 +413,7 @@ pub(crate) async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
     match timeout(CONNECT, TcpStream::connect(address)).await {
         Ok(stream) => {
             let stream = stream?;
-            // A small request must not wait for company; a socket without the option works too.
+            // Disables Nagle's algorithm; a socket without the option works too.
             stream.set_nodelay(true).ok();
             rustix::net::sockopt::set_socket_keepalive(&stream, true).ok();
             Ok(stream)

@@ -101,7 +101,7 @@ impl Engine {
         self.try_adopt(folder, name, Asked::ByName, operation).map_err(|error| error.failure())
     }
 
-    /// Makes a sandbox of the worktree around a folder if somebody else made it and it is none yet.
+    /// Makes a sandbox of the worktree around a folder, if Hothouse did not create it and it is not a sandbox yet.
     pub fn adopt_around(&self, folder: &Path) -> Result<(), Failure> {
         let known = self.sandboxes()?;
         if known.iter().any(|sandbox| folder.starts_with(&sandbox.worktree)) {
@@ -109,7 +109,7 @@ impl Engine {
         }
         let operation = OperationId::from_random(hothouse_host::random::bytes());
         match self.try_adopt(folder, None, Asked::InPassing, operation) {
-            // No worktree of anybody: what is meant is found, or not, as always.
+            // Not inside a worktree: the sandbox is looked up as usual.
             Ok(_) | Err(AdoptError::OwnCheckout { .. } | AdoptError::Discover(_)) => Ok(()),
             Err(error) => Err(error.failure()),
         }
@@ -176,7 +176,7 @@ impl Engine {
         branch: String,
     ) -> Result<NewSandbox, AdoptError> {
         let settings = ProjectSettings::read(&repository.place, &self.with.user_config, &[])?;
-        // Where the branch left what is checked out in the user's own checkout.
+        // The merge base of the branch and what the user's own checkout is on.
         let root = &repository.place.root;
         let own = repository.branch_around(root)?;
         let tip = repository.branch_tip(&branch)?.unwrap_or_default();
@@ -205,11 +205,12 @@ impl Engine {
             created: self.with.clock.now(),
             name,
             branch,
+            stack: None,
         })
     }
 }
 
-/// Makes a name of the worktree's folder.
+/// Derives a name from the worktree's folder.
 fn name_of(path: &Path) -> Result<SandboxName, AdoptError> {
     let folder = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text: String = folder

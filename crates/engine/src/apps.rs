@@ -51,7 +51,7 @@ pub struct Exposed {
 }
 
 impl App {
-    /// Whether what a port is kept for is not an app, but a port that somebody exposed.
+    /// Whether the port is reserved for an exposed port rather than for an app.
     pub(crate) fn is_exposed_port(kept: &str) -> bool {
         Exposed::port_of(kept).is_some()
     }
@@ -148,8 +148,8 @@ hothouse_model::explain! {
     hints {
         Self::Exhausted => {
             vec![
-                "`hothouse ports release` releases those of deleted sandboxes".into(),
-                "`hothouse ports` lists all, `hothouse ports release PORT` releases one".into(),
+                "`hothouse ports` lists them; `hothouse delete NAME` frees those of a sandbox".into(),
+                "`hothouse ports release PORT` releases a single one".into(),
             ]
         }
         Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
@@ -271,7 +271,7 @@ impl Engine {
     /// Returns the process that listens on a port of the host, if there is one.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
-        if let Some(kept) = kept.into_iter().find(|kept| kept.port == port) {
+        if let Some(kept) = kept.into_iter().find(|kept| kept.port == port && !kept.is_free) {
             let what = kept.app.trim_start_matches(':');
             let holder = format!("{}/{} {what}", kept.project, kept.sandbox);
             return Err(PortError::Kept { port, holder });
@@ -291,10 +291,15 @@ impl Engine {
         if let Some(port) = store.reserved_port(sandbox.key, app)? {
             return Ok(port);
         }
-        let taken: Vec<_> =
-            store.port_reservations()?.into_iter().map(|reserved| reserved.port).collect();
-        let wanted = ports_for(&self.with.runs);
-        for port in wanted.filter(|port| !taken.contains(port)) {
+        // Ports that deleted sandboxes had are taken last: those may come back.
+        let mut known = store.port_reservations()?;
+        known.sort_by_key(|reserved| reserved.reserved);
+        let unknown = ports_for(&self.with.runs)
+            .filter(|port| !known.iter().any(|reserved| reserved.port == *port));
+        let is_left =
+            |reserved: &&PortReservation| reserved.is_free && DIRECT_PORTS.contains(&reserved.port);
+        let left = known.iter().filter(is_left).map(|reserved| reserved.port);
+        for port in unknown.chain(left) {
             let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
             // Another process may have been quicker, with this port or for this app.
@@ -331,16 +336,9 @@ impl Engine {
     pub fn release_ports(&self, port: Option<u16>) -> Result<Vec<PortReservation>, Failure> {
         let release = || -> Result<Vec<PortReservation>, PortError> {
             let all = self.with.store.port_reservations()?;
-            let known = self.with.store.sandboxes()?;
-            let lives = |reserved: &PortReservation| {
-                known.iter().any(|sandbox| {
-                    sandbox.project.as_str() == reserved.project
-                        && sandbox.name.as_str() == reserved.sandbox
-                })
-            };
             let going: Vec<_> = match port {
                 Some(port) => all.into_iter().filter(|reserved| reserved.port == port).collect(),
-                None => all.into_iter().filter(|reserved| !lives(reserved)).collect(),
+                None => all.into_iter().filter(|reserved| reserved.is_free).collect(),
             };
             if let (Some(port), true) = (port, going.is_empty()) {
                 return Err(PortError::Unknown { port });

@@ -15,7 +15,7 @@ use hothouse_store::GrantReach;
 use crate::{Engine, project::read_file};
 
 impl Engine {
-    /// Returns how the user wants to be told, by their own file alone; nothing where that cannot be read.
+    /// Returns how the user wants to be notified, from their own file only; the default if it cannot be read.
     pub fn notify_settings(&self) -> Notify {
         let name = self.with.user_config.display().to_string();
         let bytes = read_file(&self.with.user_config).ok().flatten();

@@ -32,7 +32,7 @@ pub enum CleanWish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     Now,
-    /// Only said.
+    /// Only reported.
     Dry,
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn bytes_of(run: &RunLine) -> Option<u64> {
     Some(usage(&run.artifacts, Blocks::AreOwn).ok()?.total)
 }
 
-/// How the branch of a sandbox stands to its base.
+/// How the branch of a sandbox relates to its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MergeState {
     /// The base has all that the branch has, and the branch had something.

@@ -124,7 +124,7 @@ impl Seen {
 /// How many commits of one import are told of.
 const TOLD_COMMITS: usize = 1000;
 
-/// Is told of a commit that was imported: of which sandbox, to which branch.
+/// Receives each imported commit, with its sandbox and the branch it went to.
 pub type ImportListener = Box<dyn Fn(&SandboxRecord, &str, &NewCommit) + Send + Sync>;
 
 /// Whether what was refused is tried again.
@@ -146,7 +146,7 @@ fn note_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u6
 /// What can still be imported where an import of everything failed.
 enum Instead {
     Nothing,
-    /// git fetched, and would not have what it got: one branch may be better than another.
+    /// git fetched, but rejected the objects: single branches may still be valid.
     EachBranch,
     /// There are too many others.
     OwnBranch,
@@ -193,7 +193,7 @@ impl Engine {
         Ok(folders.filter(|(folder, _)| files::exists(folder)).collect())
     }
 
-    /// Imports for somebody whose work continues without. What was refused is not tried again before
+    /// Imports for a caller that continues if this fails. What was refused is not tried again before
     /// the room's branches change; `status` says why.
     pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
         let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// Has the commits of a room that starts tried again, whatever became of them in the last one.
+    /// Lets the commits of a starting room be tried again, even if they were refused before.
     pub(crate) fn forget_refusal(&self, sandbox: &SandboxRecord) {
         self.seen.refused().remove(&sandbox.key);
     }
@@ -240,7 +240,7 @@ impl Engine {
         let importing =
             Importing { engine: self, sandbox: &sandbox, runtime: &runtime, lock: &lock };
         let outcome = importing.all(&branches).inspect_err(|error| {
-            // A room that died has refused nothing.
+            // A room that died does not count as a refusal.
             if self.with.rooms.look(&runtime).is_none() {
                 return;
             }
@@ -253,7 +253,7 @@ impl Engine {
         Ok(Some(outcome))
     }
 
-    /// Has somebody told of every commit that is imported from now on. The first one who asks stays.
+    /// Sets who receives every commit imported from now on. Only the first call has an effect.
     pub fn on_import(&self, told: ImportListener) {
         self.import_listener.set(told).ok();
     }
@@ -485,7 +485,7 @@ impl Importing<'_> {
             Instead::OwnBranch => 1,
             Instead::EachBranch => ONE_BY_ONE,
         };
-        // What was refused is told by the first failure.
+        // The first failure is the one to report.
         for branch in std::iter::once(own).chain(others).take(most) {
             if let Err(error) = self.branches(Wanted::Only(branch)) {
                 tracing::info!(sandbox = %self.sandbox.name, branch, %error, "refused");
@@ -532,7 +532,7 @@ impl Importing<'_> {
             && refs::branches(&git)?.tips.contains_key(&sandbox.branch)
             && !matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch)
         {
-            // git leaves out, without a word, what stands on commits that have no parents there.
+            // git silently leaves out what builds on commits whose parents are missing there.
             return Err(self.about(ImportError::CutShort { sandbox: sandbox.name.clone() }));
         }
         if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {

@@ -1,4 +1,4 @@
-//! Services that write down which of their code ran: what a room of a proof is given for it.
+//! Coverage of services: what the room of a proof needs so that services report which of their code ran.
 //!
 //! Node.js and Python load a small module, which counts and writes when it is told to. A program that was built to
 //! count, such as with `-C instrument-coverage`, finds the place to write to in its environment.
@@ -72,7 +72,7 @@ impl Engine {
         commands.collect()
     }
 
-    /// Reads files of the worktree that are text; none for one that is not, is gone or too long.
+    /// Reads text files of the worktree; `None` for one that is binary, missing or too long.
     pub fn texts_of<'p>(
         &self,
         sandbox: &SandboxRecord,

@@ -132,15 +132,14 @@ impl Engine {
         if !order.script.is_empty() {
             self.fill(order, &new)?;
         }
-        let kind = format!("{}\n", order.kind);
-        hands::write(&new, Path::new(KIND_FILE), kind.as_bytes(), 0o644)?;
+        mark(&new, &order.kind)?;
         // An incomplete copy under its final name would be worse than none.
         files::sync_file_system(around)?;
         files::rename(&new, &order.golden)?;
         Ok(lock)
     }
 
-    /// Brings a copy of a running service's data in order.
+    /// Repairs a copy of a running service's data.
     pub(crate) fn settle_copy(&self, order: &DataOrder, copy: &Path) -> Result<(), DataError> {
         hands::give_tree(copy, &Give::whole())?;
         if order.settle.is_empty() {
@@ -191,7 +190,7 @@ fn beside_golden(order: &DataOrder) -> PathBuf {
 pub(crate) fn freeze(from: &Path, to: &Path, without: &[PathBuf]) -> Result<(), FileError> {
     remove_unfinished(to)?;
     files::make_private_folder(to)?;
-    // In one piece: the owners of an overlay's files are several, and the room's map knows one.
+    // Copied completely: the files of an overlay have several owners, and the room's id map knows one.
     hands::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
     // No room sees the copy yet.
     masks::leave_out(to, without)
@@ -203,7 +202,7 @@ fn shown_line(line: &str) -> String {
 
 fn shown_archive(archive: &Path) -> RoomMount {
     let target = PathBuf::from(ARCHIVE_INSIDE);
-    RoomMount { source: archive.to_owned(), target, writable: false, own: false }
+    RoomMount { source: archive.to_owned(), target, writable: false, own: true }
 }
 
 fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
@@ -225,7 +224,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         pids: None,
         disk: None,
         ephemeral: true,
-        wall: RoomWall::default(),
+        wall: RoomWall { stack: order.stack.clone(), ..RoomWall::default() },
         claim: None,
         layers: None,
     }
@@ -256,6 +255,11 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
         evicted.push(golden);
     }
     Ok(evicted)
+}
+
+/// Says what a folder is made for; without it nobody removes the folder on a full disk.
+pub(crate) fn mark(folder: &Path, kind: &str) -> Result<(), FileError> {
+    hands::write(folder, Path::new(KIND_FILE), format!("{kind}\n").as_bytes(), 0o644)
 }
 
 /// Removes what an interrupted attempt left.
@@ -301,6 +305,7 @@ mod tests {
             script: String::new(),
             settle: String::new(),
             archive: None,
+            stack: Vec::new(),
         }
     }
 

@@ -128,7 +128,7 @@ impl Engine {
             // It was acknowledged before.
             (true, _) => {}
             (false, Losses::Refused) => self.check_losses(&sandbox)?,
-            // It was accepted that work is lost, but what can be kept is kept.
+            // Losing work was accepted, but what can be kept is kept.
             (false, Losses::Accepted) => self.import_if_possible(&sandbox),
         }
         let subject = sandbox.name.to_string();
@@ -210,6 +210,14 @@ impl Engine {
         }
         files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
         self.remove_images()?;
+        self.remove_stacks().map_err(|error| error.failure())?;
+        // Many small files, and nobody waits for them.
+        let rooms = self.with.rooms.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = rooms.remove_shared() {
+                tracing::warn!(%error, "base layers stay");
+            }
+        });
         Ok(all)
     }
 
@@ -409,7 +417,7 @@ impl Engine {
         self.empty_trash_telling(sandboxes, None)
     }
 
-    /// The same, and tells who asked for it how far it is.
+    /// The same, reporting progress to the caller.
     pub(crate) fn empty_trash_telling(
         &self,
         sandboxes: &Path,

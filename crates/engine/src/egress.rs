@@ -233,7 +233,7 @@ impl Engine {
     /// Pins the worktree's config if its pinned half is what the user has on the base branch: a human wrote it, and
     /// need not be asked about it again.
     pub(crate) fn take_users_config(&self, sandbox: &SandboxRecord) -> Result<(), EgressError> {
-        // What is wrong with a config is told by whoever needs it.
+        // Whoever needs the config reports what is wrong with it.
         let Ok(pending) = self.try_pending(sandbox) else { return Ok(()) };
         if pending.changes.is_empty() || !self.is_users_own(sandbox, &pending.text) {
             return Ok(());

@@ -113,7 +113,7 @@ pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
         .filter(|folder| files::is_folder(folder))
         .map(|folder| folder.display().to_string());
     let own = format!("{home}/.local/bin");
-    // What the agent installs is not for the room's root.
+    // The room's root does not use what the agent installs.
     let of_cargo = (home != ROOT_HOME).then(managers::cargo_programs);
     std::iter::once(own)
         .chain(of_cargo)

@@ -25,7 +25,9 @@ use crate::{
     provenance::{ConfigOrigin, GrantingConfig},
     record::ElsewhereError,
     run::PlanFailure,
-    setup, task,
+    setup,
+    stacks::RoomStackError,
+    task,
     trees::{self, Others},
 };
 
@@ -47,6 +49,8 @@ pub struct ForkSpec {
     pub repository: Option<RemoteRepository>,
     /// The tree driver to use, or none for what the config says.
     pub tree: Option<String>,
+    /// What its room stands on, or none for what the config says.
+    pub stack: Option<String>,
     /// Whether dependencies are installed again rather than brought along.
     pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the files.
@@ -108,6 +112,8 @@ pub enum ForkError {
     #[error("{}", .0.message)]
     Parent(Failure),
     #[error(transparent)]
+    Stack(#[from] RoomStackError),
+    #[error(transparent)]
     Clone(#[from] CloneError),
     #[error(transparent)]
     Choose(#[from] ChooseError),
@@ -151,7 +157,7 @@ impl fmt::Display for Distance {
 }
 
 hothouse_model::explain! {
-    ForkError passes on Clone, Choose, Worktree, Discover, Project, Git, File, Store, Plan,
+    ForkError passes on Stack, Clone, Choose, Worktree, Discover, Project, Git, File, Store, Plan,
         Elsewhere;
     kind {
         Self::Taken { .. } | Self::InTheWay { .. } => FailureKind::Conflict,
@@ -280,8 +286,13 @@ impl Engine {
         if parent.is_none() && repository.file_at(&base.commit, CONFIG_FILE)?.is_none() {
             facts.config.clone_from(&granting.text);
         }
+        if let Some(name) = &spec.stack {
+            self.check_stack(name, &repository.place.root)?;
+        }
+        let inherited = parent.as_ref().and_then(|parent| parent.sandbox.stack.clone());
         let new = NewSandbox {
             pinned_config: granting.text,
+            stack: spec.stack.clone().or(inherited),
             ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
         let plan = NewPlan {
@@ -396,7 +407,7 @@ impl Engine {
                     &tree.name,
                 );
                 let (tree, index) = (parent.tree.clone(), parent.index.clone());
-                // By the word of the commit that the other sandbox began with, not of an agent's.
+                // As the commit that the other sandbox began with says, not a commit of the agent.
                 let config = self.pinned_config(&parent.sandbox)?;
                 let without = self.secrets_in(&parent.sandbox, &config, &tree.path)?;
                 let without = without.into_iter().map(|secret| secret.path).collect();
@@ -448,7 +459,7 @@ impl Engine {
         let folder = files::canonical(folder)?;
         match known.iter().find(|known| folder.starts_with(&known.worktree)) {
             Some(sandbox) => Ok(repository.head_of(&sandbox.worktree)?),
-            // Beside its sandboxes the repository's own checkout is meant.
+            // In the folder of its sandboxes, the repository's own checkout is meant.
             None if self.is_beside(repository, &folder) => {
                 Ok(repository.head_around(&repository.place.root)?)
             }
@@ -608,5 +619,6 @@ fn new_sandbox(
         task: spec.task.clone(),
         created,
         pinned_config: None,
+        stack: None,
     }
 }

@@ -63,10 +63,11 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    fn image_store(&self) -> ImageStore {
+    pub(crate) fn image_store(&self) -> ImageStore {
         let bundle = BUNDLES.iter().map(PathBuf::from).find(|path| files::exists(path));
         let folder = self.with.repositories.with_file_name("images");
-        ImageStore::new(folder, self.with.home.clone(), bundle.unwrap_or_default())
+        let search_path = self.with.wall.environment.get("PATH").cloned().unwrap_or_default();
+        ImageStore::new(folder, self.with.home.clone(), bundle.unwrap_or_default(), search_path)
     }
 
     /// Returns the images of a config's services; what is not here yet is pulled.
@@ -139,6 +140,7 @@ pub(crate) fn data(service: &str, image: &Image, data: &Path, golden: &Path) -> 
         ),
         settle: String::new(),
         archive: Some(image.root.clone()),
+        stack: Vec::new(),
     }
 }
 

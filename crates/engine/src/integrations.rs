@@ -14,12 +14,13 @@ use hothouse_model::{
     config::{Config, EntryName, FlagKey, Integration, MailFault},
     stack::ServiceOrder,
 };
+use hothouse_sinks::webhook::{Scheme, keys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use self::lockfiles::KnownSdks;
 pub use self::report::{IntegrationReport, Sdks, UncoveredVendor, Wiring, vendor_of};
-use crate::{Engine, trees};
+use crate::{Engine, stack::made_secret, trees};
 
 /// What receives webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,14 +173,15 @@ impl Engine {
             let message = format!("`{}` has no service `{}`", sandbox.name, target.service);
             Failure::new(FailureKind::NotFound, message)
         })?;
-        place(service, target, self.places(sandbox).runtime)
+        let made = target.secret.as_deref().map(|name| made_secret(sandbox.id.as_str(), name));
+        place(service, target, (self.places(sandbox).runtime, made.as_deref()))
     }
 }
 
 fn place(
     service: &ServiceOrder,
     target: &WebhookTarget,
-    runtime: PathBuf,
+    (runtime, made): (PathBuf, Option<&str>),
 ) -> Result<WebhookPlace, Failure> {
     let url = service.url.as_deref();
     let authority = url.and_then(|url| url.split_once("://")).map(|(_, rest)| rest);
@@ -195,9 +197,16 @@ fn place(
         host: host.to_owned(),
         url: format!("{url}{}", target.path),
         secret: target.told.clone().or_else(|| {
-            target.secret.as_ref().and_then(|name| service.spec.env.get(name)).cloned()
+            let has = target.secret.as_ref().and_then(|name| service.spec.env.get(name))?;
+            Some(made.filter(|made| is_public_key_of(has, made)).unwrap_or(has).to_owned())
         }),
     })
+}
+
+/// Whether a text is what an app verifies with that was given the public key of a secret.
+fn is_public_key_of(text: &str, secret: &str) -> bool {
+    let mut pairs = [Scheme::Discord, Scheme::SendGrid].into_iter();
+    pairs.any(|scheme| keys::public_key(&scheme, secret).as_deref() == Some(text))
 }
 
 #[cfg(test)]
@@ -244,11 +253,16 @@ mod tests {
             secret: Some("SECRET".into()),
             told: None,
         };
-        let found = place(&service, &target, "/run/a".into()).unwrap();
+        let found = place(&service, &target, ("/run/a".into(), Some("whsec_made"))).unwrap();
         assert_eq!(found.host, "api.a.shop.localhost:8443");
         assert_eq!(found.url, "https://api.a.shop.localhost:8443/hook");
         assert_eq!(found.secret.as_deref(), Some("whsec_1"));
+        // An app that has a public key gets what its private half signs.
+        let public = keys::public_key(&Scheme::Discord, "whsec_made").unwrap();
+        service.spec.env.insert("SECRET".into(), public);
+        let found = place(&service, &target, ("/run/a".into(), Some("whsec_made"))).unwrap();
+        assert_eq!(found.secret.as_deref(), Some("whsec_made"));
         service.port = None;
-        assert!(place(&service, &target, "/run/a".into()).is_err());
+        assert!(place(&service, &target, ("/run/a".into(), None)).is_err());
     }
 }

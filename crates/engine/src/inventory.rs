@@ -1,4 +1,4 @@
-//! Everything that Hothouse has on this host, compared with what is wanted.
+//! Everything that Hothouse has on this host, compared with the wanted state.
 //!
 //! `doctor`, `doctor --fix`, the start of a daemon, `delete` and `nuke` all use it. What it cannot explain it
 //! shows; it removes only what no sandbox can belong to.

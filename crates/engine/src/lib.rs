@@ -7,6 +7,7 @@ mod adopt;
 mod apps;
 mod asks;
 mod browser;
+mod caches;
 mod clean;
 mod commits;
 mod coverage;
@@ -27,6 +28,7 @@ mod masks;
 mod metadata;
 mod notify;
 mod outside;
+mod playwright;
 mod pool;
 mod project;
 mod promote;
@@ -52,6 +54,7 @@ mod sleep;
 mod snapshot;
 mod source_maps;
 mod stack;
+mod stacks;
 mod steps;
 mod task;
 mod trash;
@@ -107,13 +110,14 @@ pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
 pub use secrets::{SecretError, SecretLine, SecretSpec};
-pub use seeded::{ARCHIVE_LIMIT, SeedManifest, SeedOrigin, SeedRole, SeedSnapshot};
+pub use seeded::{ARCHIVE_LIMIT, SeedManifest, SeedOrigin, SeedParts, SeedRole, SeedSnapshot};
 pub use seeds::{SeedConfig, SeedFiles};
 pub use services::ServicesError;
 pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use stacks::{Rebuild, RoomStackError, StackChanges, StackLine, StackState};
 pub use task::instructions as task_instructions;
 pub use trash::{DeletedSandbox, KEPT_FOR};
 pub use trees::objects_folder;
@@ -171,6 +175,7 @@ pub struct Engine {
     left_out: trees::LeftOutFolders,
     installed: trees::InstalledFolders,
     known_sdks: integrations::KnownSdks,
+    builders: stacks::Builders,
 }
 
 impl Engine {
@@ -195,6 +200,7 @@ impl Engine {
             left_out: trees::LeftOutFolders::default(),
             installed: trees::InstalledFolders::default(),
             known_sdks: integrations::KnownSdks::default(),
+            builders: stacks::Builders::default(),
         }
     }
 
@@ -210,6 +216,9 @@ impl Engine {
 
     /// Returns one sandbox.
     pub fn sandbox(&self, key: SandboxKey) -> Result<Option<SandboxRecord>, Failure> {
+        if let Some(builder) = self.builders.find(key) {
+            return Ok(Some(builder));
+        }
         self.with.store.sandbox(key).map_err(|error| error.failure())
     }
 

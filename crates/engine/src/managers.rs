@@ -1,7 +1,8 @@
 //! Package managers in a room: where they keep what they download, and which of the user's settings they know.
 //!
 //! Their stores and caches are one tree of the sandbox beside its worktree, on the same file system: nothing lands
-//! in the worktree, and `fork --from` brings all of it along. No two sandboxes ever share one that they can write.
+//! in the worktree, and `fork --from` brings all of it along. No two sandboxes ever share one that they can write
+//! ([`caches`](crate::caches) has what they begin with).
 
 mod harmless;
 
@@ -10,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, files, hands, owners::Give};
+use hothouse_host::{FileError, files};
 use hothouse_model::{
     SandboxRecord, config,
     room::{RoomMount, RoomOrder},
@@ -117,8 +118,7 @@ impl Engine {
     ) -> Result<(), FileError> {
         let folder = trees::places(sandbox).data().join(CACHES);
         if !files::exists(&folder) {
-            files::make_private_folder(&folder)?;
-            hands::give_tree(&folder, &Give::whole())?;
+            self.make_caches(sandbox, &folder)?;
         }
         let target = PathBuf::from(INSIDE);
         order.mounts.push(RoomMount { source: folder, target, writable: true, own: true });
@@ -137,7 +137,7 @@ impl Engine {
         self.give_settings(order)
     }
 
-    fn give_settings(&self, order: &mut RoomOrder) -> Result<(), FileError> {
+    pub(crate) fn give_settings(&self, order: &mut RoomOrder) -> Result<(), FileError> {
         let folder = self.with.wall.authorities.join("settings");
         for settings in &SETTINGS {
             let kept = self.harmless(settings);
@@ -172,7 +172,7 @@ impl Engine {
     /// so too: behind a proxy that opens TLS nothing could be installed otherwise.
     fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
         let of_host = &self.with.wall.environment;
-        // What the wall tells Node names the wall's own certificate alone.
+        // The variable that the wall sets for Node names only the wall's own certificate.
         let is_open = |name: &str| name == OWN_BUNDLES[0] || !known.contains_key(name);
         let told = OWN_BUNDLES.iter().filter(|name| of_host.contains_key(**name) && is_open(name));
         let bundle = crate::wall::bundle_inside().display().to_string();
@@ -206,7 +206,7 @@ fn variables(is_pnpm: bool) -> Vec<(String, String)> {
     if is_pnpm {
         all.extend(PNPM_VARIABLES.map(|name| (name.to_owned(), PNPM_STORE.to_owned())));
     }
-    // Between two mounts there are no hard links; uv would say so each time.
+    // There are no hard links between two mounts, and uv would warn each time.
     all.push(("UV_LINK_MODE".to_owned(), "copy".to_owned()));
     all
 }

@@ -102,7 +102,7 @@ impl Engine {
         let repository = Repository { place: sandbox.repository.clone() };
         let in_base = repository.secrets_of_commit(&sandbox.base_commit, masks);
         let in_base = in_base.unwrap_or_else(|error| {
-            // Masked rather than shown.
+            // If in doubt, it is masked.
             tracing::warn!(%error, sandbox = %sandbox.name, "the base commit cannot be asked");
             BTreeSet::new()
         });

@@ -12,7 +12,7 @@ use hothouse_model::{
 };
 use serde_json::{Value, json};
 
-use crate::{App, Engine, apps::Names, trees};
+use crate::{App, Engine, IntegrationReport, apps::Names, trees};
 
 /// The folder of the worktree that Superset reads.
 const SUPERSET: &str = ".superset";
@@ -33,7 +33,7 @@ fn pattern_of(file: &str) -> String {
 /// The most that a worktree's file of ours may have.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// Where the apps of a sandbox are, for those who write it down.
+/// Where the apps of a sandbox are, for the files below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppUrls {
     pub app: String,
@@ -56,7 +56,7 @@ pub fn urls_of(sandbox: &SandboxRecord, app: &str, direct: u16, port: Option<u16
 }
 
 impl Engine {
-    /// Writes down what tools want to know of a sandbox that is up.
+    /// Writes the files that tools read about a sandbox that is up.
     pub fn write_metadata(
         &self,
         sandbox: &SandboxRecord,
@@ -74,12 +74,13 @@ impl Engine {
                 logs: &self.logs_of(sandbox),
                 caveats: self.room_of(sandbox).map(|room| room.caveats).unwrap_or_default(),
                 seed: seed_of(artifacts),
+                integrations: self.integration_reports(sandbox).unwrap_or_default(),
             };
             let run = pretty(&run_json(sandbox, &apps, &urls, &about));
             files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
             let env = env_sh(sandbox, artifacts, &urls);
             files::replace(&artifacts.join("env.sh"), env.as_bytes(), 0o600)?;
-            // What nobody sees on the host is of no use there.
+            // Files that only the room shows are of no use on the host.
             if apps.is_empty() || trees::is_hidden(sandbox) {
                 return Ok(());
             }
@@ -144,6 +145,16 @@ struct About<'a> {
     caveats: Vec<Caveat>,
     /// Bundles, radius and ids of its seed, as its summary has them.
     seed: Value,
+    integrations: Vec<IntegrationReport>,
+}
+
+/// Returns what `run.json` has of an integration, which is what `integrations --json` prints.
+fn integration_json(report: &IntegrationReport) -> Value {
+    json!({
+        "name": report.name, "class": report.class.to_string(), "vendor": report.vendor,
+        "hosts": report.hosts, "sdks": report.sdks, "wiring": report.wiring.as_str(),
+        "writes": report.writes, "secret": report.secret, "caveat": report.caveat, "records": 0,
+    })
 }
 
 fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &About<'_>) -> Value {
@@ -177,6 +188,7 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &Abo
         "apps": shown.collect::<serde_json::Map<_, _>>(),
         "caveats": caveats.collect::<Vec<_>>(),
         "seed": about.seed,
+        "integrations": about.integrations.iter().map(integration_json).collect::<Vec<_>>(),
     })
 }
 

@@ -32,7 +32,7 @@ impl Engine {
     }
 }
 
-/// Tells it in every way that the user has chosen; what fails is noted, and nobody waits for it.
+/// Notifies in every way that the user has chosen; failures are logged, and nobody waits.
 fn tell(settings: &Notify, notice: &Notice) {
     for words in commands(settings, notice) {
         std::thread::spawn(move || {

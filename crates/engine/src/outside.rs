@@ -1,5 +1,5 @@
 //! Interpreters and tools of a project that its room does not show: a virtual environment leads to the Python of
-//! pyenv or uv, a manifest needs the Node of nvm. What mends it is told as a line of the config.
+//! pyenv or uv, a manifest needs the Node of nvm. The fix is suggested as a line of the config.
 
 use std::path::{Path, PathBuf};
 

@@ -246,7 +246,7 @@ impl Engine {
             };
             match repository.open_pull_request(&request, environment) {
                 Ok(address) => promoted.request = Some(address),
-                // The branch is pushed, which is worth more than the request.
+                // The branch is pushed, so a failed pull request is not a failure.
                 Err(error) => promoted.no_request = Some(error.to_string()),
             }
         }

@@ -48,7 +48,7 @@ pub struct Evidence {
 /// How many runs are looked through for a summary, and the most that is read of one. A pull request takes 64 KiB.
 const RUNS: usize = 200;
 const SUMMARY_LIMIT: u64 = 64 << 20;
-const MARKDOWN_LIMIT: u64 = 48 << 10;
+const MARKDOWN_LIMIT: usize = 48 << 10;
 
 impl Engine {
     /// Returns the config of a worktree, whose scenarios, seeds and fixtures count.
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Returns the config that a commit has; none where it has no valid one.
+    /// Returns the config of a commit; `None` if it has no valid one.
     pub fn config_at(
         &self,
         place: &RepositoryPlace,
@@ -94,6 +94,16 @@ impl Engine {
         String::from_utf8(bytes).map_err(|_| {
             Failure::new(FailureKind::Config, format!("the script `{path}` is not valid UTF-8"))
         })
+    }
+
+    /// Reads a file of the worktree; none where it is not a plain file below it, or too large.
+    pub fn worktree_bytes(
+        &self,
+        sandbox: &SandboxRecord,
+        path: &Path,
+        most: u64,
+    ) -> Option<Vec<u8>> {
+        trees::open_worktree(sandbox).ok()?.read_capped(path, most).ok()
     }
 
     /// Returns what code a sandbox has.
@@ -190,18 +200,24 @@ impl Engine {
         repository.delete_branch(&lock, branch, &tip).map_err(about)
     }
 
-    /// Returns the newest summary of a commit: its text for a pull request, and the page. What a summary says of
-    /// itself is the daemon's own word: no room writes to the folders of runs.
+    /// Returns the newest summary of a commit: its text for a pull request, and the page. One of a fresh sandbox comes
+    /// first: what runs in an agent's own is not always what it committed. What a summary says of itself is the
+    /// daemon's own word: no room writes to the folders of runs.
     pub fn evidence_for(&self, commit: &str) -> Option<Evidence> {
+        self.evidence(commit, true).or_else(|| self.evidence(commit, false))
+    }
+
+    fn evidence(&self, commit: &str, fresh: bool) -> Option<Evidence> {
         let runs = self.runs().ok()?.into_iter().take(RUNS);
         runs.map(|run| run.artifacts).find_map(|folder| {
             let json = files::read_capped(&folder.join("summary.json"), SUMMARY_LIMIT).ok()?;
             let summary: serde_json::Value = serde_json::from_slice(&json).ok()?;
             let is_of = summary["code"]["commit"] == commit
+                && summary["code"]["fresh"] == fresh
                 && summary["code"]["uncommitted"].as_array().is_none_or(Vec::is_empty);
-            let markdown = files::read_capped(&folder.join("summary.md"), MARKDOWN_LIMIT);
+            let markdown = files::read_capped(&folder.join("summary.md"), SUMMARY_LIMIT);
             let markdown = markdown.ok().filter(|_| is_of)?;
-            let markdown = String::from_utf8_lossy(&markdown).into_owned();
+            let markdown = shortened(&String::from_utf8_lossy(&markdown));
             Some(Evidence { markdown, page: folder.join("summary.html") })
         })
     }
@@ -211,6 +227,16 @@ impl Engine {
         let noted = self.with.store.set_outcome(run, scenario, ok);
         noted.map_err(|error: StoreError| error.failure())
     }
+}
+
+/// Cuts a text after a line, and says so. A long one must not be passed over: it could be the one that failed.
+fn shortened(markdown: &str) -> String {
+    if markdown.len() <= MARKDOWN_LIMIT {
+        return markdown.to_owned();
+    }
+    let end = markdown.floor_char_boundary(MARKDOWN_LIMIT);
+    let end = markdown[..end].rfind('\n').map_or(end, |at| at + 1);
+    format!("{}\n… cut here: the page has the rest.\n", &markdown[..end])
 }
 
 /// Finds where a commit left another branch: the one that the remote begins with, or `main`. On that branch itself it

@@ -96,7 +96,7 @@ impl Engine {
             match &versions {
                 Versions::TooMany => settings.note_unknown(approved),
                 Versions::All(all) => all.iter().for_each(|version| match version {
-                    // What is not there grants nothing, and may lift what was denied.
+                    // A missing file grants nothing, but may lift a denial.
                     Version::Absent => settings.note(approved, &users, Some("")),
                     Version::Text(text) => settings.note(approved, &users, Some(text)),
                     Version::Unreadable => settings.note(approved, &users, None),

@@ -46,7 +46,7 @@ impl Explain for BusyError {
     }
 }
 
-/// Who works on which sandbox.
+/// Which operation is working on which sandbox.
 #[derive(Debug)]
 pub(crate) struct Queue {
     busy: Mutex<HashMap<SandboxKey, Busy>>,

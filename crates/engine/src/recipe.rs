@@ -12,6 +12,7 @@ mod nats;
 mod postgres;
 mod rabbitmq;
 mod redis;
+mod sqlite;
 
 use std::path::Path;
 
@@ -78,7 +79,7 @@ pub(crate) struct PreparedRecipe {
     pub(crate) database: DatabaseOrder,
     /// Fills an empty data folder, named by `$DATA`.
     pub(crate) script: String,
-    /// The script that brings a copy of a running service's data in order, so that it starts at once.
+    /// The script that repairs a copy of a running service's data, so that it starts immediately.
     pub(crate) settle: String,
     /// What its data is, such as `postgres 15`.
     pub(crate) kind: String,
@@ -98,6 +99,7 @@ pub(crate) fn prepare(recipe: DatabaseRecipe, with: &RecipeContext<'_>) -> Prepa
         DatabaseRecipe::Rabbitmq => rabbitmq::prepare(with),
         DatabaseRecipe::Mongodb => mongodb::prepare(with),
         DatabaseRecipe::Meilisearch => meilisearch::prepare(with),
+        DatabaseRecipe::Sqlite => sqlite::prepare(with),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct SelfRecord {
     pub(crate) pinned_config: Option<String>,
     pub(crate) imported: Option<String>,
     pub(crate) agent_branch: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stack: Option<String>,
     /// The operation that was started on it last.
     pub(crate) operation: Option<OperationId>,
     /// The state folder that it belongs to; earlier builds did not name it.
@@ -57,7 +59,7 @@ pub(crate) struct SelfRecord {
     pub(crate) state: Option<PathBuf>,
 }
 
-/// Whose records are looked at.
+/// Which records are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// Those of this state folder.
@@ -136,6 +138,7 @@ impl SelfRecord {
             pinned_config: sandbox.pinned_config,
             imported: sandbox.imported,
             agent_branch: sandbox.agent_branch,
+            stack: sandbox.stack,
             operation,
             state: Some(state.to_owned()),
         }
@@ -162,6 +165,7 @@ impl SelfRecord {
             task: own.task,
             created: own.created,
             pinned_config: own.pinned_config,
+            stack: own.stack,
         }
     }
 }
@@ -376,8 +380,8 @@ impl Engine {
         record.is_some_and(|record| self.is_elsewhere(&record) || files::exists(&record.worktree))
     }
 
-    /// Makes the rows that the database has lost of sandboxes that belong to this state folder; returns
-    /// their names. Rooms of theirs that live are known again.
+    /// Restores the rows that the database has lost, for sandboxes of this state folder; returns
+    /// their names. Their living rooms are found again.
     pub fn rebuild_own(&self) -> Result<Vec<SandboxName>, Failure> {
         self.rebuild(&self.known_folders()?, Whose::Ours)
     }

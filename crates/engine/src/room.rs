@@ -27,14 +27,14 @@ use hothouse_model::{
     id::{fnv1a, hex},
     room::{
         Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomUsage, RoomWall, RoomWish,
-        RunRecord, WallOrder,
+        RunRecord, RunningProgram, WallOrder,
     },
     stack::{DATA_INSIDE, FROZEN_INSIDE},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
 use hothouse_workspace::Repository;
 
-use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
+use crate::{Engine, data, masks, project::ProjectError, stack::Stack, stacks::Rebuild, trees};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -78,7 +78,7 @@ pub(crate) const TEMPORARY: &str = ".fresh-";
 const ADOPTED_CLAIMS: &str = "hothouse-claims";
 
 impl Engine {
-    /// Starts the room of a sandbox, or leaves the one that lives alone.
+    /// Starts the room of a sandbox; one that is running is left alone.
     pub fn up(
         &self,
         sandbox: &SandboxRecord,
@@ -144,7 +144,7 @@ impl Engine {
         let mut order = self.order(sandbox, &config)?;
         self.note_covered(sandbox);
         let run = self.run_of(sandbox);
-        self.give_wall(sandbox, &config, &mut order)?;
+        self.give_wall(sandbox, &config, &mut order, Some(&operation))?;
         let mut stack = self.stack_for(
             &in_run(sandbox, &run),
             spec.profile.as_deref(),
@@ -209,6 +209,9 @@ impl Engine {
             });
             steps.push(Step::PrepareData { data });
         }
+        if let Some(objects) = stack.objects {
+            steps.push(Step::CopyTrees { copies: vec![objects] });
+        }
         if stack.frozen && order.layers.is_some() {
             let cannot = "can have no frozen copy of them beside";
             return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
@@ -232,7 +235,7 @@ impl Engine {
         Ok(steps)
     }
 
-    /// Ends the room of a sandbox; everything else stays. One that sleeps does not wake up any more.
+    /// Ends the room of a sandbox; everything else stays. A sleeping sandbox no longer wakes up by itself.
     pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "down", Some(&operation))?;
         self.down_now(&sandbox, operation)
@@ -278,12 +281,16 @@ impl Engine {
                 Err(error) if error.is_storage_trouble() => return Ok(self.run_unwritten(&plan)?),
                 other => other,
             };
-            Ok(self.run(&begun?)?)
+            self.run(&begun?)?;
+            if let Err(error) = self.promote_verified(sandbox) {
+                tracing::warn!(%error, "packages are not kept for other sandboxes");
+            }
+            Ok(())
         };
         down(sandbox).map_err(|error| error.failure())
     }
 
-    /// Stops every process of a room in its tracks, until it is told to continue.
+    /// Freezes every process of a room until it is resumed.
     pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "pause", None)?;
         self.pause_room(&sandbox)?;
@@ -339,7 +346,7 @@ impl Engine {
         self.with.rooms.tools(runtime)
     }
 
-    /// Stops every room whose time is over.
+    /// Stops every room whose time to live has expired.
     pub fn stop_expired(&self) -> Result<(), Failure> {
         let now = self.with.clock.now();
         for sandbox in self.sandboxes()? {
@@ -378,7 +385,7 @@ impl Engine {
             match looked {
                 Ok(Ok(Some(_))) => paused.push(sandbox.name),
                 Ok(Ok(None)) => {}
-                // This one is looked at again soon.
+                // It is measured again soon.
                 Ok(Err(error)) => {
                     tracing::warn!(sandbox = %sandbox.name, ?error, "the disk use of a room is unknown");
                 }
@@ -424,6 +431,12 @@ impl Engine {
 
     /// Finds living rooms where earlier releases kept their runtime folders: by the sandbox's number,
     /// in one of `folders`.
+    /// Returns the programs that run in the room of a sandbox at this moment.
+    pub fn programs(&self, sandbox: &SandboxRecord) -> Vec<RunningProgram> {
+        let runtime = self.running(sandbox).ok();
+        runtime.map(|runtime| self.with.rooms.programs(&runtime)).unwrap_or_default()
+    }
+
     pub fn find_former_rooms(&self, folders: &[PathBuf]) -> Result<(), Failure> {
         for sandbox in self.sandboxes()? {
             let runtime = self.places(&sandbox).runtime;
@@ -557,9 +570,12 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
         order: &mut RoomOrder,
-    ) -> Result<(), WallError> {
+        operation: Option<&OperationId>,
+    ) -> Result<(), RoomRequestError> {
         let (wall, mounts) = self.wall_for(sandbox, config)?;
         order.wall = wall;
+        let (name, root) = (self.stack_name(sandbox), Some(sandbox.repository.root.as_path()));
+        order.wall.stack = self.ensure_stack(&name, root, Rebuild::IfMissing, operation)?;
         order.wall.settings = settings_of_room(config);
         order.wall.caveats.extend(masked(&order.worktree, &order.masks));
         order.mounts.extend(mounts);
@@ -595,7 +611,7 @@ impl Engine {
     }
 }
 
-/// Tells which files of a worktree its room sees empty.
+/// Reports which files of a worktree its room sees as empty.
 fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
     masks::listed(own).map(|files| Caveat::Masked { files })
@@ -662,14 +678,14 @@ fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
     sandbox.repository.common_dir.join(ADOPTED_CLAIMS).join(format!("{key:016x}"))
 }
 
-/// Returns the further paths of a worktree: virtual environments and build caches made in the
-/// user's checkout name its path.
-/// Returns the path of a worktree that is the same in the rooms of all sandboxes of a repository. What is made there, such as
-/// a virtual environment, names it, and works in a fork as well.
+/// Returns the path of a worktree that is the same in the rooms of all sandboxes of a repository. What is
+/// created there, such as a virtual environment, contains this path and works in a fork as well.
 pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
     aliases(sandbox).swap_remove(0)
 }
 
+/// Returns the further paths of a worktree: virtual environments and build caches made in the
+/// user's checkout contain its path.
 pub(crate) fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);

@@ -93,7 +93,8 @@ impl Explain for PlanFailure {
             Self::Journal { source, kind, .. } => (source.hints(), kind),
             Self::Cancelled { .. } | Self::Outdated { .. } => return Vec::new(),
         };
-        let again = "then run the same command again".to_owned();
+        let then = if hints.is_empty() { "" } else { "then " };
+        let again = format!("{then}run the same command again");
         let stays = kind.after_failure() == Direction::Stay;
         hints.into_iter().chain(stays.then_some(again)).collect()
     }
@@ -140,7 +141,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Does again what an earlier daemon left unfinished.
+    /// Resumes what an earlier daemon left unfinished.
     ///
     /// The first step without a tick may have happened in part: it is undone before it is applied.
     pub(crate) fn resume(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {

@@ -208,7 +208,7 @@ impl Engine {
         Ok(lines)
     }
 
-    /// Forgets a secret and, where it was ours to keep, its value.
+    /// Removes a secret and, if Hothouse stored it, its value.
     pub fn remove_secret(
         &self,
         folder: &Path,
@@ -251,6 +251,14 @@ impl Engine {
             }
             (None, _) => Err(SecretError::NotSet { name: name.clone() }),
         }
+    }
+
+    /// Whether a secret that a sandbox's config declares has a value now. It may take as long as a command of the user's.
+    pub fn has_secret(&self, sandbox: &SandboxRecord, name: &str) -> bool {
+        let Ok(config) = self.pinned_config(sandbox) else { return false };
+        let declared = config.secrets.iter().find(|(own, _)| own.as_str() == name);
+        let project = &sandbox.repository.common_dir;
+        declared.is_some_and(|(name, secret)| self.secret_value(project, name, secret).is_ok())
     }
 
     /// Fetches the values that no record of a sandbox may hold and that are not known yet, as far as they can be had: of

@@ -5,6 +5,8 @@
 //! seeded/KEY.new            being made; never used
 //! seeded/KEY/manifest.json  what it was made of: written last, so that one without it is not whole
 //! seeded/KEY/data/SERVICE   the data
+//! seeded/KEY/objects        the objects that bundles stored
+//! seeded/KEY/sign-in.json   states of roles, which no room sees; made before the data was copied
 //! seeded/KEY/files.tar      the context, and ignored files that bundles wrote; unpacked in rooms only
 //! ```
 //!
@@ -40,7 +42,12 @@ use serde::{Deserialize, Serialize};
 
 use self::manifest::FORMAT;
 pub use self::manifest::SeedManifest;
-use crate::{Engine, UpSpec, data::remove_unfinished, stack::Stack, trees};
+use crate::{
+    Engine, UpSpec,
+    data::remove_unfinished,
+    stack::Stack,
+    trees::{self, ObjectsWay},
+};
 
 /// How many files of a project, how many bytes, and for how long they are read.
 const FILES_MOST: usize = 20_000;
@@ -57,6 +64,9 @@ const KEPT: usize = 6;
 const MANIFEST: &str = "manifest.json";
 const MANIFEST_LIMIT: u64 = 16 << 20;
 const ARCHIVE: &str = "files.tar";
+const OBJECTS: &str = "objects";
+const SIGN_IN: &str = "sign-in.json";
+const SIGN_IN_LIMIT: u64 = 16 << 20;
 const ORIGIN: &str = "seed-origin.json";
 
 /// Where the data of a run came from, or what may become of it.
@@ -80,6 +90,15 @@ pub enum SeedRole {
     Settled,
 }
 
+/// What a snapshot has besides data.
+#[derive(Clone, Default)]
+pub struct SeedParts {
+    /// The context, and ignored files that bundles wrote.
+    pub archive: Vec<u8>,
+    /// States of roles, as JSON.
+    pub sign_in: Vec<u8>,
+}
+
 /// A snapshot of a seeded stack.
 #[derive(Clone, Debug)]
 pub struct SeedSnapshot {
@@ -90,7 +109,7 @@ pub struct SeedSnapshot {
 }
 
 impl Engine {
-    /// Notes that no room was ever started on the files of a new sandbox.
+    /// Records that no room was ever started on the files of a new sandbox.
     pub(crate) fn note_untouched(&self, sandbox: &SandboxRecord) {
         let place = trees::places(sandbox).untouched();
         if let Err(error) = files::replace(&place, sandbox.id.as_str().as_bytes(), 0o600) {
@@ -117,7 +136,7 @@ impl Engine {
     ) -> Option<SeedOrigin> {
         let is_first = self.touch(sandbox);
         let is_new = stack.data.iter().all(|data| !files::exists(&data.folder));
-        if !is_new || stack.data.is_empty() {
+        if !is_new || has_objects(&trees::objects_folder(sandbox)) {
             return None;
         }
         let manifest =
@@ -138,6 +157,9 @@ impl Engine {
                         data.golden = seeded;
                     }
                 }
+                let objects = place.join(OBJECTS);
+                stack.objects = files::is_folder(&objects)
+                    .then(|| trees::objects_copy(sandbox, &objects, ObjectsWay::Take));
                 SeedRole::Copied
             }
             _ if is_first => SeedRole::Candidate,
@@ -239,6 +261,23 @@ impl Engine {
         files::read_capped(&place, ARCHIVE_LIMIT as u64).ok()
     }
 
+    /// Returns the states of roles of the snapshot that a sandbox's data came from.
+    pub fn seed_sign_in(&self, sandbox: &SandboxRecord) -> Option<Vec<u8>> {
+        let origin = self.seed_origin(sandbox)?;
+        if origin.role != SeedRole::Restored {
+            return None;
+        }
+        let place = trees::places(sandbox).seeded().join(&origin.key).join(SIGN_IN);
+        files::read_capped(&place, SIGN_IN_LIMIT).ok()
+    }
+
+    /// Names the roles whose states can be asked whether they still work.
+    pub fn probed_roles(&self, sandbox: &SandboxRecord) -> Vec<String> {
+        let Ok(config) = self.worktree_config(sandbox) else { return Vec::new() };
+        let probed = config.roles.iter().filter(|(_, role)| role.probe.is_some());
+        probed.map(|(name, _)| name.to_string()).collect()
+    }
+
     /// Returns the ignored files of a worktree that were written since a moment; none where they are too many.
     pub fn ignored_since(
         &self,
@@ -275,7 +314,7 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         origin: &SeedOrigin,
-        archive: &[u8],
+        parts: &SeedParts,
         is_still_ours: &dyn Fn() -> bool,
     ) -> Result<bool, Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "seed", None)?;
@@ -284,10 +323,6 @@ impl Engine {
         let config = config.for_profile(Some(&origin.manifest.profile));
         let config = config.map(|config| digest_of(&config)).unwrap_or_default();
         if now.as_ref() != Some(&origin.manifest.files) || config != origin.manifest.config {
-            return Ok(false);
-        }
-        // Rows that name objects are worth nothing without them.
-        if has_objects(&trees::objects_folder(&sandbox)) {
             return Ok(false);
         }
         let around = trees::places(&sandbox).seeded();
@@ -318,7 +353,8 @@ impl Engine {
             }
         }
         let finish = || -> Result<(), FileError> {
-            files::replace(&new.join(ARCHIVE), archive, 0o600)?;
+            files::replace(&new.join(ARCHIVE), &parts.archive, 0o600)?;
+            files::replace(&new.join(SIGN_IN), &parts.sign_in, 0o600)?;
             let manifest =
                 SeedManifest { created: Some(self.with.clock.now()), ..origin.manifest.clone() };
             let manifest = serde_json::to_vec(&manifest).expect("a manifest has text as keys");
@@ -351,6 +387,11 @@ impl Engine {
             to: new.join("data").join(service),
             without: Vec::new(),
         }));
+        // Rows that name objects are worth nothing without them.
+        if has_objects(&trees::objects_folder(sandbox)) {
+            let copies = vec![trees::objects_copy(sandbox, &new.join(OBJECTS), ObjectsWay::Keep)];
+            steps.push(Step::CopyTrees { copies });
+        }
         steps.extend(freeze.map(|runtime| Step::Thaw { runtime }));
         let plan = NewPlan {
             operation: OperationId::from_random(hothouse_host::random::bytes()),

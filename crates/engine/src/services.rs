@@ -79,7 +79,7 @@ impl SteadyAnswers {
     }
 }
 
-/// Services that cannot be what the config says.
+/// Services that cannot be run as the config says.
 #[derive(Debug, thiserror::Error)]
 pub enum ServicesError {
     #[error(transparent)]
@@ -129,7 +129,8 @@ impl Engine {
         for (name, service) in &config.services {
             if let Work::Database(recipe) = service.work() {
                 let version = service.version.as_ref();
-                programs.insert(name.clone(), recipe::find(recipe, name.as_str(), version)?);
+                let found = recipe::find(recipe, name.as_str(), version, &wall.stack)?;
+                programs.insert(name.clone(), found);
             }
         }
         let places = trees::places(sandbox);
@@ -148,6 +149,9 @@ impl Engine {
             sandbox: sandbox.id.as_str(),
         };
         let mut stack = stack::resolve(&config, &facts)?;
+        // Their first data is made by the same programs.
+        let made = stack.data.iter_mut().filter(|data| data.archive.is_none());
+        made.for_each(|data| data.stack.clone_from(&wall.stack));
         stack.caveats.extend(self.refuse_live_keys(sandbox, &config, &stack)?);
         Ok(stack)
     }
@@ -266,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Reports which services are waited for, if that has changed.
+    /// Reports which services an operation is waiting for, if that has changed.
     fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
         let open = report.statuses().filter(|service| !service.state.is_settled());
         let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
@@ -405,21 +409,12 @@ impl Engine {
     }
 
     /// Returns the last lines that a service wrote since it was last asked to start: those of an earlier start would
-    /// mislead.
+    /// mislead. The room knows where they begin.
     fn lines_of_this_start(&self, sandbox: &SandboxRecord, service: &ServiceStatus) -> Vec<String> {
-        let began = self.began(sandbox);
-        let since = began.zip(service.wanted_ms.or(service.started_ms));
-        let since = since.map(|(began, wanted)| began + wanted * 1_000_000);
+        let starts = self.with.rooms.starts(&self.places(sandbox).runtime).unwrap_or_default();
+        let begins = starts.into_iter().find(|(name, _)| *name == service.name);
+        let since = begins.map(|begins| logs::Since::Cursor(logs::Cursor([begins].into())));
         self.tail_since(sandbox, &service.name, LAST_LINES, since)
-    }
-
-    /// Returns when the room of a sandbox began to count its times, in nanoseconds since 1970. Its file is
-    /// written a moment later, which is allowed for.
-    fn began(&self, sandbox: &SandboxRecord) -> Option<u64> {
-        const ALLOWANCE: Duration = Duration::from_millis(500);
-        let age = files::age(&self.places(sandbox).runtime.join("room.json")).ok()?;
-        let now = u64::try_from(self.with.clock.now().as_nanosecond()).ok()?;
-        now.checked_sub(u64::try_from((age + ALLOWANCE).as_nanos()).ok()?)
     }
 
     /// Returns the last lines of a service's log, escaped for display.
@@ -437,16 +432,12 @@ impl Engine {
         sandbox: &SandboxRecord,
         service: &str,
         lines: usize,
-        since: Option<u64>,
+        since: Option<logs::Since>,
     ) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
-        let wanted = logs::Wanted {
-            since: since.map(logs::Since::Time),
-            tail: Some(lines),
-            limit: 64 << 10,
-            ..logs::Wanted::default()
-        };
+        let wanted =
+            logs::Wanted { since, tail: Some(lines), limit: 64 << 10, ..logs::Wanted::default() };
         let plain = |line: logs::Line| {
             // Traces of Go and Java are indented by tabs.
             let shown = line.text.chars().filter(|c| !c.is_control() || *c == '\t');
@@ -474,12 +465,13 @@ impl Engine {
         for name in names {
             if !known.iter().any(|stream| stream.service == *name) {
                 let all: Vec<_> = known.iter().map(|stream| stream.service.as_str()).collect();
-                let hint = match all.is_empty() {
-                    true => "no service of this sandbox has been started yet".to_owned(),
-                    false => format!("available: {}", all.join(", ")),
+                let hints = match all.is_empty() {
+                    true => vec!["no service of this sandbox has been started yet".to_owned()],
+                    false => config::rules::among(name, &all),
                 };
                 let message = format!("service `{name}` has no log");
-                return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+                let failure = Failure::new(FailureKind::NotFound, message);
+                return Err(hints.into_iter().fold(failure, Failure::hint));
             }
         }
         let wanted = |stream: &logs::Stream| names.is_empty() || names.contains(&stream.service);

@@ -73,6 +73,7 @@ impl Engine {
         let room = given(&config);
         let inputs =
             SetupInputs { commit: &sandbox.base_commit, command, folders: &folders, room: &room };
+        self.approve_caches(sandbox)?;
         let store = TreeStore::open(&sandbox.sandboxes)?;
         Ok(match golden::keep_setup(&repository, &store, &sandbox.worktree, &inputs)? {
             KeptSetup::Kept => SetupOutcome::Kept,

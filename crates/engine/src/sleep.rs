@@ -12,7 +12,7 @@ use hothouse_model::{
 use crate::{App, Engine, UpSpec};
 
 impl Engine {
-    /// Returns when a sandbox goes to sleep, as the config of its base commit says.
+    /// Returns after how long a sandbox goes to sleep, by the config of its base commit.
     pub fn sleep_policy(&self, sandbox: &SandboxRecord) -> Result<SleepPolicy, Failure> {
         let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
         Ok(SleepPolicy { idle: config.sandbox.idle, stop: config.sandbox.idle_stop })

@@ -31,8 +31,17 @@ impl Engine {
     /// Returns the map of a script that a page loaded from a path, such as `/assets/app.js`: of several with its name
     /// the one whose folders fit best.
     pub fn source_map(&self, sandbox: &SandboxRecord, path: &str) -> Option<Vec<u8>> {
+        self.built_file(sandbox, path, ".map")
+    }
+
+    /// Returns such a script itself, whose map may be in it.
+    pub fn script(&self, sandbox: &SandboxRecord, path: &str) -> Option<Vec<u8>> {
+        self.built_file(sandbox, path, "")
+    }
+
+    fn built_file(&self, sandbox: &SandboxRecord, path: &str, ending: &str) -> Option<Vec<u8>> {
         let worktree = trees::open_worktree(sandbox).ok()?;
-        let name = format!("{}.map", path.rsplit('/').next().filter(|name| !name.is_empty())?);
+        let name = format!("{}{ending}", path.rsplit('/').next().filter(|name| !name.is_empty())?);
         let (mut left, mut found) = (NAMES_MOST, Vec::new());
         walk(&worktree, Path::new(""), &name, DEPTH, &mut left, &mut found);
         let best = found.into_iter().max_by_key(|file| fit(file, path))?;

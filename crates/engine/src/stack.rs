@@ -19,6 +19,7 @@ use hothouse_model::{
         service::{Need, ProbeSpec, Question, ServiceSpec},
     },
 };
+use hothouse_sinks::webhook::{fixture, keys};
 use hothouse_workspace::content;
 
 use hothouse_images::Image;
@@ -59,6 +60,8 @@ pub(crate) struct Facts<'a> {
 pub(crate) struct Stack {
     pub(crate) order: StackOrder,
     pub(crate) data: Vec<DataOrder>,
+    /// Objects that the sandbox begins with.
+    pub(crate) objects: Option<hothouse_model::tree::TreeCopy>,
     /// Whether it runs from a tree that is frozen when it starts.
     pub(crate) frozen: bool,
     /// The curated variables that every command of the room gets.
@@ -110,6 +113,7 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
             hosted: hosted(config),
         },
         data: Vec::new(),
+        objects: None,
         frozen: frozen && !config.services.is_empty(),
         variables,
         caveats,
@@ -194,23 +198,25 @@ impl<'a> StackBuilder<'a> {
                 all.entry(name.as_str().to_owned()).or_insert(value);
             }
         }
-        for name in self.unset_webhook_secrets() {
-            let value = content::key(&[self.facts.sandbox.as_bytes(), name.as_bytes()]);
-            all.entry(name.to_owned()).or_insert_with(|| format!("whsec_{value}"));
+        for (name, vendor) in self.unset_webhook_secrets() {
+            let secret = made_secret(self.facts.sandbox, name);
+            all.entry(name.to_owned()).or_insert_with(|| verified_with(vendor.as_deref(), secret));
         }
         Ok((all, caveats))
     }
 
-    /// Lists the variables of signing secrets that nothing in the config sets.
-    fn unset_webhook_secrets(&self) -> Vec<&'a str> {
+    /// Lists the variables of signing secrets that nothing in the config sets, each with its vendor.
+    fn unset_webhook_secrets(&self) -> Vec<(&'a str, Option<String>)> {
         let config = self.config;
-        let webhooks = config.integrations.values().filter_map(|one| one.webhook.as_ref());
-        let unset = webhooks.filter_map(|webhook| {
+        let unset = config.integrations.values().filter_map(|one| {
+            let webhook = one.webhook.as_ref()?;
+            let said = one.vendor.map(|word| word.as_str().to_owned());
+            let known = || crate::integrations::vendor_of(one).map(|vendor| vendor.name.clone());
             let name = webhook.secret.as_ref()?.as_str();
             let service = config.services.get(&webhook.to);
             let is_set = config.secrets.contains_key(name)
                 || service.is_some_and(|service| service.env.contains_key(name));
-            (!is_set).then_some(name)
+            (!is_set).then(|| (name, said.or_else(known)))
         });
         unset.collect()
     }
@@ -561,6 +567,7 @@ fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> Dat
         script: prepared.script.clone(),
         settle: prepared.settle.clone(),
         archive: None,
+        stack: Vec::new(),
     }
 }
 
@@ -576,6 +583,17 @@ fn signal_number(signal: Signal) -> i32 {
         Signal::Term => 15,
         Signal::WindowChange => 28,
     }
+}
+
+/// Makes the signing secret of webhooks that nobody has chosen; the same for as long as the sandbox exists.
+pub(crate) fn made_secret(sandbox: &str, variable: &str) -> String {
+    format!("whsec_{}", content::key(&[sandbox.as_bytes(), variable.as_bytes()]))
+}
+
+/// Returns what an app verifies webhooks with: the secret, or the public key of vendors that sign with a private one.
+fn verified_with(vendor: Option<&str>, secret: String) -> String {
+    let scheme = vendor.and_then(fixture::scheme);
+    scheme.and_then(|scheme| keys::public_key(&scheme, &secret)).unwrap_or(secret)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl Engine {
             Step::CopyTrees { copies } => trees::copy(copies),
             Step::StageTrees { copies } => trees::stage(copies),
             Step::SwapTrees { copies, claim } => {
-                // Nobody may be at work in what is about to go.
+                // No room may be using what is about to be removed.
                 let _claim =
                     claim.as_ref().map(|claim| self.with.rooms.claim(claim)).transpose()?;
                 trees::swap(copies)
@@ -130,7 +130,7 @@ impl Engine {
             Step::FreezeTree { to, .. } => Ok(crate::data::remove_unfinished(to)?),
             Step::MakePool { folder, .. } => self.remove_pool(folder),
             // The worktree goes with the step before; plans that remove or replace never go back.
-            // Data is nothing that a failed start may take away.
+            // A failed start must not remove data.
             Step::WriteTask { .. }
             | Step::WriteConfig { .. }
             | Step::PrepareData { .. }

@@ -25,7 +25,7 @@ const ROLES: [(&str, &str); 3] = [
     ("verify.md", include_str!("task/verify.md")),
 ];
 
-/// What every coding agent is told about where it is, in the file that its tool reads for all projects.
+/// What every coding agent is told about its sandbox, in the file that its tool reads for all projects.
 pub fn instructions() -> &'static str {
     include_str!("task/instructions.md")
 }

@@ -1,5 +1,7 @@
 //! The trees of a sandbox: which there are, which driver makes them, and the steps that do.
 
+mod swap;
+
 use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
@@ -21,7 +23,7 @@ use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget, LeftOut},
-    places::{self, FORMER},
+    places,
     tree::{
         self, ChooseError, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
         hidden::HiddenTree,
@@ -29,6 +31,9 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
+pub(crate) use self::swap::{
+    all_staged, formers, is_half_restored, stage, swap, swap_back, unstage,
+};
 use crate::{Engine, StepError, data, managers, masks, trash};
 
 /// The driver of trees that are never shared as a mount: git directories, and data without subvolumes.
@@ -43,7 +48,7 @@ pub(crate) const INDEX_FILE: &str = "index";
 /// How many worktrees are remembered.
 const SETTLED_KEPT: usize = 256;
 
-/// How many times as long as a look at a worktree takes the next one waits, unless it is requested.
+/// The pause before the next scan of a worktree, as a multiple of how long the last one took.
 const LOOK_SHARE: u32 = 50;
 
 /// Which driver works in which folder; trying them takes milliseconds.
@@ -84,12 +89,12 @@ pub(crate) struct Settled(Mutex<HashMap<PathBuf, Look>>);
 #[derive(Debug)]
 struct Look {
     seen: Seen,
-    /// When to look again without a request.
+    /// When the next scan is due.
     due: Instant,
 }
 
 impl Settled {
-    /// Takes what is known of a worktree; a concurrent caller looks again.
+    /// Takes what is known of a worktree; a concurrent caller scans again.
     fn of(&self, worktree: &Path) -> Seen {
         self.lock().remove(worktree).map(|look| look.seen).unwrap_or_default()
     }
@@ -103,7 +108,7 @@ impl Settled {
         known.insert(worktree.to_owned(), Look { seen, due });
     }
 
-    /// Whether a worktree is due for a look without a request.
+    /// Whether a worktree is due for a scan.
     pub(crate) fn is_due(&self, worktree: &Path) -> bool {
         self.lock().get(worktree).is_none_or(|look| look.due <= Instant::now())
     }
@@ -168,6 +173,29 @@ pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
 /// so that snapshots and forks carry them.
 pub fn objects_folder(sandbox: &SandboxRecord) -> PathBuf {
     places(sandbox).data().join("_objects")
+}
+
+/// Copies the objects of a sandbox to where a snapshot of seeded data keeps them, or from there.
+pub(crate) fn objects_copy(sandbox: &SandboxRecord, kept: &Path, way: ObjectsWay) -> TreeCopy {
+    let order = |name: String, path: PathBuf| TreeOrder {
+        sandboxes: sandbox.sandboxes.clone(),
+        name,
+        path,
+        driver: PLAIN.into(),
+    };
+    let own = order(format!("{}.data._objects", sandbox.name), objects_folder(sandbox));
+    let kept = order("seeded.objects".into(), kept.to_owned());
+    match way {
+        ObjectsWay::Keep => TreeCopy { from: own, to: kept },
+        ObjectsWay::Take => TreeCopy { from: kept, to: own },
+    }
+}
+
+/// Which way objects are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectsWay {
+    Keep,
+    Take,
 }
 
 /// Returns the trees of a sandbox that are not its worktree: the room's git directory and data.
@@ -501,21 +529,6 @@ pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
     }
 }
 
-/// Copies trees beside where they are to go.
-pub(crate) fn stage(copies: &[TreeCopy]) -> Result<(), StepError> {
-    // An earlier attempt may have left some.
-    unstage(copies)?;
-    let whole = copies.iter().filter(|copy| files::exists(&copy.to.path));
-    remove(&whole.map(|copy| former(&copy.to)).collect::<Vec<_>>())?;
-    let staged = |TreeCopy { from, to }: &TreeCopy| TreeCopy { from: from.clone(), to: staged(to) };
-    copy(&copies.iter().map(staged).collect::<Vec<_>>())
-}
-
-/// Removes staged copies.
-pub(crate) fn unstage(copies: &[TreeCopy]) -> Result<(), StepError> {
-    remove(&copies.iter().map(|copy| staged(&copy.to)).collect::<Vec<_>>())
-}
-
 /// Makes sure that a sandbox's worktree is at its path: its mount may be missing.
 pub(crate) fn ensure_there(sandbox: &SandboxRecord) -> Result<(), StepError> {
     if sandbox.is_adopted() {
@@ -525,119 +538,6 @@ pub(crate) fn ensure_there(sandbox: &SandboxRecord) -> Result<(), StepError> {
     let (_, place) = place(&tree)?;
     driver(&tree)?.restore(&place)?;
     Ok(())
-}
-
-/// The three places of a tree that is replaced. Between them trees are only renamed, the files of a
-/// tree last: that needs no space on the disk, and tells how far it came.
-struct Swap {
-    driver: Box<dyn TreeDriver>,
-    staged: TreePlace,
-    target: TreePlace,
-    former: TreePlace,
-}
-
-impl Swap {
-    fn of(tree: &TreeOrder) -> Result<Self, StepError> {
-        Ok(Self {
-            driver: driver(tree)?,
-            staged: place(&staged(tree))?.1,
-            target: place(tree)?.1,
-            former: place(&former(tree))?.1,
-        })
-    }
-
-    /// Replaces a tree with the staged one, and sets it aside.
-    fn replace(&self) -> Result<(), StepError> {
-        let Self { driver, staged, target, former } = self;
-        if exists(staged) {
-            // If only its private part exists, the swap has begun.
-            let is_there = files::exists(&target.path)
-                || files::exists(&target.private) && files::exists(&staged.private);
-            if is_there && !files::exists(&former.path) {
-                driver.relocate(target, former)?;
-            }
-            if let Some(parent) = target.path.parent() {
-                files::make_private_folder(parent)?;
-            }
-            driver.relocate(staged, target)?;
-        }
-        driver.restore(target)?;
-        Ok(())
-    }
-
-    /// Restores the tree that was set aside, if there is one; the one in its place is staged again.
-    fn bring_back(&self) -> Result<(), StepError> {
-        let Self { driver, staged, target, former } = self;
-        if !exists(former) {
-            return Ok(());
-        }
-        let is_replaced = !files::exists(&staged.path)
-            || !files::exists(&staged.private) && files::exists(&former.private);
-        if files::exists(&former.path) && is_replaced {
-            driver.relocate(target, staged)?;
-        }
-        driver.relocate(former, target)?;
-        driver.restore(target)?;
-        Ok(())
-    }
-}
-
-fn exists(place: &TreePlace) -> bool {
-    files::exists(&place.path) || files::exists(&place.private)
-}
-
-/// Replaces trees with their staged copies. After an interruption it is simply repeated: what
-/// is no longer staged has its place already.
-pub(crate) fn swap(copies: &[TreeCopy]) -> Result<(), StepError> {
-    copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.replace())
-}
-
-/// Undoes [`swap`], however far it got.
-pub(crate) fn swap_back(copies: &[TreeCopy]) -> Result<(), StepError> {
-    copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.bring_back())
-}
-
-/// Returns the trees that were set aside.
-pub(crate) fn formers(copies: &[TreeCopy]) -> Vec<TreeOrder> {
-    copies.iter().map(|copy| former(&copy.to)).collect()
-}
-
-/// Whether an interrupted swap left staged copies of a sandbox's trees.
-pub(crate) fn is_half_restored(sandbox: &SandboxRecord) -> Result<bool, FileError> {
-    let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
-    Ok(names.iter().any(|name| !name.ends_with(FORMER)))
-}
-
-/// Returns the staged copies of a sandbox's trees, and the trees that were set aside.
-pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, FileError> {
-    let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
-    let worktree = format!("{}~", sandbox.name);
-    let order = |name: String| TreeOrder {
-        driver: match name.strip_suffix(FORMER).unwrap_or(&name) == worktree {
-            true => sandbox.tree_driver,
-            false => PLAIN.into(),
-        },
-        path: places::staged(&sandbox.sandboxes, &name),
-        sandboxes: sandbox.sandboxes.clone(),
-        name,
-    };
-    Ok(names.into_iter().map(order).collect())
-}
-
-/// Returns the path of a tree's staged copy.
-fn staged(tree: &TreeOrder) -> TreeOrder {
-    waiting(tree, "")
-}
-
-/// Returns the path of a tree that was set aside.
-fn former(tree: &TreeOrder) -> TreeOrder {
-    waiting(tree, FORMER)
-}
-
-fn waiting(tree: &TreeOrder, end: &str) -> TreeOrder {
-    let name = format!("{}~{end}", tree.name);
-    let path = places::staged(&tree.sandboxes, &name);
-    TreeOrder { name, path, ..tree.clone() }
 }
 
 /// Measures a tree; a missing one has size 0.

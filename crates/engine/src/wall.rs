@@ -23,7 +23,7 @@ use hothouse_model::{
 
 use hothouse_workspace::WorktreeError;
 
-use crate::{Engine, masks, secrets::scope, stack::Stack, trees};
+use crate::{Engine, masks, playwright, secrets::scope, stack::Stack, trees};
 
 /// Variables that name the whole bundle.
 const BUNDLE_VARIABLES: [&str; 9] = [
@@ -174,6 +174,9 @@ impl Engine {
         if wall.ca.is_some() {
             wall.environment.extend(trust_variables());
         }
+        let (name, value) = playwright::VARIABLE;
+        wall.environment.insert(name.to_owned(), value.to_owned());
+        mounts.push(self.playwright_mount()?);
         Ok((wall, mounts))
     }
 

@@ -1,8 +1,9 @@
-//! Which expectations hold, over what is known so far; a check that does not hold says what was seen instead.
+//! Which expectations hold, given what is known so far; a failed check reports what was seen instead.
 //!
 //! [`evaluate`] is called again and again while records come in; [`next`] decides whether to wait. Nothing here
 //! knows a clock: how long it took so far comes in.
 
+mod queries;
 mod queue;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -121,7 +122,8 @@ pub enum Next {
 /// Decides whether the checks are final: those that can still come true have time left, and what must not happen
 /// needs a moment in which nothing happened.
 pub fn next(all: &[Expected], checks: &[Check], elapsed: Duration, quiet: Duration) -> Next {
-    let open = all.iter().zip(checks).filter(|(one, check)| !check.ok && one.wanted.is_awaited());
+    let can_come = |one: &Expected, check: &Check| one.wanted.can_come_true(check.found);
+    let open = all.iter().zip(checks).filter(|(one, check)| !check.ok && can_come(one, check));
     let left = open.map(|(one, _)| one.within.saturating_sub(elapsed)).max().unwrap_or_default();
     if !left.is_zero() {
         return Next::Wait(left);
@@ -157,6 +159,8 @@ fn check(wanted: &Wanted, observed: &Observed<'_>) -> Check {
         }
         Wanted::Errors(most) => of_errors(*most, observed),
         Wanted::Unmatched(most) => of_unmatched(*most, observed),
+        Wanted::Queries(most) => queries::count(*most, observed),
+        Wanted::SlowestQuery(longest) => queries::slowest(*longest, observed),
     }
 }
 
@@ -455,10 +459,17 @@ pub(crate) fn flat(text: &str) -> String {
 
 /// Shows a text around a part of it.
 fn around(all: &str, part: &str) -> String {
+    // In lower case a text may have another length, so nothing but a boundary near it is known.
     let at = all.to_lowercase().find(&flat(part).to_lowercase()).unwrap_or(0).min(all.len());
+    let at = all.floor_char_boundary(at);
     let from = all.floor_char_boundary(at.saturating_sub(AROUND));
     let end = all.ceil_char_boundary((at + part.len() + AROUND).min(all.len()));
-    cut(&all[from..end])
+    // Whole words, where there is one more before and after.
+    let space = all[from..at].find(' ').filter(|_| from > 0);
+    let begin = space.map_or(from, |space| from + space + 1);
+    let tail = all.floor_char_boundary(end.saturating_sub(AROUND)).max(at);
+    let space = all[tail..end].rfind(' ').filter(|_| end < all.len());
+    cut(&all[begin..space.map_or(end, |space| tail + space)])
 }
 
 pub(crate) fn cut(text: &str) -> String {

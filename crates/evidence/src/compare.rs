@@ -3,9 +3,9 @@
 mod items;
 mod normal;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use hothouse_model::record::Record;
+use hothouse_model::record::{Kind, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -13,12 +13,13 @@ use crate::{
     outcome::ScenarioOutcome,
     page::PageSeen,
     pixels::{self, Picture},
+    queries::Spans,
 };
 
 use self::items::Item;
 pub use self::normal::Normal;
 
-/// The most differences that are told.
+/// The most differences that are listed.
 const MOST: usize = 500;
 
 /// A screenshot differs if more than this part of it does, in percent.
@@ -146,13 +147,30 @@ struct Pair {
     comparison: Comparison,
 }
 
+/// Collects what is to be replaced in the texts of a side: its names, and the keys that its links have.
+fn normal_of(side: &Side) -> Normal {
+    let mut normal = Normal::new(&side.sandbox, &side.run);
+    let page = side.outcome.as_ref().and_then(|outcome| outcome.page.as_ref());
+    let urls = page.iter().flat_map(|page| [&page.url, &page.final_url]);
+    urls.for_each(|url| normal.learn(url));
+    for record in &side.records {
+        let texts: &[&str] = match record.kind {
+            Kind::Mail => &["/text", "/html"],
+            Kind::Request => &["/path", "/query", "/request/text"],
+            Kind::Browser => &["/url", "/final_url"],
+            _ => &[],
+        };
+        let texts = texts.iter().filter_map(|place| record.body.pointer(place)?.as_str());
+        texts.for_each(|text| normal.learn(text));
+    }
+    normal
+}
+
 impl Pair {
     fn compare(&mut self, left: &Side, right: &Side) {
-        let normals =
-            (Normal::new(&left.sandbox, &left.run), Normal::new(&right.sandbox, &right.run));
+        let normals = (normal_of(left), normal_of(right));
         let lists = (items::of(&left.records, &normals.0), items::of(&right.records, &normals.1));
         self.records(lists.0, lists.1);
-        self.queries(left, right, &normals);
         self.times(left, right, &normals);
         let outcomes = (left.outcome.as_ref(), right.outcome.as_ref());
         if let (Some(one), Some(other)) = outcomes {
@@ -181,7 +199,7 @@ impl Pair {
         *self.comparison.same.entry(kind.to_owned()).or_default() += 1;
     }
 
-    /// Counts a value that both have, or tells the difference.
+    /// Counts a value that both have, or adds a difference.
     fn value(&mut self, kind: &str, what: &str, left: &str, right: &str) {
         match left == right {
             true => self.same(kind),
@@ -222,8 +240,8 @@ impl Pair {
         }
     }
 
-    fn queries(&mut self, left: &Side, right: &Side, (one, other): &(Normal, Normal)) {
-        let lists = (items::queries(&left.records, one), items::queries(&right.records, other));
+    fn queries(&mut self, left: &Spans, right: &Spans, (one, other): &(Normal, Normal)) {
+        let lists = (items::queries(left, one), items::queries(right, other));
         for (name, count) in &lists.0 {
             let Some(now) = lists.1.get(name) else { continue };
             let (left, right) = (count.to_string(), now.to_string());
@@ -231,26 +249,48 @@ impl Pair {
         }
     }
 
-    fn times(&mut self, left: &Side, right: &Side, (one, other): &(Normal, Normal)) {
-        let mut lists =
-            (items::durations(&left.records, one), items::durations(&right.records, other));
+    /// Tells what takes longer. The time of a query is its own: what waits for it is not told again.
+    fn times(&mut self, left: &Side, right: &Side, normals: &(Normal, Normal)) {
+        let spans = (Spans::of(&left.records), Spans::of(&right.records));
+        self.queries(&spans.0, &spans.1, normals);
+        let (one, other) = normals;
+        let times = (items::query_times(&spans.0, one), items::query_times(&spans.1, other));
+        let mut asked = (0.0, 0.0);
+        let names: BTreeSet<&String> = times.0.keys().chain(times.1.keys()).collect();
+        for name in names {
+            // A query that only one side makes is counted above; here it is told if it is slow.
+            let [before, now] = [&times.0, &times.1].map(|times| times.get(name).copied());
+            if self.time("query", name, before.unwrap_or(0.0), now.unwrap_or(0.0)) {
+                asked = (asked.0 + before.unwrap_or(0.0), asked.1 + now.unwrap_or(0.0));
+            }
+        }
+        let times = (items::durations(&spans.0, one), items::durations(&spans.1, other));
+        for (name, before) in &times.0 {
+            let Some(now) = times.1.get(name) else { continue };
+            self.time("timing", name, *before, *now);
+        }
         let page = |side: &Side| {
             let page = side.outcome.as_ref().and_then(|outcome| outcome.page.as_ref());
             #[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^53")]
             page.map(|page| page.duration_ms as f64)
         };
-        if let (Some(one), Some(other)) = (page(left), page(right)) {
-            lists.0.insert("the page".into(), one);
-            lists.1.insert("the page".into(), other);
+        if let (Some(before), Some(now)) = (page(left), page(right)) {
+            // What its slow queries took longer is told already.
+            let (more, quicker) = (asked.1 - asked.0, before.min(now));
+            let without = |page: f64, more: f64| (page - more.max(0.0)).max(quicker);
+            self.time("timing", "the page", without(before, -more), without(now, more));
         }
-        for (name, before) in lists.0 {
-            let Some(now) = lists.1.get(&name).copied() else { continue };
-            let (low, high) = (before.min(now), before.max(now));
-            if high >= low * SLOWER && high - low >= SLOWER_MS {
-                let told = |ms: f64| Some(format!("{ms:.0} ms"));
-                self.add("timing", name, told(before), told(now));
-            }
+    }
+
+    /// Tells a time that differs much; returns whether it does.
+    fn time(&mut self, kind: &str, what: &str, before: f64, now: f64) -> bool {
+        let (low, high) = (before.min(now), before.max(now));
+        let differs = high >= low * SLOWER && high - low >= SLOWER_MS;
+        if differs {
+            let told = |ms: f64| Some(format!("{ms:.0} ms"));
+            self.add(kind, what.to_owned(), told(before), told(now));
         }
+        differs
     }
 
     fn rows(&mut self, one: &ScenarioOutcome, other: &ScenarioOutcome, normals: &(Normal, Normal)) {

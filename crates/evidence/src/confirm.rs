@@ -16,7 +16,7 @@ use crate::{
 pub fn confirm(summary: &Summary, records: &[Record]) -> Vec<String> {
     let mut wrong: Vec<String> = Vec::new();
     summary.scenarios.iter().for_each(|one| wrong.extend(of_outcome(one, summary, records)));
-    if summary.verdict != Verdict::of(&summary.scenarios) {
+    if summary.verdict != Verdict::of(&summary.scenarios, &summary.code.commit) {
         let told = summary.verdict.as_str();
         wrong.push(format!("the verdict is `{told}`, which does not follow from the checks"));
     }

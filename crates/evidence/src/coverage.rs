@@ -1,7 +1,7 @@
 //! Coverage of the change: which changed lines a scenario ran, and which routes of changed files it asked for.
 //!
 //! The page is measured by the browser, services by their own runtimes. What a service says of itself is the room's
-//! word, and bounded like all of it. Nothing is guessed: a changed file that nobody measured is named with the reason.
+//! claim, and bounded like all of it. Nothing is guessed: a changed file that was not measured is named with the reason.
 
 mod lines;
 mod paths;
@@ -65,7 +65,7 @@ pub struct ChangedText {
     pub lines: LineSet,
 }
 
-/// What one meter tells of one changed file.
+/// What one meter reports of one changed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     pub path: String,
@@ -139,7 +139,7 @@ impl<'a> Collector<'a> {
         Self { files, roots, found: BTreeMap::new(), coverage: ScenarioCoverage::default() }
     }
 
-    /// Says that somebody measured, whatever was found.
+    /// Records that a meter ran, whatever it found.
     pub fn measured_by(&mut self, meter: Meter) {
         self.coverage.meters.insert(meter);
     }

@@ -47,6 +47,9 @@ pub enum Wanted {
     },
     Errors(u32),
     Unmatched(u32),
+    /// So many queries of one request, at most.
+    Queries(u32),
+    SlowestQuery(Duration),
 }
 
 /// A check to make.
@@ -58,12 +61,32 @@ pub struct Expected {
 }
 
 impl Wanted {
+    /// Whether it holds only if something has happened, rather than if nothing has.
+    pub fn asks_for_an_effect(&self) -> bool {
+        match self {
+            Self::Page(_, presence) | Self::Cookie(_, presence) => *presence == Presence::Wanted,
+            Self::Records { least, .. } => *least > 0,
+            Self::Row(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether waiting could make it hold. What must not be there can only come.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Records { least, .. } => *least > 0,
             Self::Row(_) | Self::Queue(_) | Self::Service(_) => true,
+            // Traces are sent in batches.
+            Self::Queries(_) | Self::SlowestQuery(_) => true,
             _ => false,
+        }
+    }
+
+    /// Whether a check that does not hold could still come true. A query that was slow stays so.
+    pub fn can_come_true(&self, found: u64) -> bool {
+        match self {
+            Self::Queries(_) | Self::SlowestQuery(_) => found == 0,
+            _ => self.is_awaited(),
         }
     }
 
@@ -72,6 +95,7 @@ impl Wanted {
         match self {
             Self::Records { most, .. } => most.is_some(),
             Self::NoRecord { .. } | Self::Errors(_) | Self::Unmatched(_) => true,
+            Self::Queries(_) | Self::SlowestQuery(_) => true,
             _ => false,
         }
     }
@@ -101,7 +125,12 @@ pub fn of(scenario: &Scenario) -> Vec<Expected> {
             within,
         }));
     }
-    let limits = [expect.errors.map(Wanted::Errors), expect.unmatched.map(Wanted::Unmatched)];
+    let limits = [
+        expect.errors.map(Wanted::Errors),
+        expect.unmatched.map(Wanted::Unmatched),
+        expect.queries.map(Wanted::Queries),
+        expect.slowest_query.map(Wanted::SlowestQuery),
+    ];
     all.extend(limits.into_iter().flatten().map(|wanted| Expected { wanted, within }));
     all
 }

@@ -3,9 +3,12 @@
 //! An agent can edit all of them. A change is not wrong, but a reviewer must see it, and above all one that
 //! expects less than the base did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use hothouse_model::config::{Config, Scenario};
+use hothouse_model::config::{Config, Scenario, parse_duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -235,10 +238,18 @@ fn limit(key: &str, before: &Value, after: &Value) -> (bool, String) {
     let weaker = match (key, before.as_u64(), after.as_u64()) {
         ("status", ..) => true,
         // Errors and calls are unlimited where nothing is said, faults of the page are not permitted.
-        ("errors" | "unmatched", Some(_), None) => true,
+        ("errors" | "unmatched" | "queries", Some(_), None) => true,
+        ("errors" | "unmatched" | "queries", None, Some(_)) => false,
+        ("slowest-query", ..) => {
+            time(before).is_some_and(|old| time(after).is_none_or(|new| new > old))
+        }
         (_, before, after) => after.unwrap_or(0) > before.unwrap_or(0),
     };
     (weaker, format!("{key}: {} → {}", shown(before), shown(after)))
+}
+
+fn time(value: &Value) -> Option<Duration> {
+    parse_duration(value.as_str()?).ok()
 }
 
 /// Returns the keys that differ, with both values.

@@ -7,6 +7,7 @@
 //! - [`judge`]: which checks, fixtures and seeds a branch has changed
 //! - [`compare`]: what differs between runs, ids and times aside
 //! - [`summary`]: all of it for a reviewer, as Markdown, a page and JSON
+//! - `queries`: queries of databases, out of traces
 //! - [`coverage`]: which changed lines ran, and which routes were asked for
 //! - [`confirm`]: whether a summary follows from the records that it names
 //!
@@ -23,6 +24,7 @@ pub mod judge;
 pub mod outcome;
 pub mod page;
 pub mod pixels;
+mod queries;
 pub mod summary;
 #[cfg(test)]
 mod testing;

@@ -90,7 +90,12 @@ impl ScenarioOutcome {
         self.checks.iter().filter(|check| !check.ok)
     }
 
-    /// Tells the attempt of its own.
+    /// Whether it ran on another commit than the one that a summary is about.
+    pub fn is_outdated(&self, commit: &str) -> bool {
+        !self.commit.is_empty() && !commit.is_empty() && self.commit != commit
+    }
+
+    /// Returns its own attempt.
     pub fn attempt(&self, run: &str) -> Attempt {
         let failed = self.failed().map(Check::name).collect();
         Attempt { run: run.to_owned(), ok: self.ok, failed }

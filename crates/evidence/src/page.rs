@@ -43,7 +43,7 @@ pub struct ConsoleLine {
     pub text: String,
 }
 
-/// A request of the page that got no good answer.
+/// A failed request of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FailedRequest {

@@ -30,14 +30,14 @@ pub const JSON: &str = "summary.json";
 pub const MARKDOWN: &str = "summary.md";
 pub const HTML: &str = "summary.html";
 
-/// What it all amounts to.
+/// The overall verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every check of every scenario holds.
     Proved,
     Failed,
-    /// A scenario did not come to its end.
+    /// A scenario did not come to its end, or ran on another commit.
     Incomplete,
     /// No scenario was run.
     #[default]
@@ -55,9 +55,10 @@ impl Verdict {
         }
     }
 
-    /// Decides by how the scenarios went.
-    pub fn of(scenarios: &[ScenarioOutcome]) -> Self {
-        let is_open = |one: &ScenarioOutcome| one.progress != Progress::Done;
+    /// Decides by how the scenarios went. One that ran on another commit says nothing about this one.
+    pub fn of(scenarios: &[ScenarioOutcome], commit: &str) -> Self {
+        let is_open =
+            |one: &ScenarioOutcome| one.progress != Progress::Done || one.is_outdated(commit);
         match () {
             () if scenarios.is_empty() => Self::Unproved,
             () if scenarios.iter().any(is_open) => Self::Incomplete,
@@ -110,6 +111,9 @@ pub struct Code {
     pub tree: String,
     pub base: String,
     pub base_commit: String,
+    /// Whether it ran in a sandbox that was made of the commit for nothing else. In any other, services may run what
+    /// the files were before.
+    pub fresh: bool,
     /// Files that were run but that no commit has.
     pub uncommitted: Vec<String>,
     /// Files of the base that took the place of the commit's own, to judge it, and sections of the config.
@@ -144,7 +148,7 @@ pub struct EffectCount {
     pub first: Vec<(String, String)>,
 }
 
-/// Something that is not as it would be elsewhere.
+/// A difference from a production environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaveatShown {

@@ -20,7 +20,7 @@ pub enum Action {
     Fetch(String),
     /// Changes nothing outside of the conversation.
     Harmless,
-    /// Nobody knows.
+    /// Unknown.
     Unknown(String),
 }
 

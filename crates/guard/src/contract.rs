@@ -93,6 +93,7 @@ impl Call {
             folder: text("cwd").filter(|folder| !folder.is_empty()).map(Into::into),
             session: text("session_id")
                 .or_else(|| text("sessionId"))
+                .or_else(|| text("sessionID"))
                 .or_else(|| text("conversation_id")),
             input,
         })
@@ -148,7 +149,7 @@ impl Vendor {
         Self::ALL.into_iter().find(|one| one.word() == word)
     }
 
-    /// The answer in the tool's own shape. A tool that cannot ask is told no, and to ask its user.
+    /// The answer in the tool's own format. A tool that cannot ask gets a denial that tells it to ask its user.
     pub fn answer(self, decision: &Decision) -> Answer {
         let reason = match decision.verdict {
             Verdict::Allow => decision.reason.clone(),

@@ -16,7 +16,7 @@ use crate::{
 const CODE_LIMIT: usize = 128 << 10;
 
 /// What changes files.
-const CHANGES: [&str; 38] = [
+const CHANGES: [&str; 39] = [
     "'w'",
     "\"w\"",
     "'a'",
@@ -55,10 +55,11 @@ const CHANGES: [&str; 38] = [
     "print FH",
     "open(my",
     "'>",
+    "\">",
 ];
 
 /// What runs a command of the shell.
-const RUNS: [&str; 14] = [
+const RUNS: [&str; 20] = [
     "os.system",
     "subprocess",
     "popen",
@@ -73,6 +74,12 @@ const RUNS: [&str; 14] = [
     "shell_exec",
     "passthru",
     "qx",
+    "os.execute",
+    "io.popen",
+    "do shell script",
+    "Deno.Command",
+    "exec \"",
+    "exec '",
 ];
 
 /// What hides what the code does.
@@ -142,8 +149,24 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
     }
 }
 
+/// Code whose statements are commands, as those of Tcl are: `exec touch x`, `spawn sh`.
+pub(crate) fn commands(judge: &mut Judge<'_>, code: &str) {
+    self::judge(judge, code);
+    for part in code.split(['\n', ';', '[', ']', '{', '}']) {
+        let part = part.trim();
+        if let Some(script) =
+            ["exec ", "spawn ", "system "].iter().find_map(|verb| part.strip_prefix(verb))
+        {
+            let script = script.trim_start_matches("-noecho ").to_owned();
+            judge.child(|judge| judge.script(&script));
+        }
+    }
+}
+
 /// A string that may be a path.
 fn path(judge: &mut Judge<'_>, text: &str, changes: bool) {
+    // Perl opens `>file` for writing.
+    let text = text.trim_start_matches(['>', '<', '+']).trim_start();
     let text = text
         .split_once("://")
         .filter(|(scheme, _)| *scheme == "file")
@@ -233,11 +256,29 @@ pub(crate) fn sed(judge: &mut Judge<'_>, script: &str) {
         let substitutes = part.starts_with('s') && part.len() > 3;
         let flags = part.rsplit('/').next().unwrap_or_default();
         let is_flags = flags.len() <= 4 && flags.chars().all(|c| "gIiepmM0123456789".contains(c));
-        if substitutes && is_flags && flags.contains('e')
-            || part == "e"
-            || part.strip_prefix("1e").is_some_and(|rest| rest.starts_with(' '))
-        {
+        let command = without_address(part);
+        if substitutes && is_flags && flags.contains('e') || command == "e" {
             judge.unknown(script, "a script of sed that executes");
+        }
+        if let Some(command) = command.strip_prefix("e ") {
+            let command = command.trim_end_matches('}').to_owned();
+            judge.child(|judge| judge.script(&command));
+            judge.unknown(script, "a script of sed that executes");
+        }
+        if let Some(file) = ["w ", "W "].iter().find_map(|verb| command.strip_prefix(verb)) {
+            judge.write_text(file.trim());
+        }
+    }
+}
+
+/// A command of sed without the lines that it is for: `1,$!{e date` is `e date`.
+fn without_address(part: &str) -> &str {
+    let mut rest = part;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!~+{ \t".contains(c));
+        match rest.strip_prefix('/').and_then(|inner| inner.split_once('/')) {
+            Some((_, after)) => rest = after.trim_start_matches(['I', 'M']),
+            None => return rest,
         }
     }
 }

@@ -210,7 +210,7 @@ impl<'a> Judge<'a> {
         self.change_inside(path, change, verb);
     }
 
-    /// What deserves a word even inside of the sandbox.
+    /// What is reported even inside of the sandbox.
     fn change_inside(&mut self, path: &Path, change: Change, verb: &str) {
         let below = path.strip_prefix(&self.root).unwrap_or(path).to_owned();
         let target = path.to_string_lossy().into_owned();

@@ -12,7 +12,7 @@
 //! - `shell`: commands, by the grammar of bash
 //! - `programs`: what programs do with their arguments
 //! - `inline`: code of other languages in an argument
-//! - `secrets`: values and files that belong to nobody else
+//! - `secrets`: credentials in texts and files
 
 pub mod action;
 pub mod contract;
@@ -45,7 +45,7 @@ pub fn decide(call: &Call, scene: &Scene<'_>) -> Decision {
     judge.conclude()
 }
 
-/// What is said of input that cannot be read.
+/// The verdict for input that cannot be read.
 pub fn unreadable(why: &str) -> Decision {
     Decision::of(vec![Finding {
         verdict: Verdict::Deny,

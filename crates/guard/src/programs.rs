@@ -3,6 +3,7 @@
 //! *To add a program:* an arm in [`Judge::run_known`], with its function in the module of its family. What is in no
 //! family runs in the sandbox like any other program; only the paths that it is given are looked at.
 
+mod builders;
 mod files;
 mod git;
 mod network;
@@ -40,9 +41,9 @@ impl Judge<'_> {
             return Flow::Unknown;
         }
         self.state.depth += 1;
-        let program =
-            Path::new(&name.text).file_name().and_then(|it| it.to_str()).unwrap_or_default();
-        let program = program.to_owned();
+        // `.` is a program, and no name of a file.
+        let program = Path::new(&name.text).file_name().and_then(|it| it.to_str());
+        let program = program.unwrap_or(&name.text).to_owned();
         let flow = self.run_known(&program, &name, &words, input);
         self.state.depth -= 1;
         flow
@@ -58,11 +59,14 @@ impl Judge<'_> {
             }
             "pwd" => self.folder(),
             "echo" | "printf" => self.print(program, words),
-            "cat" | "tac" | "head" | "tail" | "less" | "more" | "nl" | "bat" | "strings"
-            | "xxd" | "od" | "hexdump" => self.read_all(words, input),
+            "cat" | "tac" | "head" | "tail" | "less" | "more" | "nl" | "bat" | "strings" => {
+                self.pager_commands(words);
+                self.read_all(words, input)
+            }
+            "xxd" | "od" | "hexdump" => self.dump(words, input),
             "base64" | "base32" => self.decode(program, words, input),
             "eval" => self.eval(words),
-            "source" | "." => self.source(words),
+            "source" | "." => self.source(words, input),
             "exec" | "command" | "builtin" | "sudo" | "doas" | "env" | "nice" | "nohup"
             | "time" | "timeout" | "setsid" | "ionice" | "stdbuf" | "chrt" | "taskset"
             | "strace" | "ltrace" | "unbuffer" | "caffeinate" | "chronic" | "xvfb-run"
@@ -78,11 +82,11 @@ impl Judge<'_> {
             "git" => self.git(words),
             "python" | "python2" | "python3" | "pypy3" | "node" | "nodejs" | "deno" | "bun"
             | "perl" | "ruby" | "php" | "lua" | "luajit" | "tclsh" | "osascript" | "Rscript"
-            | "julia" | "elixir" | "groovy" | "jshell" | "ts-node" | "tsx" => {
+            | "julia" | "elixir" | "groovy" | "jshell" | "ts-node" | "tsx" | "expect" | "wish" => {
                 self.interpreter(program, words, input)
             }
             program if program.starts_with("python3.") => self.interpreter("python3", words, input),
-            "awk" | "gawk" | "mawk" | "nawk" => self.awk(words),
+            "awk" | "gawk" | "mawk" | "nawk" => self.awk(words, &input),
             "sed" | "gsed" => self.sed(words),
             "vi" | "vim" | "nvim" | "ex" | "ed" | "emacs" | "nano" => {
                 self.editor(program, words, &input)
@@ -111,7 +115,7 @@ impl Judge<'_> {
             | "terraform" | "psql" | "mysql" | "redis-cli" | "npm" | "pnpm" | "yarn" | "pip"
             | "pip3" | "uv" | "cargo" | "apt" | "apt-get" | "dnf" | "brew" | "gem" | "hothouse"
             | "env-dump" | "printenv" | "history" | "disown" | "alias" | "trap" | "ulimit"
-            | "umask" | "npx" | "uvx" | "pipx" | "make" => {
+            | "umask" | "npx" | "uvx" | "pipx" | "make" | "gmake" => {
                 self.system_program(program, words, &input)
             }
             program if program.starts_with("mkfs.") => self.system_program("mkfs", words, &input),
@@ -127,6 +131,11 @@ impl Judge<'_> {
                 words.iter().filter(|word| !word.is_option()).for_each(|word| self.read(word));
                 Flow::Unknown
             }
+            "cmake" | "ninja" | "meson" | "tsc" | "openssl" | "tcpdump" | "sqlite3" | "gdb"
+            | "lldb" | "man" | "sshfs" | "fuser" | "gcc" | "cc" | "g++" | "clang" | "ffmpeg"
+            | "convert" | "magick" | "pandoc" | "ldconfig" | "debugfs" => {
+                self.builder(program, words, &input)
+            }
             _ => self.other(name, words),
         }
     }
@@ -134,7 +143,10 @@ impl Judge<'_> {
     /// A program of which nothing is known.
     fn other(&mut self, name: &Word, words: &[Word]) -> Flow {
         if name.text.contains('/') {
-            self.read(name);
+            self.given(name);
+            if let Some(flow) = self.written(name) {
+                return self.child(|judge| judge.piped_script(flow));
+            }
         }
         self.outputs(words);
         words.iter().for_each(|word| self.given(word));
@@ -143,7 +155,7 @@ impl Judge<'_> {
 
     /// Options by which programs of all kinds write a file.
     pub(super) fn outputs(&mut self, words: &[Word]) {
-        const OPTIONS: [&str; 9] = [
+        const OPTIONS: [&str; 12] = [
             "-o",
             "-O",
             "--output",
@@ -153,6 +165,9 @@ impl Judge<'_> {
             "--out-dir",
             "--outdir",
             "--log-file",
+            "--outDir",
+            "--outFile",
+            "--dest",
         ];
         for (at, word) in words.iter().enumerate() {
             if OPTIONS.contains(&word.text.as_str()) {

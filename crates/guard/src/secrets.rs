@@ -1,4 +1,4 @@
-//! Values and files that belong to nobody else.
+//! Credentials in texts and files.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ const HOME: [(&str, &str); 24] = [
     (".netrc", "passwords"),
     (".git-credentials", "passwords of git"),
     (".config/git/credentials", "passwords of git"),
-    (".config/gh/hosts.yml", "the login of GitHub"),
+    (".config/gh", "the login of GitHub"),
     (".npmrc", "tokens of npm"),
     (".pypirc", "tokens of PyPI"),
     (".cargo/credentials.toml", "tokens of crates.io"),
@@ -114,6 +114,10 @@ pub(crate) fn file(path: &Path, home: &Path) -> Option<&'static str> {
     }
     if text.starts_with("/etc/ssh/") && text.ends_with("_key") {
         return Some("private keys");
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if matches!(name, "id_rsa" | "id_ed25519" | "id_ecdsa" | "id_dsa") {
+        return Some("a private key");
     }
     let of_process = text.strip_prefix("/proc/").and_then(|rest| rest.split_once('/'));
     match of_process {

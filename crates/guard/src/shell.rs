@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     /// Folders that the script has made.
     pub(crate) made: Vec<PathBuf>,
+    /// Files that the script has written, and what: it may run them next.
+    pub(crate) written: Vec<(PathBuf, Flow)>,
     pub(crate) depth: usize,
     commands: usize,
 }
@@ -65,6 +67,7 @@ impl State {
             arguments: Vec::new(),
             links: Vec::new(),
             made: Vec::new(),
+            written: Vec::new(),
             depth: 0,
             commands: 0,
         }
@@ -101,6 +104,9 @@ impl State {
         let made: Vec<_> =
             other.made.iter().filter(|path| !self.made.contains(path)).cloned().collect();
         self.made.extend(made);
+        let written: Vec<_> =
+            other.written.iter().filter(|one| !self.written.contains(one)).cloned().collect();
+        self.written.extend(written);
         for (name, body) in &other.functions {
             self.functions.entry(name.clone()).or_insert_with(|| body.clone());
         }

@@ -79,6 +79,23 @@ fn shell_commands_are_judged() {
 }
 
 #[test]
+fn no_known_bypass_is_allowed() {
+    let mut allowed = Vec::new();
+    let mut count = 0;
+    let lines = include_str!("cases/bypasses.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let command = line.replace("\\n", "\n").replace("\\t", "\t");
+        let (verdict, reason) = verdict_of("Bash", json!({ "command": command }));
+        count += 1;
+        if verdict == Verdict::Allow {
+            allowed.push(format!("{command:?}: {reason}"));
+        }
+    }
+    assert!(allowed.is_empty(), "{} of {count}:\n{}", allowed.len(), allowed.join("\n"));
+    assert!(count >= 500, "{count} ways");
+}
+
+#[test]
 fn what_is_not_understood_is_denied_where_nobody_can_be_asked() {
     for command in
         ["rm -rf \"$UNKNOWN\"", "eval \"$X\"", "echo \"unterminated", "$CMD", "touch sub/$X"]

@@ -1,6 +1,6 @@
 //! The programs of databases and caches that this host has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hothouse_model::{
     Explain, FailureKind,
@@ -41,31 +41,65 @@ pub struct Programs {
     pub version: String,
 }
 
-/// Looks for the programs of a recipe on the host, whose system folders every room shows.
+/// Looks for the programs of a recipe where a room shows them: in the layers of its stack, the uppermost first, and on
+/// the host.
 pub fn find(
     recipe: DatabaseRecipe,
     service: &str,
     version: Option<&Version>,
+    stack: &[PathBuf],
 ) -> Result<Programs, RecipeError> {
-    choose(recipe, service, version.map(Version::as_str), all(recipe))
+    choose(recipe, service, version.map(Version::as_str), all(recipe, &System { stack }))
+}
+
+/// The system that a room shows.
+struct System<'a> {
+    stack: &'a [PathBuf],
+}
+
+impl System<'_> {
+    /// Returns the places that a path of the room may have on the host.
+    fn places(&self, path: &Path) -> Vec<PathBuf> {
+        let below = path.strip_prefix("/usr").unwrap_or(path);
+        let layers = self.stack.iter().map(|layer| layer.join("usr/upper").join(below));
+        let is_whole = self.stack.iter().any(|layer| files::exists(&layer.join("whole")));
+        layers.chain((!is_whole).then(|| path.to_owned())).collect()
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.places(path).iter().any(|place| files::exists(place))
+    }
+
+    /// Lists a folder of the room, by paths of the room. A folder that cannot be listed has nothing that we could run.
+    fn list(&self, path: &Path) -> Vec<PathBuf> {
+        let lists =
+            self.places(path).into_iter().map(|place| files::list(&place).unwrap_or_default());
+        let names = lists.flatten().filter_map(|found| Some(path.join(found.file_name()?)));
+        let mut names: Vec<PathBuf> = names.collect();
+        names.sort();
+        names.dedup();
+        names
+    }
 }
 
 /// Returns the installed versions of a recipe's program; an empty one fits any wish.
 pub fn installed(recipe: DatabaseRecipe) -> Vec<String> {
-    all(recipe).into_iter().map(|programs| programs.version).collect()
+    all(recipe, &System { stack: &[] }).into_iter().map(|programs| programs.version).collect()
 }
 
-fn all(recipe: DatabaseRecipe) -> Vec<Programs> {
+fn all(recipe: DatabaseRecipe, system: &System<'_>) -> Vec<Programs> {
     match recipe {
-        DatabaseRecipe::Postgres => find_postgres(),
-        DatabaseRecipe::Mysql => find_mysql(),
-        DatabaseRecipe::Redis => find_program(&["redis-server", "valkey-server"]),
-        DatabaseRecipe::Valkey => find_program(&["valkey-server", "redis-server"]),
-        DatabaseRecipe::Memcached => find_program(&["memcached"]),
-        DatabaseRecipe::Nats => find_program(&["nats-server"]),
-        DatabaseRecipe::Rabbitmq => find_program(&["rabbitmq-server"]),
-        DatabaseRecipe::Mongodb => find_program(&["mongod"]),
-        DatabaseRecipe::Meilisearch => find_program(&["meilisearch"]),
+        DatabaseRecipe::Postgres => find_postgres(system),
+        DatabaseRecipe::Mysql => find_mysql(system),
+        DatabaseRecipe::Redis => find_program(system, &["redis-server", "valkey-server"]),
+        DatabaseRecipe::Valkey => find_program(system, &["valkey-server", "redis-server"]),
+        DatabaseRecipe::Memcached => find_program(system, &["memcached"]),
+        DatabaseRecipe::Nats => find_program(system, &["nats-server"]),
+        DatabaseRecipe::Rabbitmq => find_program(system, &["rabbitmq-server"]),
+        DatabaseRecipe::Mongodb => find_program(system, &["mongod"]),
+        DatabaseRecipe::Meilisearch => find_program(system, &["meilisearch"]),
+        // Something must run where nothing serves.
+        DatabaseRecipe::Sqlite => find_program(system, &["sleep"]),
     }
 }
 
@@ -87,6 +121,7 @@ fn choose(
         // Not in every distribution: its makers have packages, and `image = "mongo:7"` needs none.
         DatabaseRecipe::Mongodb => ("MongoDB", "mongodb-org"),
         DatabaseRecipe::Meilisearch => ("Meilisearch", "meilisearch"),
+        DatabaseRecipe::Sqlite => ("sleep", "coreutils"),
     };
     if found.is_empty() {
         return Err(RecipeError::Missing { service: service.to_owned(), program, package });
@@ -111,24 +146,23 @@ fn version_key(version: &str) -> Vec<u32> {
 }
 
 /// Returns the first of the usual folders that holds a program.
-fn folder_of(program: &str) -> Option<PathBuf> {
+fn folder_of(system: &System<'_>, program: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/libexec"];
-    folders.iter().map(PathBuf::from).find(|folder| files::exists(&folder.join(program)))
+    folders.iter().map(PathBuf::from).find(|folder| system.has(&folder.join(program)))
 }
 
 /// Where packages put several versions in parallel: a folder, and what stands before the version.
 const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
 
-fn find_postgres() -> Vec<Programs> {
+fn find_postgres(system: &System<'_>) -> Vec<Programs> {
     let mut found = Vec::new();
     for (place, prefix) in PLACES {
-        // A folder that cannot be listed has nothing that we could run.
-        for folder in files::list(place.as_ref()).unwrap_or_default() {
+        for folder in system.list(place.as_ref()) {
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let Some(version) = name.strip_prefix(prefix) else { continue };
             let numbered = version.starts_with(|c: char| c.is_ascii_digit());
             let folder = folder.join("bin");
-            let whole = ["postgres", "initdb"].iter().all(|p| files::exists(&folder.join(p)));
+            let whole = ["postgres", "initdb"].iter().all(|p| system.has(&folder.join(p)));
             if numbered && whole {
                 found.push(Programs { folder, version: version.to_owned() });
             }
@@ -137,14 +171,15 @@ fn find_postgres() -> Vec<Programs> {
     found
 }
 
-fn find_mysql() -> Vec<Programs> {
-    let found = ["mariadbd", "mysqld"].iter().find_map(|name| Some(folder_of(name)?.join(name)));
+fn find_mysql(system: &System<'_>) -> Vec<Programs> {
+    let found =
+        ["mariadbd", "mysqld"].iter().find_map(|name| Some(folder_of(system, name)?.join(name)));
     let programs = found.map(|program| Programs { version: String::new(), folder: program });
     programs.into_iter().collect()
 }
 
-fn find_program(names: &[&str]) -> Vec<Programs> {
-    let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
+fn find_program(system: &System<'_>, names: &[&str]) -> Vec<Programs> {
+    let found = names.iter().find_map(|name| Some((folder_of(system, name)?, name)));
     let programs = found.map(|(folder, name)| Programs {
         folder: folder.join(name),
         // Every version can read the data of all earlier ones that are in use.
@@ -177,6 +212,30 @@ mod tests {
         check(Some("9"), &["9.6", "15"], "9.6");
         check(Some("16"), &["14", "15"], "service `db` needs PostgreSQL 16; installed: 14, 15");
         check(None, &[], "service `db` needs PostgreSQL, which is not installed");
+    }
+
+    #[test]
+    fn a_stack_has_programs_that_the_host_has_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = folder.path().to_owned();
+        let bin = layer.join("usr/upper/lib/postgresql/77/bin");
+        for path in
+            [bin.join("postgres"), bin.join("initdb"), layer.join("usr/upper/sbin/nats-server")]
+        {
+            files::make_folder(path.parent().unwrap()).unwrap();
+            files::write(&path, "").unwrap();
+        }
+        let stack = std::slice::from_ref(&layer);
+        let found = find(DatabaseRecipe::Postgres, "db", None, stack).unwrap();
+        assert_eq!(
+            (found.folder, found.version),
+            ("/usr/lib/postgresql/77/bin".into(), "77".into())
+        );
+        files::write(&layer.join("whole"), "").unwrap();
+        let found = find(DatabaseRecipe::Nats, "bus", None, stack).unwrap();
+        assert_eq!(found.folder, Path::new("/usr/sbin/nats-server"));
+        // A whole system has nothing of the host's.
+        assert!(find(DatabaseRecipe::Sqlite, "db", None, stack).is_err());
     }
 
     #[test]

@@ -246,6 +246,13 @@ pub fn close_to_others(folder: &Path) -> Result<(), FileError> {
         .map_err(about("set the mode of", folder))
 }
 
+/// Lets everybody who can reach a folder read it.
+pub fn open_to_others(folder: &Path) -> Result<(), FileError> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+        .map_err(about("set the mode of", folder))
+}
+
 /// Returns how many bytes the user may still write on the file system of a folder.
 pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
@@ -366,6 +373,29 @@ pub fn modified(path: &Path) -> Result<jiff::Timestamp, FileError> {
     let modified = stat.modified().map_err(about("look at", path))?;
     jiff::Timestamp::try_from(modified)
         .map_err(|error| about("look at", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+}
+
+/// Whether two files have the same size and the same time of modification.
+pub fn is_same_version(one: &Path, other: &Path) -> bool {
+    let version = |path| {
+        let stat = fs::symlink_metadata(path).ok()?;
+        Some((stat.len(), stat.modified().ok()?))
+    };
+    version(one).is_some_and(|found| version(other) == Some(found))
+}
+
+/// Gives a file the time of modification of another one.
+pub fn take_time_of(from: &Path, to: &Path) -> Result<(), FileError> {
+    let set = || -> io::Result<()> {
+        let modified = fs::symlink_metadata(from)?.modified()?;
+        fs::File::open(to)?.set_modified(modified)
+    };
+    set().map_err(about("set the time of", to))
+}
+
+/// Gives a file a second name, which must be free.
+pub fn link(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::hard_link(from, to).map_err(about("link", to))
 }
 
 /// Returns how long ago a file or folder was last modified.

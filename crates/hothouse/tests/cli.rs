@@ -13,6 +13,8 @@ mod bite;
 mod broken_output;
 #[path = "cli/browse.rs"]
 mod browse;
+#[path = "cli/caches.rs"]
+mod caches;
 #[path = "cli/checkout.rs"]
 mod checkout;
 #[path = "cli/clients.rs"]
@@ -49,6 +51,10 @@ mod images;
 mod init;
 #[path = "cli/inside.rs"]
 mod inside;
+#[path = "cli/listed_clients.rs"]
+mod listed_clients;
+#[path = "cli/logins.rs"]
+mod logins;
 #[path = "cli/masks.rs"]
 mod masks;
 #[path = "cli/mocks.rs"]
@@ -59,6 +65,8 @@ mod objects;
 mod one_owner;
 #[path = "cli/outbox.rs"]
 mod outbox;
+#[path = "cli/outputs.rs"]
+mod outputs;
 #[path = "cli/packages.rs"]
 mod packages;
 #[path = "cli/picker.rs"]
@@ -81,6 +89,8 @@ mod room_bad_input;
 mod room_overlay;
 #[path = "cli/router.rs"]
 mod router;
+#[path = "cli/routes_told.rs"]
+mod routes_told;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
 #[path = "cli/secrets.rs"]
@@ -89,18 +99,24 @@ mod secrets;
 mod seeds;
 #[path = "cli/services.rs"]
 mod services;
+#[path = "cli/side_by_side.rs"]
+mod side_by_side;
 #[path = "cli/sinks.rs"]
 mod sinks;
 #[path = "cli/sleep.rs"]
 mod sleep;
 #[path = "cli/snapshots.rs"]
 mod snapshots;
+#[path = "cli/stacks.rs"]
+mod stacks;
 #[path = "cli/streams.rs"]
 mod streams;
 #[path = "cli/terminal.rs"]
 mod terminal;
 #[path = "cli/timeline.rs"]
 mod timeline;
+#[path = "cli/tools.rs"]
+mod tools;
 #[path = "cli/trash.rs"]
 mod trash;
 #[path = "cli/trust.rs"]

@@ -126,22 +126,40 @@ fn overrides(name: &str) -> bool {
     const CLIENT: [&str; 6] = ["for", "proto", "port", "scheme", "ssl", "client-cert"];
     let forwarded = name.strip_prefix("x-forwarded-").filter(|rest| !CLIENT.contains(rest));
     let begins = ["x-original-", "x-rewrite-", "x-replaced-", "x-override-", "x-envoy-original-"];
-    let named = [
-        "http2-settings",
-        "x-http-method",
-        "x-http-verb",
-        "x-method",
-        "x-host",
-        "x-http-host",
-        "x-request-uri",
-        "x-request-url",
-        "x-proxy-url",
-        "x-script-name",
-    ];
+    let named = ["forwarded", "http2-settings", "x-script-name"];
     forwarded.is_some()
         || begins.iter().any(|begin| name.starts_with(begin))
         || named.contains(&name.as_str())
         || name.ends_with("-override")
+        || restates(&name)
+}
+
+/// Whether a header names a part of the request line and only general words before it: `x-http-method`,
+/// `x-request-uri`, `x-host`. A service's own word in it (`x-shop-callback-url`) makes it data.
+fn restates(name: &str) -> bool {
+    const PARTS: [&str; 8] = ["method", "verb", "uri", "url", "path", "host", "pathname", "route"];
+    const GENERAL: [&str; 16] = [
+        "http",
+        "request",
+        "requested",
+        "real",
+        "proxy",
+        "tunnel",
+        "server",
+        "backend",
+        "upstream",
+        "target",
+        "actual",
+        "effective",
+        "internal",
+        "invoke",
+        "matched",
+        "raw",
+    ];
+    let Some(rest) = name.strip_prefix("x-") else { return false };
+    let mut words = rest.rsplit('-');
+    words.next().is_some_and(|last| PARTS.contains(&last))
+        && words.all(|word| GENERAL.contains(&word))
 }
 
 /// Returns the protocol that an HTTP/1.1 request asks for in its `Upgrade` header.
@@ -224,6 +242,20 @@ mod tests {
             ("x-forwarded-host", true),
             ("x-http-host-override", true),
             ("x-envoy-original-path", true),
+            ("x-http-verb", true),
+            ("x-method", true),
+            ("x-host", true),
+            ("x-http-host", true),
+            ("x-request-uri", true),
+            ("x-request-url", true),
+            ("x-request-path", true),
+            ("x-proxy-url", true),
+            ("x_real_uri", true),
+            ("x-invoke-path", true),
+            ("forwarded", true),
+            ("x-shop-callback-url", false),
+            ("x-request-id", false),
+            ("x-path-style", false),
             ("x-forwarded-for", false),
             ("x-forwarded-proto", false),
             ("x-api-key", false),

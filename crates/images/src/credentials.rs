@@ -1,9 +1,9 @@
 //! What a user's own docker config knows about registries.
 
-use std::path::Path;
+use std::{io::Write, path::Path, time::Duration};
 
 use base64::Engine as _;
-use hothouse_host::files;
+use hothouse_host::{Program, files, programs};
 use serde_json::Value;
 
 /// Names under which the usual registry is known.
@@ -19,18 +19,71 @@ impl Basic {
     }
 }
 
-/// Looks for what opens a registry.
-pub(crate) fn find(home: &Path, host: &str) -> Option<Basic> {
-    let bytes = files::read_capped(&home.join(".docker/config.json"), 1 << 20).ok()?;
-    of(&serde_json::from_slice(&bytes).ok()?, host)
+/// How long a credential helper may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The user's own docker config, and where the helpers are that it names.
+#[derive(Clone, Debug)]
+pub(crate) struct Logins<'a> {
+    pub(crate) home: &'a Path,
+    pub(crate) search_path: &'a str,
+}
+
+impl Logins<'_> {
+    /// Looks for what opens a registry: by the helper that the config names for it, else in the config itself.
+    pub(crate) fn find(&self, host: &str) -> Option<Basic> {
+        let bytes = files::read_capped(&self.home.join(".docker/config.json"), 1 << 20).ok()?;
+        let config = serde_json::from_slice(&bytes).ok()?;
+        let by_helper = helper(&config, host).and_then(|(helper, name)| self.ask(&helper, &name));
+        by_helper.or_else(|| of(&config, host))
+    }
+
+    /// Asks a program of the user's own, as their other tools do.
+    fn ask(&self, helper: &str, name: &str) -> Option<Basic> {
+        let program = programs::look_up(helper, self.search_path)?;
+        let (reader, mut writer) = std::io::pipe().ok()?;
+        writer.write_all(name.as_bytes()).ok()?;
+        drop(writer);
+        let asked = Program::new(program).arg("get").stdin(reader.into());
+        let asked = asked.env("HOME", self.home).env("PATH", self.search_path);
+        let said = asked.output_within(PATIENCE).ok()?;
+        let said: Value = serde_json::from_slice(&said).ok()?;
+        let (user, secret) = (said["Username"].as_str()?, said["Secret"].as_str()?);
+        // Such a token is no password.
+        let is_password = !user.is_empty() && user != "<token>";
+        is_password.then(|| basic(user, secret))
+    }
+}
+
+fn basic(user: &str, secret: &str) -> Basic {
+    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
+    Basic(format!("Basic {pair}"))
+}
+
+/// Names a registry may have in a config, beginning with its own.
+fn names(host: &str) -> Vec<String> {
+    let is_usual = host == "registry-1.docker.io";
+    let usual = USUAL.into_iter().filter(|_| is_usual).map(str::to_owned);
+    let own = [format!("https://{host}"), host.to_owned(), format!("https://{host}/v2/")];
+    usual.chain(own).collect()
+}
+
+/// Returns the program that knows the login of a registry, and the name that it knows it by.
+fn helper(config: &Value, host: &str) -> Option<(String, String)> {
+    let names = names(host);
+    let own = names.iter().find_map(|name| Some((config["credHelpers"].get(name)?, name)));
+    let (word, name) = match own {
+        Some((word, name)) => (word.as_str()?, name),
+        None => (config["credsStore"].as_str()?, names.first()?),
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain = !word.is_empty() && word.chars().all(is_plain);
+    plain.then(|| (format!("docker-credential-{word}"), name.clone()))
 }
 
 fn of(config: &Value, host: &str) -> Option<Basic> {
     let auths = config["auths"].as_object()?;
-    let is_usual = host == "registry-1.docker.io";
-    let own = [format!("https://{host}"), host.to_owned(), format!("https://{host}/v2/")];
-    let names = own.iter().map(String::as_str).chain(USUAL.into_iter().filter(|_| is_usual));
-    let entry = names.into_iter().find_map(|name| auths.get(name))?;
+    let entry = names(host).iter().find_map(|name| auths.get(name))?;
     let auth = match entry["auth"].as_str().filter(|auth| !auth.is_empty()) {
         Some(auth) => auth.to_owned(),
         None => {
@@ -58,5 +111,32 @@ mod tests {
         assert_eq!(value("ghcr.io").as_deref(), Some("Basic dTpw"));
         assert_eq!(value("broken"), None);
         assert_eq!(value("other.example"), None);
+    }
+
+    #[test]
+    fn a_helper_of_the_users_own_is_asked_by_the_name_that_the_config_has() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let config = serde_json::json!({
+            "credHelpers": { "ghcr.io": "mine", "evil.example": "../../bin/sh" },
+            "auths": { "ghcr.io": { "auth": "YTpi" }, "plain.example": { "auth": "YTpi" } },
+        });
+        files::make_folder(&home.path().join(".docker")).unwrap();
+        files::write(&home.path().join(".docker/config.json"), config.to_string().as_bytes())
+            .unwrap();
+        let helper = home.path().join("docker-credential-mine");
+        let script =
+            "#!/bin/sh\nread -r host\nprintf '{\"Username\":\"%s\",\"Secret\":\"s\"}' \"$host\"\n";
+        files::write(&helper, script).unwrap();
+        std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin", home.path().display());
+        let logins = Logins { home: home.path(), search_path: &path };
+        let value = |host: &str| logins.find(host).map(|basic| basic.0);
+        assert_eq!(value("ghcr.io"), Some(basic("ghcr.io", "s").0));
+        assert_eq!(value("plain.example").as_deref(), Some("Basic YTpi"));
+        assert_eq!(value("evil.example"), None);
+        // Without the helper, what the config itself has still counts.
+        let none = Logins { home: home.path(), search_path: "/nowhere" };
+        assert_eq!(none.find("ghcr.io").map(|basic| basic.0).as_deref(), Some("Basic YTpi"));
     }
 }

@@ -14,6 +14,9 @@ const ENTRIES_MOST: usize = 1_000_000;
 /// The most bytes of all files together.
 const BYTES_MOST: u64 = 32 << 30;
 
+/// The most bytes of a name, a target or a set of attributes in a layer: whoever reads one holds it in memory.
+const NAME_MOST: u64 = 1 << 20;
+
 /// The longest path.
 const PATH_MOST: usize = 4096;
 
@@ -35,6 +38,8 @@ pub(crate) enum FlattenError {
     Entries,
     #[error("the files of the image take more than 32 GiB")]
     Bytes,
+    #[error("a name in the image takes more than 1 MiB")]
+    Names,
 }
 
 /// What came of it.
@@ -89,6 +94,7 @@ pub(crate) fn flatten(
 ) -> Result<Flattened, FlattenError> {
     let mut tree = Tree::default();
     for layer in 0..count {
+        check(open(layer)?)?;
         tree.read(layer, open(layer)?)?;
     }
     let mut done = Flattened {
@@ -113,6 +119,28 @@ pub(crate) fn flatten(
     }
     builder.finish()?;
     Ok(done)
+}
+
+/// Refuses a layer that would unpack without end, before anything of it is held in memory.
+fn check(input: Box<dyn Read>) -> Result<(), FlattenError> {
+    let mut archive = Archive::new(input);
+    let mut bytes = 0_u64;
+    for (at, entry) in archive.entries()?.raw(true).enumerate() {
+        let entry = entry?;
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        let is_name = kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions();
+        bytes = bytes.saturating_add(size);
+        match () {
+            () if is_name && size > NAME_MOST => return Err(FlattenError::Names),
+            () if bytes > BYTES_MOST => return Err(FlattenError::Bytes),
+            () if at > ENTRIES_MOST * 2 => return Err(FlattenError::Entries),
+            () => {}
+        }
+    }
+    Ok(())
 }
 
 fn header(node: &Node, kind: EntryType, size: u64) -> Header {
@@ -462,5 +490,32 @@ mod tests {
     fn a_file_in_the_place_of_a_folder_takes_it_away() {
         let (shown, _) = flat(&[&[("a/b/c", F, "1")], &[("a", F, "2")], &[("a/d", F, "3")]]);
         assert_eq!(shown, ["a = 2"]);
+    }
+
+    /// A layer whose only entry says that it has so many bytes; they would follow from a stream without end.
+    fn bomb(kind: EntryType, size: u64) -> Result<Flattened, FlattenError> {
+        let mut head = Header::new_gnu();
+        head.set_entry_type(kind);
+        head.set_size(size);
+        head.set_path("x").unwrap();
+        head.set_cksum();
+        let head = head.as_bytes().to_vec();
+        let open = move |_: usize| -> io::Result<Box<dyn Read>> {
+            Ok(Box::new(io::Cursor::new(head.clone()).chain(io::repeat(0))))
+        };
+        flatten(1, &open, &mut io::sink())
+    }
+
+    #[test]
+    fn a_layer_that_unpacks_without_end_is_refused_before_it_is_unpacked() {
+        assert!(matches!(bomb(F, 40 << 30), Err(FlattenError::Bytes)));
+        for kind in [
+            EntryType::GNULongName,
+            EntryType::GNULongLink,
+            EntryType::XHeader,
+            EntryType::XGlobalHeader,
+        ] {
+            assert!(matches!(bomb(kind, 4 << 30), Err(FlattenError::Names)), "{kind:?}");
+        }
     }
 }

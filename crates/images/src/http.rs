@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_typ
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// How long a registry may send nothing.
+/// How long one may send nothing, unless told otherwise.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The largest head of an answer.
@@ -82,6 +82,8 @@ pub(crate) struct Answer {
 #[derive(Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
+    /// How long a registry may send nothing.
+    pub(crate) silence: Duration,
 }
 
 impl Client {
@@ -97,7 +99,7 @@ impl Client {
             .map_err(io::Error::other)?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), silence: SILENCE })
     }
 
     /// Sends a GET request.
@@ -125,8 +127,8 @@ impl Client {
         for address in (url.host.as_str(), url.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, CONNECT) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(SILENCE))?;
-                    stream.set_write_timeout(Some(SILENCE))?;
+                    stream.set_read_timeout(Some(self.silence))?;
+                    stream.set_write_timeout(Some(self.silence))?;
                     return self.secured(url, stream);
                 }
                 Err(error) => last = error,

@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::Value;
 
 use crate::{
-    credentials::{self, Basic},
+    credentials::{Basic, Logins},
     http::{Answer, Client, Url},
     reference::{TagOrDigest, is_digest},
     store::ImageError,
@@ -58,7 +58,7 @@ pub(crate) struct Manifest {
 }
 
 impl<'a> Registry<'a> {
-    pub(crate) fn new(client: &'a Client, host: &str, name: &str, home: &Path) -> Self {
+    pub(crate) fn new(client: &'a Client, host: &str, name: &str, logins: &Logins<'_>) -> Self {
         // A registry of this machine has no certificate; nobody else can listen in.
         let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
         let secure = !matches!(bare, "localhost" | "127.0.0.1");
@@ -67,7 +67,7 @@ impl<'a> Registry<'a> {
             host: host.to_owned(),
             name: name.to_owned(),
             secure,
-            basic: credentials::find(home, host),
+            basic: logins.find(host),
             token: None,
         }
     }
@@ -226,7 +226,7 @@ impl<'a> Registry<'a> {
         let headers: &[(&str, &str)] = if have > 0 { &[("Range", &range)] } else { &[] };
         let answer = self.ask(&format!("blobs/{}", blob.digest), headers)?;
         if answer.status == 200 && have > 0 {
-            // It does not resume: from the beginning, then.
+            // The server does not support resuming: start from the beginning.
             out.set_len(0).map_err(write)?;
         }
         let start = if answer.status == 206 { have } else { 0 };
@@ -328,4 +328,136 @@ pub(crate) fn manifest(value: &Value, digest: String) -> Option<Manifest> {
     let layers = value["layers"].as_array().filter(|layers| layers.len() <= LAYERS_MOST)?;
     let layers = layers.iter().map(|layer| blob(layer, LAYER_MOST)).collect::<Option<Vec<_>>>()?;
     Some(Manifest { digest, config: blob(&value["config"], DOCUMENT_MOST)?, layers })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        net::{TcpListener, TcpStream},
+        sync::mpsc,
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    const CONTENT: &[u8] = b"the bytes of a layer, which are longer than half of them";
+
+    /// A registry that treats each request for a blob in its own way; tells the ranges that it was asked for.
+    fn registry(treatments: Vec<fn(&mut TcpStream, u64)>) -> (String, mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let (range_tx, range_rx) = mpsc::channel();
+        thread::spawn(move || {
+            for treat in treatments {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let mut range = String::new();
+                while let Some(Ok(line)) =
+                    lines.next().filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty()))
+                {
+                    if let Some(wanted) = line.strip_prefix("Range: ") {
+                        range = wanted.to_owned();
+                    }
+                }
+                let from =
+                    range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap_or(0);
+                range_tx.send(range).unwrap();
+                treat(&mut stream, from);
+            }
+        });
+        (host, range_rx)
+    }
+
+    fn head(stream: &mut TcpStream, from: u64, length: usize) {
+        let status = if from > 0 { "206 Partial Content" } else { "200 OK" };
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n").unwrap();
+    }
+
+    fn rest(stream: &mut TcpStream, from: u64) {
+        let rest = &CONTENT[usize::try_from(from).unwrap()..];
+        head(stream, from, rest.len());
+        stream.write_all(rest).unwrap();
+    }
+
+    fn half(stream: &mut TcpStream, from: u64) {
+        head(stream, from, CONTENT.len());
+        stream.write_all(&CONTENT[..20]).unwrap();
+    }
+
+    fn stall(stream: &mut TcpStream, from: u64) {
+        half(stream, from);
+        // Until the client gives up.
+        stream.read_exact(&mut [0]).ok();
+    }
+
+    fn evil(stream: &mut TcpStream, from: u64) {
+        head(stream, from, CONTENT.len());
+        stream.write_all(&CONTENT.to_ascii_uppercase()).unwrap();
+    }
+
+    fn pull(
+        treatments: Vec<fn(&mut TcpStream, u64)>,
+        file: &Path,
+    ) -> (Result<(), ImageError>, Vec<String>) {
+        let (host, ranges) = registry(treatments);
+        let mut client = Client::new(&[]).unwrap();
+        client.silence = Duration::from_millis(300);
+        let logins = Logins { home: Path::new("/nowhere"), search_path: "" };
+        let mut registry = Registry::new(&client, &host, "web", &logins);
+        let size = CONTENT.len() as u64;
+        let blob = Blob { digest: sha256(CONTENT), size, media_type: String::new() };
+        let pulled = registry.blob(&blob, file);
+        drop(registry);
+        (pulled, ranges.try_iter().collect())
+    }
+
+    #[test]
+    fn a_download_that_was_cut_off_or_stalls_continues_where_it_was() {
+        for first in [half, stall] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("part");
+            let (pulled, ranges) = pull(vec![first, rest], &file);
+            pulled.unwrap();
+            assert_eq!(ranges, ["", "bytes=20-"]);
+            assert_eq!(hothouse_host::files::read_text(&file).unwrap().as_bytes(), CONTENT);
+        }
+        // What an earlier process left counts too.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("part");
+        hothouse_host::files::write(&file, &CONTENT[..7]).unwrap();
+        let (pulled, ranges) = pull(vec![rest], &file);
+        pulled.unwrap();
+        assert_eq!(ranges, ["bytes=7-"]);
+    }
+
+    #[test]
+    fn other_bytes_than_the_digest_says_are_refused_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("part");
+        let (pulled, _) = pull(vec![evil], &file);
+        assert!(matches!(pulled, Err(ImageError::Digest { .. })), "{pulled:?}");
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_registry_that_always_stalls_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let always: Vec<fn(&mut TcpStream, u64)> =
+            (0..ATTEMPTS).map(|_| silent as fn(&mut TcpStream, u64)).collect();
+        let (pulled, _) = pull(always, &folder.path().join("part"));
+        assert!(matches!(pulled, Err(ImageError::Unreachable { .. })), "{pulled:?}");
+    }
+
+    fn silent(stream: &mut TcpStream, _: u64) {
+        stream.read_exact(&mut [0]).ok();
+    }
+
+    #[test]
+    fn a_full_disk_is_told_as_one() {
+        let (pulled, _) = pull(vec![rest], Path::new("/dev/full"));
+        let Err(ImageError::Write { source, .. }) = pulled else { panic!("{pulled:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+    }
 }

@@ -18,6 +18,7 @@ use hothouse_model::{Explain, FailureKind};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    credentials::Logins,
     flatten::{FlattenError, flatten},
     http::Client,
     local,
@@ -86,7 +87,7 @@ impl Explain for ImageError {
                 vec!["check the network; a download continues where it was cut off".to_owned()]
             }
             Self::Denied { host, .. } => vec![format!(
-                "sign in with `docker login {host}`; only its config file is read, no helper is run"
+                "sign in with `docker login {host}`: its config file and the credential helpers that it names are used"
             )],
             Self::Missing { .. } => {
                 vec!["check the name and the tag under `[service.NAME]`".to_owned()]
@@ -107,12 +108,18 @@ pub struct ImageStore {
     home: PathBuf,
     /// The host's certificate authorities.
     bundle: PathBuf,
+    /// Where the user's own programs are.
+    search_path: String,
 }
 
 impl ImageStore {
     /// Uses a folder, which is made when it is needed.
-    pub fn new(folder: PathBuf, home: PathBuf, bundle: PathBuf) -> Self {
-        Self { folder, home, bundle }
+    pub fn new(folder: PathBuf, home: PathBuf, bundle: PathBuf, search_path: String) -> Self {
+        Self { folder, home, bundle, search_path }
+    }
+
+    fn logins(&self) -> Logins<'_> {
+        Logins { home: &self.home, search_path: &self.search_path }
     }
 
     /// Returns the folder of all images.
@@ -206,7 +213,7 @@ impl ImageStore {
         let bundle = files::read_capped(&self.bundle, 16 << 20).unwrap_or_default();
         let client = Client::new(&bundle)
             .map_err(|source| ImageError::Unreachable { host: host.to_owned(), source })?;
-        let mut registry = Registry::new(&client, host, name, &self.home);
+        let mut registry = Registry::new(&client, host, name, &self.logins());
         let manifest = registry.manifest(target)?;
         let bytes: u64 = manifest.layers.iter().map(|layer| layer.size).sum();
         said(format!(

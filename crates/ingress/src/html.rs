@@ -6,7 +6,7 @@ use askama::{
     Template,
     filters::{self, Safe},
 };
-use hothouse_model::visible::is_deceptive;
+use hothouse_model::visible;
 
 /// A rendered part of a page; only this is inserted into a template without escaping.
 pub type Markup = Safe<String>;
@@ -16,17 +16,8 @@ pub type Markup = Safe<String>;
 pub struct Escaper;
 
 impl filters::Escaper for Escaper {
-    fn write_escaped_str<W: Write>(&self, mut page: W, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|character| match character {
-            '&' => page.write_str("&amp;"),
-            '<' => page.write_str("&lt;"),
-            '>' => page.write_str("&gt;"),
-            '"' => page.write_str("&quot;"),
-            '\'' => page.write_str("&#39;"),
-            '\n' | '\t' => page.write_char(character),
-            c if is_deceptive(c) => page.write_char('\u{fffd}'),
-            c => page.write_char(c),
-        })
+    fn write_escaped_str<W: Write>(&self, page: W, text: &str) -> fmt::Result {
+        visible::write_html(page, text)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who may speak to a server over HTTP on the loopback. Pure.
+//! Which clients a server accepts over HTTP on the loopback. Pure.
 //!
 //! A web page in the user's browser can send requests to the loopback too, also under a name of its own
 //! that leads there (DNS rebinding). So a request must name this very address as its host, come from no

@@ -78,7 +78,7 @@ fn map(value: &Value, change: &dyn Fn(Value) -> Value) -> Value {
     change(inner)
 }
 
-/// Cuts a text, and tells how much is missing.
+/// Cuts a text, and notes how much is missing.
 pub fn cut_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

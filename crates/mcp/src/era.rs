@@ -1,4 +1,4 @@
-//! The two ways in which clients speak: with a handshake (until 2025), or each request by itself (since 2026-07-28).
+//! The two forms of the protocol: with a handshake (until 2025), or stateless (since 2026-07-28).
 //!
 //! A request of the second kind says in its `_meta` which version it is of; nothing is remembered between two of them.
 

@@ -67,7 +67,7 @@ pub struct NearMiss {
     pub why: Vec<String>,
 }
 
-/// Something to do besides answering.
+/// A side effect of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// A webhook that the vendor would send now. The caller signs and delivers it.

@@ -53,6 +53,19 @@ pub struct Wanted {
     pub state: Vec<(Template, Matcher)>,
 }
 
+impl Fixture {
+    /// Whether it answers whatever is asked.
+    pub fn answers_anything(&self) -> bool {
+        let Wanted { path, query, headers, json, body, state, .. } = &self.wanted;
+        path.is_any()
+            && query.is_empty()
+            && headers.is_empty()
+            && json.is_empty()
+            && body.is_none()
+            && state.is_empty()
+    }
+}
+
 /// One answer.
 #[derive(Clone, Debug)]
 pub struct Reply {

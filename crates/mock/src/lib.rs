@@ -9,7 +9,7 @@
 //! - [`state`]: what is remembered, bounded, with a revision
 //! - [`fixture`]: files that people write, and what they mean
 //! - [`template`]: the small language in fixtures
-//! - [`miss`], [`stub`]: what an unmatched call is told
+//! - [`miss`], [`stub`]: the response to an unmatched call
 //! - [`vendor`]: packages of vendors, by host
 //! - [`stripe`]: the one vendor that needs code
 //! - [`openapi`]: answers from a description in OpenAPI

@@ -1,4 +1,4 @@
-//! What an unmatched call is told: the fixtures that were nearest, and why they missed.
+//! The response to an unmatched call: the nearest fixtures, and why they did not match.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::{
     stub,
 };
 
-/// How many near misses are told.
+/// How many near misses are listed.
 const SHOWN: usize = 3;
 
 /// Paths that are farther apart than this have nothing in common.

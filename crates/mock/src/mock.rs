@@ -120,7 +120,7 @@ impl Mock {
         Some(Host { package, ..host.clone() })
     }
 
-    /// Answers a request. Whatever is remembered has changed by the time this returns.
+    /// Answers a request. The state is updated when this returns.
     pub fn answer(&mut self, request: &Request<'_>, now: Timestamp) -> Answer {
         let call = Call::read(*request);
         let Some(host) = self.host(request.host) else {
@@ -206,7 +206,7 @@ impl Scene<'_> {
     }
 }
 
-/// What is said when nothing more can be remembered.
+/// The message if no more state can be stored.
 fn full(matched: &Match) -> Answer {
     let message = "the mock cannot remember more; reset the sandbox's mocks";
     let told = json!({ "error": { "type": "mock_state_full", "message": message } });

@@ -41,6 +41,11 @@ impl PathTemplate {
         Ok(Self { text: text.to_owned(), segments })
     }
 
+    /// Whether every path fits.
+    pub fn is_any(&self) -> bool {
+        matches!(self.segments.first(), Some(Segment::Rest(_)))
+    }
+
     /// Returns the names of the parameters.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {

@@ -92,7 +92,7 @@ impl State {
                 count += 1;
             }
         }
-        // What makes the state smaller is always welcome.
+        // A change that shrinks the state is always accepted.
         if bytes > MAX_BYTES.max(self.bytes) || count > MAX_ENTRIES.max(self.entries.len()) {
             return Err(Full);
         }

@@ -49,7 +49,7 @@ pub struct RoundRecord {
     pub files: u64,
     pub added: u64,
     pub removed: u64,
-    /// Whether the check held after it.
+    /// Whether the check passed after it.
     pub green: Option<bool>,
 }
 
@@ -64,10 +64,10 @@ pub struct LoopSpec {
     /// The most dollars.
     #[serde(default)]
     pub cost: Option<f64>,
-    /// A command of the room that is 0 when the work is done.
+    /// A command in the room that exits with 0 when the work is done.
     #[serde(default)]
     pub check: Option<String>,
-    /// A file whose presence says that the work is done.
+    /// A file whose presence means that the work is done.
     #[serde(default)]
     pub done_file: Option<String>,
     /// How many seconds a rate limit is waited for first; twice as long each time. By default 30.

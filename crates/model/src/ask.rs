@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::id::SandboxKey;
+use crate::{id::SandboxKey, words::word_type};
 
 /// The longest text of a request, in bytes.
 pub const TEXT_LIMIT: usize = 2000;
@@ -13,30 +13,19 @@ pub const OPEN_LIMIT: usize = 20;
 /// How many answered requests of one sandbox are kept.
 pub const KEPT_LIMIT: usize = 100;
 
-/// How a request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskState {
-    Open,
-    Allowed,
-    Denied,
+word_type! {
+    /// How a request stands.
+    AskState {
+        Open = "open",
+        Allowed = "allowed",
+        Denied = "denied",
+    }
 }
 
 impl AskState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Allowed => "allowed",
-            Self::Denied => "denied",
-        }
-    }
-
     /// Reads a state back; what is not one counts as denied.
     pub fn of(text: &str) -> Self {
-        match text {
-            "open" => Self::Open,
-            "allowed" => Self::Allowed,
-            _ => Self::Denied,
-        }
+        Self::parse(text).unwrap_or(Self::Denied)
     }
 }
 

@@ -37,6 +37,9 @@ pub struct BrowseSpec {
     pub offline: bool,
     pub har: bool,
     pub video: bool,
+    /// Whether the browser is traced while the page is open.
+    #[serde(default)]
+    pub trace: bool,
     /// How long all of it may take, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The name of a page that is kept for the next call.
@@ -108,6 +111,9 @@ pub struct BrowseReport {
     /// The path of the archive of all requests.
     pub har: Option<String>,
     pub video: Option<String>,
+    /// The path of a trace of the browser.
+    #[serde(default)]
+    pub trace_file: Option<String>,
     /// The folder with all of it.
     pub artifacts: String,
     pub redirects: Vec<Redirect>,
@@ -233,17 +239,17 @@ pub struct Changes {
     pub removed: Vec<String>,
 }
 
-/// How fast the page was there, in milliseconds, and how much it moved.
+/// How fast the page loaded, in milliseconds, and how much its layout shifted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Vitals {
-    /// Until the first byte.
+    /// Time to first byte.
     pub ttfb_ms: Option<f64>,
-    /// Until something was painted.
+    /// First contentful paint.
     pub fcp_ms: Option<f64>,
-    /// Until the largest thing was painted.
+    /// Largest contentful paint.
     pub lcp_ms: Option<f64>,
-    /// The layout shift.
+    /// Cumulative layout shift.
     pub cls: Option<f64>,
     pub dom_content_loaded_ms: Option<f64>,
     pub load_ms: Option<f64>,

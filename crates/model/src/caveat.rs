@@ -20,6 +20,7 @@ word_type! {
         Files = "files",
         Git = "git",
         HostGroups = "host-groups",
+        KeyNames = "key-names",
         Network = "network",
         NoCpuCgroup = "no-cpu-cgroup",
         NoFreezer = "no-freezer",
@@ -32,6 +33,7 @@ word_type! {
         RoomFiles = "room-files",
         Secrets = "secrets",
         SharedFiles = "shared-files",
+        SharedLocks = "shared-locks",
         SharedUid = "shared-uid",
         SingleUid = "single-uid",
         Sleep = "sleep",
@@ -77,6 +79,12 @@ pub enum Caveat {
     SharedUid,
     HostGroups,
     SharedFiles,
+    /// A granted folder or file whose locks are also the host's.
+    SharedLocks {
+        path: PathBuf,
+    },
+    /// The room can list the names of the user's keys.
+    KeyNames,
     /// A granted folder that the agent's own uid cannot read.
     Unreadable {
         path: PathBuf,
@@ -91,7 +99,7 @@ pub enum Caveat {
     Full(DiskUse),
     /// The room ended unexpectedly.
     Died,
-    /// The room's wall is shut.
+    /// The room's wall is closed.
     Closed {
         problem: String,
     },
@@ -219,6 +227,8 @@ impl Caveat {
             Self::SharedUid => Area::SharedUid,
             Self::HostGroups => Area::HostGroups,
             Self::SharedFiles => Area::SharedFiles,
+            Self::SharedLocks { .. } => Area::SharedLocks,
+            Self::KeyNames => Area::KeyNames,
             Self::Unreadable { .. } => Area::Unreadable,
             Self::Unlimited(Fence::Memory) => Area::NoMemoryCgroup,
             Self::Unlimited(Fence::Cpu) => Area::NoCpuCgroup,

@@ -48,7 +48,7 @@ pub mod rules {
     pub use super::{
         egress::{DESTINATION, RESOLVER, check_port},
         host::HOST_PATTERN,
-        near::{difference, nearest},
+        near::{among, difference, nearest},
         problem::{join_key, settle, shown},
         sections::{SECRET_SOURCE, VALUE_SOURCE},
         template::parse_template,

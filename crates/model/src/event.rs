@@ -12,7 +12,7 @@ pub struct Event {
     pub what: Happening,
 }
 
-/// A service, as one who waits for it is told.
+/// A service, as reported to a client that waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceProgress {
     pub name: String,

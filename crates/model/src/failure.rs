@@ -1,4 +1,4 @@
-//! How anything ends badly: one value that the terminal, the socket and the log all understand.
+//! Failures: one value that the terminal, the socket and the log all understand.
 //!
 //! The kind says whose turn it is; it alone fixes exit code and HTTP status, so the two can never
 //! disagree. The cause chain is kept apart from the message, so that nothing is printed twice.
@@ -25,7 +25,7 @@ pub enum FailureKind {
     Host,
     /// The engine behind a room refused.
     Backend,
-    /// We broke a promise to ourselves.
+    /// An internal error: an invariant of ours does not hold.
     Internal,
 }
 
@@ -42,7 +42,7 @@ impl FailureKind {
         Self::Internal,
     ];
 
-    /// Returns the exit code of a command that ends so.
+    /// Returns the exit code of a command that fails this way.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Unmet => 1,
@@ -56,7 +56,7 @@ impl FailureKind {
         }
     }
 
-    /// Returns the HTTP status of a response that ends so.
+    /// Returns the HTTP status of a response that fails this way.
     pub fn http_status(self) -> u16 {
         match self {
             Self::Unmet => 412,

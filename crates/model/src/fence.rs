@@ -13,7 +13,7 @@ use crate::{room::DISK_CHECK, words::word_type};
 pub type Fences = BTreeMap<Fence, FenceState>;
 
 word_type! {
-    /// Something that keeps a room in its place, in the order of their names.
+    /// Something that confines a room, in the order of their names.
     Fence {
         Capabilities = "capabilities",
         CoreDumps = "core_dumps",
@@ -33,7 +33,7 @@ word_type! {
 }
 
 impl Fence {
-    /// The fences that cgroups are.
+    /// The fences that cgroups enforce.
     pub const OF_CGROUPS: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 }
 
@@ -43,7 +43,7 @@ pub enum FenceState {
     On,
     /// It is kept by cgroups of this version.
     Cgroup(CgroupVersion),
-    /// Nothing enforces it; the room is paused once it went too far.
+    /// Nothing enforces it; the room is paused once it exceeds the limit.
     Watched(DiskWatch),
     Off(OffReason),
     /// A text that another build wrote.
@@ -64,7 +64,7 @@ pub struct DiskWatch {
     pub pool: bool,
 }
 
-/// Why a fence does not stand.
+/// Why a fence is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffReason {
     /// The limit is not wanted.
@@ -98,6 +98,10 @@ impl FenceState {
 
 impl OffReason {
     fn parse(text: &str) -> Option<Self> {
+        if text == "no cgroup that we may write" {
+            // As earlier builds wrote it.
+            return Some(Self::NoCgroup);
+        }
         let plain = [Self::NotAsked, Self::NoCgroup].into_iter();
         let abi = || text.strip_prefix("ABI ")?.strip_suffix(" has no scopes")?.parse().ok();
         let mut plain = plain.filter(|reason| reason.to_string() == text);
@@ -135,7 +139,7 @@ impl fmt::Display for OffReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAsked => f.write_str("no limit was asked for"),
-            Self::NoCgroup => f.write_str("no cgroup that we may write"),
+            Self::NoCgroup => f.write_str("no writable cgroup"),
             Self::NoScopes { abi } => write!(f, "ABI {abi} has no scopes"),
             Self::Kernel(answer) => f.write_str(answer),
         }
@@ -178,13 +182,15 @@ mod tests {
             (FenceState::On, "on"),
             (FenceState::Cgroup(CgroupVersion::V2), "v2"),
             (FenceState::Off(OffReason::NotAsked), "off: no limit was asked for"),
-            (FenceState::Off(OffReason::NoCgroup), "off: no cgroup that we may write"),
+            (FenceState::Off(OffReason::NoCgroup), "off: no writable cgroup"),
             (FenceState::Off(OffReason::NoScopes { abi: 3 }), "off: ABI 3 has no scopes"),
             (FenceState::Told("off: of late".into()), "off: of late"),
         ] {
             assert_eq!(state.to_string(), text);
             assert_eq!(FenceState::parse(text), state);
         }
+        let earlier = FenceState::parse("off: no cgroup that we may write");
+        assert_eq!(earlier, FenceState::Off(OffReason::NoCgroup));
         let watch = DiskWatch { limit: 1 << 30, pool: true };
         let watched = FenceState::Watched(watch).to_string();
         assert!(

@@ -47,7 +47,7 @@ pub struct LedgerRecord {
     pub kind: AttemptKind,
     pub allowed: bool,
     pub rule: String,
-    /// A word for why not, that stays the same.
+    /// The stable code of the reason.
     #[serde(default)]
     pub code: Option<RecordedCode>,
     #[serde(default)]
@@ -131,7 +131,7 @@ pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
 }
 
 /// Returns the rule that would let an attempt pass. Reasons that it has none for are attacks or
-/// mistakes, which a rule would not mend or should not.
+/// mistakes, which a rule would not or should not fix.
 fn mending(record: &LedgerRecord) -> Option<String> {
     let port = record.port;
     match (record.kind, record.code.as_ref()?.known()?) {

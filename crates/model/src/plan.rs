@@ -192,7 +192,7 @@ pub enum Step {
     },
     /// Copies the host's index of a worktree into a snapshot. Undone by removing it.
     KeepIndex { common_dir: PathBuf, worktree: PathBuf, to: PathBuf },
-    /// Stops every process of a room in its tracks. Undone by letting them continue.
+    /// Freezes every process of a room. Undone by resuming them.
     Freeze { runtime: PathBuf },
     /// Lets the processes of a room continue.
     Thaw { runtime: PathBuf },
@@ -225,7 +225,7 @@ pub enum Step {
     RemoveStore { sandboxes: PathBuf },
     /// Makes a file system of our own for a folder of sandboxes. Undone by removing it.
     MakePool { folder: PathBuf, bytes: u64 },
-    /// Limits what a tree in a pool may take of its own.
+    /// Sets a quota on a tree in a pool.
     LimitTree { pool: PathBuf, tree: PathBuf, bytes: u64 },
     /// Removes such a file system, in which no sandbox is left.
     RemovePool { folder: PathBuf },

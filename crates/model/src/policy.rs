@@ -79,7 +79,7 @@ pub const MAIL_TLS_PORT: u16 = 465;
 pub struct Attempt<'a> {
     /// The host that the connection itself names, in its ClientHello or its `Host`.
     pub claim: &'a Claim,
-    /// Where it goes; none where the room was given a synthetic address.
+    /// Where it goes; `None` if the room was given a synthetic address.
     pub address: Option<IpAddr>,
     /// The names for which our DNS answered with this address.
     pub answered: &'a [HostName],

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How many jobs are told.
+/// How many jobs are listed.
 pub const JOBS_LIMIT: usize = 2_000;
 
 /// How long a text of a job may be, in characters.
@@ -79,7 +79,12 @@ pub fn read_rows(table: &str, text: &str) -> Vec<Job> {
         "public.failed_jobs" => laravel_failed,
         _ => return Vec::new(),
     };
-    rows.iter().take(JOBS_LIMIT).filter_map(read).collect()
+    let job = |row: &Value| {
+        let job = read(row)?;
+        let is_delayed = row["_delayed"] == true && job.state == "waiting";
+        Some(if is_delayed { Job { state: "delayed".into(), ..job } } else { job })
+    };
+    rows.iter().take(JOBS_LIMIT).filter_map(job).collect()
 }
 
 fn either<'a>(row: &'a Value, names: [&str; 2]) -> &'a Value {

@@ -40,6 +40,7 @@ pub enum Kind {
     Llm,
     Trace,
     Job,
+    Test,
     Log,
     Service,
     Browser,
@@ -78,7 +79,7 @@ impl crate::Explain for UnknownKind {
 
 impl Kind {
     /// Every kind, in the order in which they are counted and shown.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Mail,
         Self::Event,
         Self::Error,
@@ -90,6 +91,7 @@ impl Kind {
         Self::Llm,
         Self::Trace,
         Self::Job,
+        Self::Test,
         Self::Log,
         Self::Service,
         Self::Browser,
@@ -128,6 +130,7 @@ impl Kind {
             Self::Llm => ("llm", "llm_"),
             Self::Trace => ("trace", "trace_"),
             Self::Job => ("job", "job_"),
+            Self::Test => ("test", "test_"),
             Self::Log => ("log", "log_"),
             Self::Service => ("service", "svc_"),
             Self::Browser => ("browser", "page_"),

@@ -93,6 +93,9 @@ pub struct RoomWall {
     /// The settings that only a new room can take on, as they were when it started.
     #[serde(default)]
     pub settings: String,
+    /// The layers of the stack that the room stands on, the uppermost first.
+    #[serde(default)]
+    pub stack: Vec<PathBuf>,
 }
 
 /// The wall of a room, to be raised.
@@ -186,7 +189,7 @@ pub enum Capability {
     Datagrams,
     /// The process behind a connection is known.
     Processes,
-    /// All processes can be stopped in their tracks.
+    /// All processes can be frozen.
     Freeze,
     /// A room that takes too much of the disk is paused.
     DiskLimit,
@@ -239,14 +242,27 @@ impl Capability {
     }
 }
 
-/// What a room takes of the machine at a moment.
+/// What a room uses of the machine at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomUsage {
-    /// The time of the processor that it has taken so far.
+    /// The CPU time that it has used so far.
     pub cpu_ms: u64,
     /// Memory that is in use, with what several processes share counted for each.
     pub memory_bytes: u64,
     pub processes: u64,
+}
+
+/// A program that runs in a room, as the host sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningProgram {
+    /// Its number in the room.
+    pub pid: i32,
+    /// The number of its parent in the room.
+    pub parent: i32,
+    /// When it started, in ticks since the machine did: with the number it is one process.
+    pub started: u64,
+    /// Its arguments, as far as they are kept; they are its own to change.
+    pub argv: Vec<String>,
 }
 
 /// What a room was found to take of the disk.
@@ -268,7 +284,7 @@ impl DiskUse {
     }
 }
 
-/// What the user wants of a room.
+/// The state that the user wants a room to be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoomWish {
     /// It is being started.

@@ -11,6 +11,7 @@ mod php;
 mod python;
 mod rails;
 mod scan;
+pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ pub use near::{answers, near_route};
 /// The most of a file that is looked at, in bytes.
 pub const FILE_LIMIT: usize = 512 << 10;
 
-/// How many routes are told.
+/// How many routes are listed.
 pub const ROUTES_LIMIT: usize = 5_000;
 
 /// A path that an app answers.
@@ -32,7 +33,7 @@ pub struct Route {
     pub path: String,
     /// In upper case, sorted; `ANY` for all.
     pub methods: Vec<String>,
-    /// The file and the line, or the scenario.
+    /// The file and the line, the scenario, or the framework that told it.
     pub source: String,
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName,
+    config::rules::{among, nearest},
     id::SandboxKey,
     room::{RoomRecord, RoomReport, RoomWish},
     tree::TreeMaker,
@@ -83,6 +84,8 @@ pub struct SandboxRecord {
     pub deleting: bool,
     /// Its room, if it was ever up.
     pub room: Option<RoomRecord>,
+    /// What its room stands on, where `fork --stack` chose it.
+    pub stack: Option<String>,
 }
 
 impl SandboxRecord {
@@ -151,8 +154,18 @@ impl Explain for PickError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Unknown { known, .. } if !known.is_empty() => {
-                vec![format!("available: {}", known.join(", "))]
+            Self::Unknown { wanted, known } if !known.is_empty() => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                // Others may have a project before them, which need not be typed.
+                let plain = known.iter().map(|name| name.rsplit('/').next().unwrap_or(name));
+                let meant = nearest(wanted, plain).filter(|_| !wanted.contains('/'));
+                match meant {
+                    Some(meant) => {
+                        let all = format!("available: {}", known.join(", "));
+                        vec![format!("did you mean `{meant}`?"), all]
+                    }
+                    None => among(wanted, &known),
+                }
             }
             Self::Unknown { .. } | Self::None => vec!["make one with `hothouse fork NAME`".into()],
             Self::Ambiguous { known } => vec![format!("name one, as in `-w {}`", known[0])],
@@ -261,6 +274,7 @@ mod tests {
             pinned_config: None,
             deleting: false,
             room: None,
+            stack: None,
         }
     }
 

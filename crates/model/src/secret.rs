@@ -101,7 +101,7 @@ fn prefix_length(value: &str) -> usize {
         .take_while(|(_, c)| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     let last = first.filter(|(_, c)| matches!(c, '_' | '-' | '.')).last();
     let length = last.map_or(0, |(at, _)| at + 1);
-    // What is mostly a prefix is none.
+    // A prefix that is most of the text is not one.
     if length * 2 > value.len() { 0 } else { length }
 }
 

@@ -7,7 +7,7 @@ mod summary;
 
 pub use context::{CONTEXT_LIMIT, ContextError, IDS_LIMIT, check_context, collected, ids};
 pub use plan::{SeedPlan, SeedPlanError, plan, radii};
-pub use state::{BundleState, SeedState, SeededBundle};
+pub use state::{BundleState, SeedSnapshotState, SeedState, SeededBundle};
 pub use summary::{
     BundleOutcome, BundleResult, SeedSummary, TableChange, changed_tables, markdown,
 };

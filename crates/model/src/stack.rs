@@ -83,6 +83,9 @@ pub struct DataOrder {
     /// The archive that it is unpacked from, which the script finds as `/run/image.tar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<PathBuf>,
+    /// The layers of the stack whose programs make it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<PathBuf>,
 }
 
 /// What can be done with a service.

@@ -4,7 +4,7 @@
 //! that change what is seen: they move the cursor, turn the order of letters around or take no space. Each
 //! of them is shown as its number. Letters of every script stay.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 /// Whether a character changes what is seen without being seen.
 ///
@@ -56,6 +56,20 @@ fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// Writes a text into HTML: none of it becomes markup, and what deceives becomes a mark.
+pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|character| match character {
+        '&' => page.write_str("&amp;"),
+        '<' => page.write_str("&lt;"),
+        '>' => page.write_str("&gt;"),
+        '"' => page.write_str("&quot;"),
+        '\'' => page.write_str("&#39;"),
+        '\n' | '\t' => page.write_char(character),
+        c if is_deceptive(c) => page.write_char('\u{fffd}'),
+        c => page.write_char(c),
+    })
 }
 
 /// Makes JSON fit to be looked at: the same value, because outside of strings it has none of these.

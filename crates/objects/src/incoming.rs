@@ -14,7 +14,7 @@ use hothouse_host::{FileError, files};
 use hothouse_model::id::hex;
 use hothouse_sinks::objects::ObjectError;
 
-use crate::{RESERVE, StoreError, full};
+use crate::{RESERVE, StoreError, crc32c::Crc32c, full};
 
 /// The longest object that comes at once, as with S3.
 const LONGEST: u64 = 5 << 30;
@@ -37,6 +37,15 @@ pub struct Expected {
     pub checksums: BTreeMap<String, String>,
 }
 
+/// Which digests are taken besides MD5, which is the entity tag: those that a client says it will send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digests {
+    pub crc32: bool,
+    pub crc32c: bool,
+    pub sha1: bool,
+    pub sha256: bool,
+}
+
 /// Bytes that come. Dropped before the end, they are removed.
 pub struct Incoming {
     file: File,
@@ -46,9 +55,10 @@ pub struct Incoming {
     most: u64,
     unsynced: u64,
     md5: md5::Context,
-    crc32: crc32fast::Hasher,
-    sha1: digest::Context,
-    sha256: digest::Context,
+    crc32: Option<crc32fast::Hasher>,
+    crc32c: Option<Crc32c>,
+    sha1: Option<digest::Context>,
+    sha256: Option<digest::Context>,
 }
 
 /// Bytes that have come whole, and are on the disk.
@@ -60,6 +70,8 @@ pub struct Received {
     pub md5: String,
     /// Those that the client sent.
     pub checksums: BTreeMap<String, String>,
+    /// In base64, if it was wanted.
+    pub crc32c: Option<String>,
 }
 
 /// A file that is removed unless it is kept.
@@ -74,7 +86,7 @@ impl Drop for Temporary {
 }
 
 impl Incoming {
-    pub(crate) fn new(path: PathBuf, left: u64) -> Result<Self, StoreError> {
+    pub(crate) fn new(path: PathBuf, left: u64, wanted: Digests) -> Result<Self, StoreError> {
         check_disk(&path)?;
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
         let failed = |source| FileError { attempt: "make", path: path.clone(), source };
@@ -85,31 +97,44 @@ impl Incoming {
             most: left,
             unsynced: 0,
             md5: md5::Context::new(),
-            crc32: crc32fast::Hasher::new(),
-            sha1: digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY),
-            sha256: digest::Context::new(&digest::SHA256),
+            crc32: wanted.crc32.then(crc32fast::Hasher::new),
+            crc32c: wanted.crc32c.then(Crc32c::new),
+            sha1: wanted.sha1.then(|| digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
+            sha256: wanted.sha256.then(|| digest::Context::new(&digest::SHA256)),
         })
     }
 
     /// Takes the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.size += bytes.len() as u64;
-        if self.size > LONGEST {
+        if self.size + bytes.len() as u64 > LONGEST {
             let message = "an object that comes at once has at most 5 GiB";
             return Err(ObjectError::new(400, "EntityTooLarge", message).into());
         }
+        self.grow(bytes.len() as u64)?;
+        self.md5.consume(bytes);
+        self.crc32.iter_mut().for_each(|crc32| crc32.update(bytes));
+        self.crc32c.iter_mut().for_each(|crc32c| crc32c.update(bytes));
+        self.sha1.iter_mut().for_each(|sha1| sha1.update(bytes));
+        self.sha256.iter_mut().for_each(|sha256| sha256.update(bytes));
+        let path = self.path.0.clone();
+        let failed = |source| FileError { attempt: "write", path, source };
+        self.file.write_all(bytes).map_err(failed)?;
+        self.written(bytes.len() as u64)
+    }
+
+    /// Counts what is about to come.
+    fn grow(&mut self, length: u64) -> Result<(), StoreError> {
+        self.size += length;
         if self.size > self.most {
             let message = "the objects of this sandbox take as much as they may";
             return Err(ObjectError::new(507, "QuotaExceeded", message).into());
         }
-        self.md5.consume(bytes);
-        self.crc32.update(bytes);
-        self.sha1.update(bytes);
-        self.sha256.update(bytes);
-        let path = self.path.0.clone();
-        let failed = |source| FileError { attempt: "write", path, source };
-        self.file.write_all(bytes).map_err(failed)?;
-        self.unsynced += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Syncs from time to time, and checks that the disk has room.
+    fn written(&mut self, length: u64) -> Result<(), StoreError> {
+        self.unsynced += length;
         if self.unsynced > UNSYNCED {
             check_disk(&self.path.0)?;
             self.sync()?;
@@ -133,10 +158,23 @@ impl Incoming {
         Ok(())
     }
 
+    /// Takes a whole file as the next part, without looking at its bytes: the entity tag of an object in parts is made
+    /// of theirs. Where the file system can share blocks, nothing is copied.
+    pub(crate) fn append(&mut self, file: &File, length: u64) -> Result<(), StoreError> {
+        use std::io::Read;
+        self.grow(length)?;
+        let path = self.path.0.clone();
+        let failed = |source| FileError { attempt: "copy to", path, source };
+        let copied = std::io::copy(&mut file.take(length), &mut self.file).map_err(failed)?;
+        check_size(copied, Some(length))?;
+        self.written(length)
+    }
+
     /// Ends, if what came is what was to come.
     pub fn finish(mut self, expected: &Expected) -> Result<Received, StoreError> {
         let md5 = self.md5.clone().finalize();
-        let (sha1, sha256) = (self.sha1.clone().finish(), self.sha256.clone().finish());
+        let sha1 = self.sha1.take().map(digest::Context::finish);
+        let sha256 = self.sha256.take().map(digest::Context::finish);
         check_size(self.size, expected.size)?;
         let bad = |code, what: &str| {
             Err(ObjectError::new(400, code, format!("the {what} is not that of what came")).into())
@@ -144,20 +182,23 @@ impl Incoming {
         if expected.md5.as_deref().is_some_and(|sent| sent != BASE64_STANDARD.encode(md5.0)) {
             return bad("BadDigest", "`Content-MD5`");
         }
-        let sha256_hex = hex(sha256.as_ref());
+        let sha256_hex = sha256.map(|sha256| hex(sha256.as_ref())).unwrap_or_default();
         if expected.sha256.as_deref().is_some_and(|sent| !sent.eq_ignore_ascii_case(&sha256_hex)) {
             return bad("XAmzContentSHA256Mismatch", "`x-amz-content-sha256`");
         }
-        let crc32 = self.crc32.clone().finalize().to_be_bytes();
+        let crc32c = self.crc32c.take().map(Crc32c::finish);
+        let crc32 = self.crc32.take().map(|crc32| crc32.finalize().to_be_bytes());
         for (name, sent) in &expected.checksums {
-            let own: &[u8] = match name.as_str() {
-                "x-amz-checksum-crc32" => &crc32,
-                "x-amz-checksum-sha1" => sha1.as_ref(),
-                "x-amz-checksum-sha256" => sha256.as_ref(),
+            // One that was not announced was not taken, and fits nothing.
+            let own: Option<&[u8]> = match name.as_str() {
+                "x-amz-checksum-crc32" => crc32.as_ref().map(AsRef::as_ref),
+                "x-amz-checksum-crc32c" => crc32c.as_ref().map(AsRef::as_ref),
+                "x-amz-checksum-sha1" => sha1.as_ref().map(AsRef::as_ref),
+                "x-amz-checksum-sha256" => sha256.as_ref().map(AsRef::as_ref),
                 // Others are kept and sent back, not checked.
                 _ => continue,
             };
-            if *sent != BASE64_STANDARD.encode(own) {
+            if own.is_none_or(|own| *sent != BASE64_STANDARD.encode(own)) {
                 return bad("BadDigest", &format!("`{name}`"));
             }
         }
@@ -167,6 +208,7 @@ impl Incoming {
             size: self.size,
             md5: hex(&md5.0),
             checksums: expected.checksums.clone(),
+            crc32c: crc32c.map(|crc32c| BASE64_STANDARD.encode(crc32c)),
         })
     }
 
@@ -178,7 +220,7 @@ impl Incoming {
     }
 }
 
-/// Refuses to take the last of the disk.
+/// Refuses to fill the disk.
 fn check_disk(path: &Path) -> Result<(), StoreError> {
     match files::free_bytes(path.parent().unwrap_or(path))? < RESERVE {
         true => Err(full().into()),
@@ -213,7 +255,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().to_owned());
         let finish = |expected: &Expected| {
-            let mut incoming = store.receive().unwrap();
+            let all = Digests { crc32: true, crc32c: true, sha1: true, sha256: true };
+            let mut incoming = store.receive(all).unwrap();
             incoming.write(b"hello ").unwrap();
             incoming.write(b"world").unwrap();
             incoming.finish(expected).map(drop).map_err(|error| error.told().code)
@@ -232,6 +275,8 @@ mod tests {
             (Expected { md5: Some("AAAA".into()), ..Expected::default() }, Err("BadDigest")),
             (checksum("x-amz-checksum-crc32", "DUoRhQ=="), Ok(())),
             (checksum("x-amz-checksum-crc32", "DUoRhA=="), Err("BadDigest")),
+            (checksum("x-amz-checksum-crc32c", "yZRlqg=="), Ok(())),
+            (checksum("x-amz-checksum-crc32c", "yZRlqw=="), Err("BadDigest")),
             (checksum("x-amz-checksum-sha1", "Kq5sNclPz7QV2+lfQIuc6R7oRu0="), Ok(())),
             (checksum("x-amz-checksum-crc64nvme", "anything"), Ok(())),
             (
@@ -242,5 +287,10 @@ mod tests {
             assert_eq!(finish(&expected), outcome, "{expected:?}");
         }
         assert!(files::list(&folder.path().join("incoming")).unwrap().is_empty());
+        // What was not announced is refused rather than believed.
+        let mut incoming = store.receive(Digests::default()).unwrap();
+        incoming.write(b"hello world").unwrap();
+        let refused = incoming.finish(&checksum("x-amz-checksum-crc32", "DUoRhQ==")).unwrap_err();
+        assert_eq!(refused.told().code, "BadDigest");
     }
 }

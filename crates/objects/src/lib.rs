@@ -6,6 +6,7 @@
 //! BUCKET/keys/HASH.json      an object: its key and what is known of it
 //! BUCKET/content/ID          its bytes, never changed
 //! BUCKET/uploads/ID/         an upload in parts
+//! BUCKET/versions/HASH/      earlier versions of an object, where the bucket keeps them
 //! ```
 //!
 //! Names of files are hashes or made here, never what an app sends. An object is replaced by one rename, after its
@@ -13,11 +14,14 @@
 //!
 //! - [`incoming`]: bytes on their way in, counted and hashed
 //! - [`uploads`]: objects that come in parts
+//! - [`versions`]: versions of objects
 //!
-//! Deliberately absent: HTTP (`hothouse_sinks::objects` reads and writes it), versions, access control.
+//! Deliberately absent: HTTP (`hothouse_sinks::objects` reads and writes it), access control.
 
+mod crc32c;
 mod incoming;
 mod uploads;
+mod versions;
 
 use std::{
     collections::BTreeMap,
@@ -33,8 +37,9 @@ use hothouse_sinks::objects::{ObjectError, xml::Listed};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use incoming::{Expected, Incoming, Received};
+pub use incoming::{Digests, Expected, Incoming, Received};
 pub use uploads::{PartRecord, UploadRecord};
+pub use versions::{Deleted, Versioning};
 
 /// The most that is read of a description.
 const RECORD_LIMIT: u64 = 1 << 20;
@@ -45,7 +50,7 @@ const RESERVE: u64 = 256 << 20;
 /// The most that the objects of one sandbox may take.
 const LIMIT: u64 = 20 << 30;
 
-/// How long what comes in may rest before nobody can be sending it any more.
+/// How long an upload may be idle before it counts as abandoned.
 const ABANDONED: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
 /// The longest setting.
@@ -64,8 +69,19 @@ pub struct Object {
     pub about: About,
     /// Checksums that the client sent, by the names of their headers.
     pub checksums: BTreeMap<String, String>,
+    /// In base64, where it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crc32c: Option<String>,
     /// The name of the file with its bytes.
     content: String,
+    /// The id of its version, where its bucket keeps them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether it is a deletion, which hides the versions before it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_marker: bool,
+    /// Its place among the versions of its key.
+    order: i64,
 }
 
 /// What a client says of an object.
@@ -173,7 +189,8 @@ impl Store {
     pub fn remove_bucket(&self, bucket: &str) -> Result<(), StoreError> {
         let _turn = self.turn();
         let folder = self.existing(bucket)?;
-        if !files::list(&folder.join("keys"))?.is_empty() {
+        let is_empty = |part: &str| files::list(&folder.join(part)).map(|all| all.is_empty());
+        if !is_empty("keys")? || !is_empty("versions")? {
             let message = format!("bucket `{bucket}` still has objects");
             return Err(ObjectError::new(409, "BucketNotEmpty", message).into());
         }
@@ -204,11 +221,11 @@ impl Store {
     }
 
     /// Begins to take bytes in.
-    pub fn receive(&self) -> Result<Incoming, StoreError> {
+    pub fn receive(&self, wanted: Digests) -> Result<Incoming, StoreError> {
         let folder = self.root.join("incoming");
         files::make_private_folder(&folder)?;
         let left = LIMIT.saturating_sub(self.used()?);
-        Incoming::new(folder.join(new_name()), left)
+        Incoming::new(folder.join(new_name()), left, wanted)
     }
 
     /// Makes an object of what was received; an earlier one of the same key is replaced.
@@ -232,6 +249,11 @@ impl Store {
     ) -> Result<Object, StoreError> {
         let _turn = self.turn();
         let folder = self.existing(bucket)?;
+        let versioning = self.versioning(bucket)?;
+        let order = match versioning {
+            Versioning::Off => 0,
+            _ => self.next_order(&folder, key, now)?,
+        };
         let content = new_name();
         let object = Object {
             key: key.to_owned(),
@@ -240,24 +262,31 @@ impl Store {
             modified: now,
             about,
             checksums: received.checksums.clone(),
+            crc32c: received.crc32c.clone(),
             content: content.clone(),
+            version: (versioning == Versioning::On).then(new_name),
+            is_marker: false,
+            order,
         };
         let before = self.get(bucket, key)?;
         received.keep_as(&folder.join("content").join(content))?;
-        write(&record(&folder, key), &object)?;
-        let mut removed = 0;
-        if let Some(before) = before {
-            files::remove_file(&folder.join("content").join(&before.content))?;
-            removed = before.size;
+        // What is kept is written down before it stops being the current one.
+        if let Some(before) = before.as_ref().filter(|_| versioning != Versioning::Off) {
+            self.retire(&folder, before, versioning)?;
         }
-        self.count(object.size, removed);
+        self.drop_null(&folder, key, versioning)?;
+        write(&record(&folder, key), &object)?;
+        if let Some(before) = before.filter(|_| versioning == Versioning::Off) {
+            self.retire(&folder, &before, versioning)?;
+        }
+        self.count(object.size, 0);
         Ok(object)
     }
 
     /// Returns an object.
     pub fn get(&self, bucket: &str, key: &str) -> Result<Option<Object>, StoreError> {
         let found: Option<Object> = read(&record(&self.bucket(bucket), key))?;
-        // Two keys with one hash are not to be expected; to return another's object would be worse than none.
+        // Two keys with one hash are not expected, but returning another key's object would be worse than none.
         Ok(found.filter(|object| object.key == key))
     }
 
@@ -399,7 +428,7 @@ mod tests {
     }
 
     pub(crate) fn received(store: &Store, bytes: &[u8]) -> Received {
-        let mut incoming = store.receive().unwrap();
+        let mut incoming = store.receive(Digests::default()).unwrap();
         incoming.write(bytes).unwrap();
         incoming.finish(&Expected::default()).unwrap()
     }
@@ -479,7 +508,8 @@ mod tests {
         store.abort(at, &upload).unwrap();
         assert_eq!(store.used().unwrap(), 30);
         // One that goes beyond is refused, and leaves nothing.
-        let mut incoming = Incoming::new(folder.path().join("incoming/x"), 3).unwrap();
+        let mut incoming =
+            Incoming::new(folder.path().join("incoming/x"), 3, Digests::default()).unwrap();
         assert_eq!(incoming.write(&[0; 4]).unwrap_err().told().code, "QuotaExceeded");
         drop(incoming);
         assert!(files::list(&folder.path().join("incoming")).unwrap().is_empty());

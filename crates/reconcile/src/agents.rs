@@ -1,8 +1,8 @@
 //! Coding agents in rooms.
 //!
-//! An agent is a command on a terminal that room-init keeps, so it outlives this daemon and its viewers. What is known of
-//! it is a file in the state folder, written before it starts and after each change; the room says whether it runs.
-//! Each one is followed by a task, from which the next daemon goes on.
+//! An agent is a command on a terminal that room-init keeps, so it outlives this daemon and its viewers. Its state
+//! is a file in the state folder, written before it starts and after each change; the room knows whether it runs.
+//! A task follows each one; the next daemon resumes it.
 //!
 //! ```text
 //! starting ──► running ◄──► waiting (for a human)
@@ -11,16 +11,19 @@
 
 mod audit;
 mod follow;
+mod login;
 mod output;
 mod prepare;
+mod programs;
 mod race;
+mod races;
 mod rounds;
 mod tool;
 mod transcript;
 
 use std::{
-    collections::HashMap,
-    path::PathBuf,
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -36,6 +39,7 @@ use hothouse_model::{
 };
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::races::go_on as go_on_with_races;
 pub use self::{
     audit::{AuditWish, audit},
     race::{RaceWish, race},
@@ -66,8 +70,9 @@ pub struct AgentsOrder {
 pub struct Agents {
     pub(crate) with: AgentsOrder,
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
-    /// Whose agents are followed by a task.
+    /// The sandboxes whose agent a task follows.
     followed: Mutex<HashMap<SandboxKey, String>>,
+    races: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// What is to be started.
@@ -88,6 +93,9 @@ pub struct AgentWish {
     /// Whether the tool continues its last conversation.
     #[serde(default)]
     pub resumed: bool,
+    /// Whether the tool has to be told to run the guard's hook.
+    #[serde(default)]
+    pub unseen_hooks: bool,
 }
 
 /// An agent as it is written down.
@@ -115,7 +123,12 @@ impl Kept {
 
 impl Agents {
     pub(crate) fn new(with: AgentsOrder) -> Arc<Self> {
-        Arc::new(Self { with, turns: Mutex::default(), followed: Mutex::default() })
+        Arc::new(Self {
+            with,
+            turns: Mutex::default(),
+            followed: Mutex::default(),
+            races: Mutex::default(),
+        })
     }
 
     fn turn(&self, key: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
@@ -123,15 +136,52 @@ impl Agents {
         all.entry(key).or_default().clone()
     }
 
+    /// One at a time runs a race.
+    fn race_turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut all = self.races.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The moment a sandbox was made names it also after it was deleted and brought back.
     fn file(&self, sandbox: &SandboxRecord) -> PathBuf {
-        self.with.folder.join(format!("{}.json", sandbox.id))
+        self.with.folder.join(format!("{:x}.json", sandbox.created.as_nanosecond()))
     }
 
     /// Reads what is written down of a sandbox's agent; one that cannot be read was never there.
     pub(crate) fn kept(&self, sandbox: &SandboxRecord) -> Option<Kept> {
-        let text = files::read_capped(&self.file(sandbox), 4 << 20).ok()?;
-        let kept: Kept = serde_json::from_slice(&text).ok()?;
-        (kept.key == sandbox.key).then_some(kept)
+        let read = |file: &Path| -> Option<Kept> {
+            serde_json::from_slice(&files::read_capped(file, 4 << 20).ok()?).ok()
+        };
+        // An earlier build named the file by the sandbox's id, which the next one of its name has as well.
+        let earlier = || {
+            let kept = read(&self.with.folder.join(format!("{}.json", sandbox.id)))?;
+            (kept.key == sandbox.key).then_some(kept)
+        };
+        let mut kept = read(&self.file(sandbox)).or_else(earlier)?;
+        kept.record.sandbox = sandbox.name.to_string();
+        Some(kept)
+    }
+
+    /// Removes what is written down of sandboxes that can no longer come back.
+    fn forget_gone(&self) -> Result<(), Failure> {
+        use hothouse_model::Explain as _;
+        let engine = &self.with.engine;
+        let made = |sandboxes: Vec<SandboxRecord>| {
+            sandboxes.into_iter().map(|one| format!("{:x}", one.created.as_nanosecond()))
+        };
+        // One that is deleted or comes back meanwhile is in one of the three.
+        let mut known: HashSet<String> = made(engine.sandboxes()?).collect();
+        let deleted = engine.deleted()?;
+        known.extend(deleted.iter().filter_map(|one| Some(one.id.rsplit_once('.')?.1.to_owned())));
+        known.extend(made(engine.sandboxes()?));
+        for file in files::list(&self.with.folder).unwrap_or_default() {
+            let made = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let is_ours = !made.is_empty() && made.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_ours && !known.contains(made) {
+                files::remove_file(&file).map_err(|error| error.failure())?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn keep(&self, sandbox: &SandboxRecord, kept: &Kept) -> Result<(), Failure> {
@@ -141,7 +191,7 @@ impl Agents {
         files::replace(&self.file(sandbox), &text, 0o600).map_err(|error| error.failure())
     }
 
-    /// Changes what is written down, and tells the timeline.
+    /// Changes the record, and adds it to the timeline.
     pub(crate) fn change(
         &self,
         sandbox: &SandboxRecord,
@@ -220,9 +270,13 @@ impl Agents {
         let prompt = prepare::prompt(&wish, sandbox)?;
         prepare::check_installed(&inside, &tool).await?;
         prepare::write_task(&inside, &wish).await?;
+        let mut wish = wish;
         if !wish.no_guard {
             prepare::install_guard(&inside, &tool).await?;
+            wish.unseen_hooks = prepare::needs_unseen_hooks(&inside, &tool).await?;
         }
+        let login = self.login(sandbox, &tool).await?;
+        login::write(&inside, &tool).await?;
         let id = format!("agent_{}", hex(&random::bytes::<8>()));
         let record = AgentRecord {
             exec: format!("agent-{}-1", &id[6..]),
@@ -240,7 +294,7 @@ impl Agents {
             exit: None,
             reason: None,
             cost: None,
-            login: self.login(sandbox, &tool),
+            login,
             run: sandbox.room.as_ref().map(|room| room.run.id.clone()),
             rounds: Vec::new(),
         };
@@ -302,7 +356,7 @@ impl Agents {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
     }
 
-    /// Whether the room still has the command; none if it is gone.
+    /// Whether the room still has the command; `None` if the room is gone.
     async fn look(&self, sandbox: &SandboxRecord, kept: &Kept) -> Option<()> {
         let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await.ok()?;
         let execs = inside.room.execs().await.ok()?;
@@ -327,7 +381,7 @@ impl Agents {
         if !kept.is_active() || is_between_rounds || self.look(sandbox, &kept).await.is_some() {
             return kept.record;
         }
-        // The follower tells soon how it ended; one whose room is gone has no follower to wait for.
+        // The follower will record how it ended; without a room there is no follower to wait for.
         let has_room = self.with.engine.running(sandbox).is_ok();
         if has_room && self.is_followed(sandbox.key) {
             return kept.record;
@@ -423,6 +477,9 @@ impl Agents {
 
     /// Follows the agents that an earlier daemon has started.
     pub async fn watch(self: Arc<Self>, mut stop: Stop) {
+        if let Err(failure) = self.forget_gone() {
+            tracing::warn!(?failure, "records of agents whose sandboxes are gone were not removed");
+        }
         let mut wait = Duration::ZERO;
         while stop.pause(wait).await {
             wait = Duration::from_secs(5);
@@ -468,14 +525,37 @@ impl Agents {
         config.agent.command.map(|command| command.to_string())
     }
 
-    /// Whether the wall has the login of a tool.
-    fn login(&self, sandbox: &SandboxRecord, tool: &Tool) -> Option<String> {
-        let variable = tool.login_variable()?;
-        let runtime = self.with.engine.running(sandbox).ok()?;
+    /// Whether the wall has the login of a tool. One that has no value now is refused: the tool could do nothing.
+    async fn login(&self, sandbox: &SandboxRecord, tool: &Tool) -> Result<Option<String>, Failure> {
+        let Some(variables) = tool.login_variable() else { return Ok(None) };
+        let Ok(runtime) = self.with.engine.running(sandbox) else { return Ok(None) };
         let wall = self.with.engine.wall_of(&runtime);
-        let has = |name: &str| {
-            wall.placeholders.contains_key(name) || wall.environment.contains_key(name)
+        let is_curated = |name: &&&str| {
+            wall.environment.contains_key(**name) && !wall.placeholders.contains_key(**name)
         };
-        variable.iter().any(|name| has(name)).then(|| "wall".to_owned())
+        if variables.iter().any(|name| is_curated(&name)) {
+            return Ok(Some("wall".to_owned()));
+        }
+        let names: Vec<String> = variables
+            .iter()
+            .filter(|name| wall.placeholders.contains_key(**name))
+            .map(|name| (*name).to_owned())
+            .collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let (engine, of) = (self.with.engine.clone(), sandbox.clone());
+        let has_value = move || names.iter().any(|name| engine.has_secret(&of, name));
+        match tokio::task::spawn_blocking(has_value).await.unwrap_or(true) {
+            true => Ok(Some("wall".to_owned())),
+            false => {
+                let message =
+                    format!("the login of {} that rooms use has no value now", tool.name());
+                Err(Failure::new(FailureKind::Conflict, message).hint(format!(
+                    "`hothouse agent login {}` says why, such as that it expired",
+                    tool.name()
+                )))
+            }
+        }
     }
 }

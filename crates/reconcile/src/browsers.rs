@@ -1,7 +1,7 @@
 //! Browsers in rooms: one per room, kept warm, with a context of its own for each page.
 //!
 //! A browser runs in the room as `agent`, so that its requests pass the wall and what a page does to it stays there. It is
-//! spoken to on the pipes of its command, and ends with them: with the room, with the daemon, or when it was not used for a while.
+//! driven over the pipes of its command, and ends with them: with the room, with the daemon, or after a while without use.
 
 mod auth;
 mod downloads;
@@ -45,7 +45,7 @@ use tokio::time::Instant;
 use self::{
     auth::States, kept::Numbers, outside::RoomOutside, place::Place, sessions::Sessions, warm::Warm,
 };
-use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks};
+use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks, queues::JobInterest};
 
 pub use self::auth::SignedIn;
 pub(crate) use self::warm::EXEC_PREFIX;
@@ -73,6 +73,7 @@ pub struct Browsers {
     timelines: Arc<Timelines>,
     webhooks: Arc<Webhooks>,
     urls: Arc<OnceLock<Arc<Urls>>>,
+    interest: Arc<JobInterest>,
     /// By runtime folder.
     warm: Mutex<HashMap<PathBuf, Slot>>,
     numbers: Numbers,
@@ -92,6 +93,7 @@ pub(crate) struct BrowsersOrder {
     pub(crate) timelines: Arc<Timelines>,
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) urls: Arc<OnceLock<Arc<Urls>>>,
+    pub(crate) interest: Arc<JobInterest>,
 }
 
 /// What is asked for, read before anything is started.
@@ -132,8 +134,16 @@ struct Open<'a> {
 
 impl Browsers {
     pub(crate) fn new(order: BrowsersOrder) -> Arc<Self> {
-        let BrowsersOrder { folder, engine, connections, activities, timelines, webhooks, urls } =
-            order;
+        let BrowsersOrder {
+            folder,
+            engine,
+            connections,
+            activities,
+            timelines,
+            webhooks,
+            urls,
+            interest,
+        } = order;
         Arc::new(Self {
             engine,
             connections,
@@ -141,6 +151,7 @@ impl Browsers {
             timelines,
             webhooks,
             urls,
+            interest,
             warm: Mutex::default(),
             numbers: Numbers::default(),
             sessions: Sessions::default(),
@@ -165,7 +176,7 @@ impl Browsers {
         opened.map(|(report, _)| report)
     }
 
-    /// Does the same, and tells which parts of scripts ran if that is wanted.
+    /// Does the same, and reports which parts of scripts ran if requested.
     pub(crate) async fn browse_measured(
         &self,
         sandbox: &SandboxRecord,
@@ -211,7 +222,7 @@ impl Browsers {
         Ok((self.keep(sandbox, visit, &trace_prefix).await?, run))
     }
 
-    /// Says what a page is to be.
+    /// Describes the page to open.
     fn page_spec(
         &self,
         sandbox: &SandboxRecord,
@@ -227,6 +238,7 @@ impl Browsers {
             shims: shims::of(&self.engine, sandbox),
             state,
             video: spec.video,
+            trace: spec.trace && spec.session.is_none(),
             coverage: false,
         }
     }
@@ -289,6 +301,14 @@ impl Browsers {
             page.map_errors(within(SHORT_LOOK)).await;
         }
         let coverage = page.coverage(within(LAST_LOOK)).await;
+        let trace = match spec.trace && spec.session.is_none() {
+            true => {
+                let (trace, note) = page.end_trace().await;
+                look.notes.extend(note);
+                trace
+            }
+            false => None,
+        };
         let before = page.replace_kept(look.kept.clone());
         page.noted(|capture| {
             let found = Found {
@@ -313,6 +333,7 @@ impl Browsers {
                 pictures: look.pictures.clone(),
                 step_pictures: ran.pictures,
                 requests: spec.har.then(|| capture.requests.all.clone()),
+                trace,
                 video: spec.video.then(|| video::avi(&capture.video_frames)).flatten(),
             }
         })
@@ -362,7 +383,7 @@ impl Browsers {
     }
 }
 
-/// Decides what the picture shows; an element that is not there is told, and the window shown instead.
+/// Decides what the picture shows; if an element is missing, that is reported and the window is shown.
 async fn shot(page: &Page, spec: &BrowseSpec, plan: &Plan) -> (Shot, Option<String>) {
     let usual = if spec.full_page { Shot::FullPage } else { Shot::Viewport };
     match &plan.element {
@@ -403,6 +424,7 @@ struct Visit {
     /// For an archive, if one is wanted.
     requests: Option<Vec<Request>>,
     video: Option<Vec<u8>>,
+    trace: Option<Vec<u8>>,
 }
 
 fn patience(spec: &BrowseSpec) -> Duration {

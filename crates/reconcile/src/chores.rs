@@ -14,7 +14,7 @@ struct Chore {
     /// How soon it is done first.
     first: Duration,
     period: Duration,
-    /// What is to be said when it fails.
+    /// What to log when it fails.
     trouble: &'static str,
     work: fn(&Engine) -> Result<(), Failure>,
 }

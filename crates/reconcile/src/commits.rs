@@ -1,8 +1,8 @@
 //! Commits of rooms, imported as soon as they are made.
 //!
 //! The branches of every room that runs are watched ([`RefWatch`]); a change makes the daemon import
-//! from that room at once, and then not again for a moment, so that a room which moves its branches
-//! all the time costs no more than one that looks. Now and then all are looked at, for what was missed.
+//! from that room immediately, and then not again for a moment, so that a room which moves its branches
+//! all the time costs little. Now and then all rooms are checked, in case an event was missed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{Keepers, Stop};
 
-/// How often all rooms are looked at.
+/// How often all rooms are checked.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// The same where nothing can be watched.
@@ -32,7 +32,7 @@ const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(500);
 /// How long a room waits at least from one import to the next.
 const REST: Duration = Duration::from_millis(300);
 
-/// How much longer than its last import a room waits for the next.
+/// How long a room waits for the next import, as a multiple of how long the last one took.
 const REST_FACTOR: u32 = 3;
 
 /// How long the watch rests after it was read.

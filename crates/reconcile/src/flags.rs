@@ -1,6 +1,6 @@
 //! Feature flags: what the worktree's config says, and what each run has pinned over it.
 //!
-//! The pins of a run are in `flags.json` of its artifacts, written as a whole before anybody is told that one is set.
+//! The pins of a run are in `flags.json` of its artifacts, which is replaced atomically before a pin is acknowledged.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,7 +29,7 @@ const FILE: &str = "flags.json";
 /// The most that is read of it.
 const FILE_MOST: u64 = 128 << 20;
 
-/// How often the worktree's config is looked at.
+/// How often the worktree's config is read.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A line of the file, which is also what `flags --json` prints.
@@ -63,7 +63,7 @@ impl Flags {
         Arc::new(Self { engine, timelines, known, pinning })
     }
 
-    /// Returns the flags of a sandbox, as apps are told them.
+    /// Returns the flags of a sandbox, as apps see them.
     pub fn of(&self, sandbox: &SandboxRecord) -> Arc<FlagSet> {
         let (id, run) = (sandbox.id.to_string(), run_of(sandbox));
         if let Some(known) = self.known().get(&id)
@@ -81,7 +81,7 @@ impl Flags {
         &self.engine
     }
 
-    /// Returns what breaks on purpose for the mail of a sandbox.
+    /// Returns the faults that the config injects into the mail of a sandbox.
     pub(crate) fn mail_faults(&self, sandbox: &SandboxRecord) -> Vec<MailFault> {
         self.engine.mail_faults(sandbox)
     }
@@ -136,6 +136,17 @@ impl Flags {
         }
         self.known().remove(&sandbox.id.to_string());
         Ok(Arc::new(set))
+    }
+}
+
+impl Flags {
+    /// Writes the flags of a sandbox into the folder of its run, for whoever asks when it is gone.
+    pub fn write_down(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let _one = self.pinning.lock().unwrap_or_else(PoisonError::into_inner);
+        match file_of(sandbox) {
+            Some(path) => keep(&path, &self.read(sandbox)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -207,6 +218,9 @@ fn keep(path: &Path, set: &FlagSet) -> Result<(), Failure> {
         })
         .collect();
     let text = serde_json::to_string_pretty(&lines).expect("lines have text as keys");
+    if files::read_capped(path, FILE_MOST).is_ok_and(|known| known == text.as_bytes()) {
+        return Ok(());
+    }
     files::replace(path, text.as_bytes(), 0o600)
         .map_err(|error| Failure::of(FailureKind::Host, &error))
 }

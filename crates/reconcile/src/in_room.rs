@@ -2,6 +2,7 @@
 
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use hothouse_backend::{
     CallError, RoomConnection,
     connection::{ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio, WindowSize},
@@ -14,9 +15,12 @@ use hothouse_model::{
     room::RoomWall,
     stack::{ServiceOrder, StackOrder},
 };
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Request, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::unix::pipe,
+    net::{TcpStream, unix::pipe},
     sync::watch,
 };
 
@@ -28,10 +32,10 @@ const TAIL: usize = 64 << 10;
 /// How long a command that was told to end may take.
 const END: Duration = Duration::from_secs(5);
 
-/// How long bytes of a command that has ended are waited for.
+/// How long to wait for the last bytes of a command that has ended.
 const LAST: Duration = Duration::from_millis(200);
 
-/// How much a command may print before nobody listens any more.
+/// How much a command may print before its output is closed.
 const MOST: u64 = 4 << 30;
 
 const KILL: i32 = 9;
@@ -268,6 +272,11 @@ impl InRoom {
         self.wall.environment.contains_key(name)
     }
 
+    /// What the room has instead of a secret.
+    pub fn placeholder(&self, name: &str) -> Option<&str> {
+        self.wall.placeholders.get(name).map(String::as_str)
+    }
+
     /// Starts a command on a terminal of its own, which room-init keeps.
     pub async fn start_on_terminal(
         &self,
@@ -277,6 +286,47 @@ impl InRoom {
     ) -> Result<ExecStreams, CallError> {
         let spec = self.spec(task, id);
         self.room.exec(ExecSpec { stdio: Stdio::Pty(size), ..spec }).await
+    }
+
+    /// Asks a port of the room by HTTP; returns the status and the text. The error is a sentence.
+    pub async fn get(
+        &self,
+        port: u16,
+        path: &str,
+        client: &str,
+        most: usize,
+        patience: Duration,
+    ) -> Result<(u16, String), String> {
+        let asked = async {
+            let stream = self.room.dial(port).await.map_err(|error| error.to_string())?;
+            stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+            let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
+            let request = Request::get(path)
+                .header(header::HOST, format!("127.0.0.1:{port}"))
+                .header(header::USER_AGENT, client)
+                .body(Full::new(Bytes::new()))
+                .map_err(|error| error.to_string())?;
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+            let served = tokio::spawn(connection);
+            let answer = sender.send_request(request).await.map_err(|error| error.to_string());
+            let read = match answer {
+                Ok(answer) => {
+                    let status = answer.status().as_u16();
+                    let body = Limited::new(answer.into_body(), most).collect().await;
+                    let body = body.map_err(|error| error.to_string());
+                    body.map(|body| {
+                        (status, String::from_utf8_lossy(&body.to_bytes()).into_owned())
+                    })
+                }
+                Err(error) => Err(error),
+            };
+            served.abort();
+            read
+        };
+        let late =
+            || format!("no answer within {}", hothouse_model::config::format_duration(patience));
+        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Ends the commands of a label that an earlier daemon left running.
@@ -299,7 +349,7 @@ impl InRoom {
             None => environment::of(&self.sandbox, RoomUser::Agent, None, &self.tools, &self.wall),
         };
         let own: Vec<Vec<u8>> = task.env.iter().map(|(name, value)| pair(name, value)).collect();
-        // What Hothouse runs by itself is not what a scenario runs.
+        // Commands of Hothouse itself are not part of a scenario.
         let counts =
             |entry: &[u8]| COVERAGE_VARIABLES.iter().any(|name| name_of(entry) == name.as_bytes());
         let is_new = |entry: &Vec<u8>| {

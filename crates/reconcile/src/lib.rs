@@ -7,6 +7,7 @@
 //! - `mocks`: what answers for mocked hosts, one per run
 //! - [`seeds`]: what fills stacks with data
 //! - [`queues`]: queues and schedules of apps
+//! - [`routes`]: routes that frameworks tell
 //! - [`in_room`]: commands of Hothouse itself in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
@@ -30,6 +31,7 @@ pub mod browsers;
 mod chores;
 mod commits;
 pub mod connections;
+mod durable;
 pub mod flags;
 pub mod in_room;
 mod mocks;
@@ -37,6 +39,7 @@ pub mod proofs;
 pub mod queues;
 pub mod recordings;
 pub mod room_api;
+pub mod routes;
 pub mod seeds;
 mod sinks;
 pub mod sleep;
@@ -126,6 +129,7 @@ impl Keepers {
         let connections = Arc::new(Connections::new(rooms));
         let (activities, urls) = (Arc::<Activities>::default(), Arc::default());
         let webhooks = Webhooks::new(engine.clone(), timelines.clone());
+        let interest: Arc<queues::JobInterest> = Arc::default();
         let browsers = Browsers::new(browsers::BrowsersOrder {
             folder: state.clone(),
             engine: engine.clone(),
@@ -134,11 +138,17 @@ impl Keepers {
             timelines: timelines.clone(),
             webhooks: webhooks.clone(),
             urls: Arc::clone(&urls),
+            interest: interest.clone(),
         });
-        let seeds =
-            Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
+        let seeds = Seeds::new(
+            engine.clone(),
+            timelines.clone(),
+            connections.clone(),
+            event_tx.clone(),
+            browsers.clone(),
+        );
         let recordings = Recordings::new(engine.clone(), timelines.clone(), connections.clone());
-        let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone());
+        let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone(), interest);
         let agents = Agents::new(agents::AgentsOrder {
             folder: state.join("agents"),
             engine: engine.clone(),
@@ -181,9 +191,11 @@ impl Keepers {
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
         tasks.start("agents", |stop| self.agents.clone().watch(stop));
+        tasks.start("races", |stop| agents::go_on_with_races(self.clone(), stop));
         tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
         let recordings = self.recordings.clone();
         tasks.start("recordings", |stop| recordings.watch(self.clone(), stop));
+        tasks.start("queues", |stop| queues::watch(self.clone(), stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
         chores::start(&self.engine, tasks);

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use self::kept::StateFile;
-use crate::{Webhooks, webhooks::VendorWebhook};
+use crate::{Webhooks, durable::Receipt, webhooks::VendorWebhook};
 
 /// Where a run's mocks keep what they remember.
 const STATE: &str = "mock-state.jsonl";
@@ -217,14 +217,14 @@ impl Inner {
 }
 
 impl Inner {
-    /// Keeps what was remembered, before anybody is told.
-    fn keep(&mut self) -> Result<(), FileError> {
+    /// Saves the state before the response is sent.
+    fn keep(&mut self) -> Result<Option<Receipt>, FileError> {
         let state = self.mock.state_mut();
         match &mut self.kept {
             Some(kept) => kept.keep(state),
             None => {
                 state.take_changes();
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -307,20 +307,34 @@ impl RunMock {
         };
         let before = inner.mock.state().revision();
         let mut answer = inner.mock.answer(&request, HostClock.now());
-        if inner.mock.state().revision() != before
-            && let Err(error) = inner.keep()
-        {
-            tracing::warn!(%error, "what the mocks remember cannot be kept");
-            return failed("what the mock remembers cannot be kept on disk");
-        }
-        let held = match self.send_webhooks(&inner, std::mem::take(&mut answer.effects)) {
-            Ok(held) => held,
+        let kept = match inner.mock.state().revision() != before {
+            true => inner.keep(),
+            false => Ok(None),
+        };
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => return not_remembered(&error),
+        };
+        let sent = self.send_webhooks(&inner, std::mem::take(&mut answer.effects));
+        let (held, queued) = match sent {
+            Ok(sent) => sent.unzip(),
             Err(failure) => {
                 tracing::warn!(?failure, "webhooks of a mock cannot be kept");
-                return failed("the webhooks of the mock cannot be kept on disk");
+                return failed(NOT_QUEUED);
             }
         };
-        StandInAnswer { held, ..told(answer, &inner.problems) }
+        let answer = StandInAnswer { held, ..told(answer, &inner.problems) };
+        drop(inner);
+        // Whoever calls at the same time shares one wait for the disk.
+        if let Some(Err(error)) = kept.map(Receipt::wait) {
+            self.inner().kept.iter_mut().for_each(StateFile::doubt);
+            return not_remembered(&error);
+        }
+        if let Some(Err(error)) = queued.flatten().map(Receipt::wait) {
+            tracing::warn!(%error, "webhooks of a mock cannot be kept");
+            return failed(NOT_QUEUED);
+        }
+        answer
     }
 
     /// Returns where an endpoint is that an app registered. One outside of the sandbox has no service, so its
@@ -333,8 +347,12 @@ impl RunMock {
         WebhookTarget { service, path, secret: None, told: Some(endpoint.secret.clone()) }
     }
 
-    /// Queues the webhooks of a call. They leave when what is returned is let go of.
-    fn send_webhooks(&self, inner: &Inner, effects: Vec<Effect>) -> Result<Option<Held>, Failure> {
+    /// Queues the webhooks of a call. They are sent once the returned guard is dropped.
+    fn send_webhooks(
+        &self,
+        inner: &Inner,
+        effects: Vec<Effect>,
+    ) -> Result<Option<(Held, Option<Receipt>)>, Failure> {
         let registered: Vec<WebhookTarget> = effects
             .iter()
             .filter_map(|Effect::Webhook { endpoint, .. }| endpoint.as_ref())
@@ -364,12 +382,19 @@ impl RunMock {
             return Ok(None);
         }
         let (sent_tx, sent_rx) = oneshot::channel::<()>();
-        self.webhooks.queue_vendor(&inner.sandbox, wanted, sent_rx)?;
-        Ok(Some(Held::new(sent_tx)))
+        let queued = self.webhooks.queue_vendor(&inner.sandbox, wanted, sent_rx)?;
+        Ok(Some((Held::new(sent_tx), queued)))
     }
 }
 
-/// Makes what the terminator plays. An unmatched call also hears of fixtures that do not load.
+const NOT_QUEUED: &str = "the webhooks of the mock cannot be kept on disk";
+
+fn not_remembered(error: &FileError) -> StandInAnswer {
+    tracing::warn!(%error, "what the mocks remember cannot be kept");
+    failed("what the mock remembers cannot be kept on disk")
+}
+
+/// Makes the response that the terminator plays. For an unmatched call it lists fixtures that do not load.
 pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
     let Answer { status, headers, body, trailers, latency, fault, matched, .. } = answer;
     let (matched, fixture) = match matched {
@@ -404,7 +429,7 @@ pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
     }
 }
 
-/// Adds what is wrong with fixtures to what an unmatched call is told: one of them may be meant for it.
+/// Adds problems of fixtures to the response of an unmatched call: one of them may be meant for it.
 fn with_problems(body: Vec<u8>, problems: &[Problem]) -> Vec<u8> {
     if problems.is_empty() {
         return body;

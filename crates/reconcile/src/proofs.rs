@@ -62,22 +62,22 @@ pub struct Proof {
     pub files: Files,
 }
 
-/// Who asks for a proof: what to tell of its progress, and whether it is still wanted.
+/// The client of a proof: receives progress, and may leave.
 #[derive(Clone)]
 pub struct Asker {
     pub operation: OperationId,
-    /// True once nobody waits for the answer any more.
+    /// True once the client is gone.
     pub left: watch::Receiver<bool>,
 }
 
 impl Asker {
-    /// Tells what is being done.
+    /// Reports progress.
     pub(crate) fn say(&self, keepers: &Keepers, title: String) {
         let what = Happening::Waiting { title };
         keepers.event_tx.send(Event { operation: self.operation.clone(), what }).ok();
     }
 
-    /// Refuses to go on for somebody who has left.
+    /// Fails if the client has left.
     fn check(&self) -> Result<(), Failure> {
         match *self.left.borrow() {
             true => Err(interrupted()),
@@ -85,7 +85,7 @@ impl Asker {
         }
     }
 
-    /// Does something unless the asker leaves meanwhile.
+    /// Runs a future unless the client leaves meanwhile.
     async fn while_asked<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -102,7 +102,7 @@ fn interrupted() -> Failure {
     Failure::new(FailureKind::Conflict, "the proof was interrupted")
 }
 
-/// As [`blocking`], for those who run proofs.
+/// Like [`blocking`], for code that runs proofs.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -1,9 +1,10 @@
 //! Queues and schedules of the apps in a room: what waits, what failed, and runs by hand.
 //!
 //! Brokers are asked by their own clients in the room, in the environment of their service. Jobs become records when
-//! somebody looks and their state has changed.
+//! their state is found to have changed, by a command or by [`sweep`].
 
 mod scripts;
+mod sweep;
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use hothouse_engine::{CronEntry, Engine, QueueConfig};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
@@ -22,23 +22,22 @@ use hothouse_model::{
     record::{Draft, bodies::JobBody},
     stack::ServiceOrder,
 };
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use crate::{
     Connections, Timelines,
     in_room::{InRoom, RoomTask, TaskOutput},
 };
 
-/// What commands about queues are called in the room.
+pub use self::sweep::{Interested, JobInterest, watch};
+
+/// What commands about queues are called in the room. They do not keep a sandbox awake.
 const LABEL: &str = "queue";
+pub(crate) const EXEC_PREFIX: &str = "queue-";
 
 /// How much a broker may print.
 const KEEP: usize = 16 << 20;
 
-/// How often a queue that is being emptied is looked at.
+/// How often a queue that is being drained is polled.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How many jobs of a run are remembered.
@@ -54,6 +53,7 @@ pub struct Queues {
     connections: Arc<Connections>,
     /// The state in which a job was last recorded, by run.
     known: Mutex<HashMap<String, KnownJobs>>,
+    interest: Arc<JobInterest>,
 }
 
 /// What came of a schedule that was run by hand.
@@ -72,8 +72,9 @@ impl Queues {
         engine: Arc<Engine>,
         timelines: Arc<Timelines>,
         connections: Arc<Connections>,
+        interest: Arc<JobInterest>,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, timelines, connections, known: Mutex::default() })
+        Arc::new(Self { engine, timelines, connections, known: Mutex::default(), interest })
     }
 
     /// Lists the jobs of all queues of a sandbox.
@@ -84,7 +85,7 @@ impl Queues {
         Ok(jobs)
     }
 
-    /// Lets delayed jobs be due now, and waits until nothing waits or runs any more. Returns the jobs that are left.
+    /// Makes delayed jobs due now, and waits until no job waits or runs. Returns the jobs that are left.
     pub async fn drain(
         &self,
         sandbox: &SandboxRecord,
@@ -335,36 +336,7 @@ async fn call(room: &InRoom, entry: &CronEntry, path: &str) -> Result<(u16, Stri
         named.or_else(|| room.stack.services.iter().find(|service| service.app.is_some()));
     let port =
         service.and_then(|service| service.port).ok_or("no app of the profile has a port")?;
-    let asked = async {
-        let stream = room.room.dial(port).await.map_err(|error| error.to_string())?;
-        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
-        let stream = TcpStream::from_std(stream).map_err(|error| error.to_string())?;
-        let request = Request::get(path)
-            .header(header::HOST, format!("127.0.0.1:{port}"))
-            .header(header::USER_AGENT, "hothouse-cron")
-            .body(Full::new(Bytes::new()))
-            .map_err(|error| error.to_string())?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        let served = tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|error| error.to_string());
-        let read = match answer {
-            Ok(answer) => {
-                let status = answer.status().as_u16();
-                let body = Limited::new(answer.into_body(), 1 << 20)
-                    .collect()
-                    .await
-                    .map_err(|error| error.to_string());
-                body.map(|body| (status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
-            }
-            Err(error) => Err(error),
-        };
-        served.abort();
-        read
-    };
-    let late =
-        || format!("no answer within {}", hothouse_model::config::format_duration(entry.timeout));
-    tokio::time::timeout(entry.timeout, asked).await.unwrap_or_else(|_| Err(late()))
+    room.get(port, path, "hothouse-cron", 1 << 20, entry.timeout).await
 }
 
 async fn blocking<T: Send + 'static>(

@@ -32,13 +32,13 @@ use crate::{
     mocks::fixture_path,
 };
 
-/// How long a recording stays open without a word of its client.
+/// How long a recording stays open without a request from its client.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// How often forgotten recordings are looked for.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many calls are told about.
+/// How many calls are reported.
 const CALLS: usize = 1000;
 
 /// What stands in recordings for what was redacted by the wall already.
@@ -80,7 +80,7 @@ pub struct RecordedCall {
     pub left_out: Option<String>,
 }
 
-/// What is told about a recording.
+/// What is reported about a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingState {
     pub id: String,
@@ -148,7 +148,7 @@ impl Recordings {
         self.open().get(&sandbox).cloned()
     }
 
-    /// Says how a recording goes, and keeps it open.
+    /// Reports the progress of a recording, and keeps it open.
     pub fn ask(&self, id: &str) -> Result<RecordingState, Failure> {
         let recording = self.find(id)?;
         recording.inner().asked = Instant::now();
@@ -278,7 +278,7 @@ impl Recording {
         &self.integration
     }
 
-    /// Takes a call that was passed on, or was not.
+    /// Records a call, whether or not it was passed on.
     pub(crate) fn note(&self, record: &RequestRecord) {
         if record.integration.as_deref() != Some(self.integration.as_str()) {
             return;

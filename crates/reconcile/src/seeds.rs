@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 
 use crate::{
-    Connections, Timelines,
+    Browsers, Connections, Timelines,
     in_room::{InRoom, RoomTask},
 };
 
@@ -43,7 +43,7 @@ const CONTEXT: &str = "seed-context.json";
 /// The folder of a run that has the output of bundles.
 const LOGS: &str = "seed";
 
-/// How many lines of a failed bundle are told.
+/// How many lines of a failed bundle are shown.
 const LAST_LINES: usize = 12;
 
 /// What commands of a seeding are called in the room.
@@ -64,6 +64,7 @@ pub struct Seeds {
     timelines: Arc<Timelines>,
     connections: Arc<Connections>,
     event_tx: broadcast::Sender<Event>,
+    browsers: Arc<Browsers>,
     /// One seeding of a sandbox at a time.
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -81,7 +82,7 @@ struct Seeding<'a> {
     changed: Vec<TableChange>,
 }
 
-/// Why a bundle failed: what is said, and its last lines.
+/// Why a bundle failed: the message, and its last lines of output.
 pub(crate) struct BundleFailure {
     pub(crate) why: String,
     pub(crate) lines: Vec<String>,
@@ -93,8 +94,10 @@ impl Seeds {
         timelines: Arc<Timelines>,
         connections: Arc<Connections>,
         event_tx: broadcast::Sender<Event>,
+        browsers: Arc<Browsers>,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, timelines, connections, event_tx, turns: Mutex::default() })
+        let turns = Mutex::default();
+        Arc::new(Self { engine, timelines, connections, event_tx, browsers, turns })
     }
 
     /// Seeds a sandbox that is up, and returns what its run has then. A bundle that fails ends it: what was done before
@@ -142,7 +145,7 @@ impl Seeds {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Tells a run that has just begun what its data was seeded with before. On a thread that may block.
+    /// Records in a new run what its data was seeded with before. Call it on a thread that may block.
     pub fn carry(&self, sandbox: &SandboxRecord) {
         if sandbox.room.is_none() || self.summary(sandbox).is_some() {
             return;
@@ -287,7 +290,7 @@ impl Seeding<'_> {
         }
     }
 
-    /// Says what is done, what is left, and how to go on.
+    /// Reports what is done, what is left, and how to continue.
     fn explained(&self, failure: Failure, failed: &str, results: &[BundleResult]) -> Failure {
         let names = |is_wanted: fn(&BundleResult) -> bool| {
             let found = results.iter().filter(|bundle| is_wanted(bundle));
@@ -328,7 +331,7 @@ impl Seeding<'_> {
         let ended = match self.perform(name).await {
             Ok(()) => self.settle(name, key).await,
             Err(failure) => {
-                // A bundle that failed may have broken it half-way.
+                // A bundle that failed may have left it incomplete.
                 self.write_context().await.ok();
                 Err(failure)
             }
@@ -470,7 +473,7 @@ impl Seeding<'_> {
     }
 
     fn tell(&self, what: Happening) {
-        // Nobody may be listening.
+        // There may be no listener.
         self.seeds.event_tx.send(Event { operation: self.operation.clone(), what }).ok();
     }
 }

@@ -27,9 +27,10 @@ use hothouse_model::{
     SandboxRecord,
     config::HostName,
     ledger::RoomProcess,
+    query::Query,
     record::{
         Draft, Kind, Process, Record,
-        bodies::{GapKind, LogBody},
+        bodies::{GapKind, LogBody, MailBody},
     },
 };
 use hothouse_objects::Store;
@@ -37,11 +38,11 @@ use hothouse_sinks::{
     Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, find_named, llm,
 };
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
-use hothouse_timeline::{AppendError, Timeline};
+use hothouse_timeline::{AppendError, Order, Selection, Timeline};
 use serde_json::{Value, json};
 
-use self::{base::BaseIssues, objects::ObjectSink};
-use crate::{Flags, Timelines, mocks};
+use self::{base::Base, objects::ObjectSink};
+use crate::{Flags, Timelines, Webhooks, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
 pub(crate) const LONG_BODY: usize = 50 << 20;
@@ -56,6 +57,7 @@ const ISSUES_LIMIT: usize = 10_000;
 pub(crate) struct Sinks {
     timelines: Arc<Timelines>,
     flags: Arc<Flags>,
+    webhooks: Arc<Webhooks>,
     /// The state folder.
     state: PathBuf,
     runs: Mutex<HashMap<String, Weak<RunSinks>>>,
@@ -65,6 +67,7 @@ pub(crate) struct Sinks {
 pub(crate) struct RunSinks {
     timelines: Arc<Timelines>,
     flags: Arc<Flags>,
+    webhooks: Arc<Webhooks>,
     sandbox: SandboxRecord,
     /// Empty for rooms without a run, whose sinks take nothing.
     run: String,
@@ -74,15 +77,17 @@ pub(crate) struct RunSinks {
     kept: AtomicU64,
     /// Issues that were reported, by their ids.
     issues: Mutex<HashSet<String>>,
-    base: BaseIssues,
+    base: Base,
     large: mail::LargeMessages,
     /// What was greylisted, and is accepted the next time.
     greylisted: Mutex<BTreeSet<String>>,
     /// What apps store.
     objects: Arc<Store>,
+    /// Who is told of what is stored.
+    told: Mutex<objects::ToldOfChanges>,
 }
 
-/// Something that could not be kept, so that nobody may be told that it was.
+/// Something that could not be stored, and so must not be acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotKept {
     #[error("no run of this sandbox is being recorded")]
@@ -94,8 +99,13 @@ pub(crate) enum NotKept {
 }
 
 impl Sinks {
-    pub(crate) fn new(timelines: Arc<Timelines>, flags: Arc<Flags>, state: PathBuf) -> Arc<Self> {
-        Arc::new(Self { timelines, flags, state, runs: Mutex::default() })
+    pub(crate) fn new(
+        timelines: Arc<Timelines>,
+        flags: Arc<Flags>,
+        webhooks: Arc<Webhooks>,
+        state: PathBuf,
+    ) -> Arc<Self> {
+        Arc::new(Self { timelines, flags, webhooks, state, runs: Mutex::default() })
     }
 
     /// Returns the sinks of the run that a sandbox is in.
@@ -109,15 +119,17 @@ impl Sinks {
         let made = Arc::new(RunSinks {
             timelines: self.timelines.clone(),
             flags: self.flags.clone(),
+            webhooks: self.webhooks.clone(),
             sandbox: sandbox.clone(),
             run: run.clone(),
             refused: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             issues: Mutex::default(),
-            base: BaseIssues::of(&self.state, sandbox),
+            base: Base::of(&self.state, sandbox),
             large: mail::LargeMessages::default(),
             greylisted: Mutex::default(),
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
+            told: Mutex::default(),
         });
         runs.insert(run, Arc::downgrade(&made));
         if let Err(error) = made.objects.tidy() {
@@ -161,10 +173,8 @@ impl RunSinks {
         sink: HostSink,
         request: StandInRequest,
     ) -> StandInAnswer {
-        let process = request.process.clone();
-        let (flags, sandbox) = (self.flags.clone(), self.sandbox.clone());
-        let took =
-            tokio::task::spawn_blocking(move || take(sink, &request, &flags.of(&sandbox))).await;
+        let (process, own) = (request.process.clone(), self.clone());
+        let took = tokio::task::spawn_blocking(move || own.take(sink, &request)).await;
         let Ok(Taken { answer, records }) = took else {
             return mocks::told(down("the sink failed; the daemon's log has the reason"), &[]);
         };
@@ -211,7 +221,7 @@ impl RunSinks {
         let appended = join_all(drafts.into_iter().map(|draft| timeline.append_async(draft))).await;
         let appended: Result<Vec<Record>, AppendError> = appended.into_iter().collect();
         let mut appended = appended.map_err(|error| {
-            // What was missed before is still to be told of.
+            // Earlier losses must still be reported.
             self.refused.fetch_add(missed, Ordering::Relaxed);
             NotKept::Disk(error.to_string())
         })?;
@@ -243,8 +253,42 @@ impl RunSinks {
 }
 
 impl RunSinks {
-    /// Notes on an event whether the run has seen its issue before.
+    /// Has a sink take a request, with what breaks on purpose.
+    fn take(&self, sink: HostSink, request: &StandInRequest) -> Taken {
+        let (flags, mails) = (self.flags.of(&self.sandbox), |id: &str| self.mail(id));
+        let taken = with_context(&flags, &mails, |context| (sink.take)(&call(request), context));
+        self.with_faults(sink.vendor, taken)
+    }
+
+    /// Finds a mail of the run by the id that its vendor gave it.
+    fn mail(&self, id: &str) -> Option<MailBody> {
+        let is_id = id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let query = is_id.then(|| Query::parse(&format!("vendor_id={id}"), Some(Kind::Mail)))?;
+        let reader = self.timelines.writable(&self.run)?.reader().ok()?;
+        let selection = Selection {
+            query: query.ok()?,
+            since: None,
+            now: HostClock.now(),
+            limit: 1,
+            order: Order::NewestFirst,
+        };
+        reader.records(&selection).ok()?.first()?.body().ok()
+    }
+
+    /// Adds what only the sandbox tells about a record.
     fn told_if_new(&self, timeline: &Timeline, mut record: Recorded) -> Recorded {
+        let engine = self.flags.engine();
+        match record.kind {
+            Kind::Event => self.base.compare_event(engine, &self.sandbox, &mut record.body),
+            Kind::Mail => mail::check_links(engine, &self.sandbox, &mut record.body),
+            Kind::Error => return self.told_if_new_issue(timeline, record),
+            _ => {}
+        }
+        record
+    }
+
+    /// Notes on an event whether the run has seen its issue before.
+    fn told_if_new_issue(&self, timeline: &Timeline, mut record: Recorded) -> Recorded {
         let Some(id) = record.id.as_deref().filter(|_| record.kind == Kind::Error) else {
             return record;
         };
@@ -289,15 +333,14 @@ fn sink_for(host: &str, vendor: Option<&str>) -> Option<HostSink> {
     vendor.and_then(find_named).or_else(|| find(host))
 }
 
-/// Has a sink take a request.
-fn take(sink: HostSink, request: &StandInRequest, flags: &FlagSet) -> Taken {
-    with_context(flags, |context| (sink.take)(&call(request), context))
-}
-
 /// Gives a sink what it needs besides a request.
-fn with_context<T>(flags: &FlagSet, take: impl FnOnce(&mut Context<'_>) -> T) -> T {
+fn with_context<T>(
+    flags: &FlagSet,
+    mails: &dyn Fn(&str) -> Option<MailBody>,
+    take: impl FnOnce(&mut Context<'_>) -> T,
+) -> T {
     let mut random = random::bytes;
-    take(&mut Context { now: HostClock.now(), random: &mut random, flags })
+    take(&mut Context { now: HostClock.now(), random: &mut random, flags, mails })
 }
 
 /// Whether a request brings JSON.
@@ -332,7 +375,7 @@ fn point(body: &mut Value, pointer: &str, path: &str) {
     }
 }
 
-/// Answers for a host of which nobody knows what it takes.
+/// Answers for a host without a known protocol.
 fn unknown(request: &StandInRequest, integration: &str) -> Answer {
     let host = &request.host;
     let tree = json!({ "error": {

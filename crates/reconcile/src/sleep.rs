@@ -136,12 +136,13 @@ async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let runtime = keepers.engine.places(sandbox).runtime;
     let Ok(room) = keepers.connections.of(&runtime).await else { return false };
     let execs = room.execs().await.unwrap_or_default();
-    // A browser that waits for the next page is not at work.
-    let is_browser = |id: &str| id.starts_with(crate::browsers::EXEC_PREFIX);
-    execs.iter().any(|exec| exec.exit.is_none() && !is_browser(&exec.id.0))
+    // A browser that waits for the next page is not at work, nor is a look at queues.
+    let own = [crate::browsers::EXEC_PREFIX, crate::queues::EXEC_PREFIX];
+    let is_own = |id: &str| own.iter().any(|prefix| id.starts_with(prefix));
+    execs.iter().any(|exec| exec.exit.is_none() && !is_own(&exec.id.0))
 }
 
-/// Wakes a sandbox, if it sleeps, and returns it as it is then.
+/// Wakes a sandbox if it is asleep, and returns its new record.
 pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
     let lock = keepers.sleep_locks.of(key);
     let _turn = lock.lock().await;

@@ -83,7 +83,7 @@ pub struct RunPlace {
 }
 
 impl Timelines {
-    /// Writes down nothing yet, but for commits that the engine imports.
+    /// Records nothing yet, except commits that the engine imports.
     pub fn new(engine: Arc<Engine>) -> Arc<Self> {
         let all = Arc::new(Self {
             engine: engine.clone(),
@@ -191,7 +191,7 @@ impl Timelines {
         Ok(timeline)
     }
 
-    /// Writes down what the wall noted. Neither waits for the disk nor fails.
+    /// Appends what the wall recorded. Neither waits for the disk nor fails.
     pub fn note(&self, record: &LedgerRecord) {
         if record.run.is_empty() {
             return;
@@ -339,7 +339,7 @@ impl Timelines {
         let runs = self.engine.runs()?;
         let goes_on = |id: &String| runs.iter().any(|run| run.id == *id && run.ended.is_none());
         let open: Vec<Open> = self.state().open.values().cloned().collect();
-        // Who holds a timeline appends by itself.
+        // Whoever holds a timeline appends to it directly.
         for open in open {
             absence::note(self.refreshed(&open).folder(), HostClock.now());
         }
@@ -388,7 +388,7 @@ fn is_full(timeline: &Timeline) -> bool {
     timeline.head().offset > ROOM_LIMIT
 }
 
-/// Takes a timeline that nobody uses; one in use is for the next time.
+/// Takes a timeline that nobody uses; one in use is left for the next round.
 fn take(state: &mut State, run: &str) -> Option<Timeline> {
     let Open { timeline, redacting, commits } = state.open.remove(run)?;
     match Arc::try_unwrap(timeline) {

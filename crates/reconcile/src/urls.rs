@@ -256,7 +256,7 @@ pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
             Err(RecvError::Closed) => return,
         };
         match what {
-            // Where there is only a room with its wall whoever asked for it brings its URLs in step.
+            // If only the room and its wall were started, the caller updates the URLs.
             Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 2 => {
                 starting.insert(operation);
             }

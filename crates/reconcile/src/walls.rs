@@ -66,7 +66,7 @@ const REGISTRIES: Duration = Duration::from_secs(5);
 /// How long a connection that would be denied otherwise waits for them.
 const ASKED: Duration = Duration::from_secs(15);
 
-/// After so long a policy is computed again although nothing is known to have changed.
+/// The maximum age of a policy before it is computed again without a known change.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// All walls.
@@ -191,7 +191,12 @@ impl Walls {
             engine,
             rooms,
             shares,
-            sinks: Sinks::new(timelines.clone(), keepers.flags.clone(), state.to_owned()),
+            sinks: Sinks::new(
+                timelines.clone(),
+                keepers.flags.clone(),
+                keepers.webhooks.clone(),
+                state.to_owned(),
+            ),
             timelines,
             webhooks,
             room_api: keepers.room_api.clone(),
@@ -320,7 +325,7 @@ impl Walls {
             }
         }
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, place| {
-            // One that is being raised, or waited for, is in use.
+            // One that is being started, or waited for, is in use.
             Arc::strong_count(place) > 1
                 || place.try_lock().is_ok_and(|place| place.as_ref().is_some_and(Standing::holds))
         });

@@ -11,6 +11,7 @@
 
 mod attempt;
 mod by_hand;
+pub mod listen;
 mod queue;
 
 use std::{
@@ -48,9 +49,9 @@ use self::{
     by_hand::Choice,
     queue::{Lane, Next, Pending, Queued, RunFile},
 };
-use crate::{Keepers, Stop, Timelines, sleep};
+use crate::{Keepers, Stop, Timelines, durable::Receipt, sleep};
 
-/// In how much time a vendor's retries, which take days, are made here.
+/// The time into which a vendor's retries, which take days, are compressed here.
 const RETRIES_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a webhook waits for the answer that it follows.
@@ -107,20 +108,21 @@ impl Webhooks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues what a mocked vendor sends once `after` is over. What does not fit is dropped, and recorded as such.
+    /// Queues what a mocked vendor sends once `after` is over. What does not fit is dropped, and recorded as such. It is
+    /// on the disk once the receipt was waited for.
     pub(crate) fn queue_vendor(
         &self,
         sandbox: &SandboxRecord,
         all: Vec<VendorWebhook>,
         after: oneshot::Receiver<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Receipt>, Failure> {
         let now = HostClock.now();
         let pending: Vec<Pending> = all.into_iter().map(|one| of_vendor(one, now)).collect();
         let count = pending.len();
         match self.queue(sandbox, pending, Some(after)) {
             Err(failure) if failure.kind == FailureKind::Conflict => {
                 self.timelines.append(sandbox, dropped(count, now));
-                Ok(())
+                Ok(None)
             }
             other => other,
         }
@@ -139,7 +141,7 @@ impl Webhooks {
             Some(to) => self.target(sandbox, to, target)?,
             None => target.expect("a webhook without a target was refused"),
         };
-        // Whether it can be delivered at all is told at once.
+        // Reports immediately whether it can be delivered at all.
         self.engine.webhook_place(sandbox, &target)?;
         let seed = hex(&random::bytes::<8>());
         let (mut pending, mut told) = (Vec::new(), Vec::new());
@@ -156,7 +158,9 @@ impl Webhooks {
             pending.push(one);
             told.push((expected, attempt_rx));
         }
-        self.queue(sandbox, pending, None)?;
+        let queued = self.queue(sandbox, pending, None)?;
+        let queued = queued.map_or(Ok(()), Receipt::wait);
+        queued.map_err(|error| Failure::of(FailureKind::Host, &error))?;
         Ok(told)
     }
 
@@ -179,7 +183,7 @@ impl Webhooks {
         sandbox: &SandboxRecord,
         all: Vec<Pending>,
         after: Option<oneshot::Receiver<()>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Receipt>, Failure> {
         let Some(room) = &sandbox.room else {
             let message = format!("`{}` has not been up yet", sandbox.name);
             return Err(Failure::new(FailureKind::Conflict, message));
@@ -188,7 +192,7 @@ impl Webhooks {
         let mut state = self.state();
         let file = state.file(run, artifacts);
         let added = file.add(&all).map_err(|full| Failure::of(FailureKind::Conflict, &full))?;
-        added.map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let receipt = added.map_err(|error| Failure::of(FailureKind::Host, &error))?;
         let mut after = after;
         for pending in all {
             let queued = Queued { pending, after: after.take() };
@@ -196,7 +200,7 @@ impl Webhooks {
         }
         drop(state);
         self.queued.notify_waiters();
-        Ok(())
+        Ok(receipt)
     }
 
     /// Puts a delivery into its lane, and has the lane served.
@@ -316,7 +320,7 @@ fn draft(attempt: &Attempt) -> Draft {
     };
     let summary = format!("{}/{} to {}: {answer}", attempt.vendor, attempt.kind, attempt.to);
     let body = WebhookBody {
-        fixture: Some(attempt.fixture.clone()),
+        fixture: attempt.fixture.clone(),
         vendor: attempt.vendor.clone(),
         r#type: attempt.kind.clone(),
         to: attempt.to.clone(),

@@ -29,6 +29,7 @@ pub(crate) struct Adopted {
     pub(crate) rules: OwnedFd,
     pub(crate) elevate: OwnedFd,
     pub(crate) api: OwnedFd,
+    pub(crate) views: Vec<OwnedFd>,
     /// Held, never used.
     _base_layer: OwnedFd,
     /// Held, never used.
@@ -43,6 +44,12 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
     let mut bytes = Vec::new();
     std::fs::File::from(sys::adopt(BOOT_FD)?).read_to_end(&mut bytes)?;
     let boot = decode::<Boot>(&bytes).map_err(io::Error::other)?;
+    if boot.has_root {
+        // The kernel gives the files of an undumpable process in `/proc` to the root of its namespace,
+        // whom the room has too: it could write `/proc/1/oom_score_adj`. Those of a dumpable one are
+        // ours, and nobody in the room has our id. Commands are closed before they enter it (`spawn`).
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    }
     let all = |fds: Vec<RawFd>| fds.into_iter().map(sys::adopt).collect::<io::Result<Vec<_>>>();
     Ok(Adopted {
         token: boot.token,
@@ -65,6 +72,7 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         rules: sys::adopt(boot.rules)?,
         elevate: sys::adopt(boot.elevate)?,
         api: sys::adopt(boot.api)?,
+        views: all(boot.views)?,
         _base_layer: sys::adopt(boot.base_layer)?,
         _claim: sys::adopt(boot.claim)?,
     })

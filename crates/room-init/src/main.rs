@@ -12,6 +12,7 @@
 //! - [`spawn`]: a child from fork to exec
 //! - [`guard`]: frees the loop from a locked pipe
 //! - [`closed`]: the room's traffic while no daemon is running
+//! - [`views`]: folders of the host behind overlays
 //! - [`sudo`]: the other name
 //! - [`unpack`] and [`modes`]: the others
 //! - [`sys`]: the only unsafe code
@@ -31,6 +32,7 @@ mod sudo;
 mod sys;
 mod terminal;
 mod unpack;
+mod views;
 
 use std::process::ExitCode;
 

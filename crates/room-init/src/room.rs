@@ -14,6 +14,7 @@ use crate::exec::Exec;
 use crate::guard::Guard;
 use crate::services::{Hands, Services};
 use crate::sys::{self, Reaped};
+use crate::views::Views;
 use crate::{closed, spawn};
 use hothouse_room_wire::boot::READY;
 use hothouse_room_wire::{Answer, Elevate, Elevated, ExecId, Reply, RoomUser, decode};
@@ -51,6 +52,7 @@ pub(crate) struct Room {
     /// Who waits for a change of the services.
     watchers: Vec<serving::Waiting>,
     ending: Option<ending::Ending>,
+    views: Views,
     scratch: Vec<u8>,
     guard: Guard,
 }
@@ -74,6 +76,7 @@ impl Room {
         if let Some(ready) = boot.ready.take() {
             rustix::io::write(&ready, READY)?;
         }
+        let views = Views::new(std::mem::take(&mut boot.views));
         Ok(Self {
             boot,
             signals,
@@ -87,6 +90,7 @@ impl Room {
             services: Services::new(),
             watchers: Vec::new(),
             ending: None,
+            views,
             scratch: vec![0; 64 << 10],
             guard: Guard::start()?,
         })
@@ -105,6 +109,9 @@ impl Room {
             }
             if self.reap() && self.ending.is_some() {
                 return self.finish();
+            }
+            if self.views.patience(self.has_commands()) == Some(Duration::ZERO) {
+                self.views.refresh();
             }
             self.services.tick(&mut Hands { boot: &self.boot, scratch: &mut self.scratch });
             self.go_on_ending();
@@ -384,6 +391,11 @@ impl Room {
     fn find(&mut self, id: &ExecId) -> Option<&mut Exec> {
         // The newest first: a name may be reused once its command has ended.
         self.execs.values_mut().rev().find(|exec| exec.id == *id)
+    }
+
+    /// Whether a command is running.
+    fn has_commands(&self) -> bool {
+        self.execs.values().any(|exec| exec.exit.is_none())
     }
 
     /// Whether `id` names a command that has not ended.

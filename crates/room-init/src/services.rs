@@ -136,7 +136,8 @@ impl Services {
                 }
                 ServiceOrder::Stop => self.happen(Event::Stop { service }, hands),
                 ServiceOrder::Restart => {
-                    self.entries[service].wanted = Some(self.now());
+                    let now = self.now();
+                    self.entries[service].note_wanted(now);
                     self.happen(Event::Restart { service }, hands);
                 }
                 ServiceOrder::Signal(signal) => self.entries[service].signal(signal),
@@ -151,9 +152,9 @@ impl Services {
     }
 
     fn note_wanted(&mut self, service: usize) {
-        let idle = !self.machine.services()[service].state.is_running();
+        let (idle, now) = (!self.machine.services()[service].state.is_running(), self.now());
         if idle {
-            self.entries[service].wanted = Some(self.now());
+            self.entries[service].note_wanted(now);
         }
     }
 
@@ -274,6 +275,8 @@ impl Services {
 
     fn on_report(&mut self, at: usize, hands: &mut Hands<'_>) {
         if let Some(success) = self.entries[at].main_ended() {
+            // Whoever is told of the end reads the last lines.
+            self.drain(at, hands);
             self.happen(Event::Exited { service: at, success }, hands);
         }
     }
@@ -285,6 +288,7 @@ impl Services {
         }
         // All writers are gone, so this reads everything that is left.
         while self.entries[at].source.is_some() && self.drain(at, hands) {}
+        self.entries[at].log.end_line();
         self.entries[at].gone();
         self.happen(Event::Empty { service: at }, hands);
     }
@@ -359,10 +363,18 @@ impl Services {
         self.changes.since(after)
     }
 
+    /// Returns the line of each log at which the last start of its service begins.
+    pub(crate) fn starts(&self) -> Vec<(String, u64)> {
+        let shown = self.entries.iter().filter(|entry| !entry.hidden);
+        shown.filter_map(|entry| Some((entry.spec.name.clone(), entry.first_line?))).collect()
+    }
+
     /// Performs one action; returns the event if its result is immediate.
     fn obey(&mut self, action: Action, hands: &mut Hands<'_>) -> Option<Event> {
         match action {
             Action::Spawn { service, phase, .. } => {
+                let is_first = self.machine.services()[service].restarts == 0;
+                self.entries[service].begin_output(phase, is_first);
                 let spawned = self.entries[service].spawn(phase, hands.boot);
                 return (!spawned).then_some(Event::NotSpawned { service });
             }

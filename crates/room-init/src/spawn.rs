@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Gid, Uid};
+use rustix::process::{DumpableBehavior, Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 use std::ffi::{CStr, CString};
 use std::io::{self, Read};
@@ -111,6 +111,10 @@ type Step = (&'static str, Errno);
 
 fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Step> {
     let step = |name: &'static str| move |error: Errno| (name, error);
+    // Once it is in the room's user namespace, the room's root could trace it, and it still has our
+    // memory and descriptors.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(step("close its memory"))?;
     sys::reset_signals();
     rustix::process::setsid().map_err(step("start a session"))?;
     connect(streams).map_err(step("connect its streams"))?;

@@ -62,6 +62,8 @@ pub enum Answer {
     },
     /// In the order in which they happened.
     ServiceChanges(Vec<ServiceChange>),
+    /// Names of services, each with the number of a line.
+    ServiceStarts(Vec<(String, u64)>),
 }
 
 /// One command in a list.

@@ -55,4 +55,6 @@ pub struct Boot {
     pub base_layer: i32,
     /// Locks the sandbox's files against other rooms while it is open.
     pub claim: i32,
+    /// Overlays over folders of the host, whose cached names room-init drops from time to time.
+    pub views: Vec<i32>,
 }

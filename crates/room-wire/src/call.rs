@@ -103,6 +103,8 @@ pub enum Call {
     ServiceChanges {
         after: u64,
     },
+    /// Requests the line of each service's log at which its last start begins.
+    ServiceStarts,
 }
 
 /// A command to run.

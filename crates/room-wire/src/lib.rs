@@ -33,7 +33,7 @@ pub use hothouse_service::{
 pub use service::{LogStart, ServiceChange, ServiceOrder, ServicesReport};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 7;
+pub const PROTOCOL: u16 = 8;
 
 /// The first version that knows services.
 pub const SERVICES_SINCE: u16 = 2;
@@ -52,6 +52,9 @@ pub const API_SINCE: u16 = 6;
 
 /// The first version whose rooms remember how services stood between two reports.
 pub const CHANGES_SINCE: u16 = 7;
+
+/// The first version whose rooms know where in its log a service's last start begins.
+pub const STARTS_SINCE: u16 = 8;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

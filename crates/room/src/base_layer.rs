@@ -21,6 +21,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
+use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -70,9 +71,20 @@ fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), Syst
     Ok(())
 }
 
-/// Removes the layers of `mode` that are neither current nor in use.
-pub(super) fn prune(folder: &Path, mode: Mode, wall: &Wall) {
-    prune::prune(folder, &folder.join(name(mode)), mode, wall);
+/// Removes layers of `mode` that are not in use.
+pub(super) fn prune(folder: &Path, which: Prune, mode: Mode, wall: &Wall) {
+    let current = folder.join(name(mode));
+    let kept = Some(current.as_path()).filter(|_| which == Prune::Old);
+    prune::prune(folder, kept, mode, wall);
+}
+
+/// Which base layers are removed, of those that no room uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prune {
+    /// All but the current one.
+    #[default]
+    Old,
+    All,
 }
 
 /// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.

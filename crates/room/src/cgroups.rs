@@ -391,13 +391,16 @@ fn kill_members(folder: &Path) {
     }
 }
 
+/// Removes a group once the last of its processes, which were killed, is gone: on a busy host that takes a while.
 fn remove(folder: &Path) -> io::Result<()> {
-    let mut tries = 0;
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let begun = std::time::Instant::now();
     loop {
         match std::fs::remove_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < 500 => {
-                tries += 1;
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE =>
+            {
                 std::thread::sleep(Duration::from_millis(2));
             }
             other => return other,

@@ -8,8 +8,8 @@ use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
     API_SINCE, Answer, CATCH_SINCE, CHANGES_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId,
     ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL,
-    Question, Reply, Request, SERVICES_SINCE, ServiceChange, ServiceOrder, ServiceSpec,
-    ServicesReport, WindowSize, decode, encode, speaks,
+    Question, Reply, Request, SERVICES_SINCE, STARTS_SINCE, ServiceChange, ServiceOrder,
+    ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -414,6 +414,18 @@ impl RoomClient {
         }
         match self.call(Call::ServiceChanges { after }).await? {
             (Answer::ServiceChanges(changes), _) => Ok(changes),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Returns the line of each service's log at which its last start begins; nothing for a room that does not know.
+    pub async fn service_starts(&self) -> Result<Vec<(String, u64)>, ClientError> {
+        self.greeted().await?;
+        if self.protocol() < STARTS_SINCE {
+            return Ok(Vec::new());
+        }
+        match self.call(Call::ServiceStarts).await? {
+            (Answer::ServiceStarts(starts), _) => Ok(starts),
             _ => Err(ClientError::Unexpected),
         }
     }

@@ -83,6 +83,9 @@ const FAMILIES: [c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc
 /// Requests that type into, or take over, somebody's terminal.
 const TERMINAL_REQUESTS: [u64; 2] = [libc::TIOCSTI, 0x541C];
 
+/// `F_SETLEASE` and `F_SETDELEG`. With a lease on a file of the host a room holds up whoever opens it.
+const LEASES: [u64; 2] = [1024, 1040];
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Compiles the filters of a room in `mode`.
@@ -123,6 +126,8 @@ fn forbidden(mode: Mode) -> Result<Rules, BackendError> {
     }
     let requests = TERMINAL_REQUESTS.iter().map(|request| rule(&[(1, SeccompCmpOp::Eq, *request)]));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    let leases = LEASES.iter().map(|command| rule(&[(1, SeccompCmpOp::Eq, *command)]));
+    rules.insert(libc::SYS_fcntl, leases.collect::<Result<_, _>>()?);
     if mode == Mode::Single {
         // room-init has the room's only uid, so the kernel would let the room limit it.
         rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
@@ -304,6 +309,16 @@ mod tests {
             Some(libc::EPERM)
         );
         assert_eq!(outcome(Mode::Root, libc::SYS_ioctl, [0, libc::TIOCGWINSZ, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn nobody_leases_a_file() {
+        for command in LEASES {
+            let asked = [3, command, 0, 0, 0, 0];
+            assert_eq!(outcome(Mode::Root, libc::SYS_fcntl, asked), Some(libc::EPERM));
+        }
+        let lock = u64::from(libc::F_SETLK.unsigned_abs());
+        assert_eq!(outcome(Mode::Root, libc::SYS_fcntl, [3, lock, 0, 0, 0, 0]), None);
     }
 
     #[test]

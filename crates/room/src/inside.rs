@@ -6,9 +6,10 @@
 
 use super::early::First;
 use super::layout::System;
-use super::mounts::{self, Build, Placement};
+use super::mounts::{self, Build, Made};
 use super::shares::{self, Shares};
 use super::spec::RoomSpec;
+use super::views;
 use crate::sys::{self, Fork, Instruction};
 use hothouse_host::files;
 use hothouse_host::ids::{self, AGENT_ID, INIT_ID, Mode};
@@ -82,6 +83,8 @@ pub(super) enum Word {
         has_sys: bool,
         has_ipv6: bool,
         has_link: bool,
+        /// The numbers of views whose locks are also the host's.
+        shared_locks: Vec<usize>,
     },
     /// room-init has taken over. It says so itself.
     Ready,
@@ -171,11 +174,11 @@ fn finish(
         rustix::io::write(group, b"0").context("join room-init's cgroup")?;
     }
     rustix::system::sethostname(spec.hostname.as_bytes()).context("set the hostname")?;
-    let placed = trees.split_off(plan.layers.len().min(trees.len()));
-    let placements = plan.binds.iter().map(|(_, placement)| placement.clone());
-    let mut binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
-    let worktrees =
-        mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
+    let mut granted = trees.split_off(plan.layers.len().min(trees.len()));
+    let bound = granted.split_off(plan.views.len().min(granted.len()));
+    let build = Build { spec, mode: inside.mode, system, machine_id };
+    let Made { worktrees, mut views } = mounts::build_root(&build, trees, granted, plan)?;
+    let mut binds = views::join(plan, bound, &mut views);
     mounts::show_worktree(spec, worktrees, &mut binds);
     mounts::make_room_folder()?;
     mounts::make_folders(plan)?;
@@ -184,10 +187,15 @@ fn finish(
     let elevate = room_socket(ELEVATE_SOCKET, ELEVATE_QUEUE)?;
     let api = room_socket(API_SOCKET, API_QUEUE)?;
     let namespaces = room_namespaces(&inside.order)?;
-    let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6, has_link: catch.no_link.is_none() };
+    let word = Word::Built {
+        has_sys,
+        has_ipv6: catch.has_ipv6,
+        has_link: catch.no_link.is_none(),
+        shared_locks: views::with_shared_locks(&views),
+    };
     let word = serde_json::to_vec(&word).map_err(std::io::Error::other).context("report")?;
     rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).context("report")?;
-    become_init(inside, catch, (elevate, api), namespaces)
+    become_init(inside, catch, (elevate, api), namespaces, views::overlays(views))
 }
 
 impl Inside {
@@ -304,8 +312,7 @@ fn tune(shares: &Shares) -> Result<(), SystemError> {
 }
 
 fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, SystemError> {
-    let sources = plan.layers.iter().chain(plan.binds.iter().map(|(source, _)| source));
-    sources.map(|source| mounts::open(source, None)).collect()
+    plan.sources().map(|source| mounts::open(source, None)).collect()
 }
 
 /// How many callers may wait for `sudo`, and for the daemon.
@@ -372,6 +379,7 @@ fn become_init(
     catch: Catch,
     (elevate, api): (OwnedFd, OwnedFd),
     room: Namespaces,
+    views: Vec<OwnedFd>,
 ) -> Result<Never, SystemError> {
     let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
     let boot = Boot {
@@ -397,6 +405,7 @@ fn become_init(
         api: api.as_raw_fd(),
         base_layer: inside.base_layer.as_raw_fd(),
         claim: inside.claim.as_raw_fd(),
+        views: raw(&views),
     };
     let single = [
         &inside.control,
@@ -417,7 +426,7 @@ fn become_init(
         &catch.raw,
     ];
     let many = many.into_iter().flatten().chain(&catch.dropped).chain(&catch.echoes);
-    let many = many.chain([&catch.rules]);
+    let many = many.chain([&catch.rules]).chain(&views);
     for fd in single.into_iter().chain(many) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).context("pass on a descriptor")?;
     }

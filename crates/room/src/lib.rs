@@ -28,6 +28,7 @@ mod layout;
 mod measure;
 mod mounts;
 mod owner;
+pub mod programs;
 mod removal;
 mod setup;
 mod share;
@@ -39,7 +40,9 @@ mod start;
 mod sys;
 mod trust;
 pub mod usage;
+mod views;
 
+pub use base_layer::Prune;
 pub use cgroups::{CgroupError, Groups, clear_groups, group_ids};
 pub use claim::{Claim, ClaimError, Claimant, claimant};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};

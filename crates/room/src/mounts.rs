@@ -9,6 +9,7 @@ use super::shares::TERMINALS;
 use super::spec::{Access, Bind, Limits, RoomSpec};
 use super::split::{self, Child, Part};
 use super::trust;
+use super::views::{self, View};
 use crate::sys::{self, MountChange};
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
@@ -44,6 +45,15 @@ pub(super) struct Source {
     pub(super) ids: Ids,
 }
 
+/// Where what is bound comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Origin {
+    /// A tree of the host, as it is.
+    Host(Source),
+    /// A part of one of the plan's views; the empty path is all of it.
+    View { number: usize, part: PathBuf },
+}
+
 /// A tree and where it goes once the room's root stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Placement {
@@ -54,10 +64,12 @@ pub(super) struct Placement {
 /// What a room's files are made of; the trees are opened in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Base layer, then layers in storage (unless in memory), then the shared system folders, then
-    /// the layers of the worktree (if it has any).
+    /// Base layer, then layers in storage (unless in memory), then those of a stack (if it has one), then the
+    /// shared system folders, then the layers of the worktree (if it has any).
     pub(super) layers: Vec<Source>,
-    pub(super) binds: Vec<(Source, Placement)>,
+    /// What the user grants to be read. Shown so that its locks are the room's own.
+    pub(super) views: Vec<Source>,
+    pub(super) binds: Vec<(Origin, Placement)>,
     /// Folders of the room's own, in which what may be seen of a granted folder is bound.
     pub(super) folders: Vec<PathBuf>,
     /// Links in them, with their targets.
@@ -81,6 +93,8 @@ pub(super) fn plan(
     if !spec.ephemeral {
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
+    // A room made them, so their owners are those of rooms as they are.
+    layers.extend(spec.stack.iter().map(|stack| source(stack, Ids::Plain)));
     // As they are, also as root: what the host's root keeps for itself there, whenever it was made,
     // is then nobody's in the room, and the kernel refuses it.
     layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
@@ -89,51 +103,81 @@ pub(super) fn plan(
         layers.extend(trees.map(|path| source(path, Ids::Plain)));
     }
     let worktree = if root { Ids::Worktree } else { Ids::Plain };
-    let views = [&spec.worktree].into_iter().chain(&spec.aliases);
-    let views = views.map(|target| {
-        (source(&spec.worktree, worktree), Placement { target: target.clone(), writable: true })
+    let shown = [&spec.worktree].into_iter().chain(&spec.aliases).map(|target| {
+        let placement = Placement { target: target.clone(), writable: true };
+        (Origin::Host(source(&spec.worktree, worktree)), placement)
     });
-    let tools = spec.tools.iter().map(|path| {
-        (source(path, Ids::Plain), Placement { target: path.clone(), writable: false })
+    let tools = spec.tools.iter().map(|path| Bind {
+        source: path.clone(),
+        target: path.clone(),
+        access: Access::Read,
     });
-    let bind = |bind: &Bind| {
-        let ids = if bind.access == Access::Read { Ids::Plain } else { worktree };
-        let writable = matches!(bind.access, Access::Write | Access::WriteShared);
-        (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
-    };
-    let mounts = spec.mounts.iter().map(bind);
-    let last = spec.readonly_binds.iter().map(bind);
+    let last = spec.readonly_binds.iter().map(|bind| {
+        let ids = if bind.access == Access::ReadAsOwner { worktree } else { Ids::Plain };
+        let placement = Placement { target: bind.target.clone(), writable: false };
+        (Origin::Host(source(&bind.source, ids)), placement)
+    });
     let hidden: Vec<&Path> = spec.masks.iter().chain(sockets).map(PathBuf::as_path).collect();
-    let mut plan =
-        Plan { layers, binds: vec![], folders: vec![], links: vec![], masks: masks(spec, sockets) };
-    tools.for_each(|granted| plan.grant(granted, &hidden, children));
-    plan.binds.extend(views);
-    mounts.for_each(|granted| plan.grant(granted, &hidden, children));
+    let mut plan = Plan {
+        layers,
+        views: vec![],
+        binds: vec![],
+        folders: vec![],
+        links: vec![],
+        masks: masks(spec, sockets),
+    };
+    tools.for_each(|granted| plan.grant(&granted, worktree, &hidden, children));
+    plan.binds.extend(shown);
+    spec.mounts.iter().for_each(|granted| plan.grant(granted, worktree, &hidden, children));
     plan.binds.extend(last);
     plan
 }
 
 impl Plan {
+    /// Returns every tree of the host in the order in which they are opened.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.layers.iter().chain(&self.views).chain(self.bound())
+    }
+
+    /// Returns the trees of the host that are bound as they are.
+    fn bound(&self) -> impl Iterator<Item = &Source> {
+        self.binds.iter().filter_map(|(origin, _)| match origin {
+            Origin::Host(source) => Some(source),
+            Origin::View { .. } => None,
+        })
+    }
+
     /// Binds a granted folder; one with something hidden in it, part by part and without that.
     fn grant(
         &mut self,
-        (source, placement): (Source, Placement),
+        granted: &Bind,
+        worktree: Ids,
         hidden: &[&Path],
         children: &dyn Fn(&Path) -> Vec<Child>,
     ) {
-        let Source { path, ids } = source;
-        let Placement { target, writable } = placement;
-        let placed = |part: &Path| match part.strip_prefix(&path) {
-            Ok(rest) if !rest.as_os_str().is_empty() => target.join(rest),
-            _ => target.clone(),
+        let Bind { source, target, access } = granted;
+        let writable = matches!(access, Access::Write | Access::WriteShared);
+        let below = |part: &Path| part.strip_prefix(source).unwrap_or(Path::new("")).to_owned();
+        let placed = |part: &Path| match below(part) {
+            rest if rest.as_os_str().is_empty() => target.clone(),
+            rest => target.join(rest),
         };
-        for part in split::split(&path, hidden, children) {
+        let number = self.views.len();
+        if *access == Access::Read {
+            self.views.push(Source { path: source.clone(), ids: Ids::Plain });
+        }
+        for part in split::split(source, hidden, children) {
             match part {
                 Part::Folder(part) => self.folders.push(placed(&part)),
                 Part::Link(part, to) => self.links.push((placed(&part), to)),
                 Part::Whole(part) => {
                     let placement = Placement { target: placed(&part), writable };
-                    self.binds.push((Source { path: part, ids }, placement));
+                    let origin = match access {
+                        Access::Read => Origin::View { number, part: below(&part) },
+                        Access::ReadOwn => Origin::Host(Source { path: part, ids: Ids::Plain }),
+                        _ => Origin::Host(Source { path: part, ids: worktree }),
+                    };
+                    self.binds.push((origin, placement));
                 }
             }
         }
@@ -177,8 +221,7 @@ pub(super) type Owner = (u32, u32);
 /// Lists the owners of the trees that the room's agent owns by a map. The agent's own need none.
 pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, SystemError> {
     let mut all = Vec::new();
-    let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
-    for source in own {
+    for source in plan.bound().filter(|it| it.ids == Ids::Worktree) {
         let found = rustix::fs::stat(&source.path).context_at("look at", &source.path)?;
         if is_agents(&found, agent) {
             continue;
@@ -284,12 +327,20 @@ pub(super) fn leave_the_host() -> Result<(), SystemError> {
     pivot(Path::new("."))
 }
 
-/// Fills the root with the room's own layers and moves into it. Returns the worktree where it is
-/// made of layers too, once for each path that shows it.
+/// What can be made only while the layers are in sight.
+pub(super) struct Made {
+    /// The worktree where it is made of layers too, once for each path that shows it.
+    pub(super) worktrees: Vec<OwnedFd>,
+    pub(super) views: Vec<View>,
+}
+
+/// Fills the root with the room's own layers and moves into it.
 pub(super) fn build_root(
     build: &Build<'_>,
     layers: Vec<OwnedFd>,
-) -> Result<Vec<OwnedFd>, SystemError> {
+    granted: Vec<OwnedFd>,
+    plan: &Plan,
+) -> Result<Made, SystemError> {
     let root = Path::new(ROOT);
     stage(build, layers)?;
     for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
@@ -307,8 +358,9 @@ pub(super) fn build_root(
         Some(layers) => overlay_worktree(build.spec, layers.lowers.len())?,
         None => Vec::new(),
     };
+    let views = views::show(plan, granted)?;
     pivot(root)?;
-    Ok(worktrees)
+    Ok(Made { worktrees, views })
 }
 
 /// Where the layers of a worktree are staged, and itself.
@@ -371,11 +423,13 @@ fn memory_size(limits: &Limits) -> String {
 /// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.
 fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), SystemError> {
     let stored = (!build.spec.ephemeral).then_some(LAYERS);
+    let stack = (0..build.spec.stack.len()).map(stack_layer);
     let shared = build.system.shared.iter().map(String::as_str);
     let lowers = build.spec.layers.as_ref().map_or(0, |layers| layers.lowers.len());
     let own = build.spec.layers.iter().map(|_| WORKTREE_PRIVATE.to_owned());
     let own = own.chain((0..lowers).map(worktree_lower));
-    let names = ["base"].into_iter().chain(stored).chain(shared).map(str::to_owned).chain(own);
+    let names = ["base"].into_iter().chain(stored).map(str::to_owned).chain(stack);
+    let names = names.chain(shared.map(str::to_owned)).chain(own);
     for (name, tree) in names.zip(layers) {
         let name = Path::new(&name);
         folder(name, 0o755)?;
@@ -387,6 +441,35 @@ fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), SystemError> {
     Ok(())
 }
 
+/// Where one of the layers of a stack is staged.
+fn stack_layer(number: usize) -> String {
+    format!("stack-{number}")
+}
+
+/// The file in a layer of a stack that is a whole system, with nothing of the host's below.
+const WHOLE: &str = "whole";
+
+/// Returns the layers under the room's own for one system folder, the uppermost first.
+fn lower_layers(build: &Build<'_>, name: &str) -> Vec<PathBuf> {
+    // A link would lead out of the stack.
+    let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let stack = (0..build.spec.stack.len()).map(|number| PathBuf::from(stack_layer(number)));
+    let stack: Vec<PathBuf> = stack.collect();
+    let is_whole = stack.iter().any(|layer| std::fs::symlink_metadata(layer.join(WHOLE)).is_ok());
+    let parts = stack.iter().map(|layer| layer.join(name)).filter(|part| is_folder(part));
+    let mut lowers: Vec<_> =
+        parts.map(|part| part.join("upper")).filter(|part| is_folder(part)).collect();
+    let is_copied = COPIED.contains(&name);
+    // What stands in for programs is in the base layer's `/usr`; its `/etc` and `/var` are the host's.
+    if !is_whole || !is_copied || lowers.is_empty() {
+        lowers.push(Path::new("base").join(name));
+    }
+    if !is_whole && !is_copied {
+        lowers.push(name.into());
+    }
+    lowers
+}
+
 fn overlay(build: &Build<'_>, name: &str) -> Result<(), SystemError> {
     let layer = Path::new(LAYERS).join(name);
     let (upper, work) = (layer.join("upper"), layer.join("work"));
@@ -396,14 +479,13 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), SystemError> {
     if name == "etc" {
         identity_files(build, &upper, is_new)?;
     }
-    let base = Path::new("base").join(name);
-    trust::apply(name, &upper, &base, build.spec.ca.as_deref());
+    let lowers = lower_layers(build, name);
+    let below: Vec<&Path> = lowers.iter().map(PathBuf::as_path).collect();
+    trust::apply(name, &upper, &below, build.spec.ca.as_deref());
     let target = Path::new(ROOT).join(name);
     folder(&target, 0o755)?;
-    let lower = match COPIED.contains(&name) {
-        true => format!("base/{name}"),
-        false => format!("base/{name}:{name}"),
-    };
+    let lower: Vec<_> = lowers.iter().map(|layer| layer.display().to_string()).collect();
+    let lower = lower.join(":");
     let options = format!(
         "lowerdir={lower},upperdir={},workdir={},userxattr",
         upper.display(),
@@ -594,7 +676,11 @@ fn attach_at(tree: BorrowedFd<'_>, point: BorrowedFd<'_>) -> Result<(), Errno> {
     move_mount(tree, "", point, "", flags)
 }
 
-fn attach(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, target: &Path) -> Result<(), Errno> {
+pub(super) fn attach(
+    tree: BorrowedFd<'_>,
+    folder: BorrowedFd<'_>,
+    target: &Path,
+) -> Result<(), Errno> {
     move_mount(tree, "", folder, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
@@ -615,7 +701,7 @@ fn empty_file(path: &Path) -> Result<(), SystemError> {
 }
 
 /// Makes a folder; false when it was there.
-fn folder(path: &Path, mode: u32) -> Result<bool, SystemError> {
+pub(super) fn folder(path: &Path, mode: u32) -> Result<bool, SystemError> {
     match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),

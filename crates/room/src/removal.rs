@@ -1,6 +1,6 @@
 //! Layers belong to ids of the room, so they are deleted from inside a user namespace.
 
-use super::base_layer::in_namespace;
+use super::base_layer::{Prune, in_namespace};
 use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
 use hothouse_host::files;
@@ -33,8 +33,13 @@ impl Launcher {
 
 impl Launcher {
     /// Removes base layers that no room uses and none will be made from. Blocks.
-    pub fn prune_layers(&self, folder: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
-        match self.ask(&Job::PruneLayers { folder: folder.to_owned(), mode })? {
+    pub fn prune_layers(
+        &self,
+        folder: &Path,
+        which: Prune,
+        mode: Option<Mode>,
+    ) -> Result<(), RemoveError> {
+        match self.ask(&Job::PruneLayers { folder: folder.to_owned(), which, mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
             Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
         }

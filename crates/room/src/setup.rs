@@ -3,6 +3,7 @@
 //! It alone makes namespaces; the daemon, with its many threads, never does.
 
 use super::ahead::{Ahead, reserve_boot_fd};
+use super::base_layer::Prune;
 use super::cgroups::{Groups, Plan};
 use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
@@ -50,6 +51,7 @@ pub(super) enum Job {
     },
     PruneLayers {
         folder: PathBuf,
+        which: Prune,
         mode: Option<Mode>,
     },
 }
@@ -133,9 +135,9 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
             removal::remove(&storage, mode, &wall)?;
             Ok(Report::Removed)
         }
-        Job::PruneLayers { folder, mode } => {
+        Job::PruneLayers { folder, which, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
-            base_layer::prune(&folder, mode, &wall);
+            base_layer::prune(&folder, which, mode, &wall);
             Ok(Report::Removed)
         }
         Job::MeasureStorage { storage, mode, groups } => {
@@ -243,9 +245,19 @@ pub(super) fn leave_the_session() -> Result<Fences, SystemError> {
     }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none).context("forbid core dumps")?;
+    be_no_better_than_others();
     // Fails only for a process that leads a group, which has no need of it.
     let _ = rustix::process::setsid();
     Ok([Fence::Keyring, Fence::CoreDumps].map(|fence| (fence, FenceState::On)).into())
+}
+
+/// Takes back that the daemon may be spared when memory is short. What root writes here is also the
+/// least that any process of the room can ask for (proc(5)).
+fn be_no_better_than_others() {
+    let path = Path::new("/proc/self/oom_score_adj");
+    let known = files::read_text(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    // A room that is spared harms the host only when its memory is short, so it may start.
+    let _ = files::write(path, known.unwrap_or(0).max(0).to_string());
 }
 
 fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
@@ -254,7 +266,13 @@ fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
             let uid = wall.agent(mode).map_or(0, |agent| agent.user);
             vec![Caveat::RoomFiles { uid }]
         }
-        Mode::Single => vec![Caveat::SingleUid, Caveat::SharedUid, Caveat::HostGroups],
+        Mode::Single => {
+            let keys = files::exists(Path::new("/proc/keys")).then_some(Caveat::KeyNames);
+            [Caveat::SingleUid, Caveat::SharedUid, Caveat::HostGroups]
+                .into_iter()
+                .chain(keys)
+                .collect()
+        }
     }
 }
 
@@ -385,11 +403,14 @@ impl Room<'_> {
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).context("start the room")?;
             holders.into_iter().for_each(reap);
         }
-        let Word::Built { has_sys, has_ipv6, has_link } = hear(*pid, channel)? else {
+        let Word::Built { has_sys, has_ipv6, has_link, shared_locks } = hear(*pid, channel)? else {
             return Err(SystemError::because("start the room", None, "it began with its end"));
         };
         let mut started = self.started(*pid, fences, caveats)?;
         started.caveats.extend(lacks(has_sys, has_ipv6, has_link));
+        let shared = shared_locks.into_iter().filter_map(|number| self.plan.views.get(number));
+        let shared = shared.map(|source| Caveat::SharedLocks { path: source.path.clone() });
+        started.caveats.extend(shared);
         // While room-init starts, and before anybody is told: a daemon that dies now finds the room
         // by this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
@@ -434,8 +455,7 @@ impl Room<'_> {
             owned.push(((user, group), namespace));
         }
         let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
-        let sources =
-            self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
+        let sources = self.plan.sources();
         let trees = sources
             .map(|source| mounts::open(source, Some(&maps)))
             .collect::<Result<Vec<_>, _>>()?;

@@ -28,7 +28,7 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
                 told(hands::give_tree_apart(&bind.source, &Give::whole()))?;
             }
             Access::WriteShared => told(hands::open_to_agent(&bind.source))?,
-            Access::Write | Access::Read | Access::ReadAsOwner => {}
+            Access::Write | Access::Read | Access::ReadOwn | Access::ReadAsOwner => {}
         }
     }
     Ok(())

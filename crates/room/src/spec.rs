@@ -50,6 +50,10 @@ pub struct RoomSpec {
     /// What the worktree is made of, where the host has but an empty folder in its place.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,
+    /// Layers that builds of stacks left behind, between the room's own and the base layer, the uppermost first.
+    /// Nothing changes them.
+    #[serde(default)]
+    pub stack: Vec<PathBuf>,
 }
 
 /// The layers of a worktree that is an overlay only in the room.
@@ -83,8 +87,11 @@ pub enum Access {
     /// A folder of the user's, which stays theirs: the owner on disk is agent for root, and agent has
     /// access by lists for everybody else.
     WriteShared,
-    /// With the owners on disk, so that only what everybody may read can be read.
+    /// With the owners on disk, so that only what everybody may read can be read, and with locks of
+    /// the room's own.
     Read,
+    /// Like `Read` but bound as it is: a file of ours, which no program of the host locks.
+    ReadOwn,
     /// Read-only, and the owner on disk is agent.
     ReadAsOwner,
 }
@@ -171,6 +178,7 @@ impl RoomSpec {
             ("base layer", &self.base_layer),
             ("runtime folder", &self.runtime),
         ];
+        let stack = self.stack.iter().map(|path| ("stack", path.as_path()));
         let lists = [("alias", &self.aliases), ("tool", &self.tools), ("mask", &self.masks)];
         let lists = lists
             .into_iter()
@@ -178,7 +186,7 @@ impl RoomSpec {
         let binds = self.mounts.iter().chain(&self.readonly_binds);
         let binds = binds
             .flat_map(|bind| [("mount", bind.source.as_path()), ("mount", bind.target.as_path())]);
-        own.into_iter().chain(lists).chain(binds)
+        own.into_iter().chain(stack).chain(lists).chain(binds)
     }
 }
 
@@ -230,6 +238,7 @@ mod tests {
             ca: None,
             claim: None,
             layers: None,
+            stack: vec![],
         }
     }
 

@@ -29,9 +29,9 @@ const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
 /// Makes the system folder `name` of a room trust a CA, or no longer.
-pub(super) fn apply(name: &str, upper: &Path, base: &Path, ca: Option<&str>) {
+pub(super) fn apply(name: &str, upper: &Path, below: &[&Path], ca: Option<&str>) {
     let applied = match name {
-        "etc" => etc(upper, base, ca),
+        "etc" => etc(upper, below, ca),
         "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, ca)),
         _ => Ok(()),
     };
@@ -39,10 +39,13 @@ pub(super) fn apply(name: &str, upper: &Path, base: &Path, ca: Option<&str>) {
     applied.ok();
 }
 
-fn etc(upper: &Path, base: &Path, ca: Option<&str>) -> Result<(), FileError> {
-    let (own, below) = (Folder::open(upper)?, Folder::open(base)?);
+/// `below` has the layers under the room's own, the uppermost first.
+fn etc(upper: &Path, below: &[&Path], ca: Option<&str>) -> Result<(), FileError> {
+    let own = Folder::open(upper)?;
+    let below = below.iter().map(|layer| Folder::open(layer)).collect::<Result<Vec<_>, _>>()?;
+    let found = |file: &Path| below.iter().find_map(|layer| text(layer, file));
     for bundle in CERTIFICATE_BUNDLES.map(Path::new) {
-        let lower = || ca.and_then(|_| text(&below, bundle));
+        let lower = || ca.and_then(|_| found(bundle));
         let Some(before) = text(&own, bundle).or_else(lower) else { continue };
         let after = with_ca(&before, ca);
         if after != before {
@@ -51,7 +54,7 @@ fn etc(upper: &Path, base: &Path, ca: Option<&str>) -> Result<(), FileError> {
         }
     }
     let chromium = ca.and_then(|it| {
-        let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
+        let every = found(Path::new(CHROMIUM)).unwrap_or_default();
         browsers::chromium_trusting(&every, it)
     });
     put(&own, CHROMIUM, chromium.as_deref())?;
@@ -123,12 +126,12 @@ mod tests {
         let bundle = "ssl/certs/ca-certificates.crt";
         files::replace(&base.join(bundle), b"host\n", 0o644).unwrap();
         files::replace(&base.join(CHROMIUM), b"{}", 0o644).unwrap();
-        apply("etc", &upper, &base, Some("OURS\n"));
+        apply("etc", &upper, &[&base], Some("OURS\n"));
         assert!(files::read_text(&upper.join(bundle)).unwrap().contains("OURS"));
         assert_eq!(files::read_text(&base.join(bundle)).unwrap(), "host\n");
         let chromium = files::read_text(&upper.join(CHROMIUM)).unwrap();
         assert_eq!(chromium, "{\"CACertificates\":[]}\n", "no certificate is in sight");
-        apply("etc", &upper, &base, None);
+        apply("etc", &upper, &[&base], None);
         assert_eq!(files::read_text(&upper.join(bundle)).unwrap(), "host\n");
         assert!(!files::exists(&upper.join(CA_ALONE)));
         assert!(!files::exists(&upper.join(FIREFOX_CERTIFICATES[0])));
@@ -137,7 +140,7 @@ mod tests {
         let outside = folder.path().join("outside");
         files::make_folder(&outside.join("certs")).unwrap();
         std::os::unix::fs::symlink(&outside, upper.join("ssl")).unwrap();
-        apply("etc", &upper, &base, Some("OURS\n"));
+        apply("etc", &upper, &[&base], Some("OURS\n"));
         assert!(files::list(&outside.join("certs")).unwrap().is_empty());
     }
 }

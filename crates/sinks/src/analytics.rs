@@ -1,10 +1,10 @@
 //! Analytics: what an app tells vendors about its users, one record per event.
 //!
-//! Vendors have different words for the same things. A record has those of PostHog: `$identify`, `$create_alias`,
+//! Vendors name the same things differently. A record uses the names of PostHog: `$identify`, `$create_alias`,
 //! `$groupidentify`, `$pageview`. Who somebody is gets hashed when the record is written.
 //!
 //! - [`posthog`], [`segment`], [`amplitude`], [`mixpanel`], [`google`], [`plausible`]: the vendors
-//! - [`generic`]: JSON that nobody knows
+//! - [`generic`]: JSON of an unknown vendor
 
 pub mod amplitude;
 pub mod generic;
@@ -61,7 +61,7 @@ pub fn find(host: &str) -> Option<HostSink> {
     Some(HostSink { vendor, take })
 }
 
-/// Takes the requests to a host of analytics that nobody knows.
+/// Takes the requests to an unknown host of analytics.
 pub const GENERIC: HostSink = HostSink { vendor: "analytics", take: generic::take };
 
 /// What an app did that becomes an event.
@@ -145,6 +145,7 @@ impl Event {
             r#type: self.kind.as_str().to_owned(),
             groups,
             timestamp: word(&self.time).map(|text| bound::short(&text)),
+            ..EventBody::default()
         };
         Recorded::of(format!("{name} ({vendor})"), &body)
     }

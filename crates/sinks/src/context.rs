@@ -3,6 +3,7 @@
 use std::fmt;
 
 pub use hothouse_model::flag::{Flag, FlagSet};
+use hothouse_model::record::bodies::MailBody;
 use jiff::Timestamp;
 
 /// What a sink is given besides the request.
@@ -12,6 +13,13 @@ pub struct Context<'a> {
     pub random: &'a mut dyn FnMut() -> [u8; 16],
     /// The flags of the sandbox.
     pub flags: &'a FlagSet,
+    /// Finds a mail of the run by the id that the vendor gave it.
+    pub mails: &'a dyn Fn(&str) -> Option<MailBody>,
+}
+
+/// Finds no mail, where there is no run.
+pub fn no_mails(_id: &str) -> Option<MailBody> {
+    None
 }
 
 impl fmt::Debug for Context<'_> {

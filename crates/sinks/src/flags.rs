@@ -1,6 +1,6 @@
 //! Feature flags: one set of values, in the dialects of vendors.
 //!
-//! Everybody gets the same value, whoever asks. What an app looked at is recorded where its SDK says so: SDKs that have
+//! Every user gets the same value. Evaluations are recorded if the SDK reports them: SDKs that have
 //! all flags evaluate by themselves and report later. [`crate::analytics::posthog`] has the dialect of PostHog.
 //!
 //! - [`launchdarkly`], [`unleash`], [`flagsmith`], [`statsig`], [`configcat`]: the vendors
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::{Call, Context, Flag, FlagSet, HostSink, Recorded, Take, Taken, bound};
 
-/// The most looks that one request may report.
+/// The most evaluations that one request may report.
 const SEEN: usize = 10_000;
 
 /// Hosts, and who takes what is sent to them.
@@ -44,7 +44,7 @@ pub fn find(host: &str) -> Option<HostSink> {
     Some(HostSink { vendor, take })
 }
 
-/// Takes the requests to a server of flags that nobody knows, by their paths.
+/// Takes the requests to an unknown server of flags, by their paths.
 pub const GENERIC: HostSink = HostSink { vendor: "flags", take };
 
 fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -67,7 +67,7 @@ pub(crate) fn is_on(value: &Value) -> bool {
     }
 }
 
-/// Makes the record of a flag that the app looked at.
+/// Makes the record of a flag evaluation.
 pub(crate) fn seen(vendor: &str, key: &str, value: Value, set: &FlagSet) -> Recorded {
     let Flag { default, pinned, .. } = set.get(key).cloned().unwrap_or_default();
     let (key, value) = (bound::short(key), bound::fitting(value));

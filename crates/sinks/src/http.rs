@@ -1,4 +1,4 @@
-//! What answers to browsers and to odd requests have in common.
+//! What responses to browsers and to unusual requests have in common.
 
 use hothouse_mock::{Answer, Body, Match};
 

@@ -33,7 +33,7 @@ mod ids;
 #[cfg(test)]
 mod testing;
 
-pub use context::{Context, Flag, FlagSet};
+pub use context::{Context, Flag, FlagSet, no_mails};
 pub use hothouse_mock::request::Call;
 pub use taken::{RecordFile, Recorded, Taken};
 
@@ -48,7 +48,7 @@ pub struct HostSink {
     pub take: Take,
 }
 
-/// Finds what takes requests by the name of a vendor, for hosts that nobody knows: those of one's own.
+/// Finds what takes requests by the name of a vendor, for self-hosted servers.
 pub fn find_named(vendor: &str) -> Option<HostSink> {
     const HOSTS: &[&str] = &[
         "api.resend.com",
@@ -77,6 +77,12 @@ pub fn find_named(vendor: &str) -> Option<HostSink> {
         "api.statsig.com",
         "cdn-global.configcat.com",
     ];
+    // Words of the config that are not the sinks' own.
+    let vendor = match vendor {
+        "mailchimp" => "mandrill",
+        "openfeature" => flags::GENERIC.vendor,
+        other => other,
+    };
     let own = [analytics::GENERIC, flags::GENERIC, traces::OTLP];
     let known = HOSTS.iter().filter_map(|host| find(host));
     known.chain(own).find(|sink| sink.vendor == vendor)
@@ -87,4 +93,49 @@ pub fn find(host: &str) -> Option<HostSink> {
     const AREAS: &[fn(&str) -> Option<HostSink>] =
         &[mail::find, errors::find, analytics::find, flags::find, traces::find];
     AREAS.iter().find_map(|find| find(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vendors_of_the_config_lead_to_their_sinks() {
+        let sunk = [
+            "amplitude",
+            "bugsnag",
+            "configcat",
+            "flagsmith",
+            "google-analytics",
+            "honeybadger",
+            "launchdarkly",
+            "mailchimp",
+            "mailgun",
+            "mixpanel",
+            "openfeature",
+            "otlp",
+            "plausible",
+            "posthog",
+            "postmark",
+            "resend",
+            "rollbar",
+            "rudderstack",
+            "segment",
+            "sendgrid",
+            "sentry",
+            "ses",
+            "sns",
+            "statsig",
+            "twilio",
+            "unleash",
+            "vonage",
+        ];
+        for word in sunk {
+            assert!(
+                hothouse_model::config::Vendor::WORDS.contains(&word),
+                "{word} is no word of the config"
+            );
+            assert!(find_named(word).is_some(), "{word} leads to no sink");
+        }
+    }
 }

@@ -10,12 +10,20 @@
 //! - [`chunked`]: bodies that are signed piece by piece
 //! - [`conditions`]: which part, and on what conditions
 //! - [`form`]: uploads of browsers
+//! - [`azure`]: the basics of Azure Blob Storage
+//! - [`gcs`]: the JSON API of Google Cloud Storage
+//! - [`media`]: how large an image is
+//! - [`notify`]: what a bucket tells of changes
 //! - [`xml`]: what is written and read as XML
 
 pub mod address;
+pub mod azure;
 pub mod chunked;
 pub mod conditions;
 pub mod form;
+pub mod gcs;
+pub mod media;
+pub mod notify;
 pub mod operation;
 pub mod signed;
 pub mod xml;
@@ -59,7 +67,7 @@ fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// An answer that says no, in the words of S3.
+/// An error of S3.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ObjectError {
@@ -93,7 +101,7 @@ impl ObjectError {
         Self::new(400, "MalformedXML", "the XML of the request is not what this call expects")
     }
 
-    /// What no app was seen to need, and is refused rather than ignored.
+    /// Unsupported operations, which are refused rather than ignored.
     pub fn not_here(what: &str) -> Self {
         Self::new(
             501,

@@ -5,6 +5,7 @@
 //! - [`keys`]: secrets and keys of endpoints
 //! - [`adversary`]: one webhook as a list of deliveries that an endpoint has to withstand
 //! - [`retry`]: when vendors try again
+//! - [`verify`]: whether a delivery of a real vendor goes on to an app
 //!
 //! Nothing is sent here: the caller delivers.
 
@@ -13,6 +14,7 @@ pub mod fixture;
 pub mod keys;
 pub mod retry;
 pub mod scheme;
+pub mod verify;
 
 pub use adversary::{Adversary, Delivery, Expected, Signing};
 pub use fixture::{Payload, UnknownFixture, fixture};

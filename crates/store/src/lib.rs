@@ -32,7 +32,7 @@ use reserve::Reserve;
 pub use egress::{EgressGrant, GrantReach};
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
 pub use ports::PortReservation;
-pub use remains::{KeptGrant, KeptRoom, KeptSnapshot, Remains, Revived};
+pub use remains::{KeptAsk, KeptGrant, KeptRoom, KeptSnapshot, Remains, Revived};
 pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use secrets::SecretRecord;

@@ -359,6 +359,7 @@ mod tests {
             task: None,
             created: Timestamp::UNIX_EPOCH,
             pinned_config: None,
+            stack: None,
         }
     }
 

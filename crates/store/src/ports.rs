@@ -1,11 +1,14 @@
-//! Host ports reserved for apps until they are released.
+//! Host ports reserved for apps.
+//!
+//! The reservation of a deleted sandbox stays as a memory: whoever needs the port may take it, and a sandbox of that
+//! name that comes back before has it again.
 
 use hothouse_model::id::SandboxKey;
 use rusqlite::{OptionalExtension, params};
 
 use crate::{Store, StoreError, sandboxes::parsed};
 
-/// A port reserved for one app of one sandbox. It outlives the sandbox.
+/// A port reserved for one app of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortReservation {
     pub port: u16,
@@ -13,7 +16,12 @@ pub struct PortReservation {
     pub sandbox: String,
     pub app: String,
     pub reserved: jiff::Timestamp,
+    /// Whether its sandbox is gone, so that anybody may take it.
+    pub is_free: bool,
 }
+
+/// Whether the sandbox of a reservation `r` is gone.
+const IS_FREE: &str = "NOT EXISTS (SELECT 1 FROM workspaces o WHERE o.project_id = r.project_id AND o.name = r.workspace)";
 
 impl Store {
     /// Returns the port reserved for an app, if any.
@@ -30,7 +38,8 @@ impl Store {
         })
     }
 
-    /// Reserves a port for an app. Does nothing if the app has one, or if the port is taken.
+    /// Reserves a port for an app, also one that a deleted sandbox had. Does nothing if the app has one, or if the port
+    /// is taken.
     pub fn reserve_port(
         &self,
         sandbox: SandboxKey,
@@ -39,6 +48,15 @@ impl Store {
         now: jiff::Timestamp,
     ) -> Result<(), StoreError> {
         self.change("reserve a port", |transaction| {
+            transaction.execute(
+                &format!(
+                    "DELETE FROM port_reservations AS r WHERE r.port = ?3 AND {IS_FREE} AND NOT EXISTS
+                     (SELECT 1 FROM port_reservations p
+                      JOIN workspaces w ON w.project_id = p.project_id AND w.name = p.workspace
+                      JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1 AND p.app = ?2)"
+                ),
+                params![sandbox.0, app, port],
+            )?;
             transaction.execute(
                 "INSERT OR IGNORE INTO port_reservations (port, project_id, workspace, app, reserved)
                  SELECT ?3, w.project_id, w.name, ?2, ?4 FROM workspaces w
@@ -67,10 +85,10 @@ impl Store {
     pub fn port_reservations(&self) -> Result<Vec<PortReservation>, StoreError> {
         self.read("list reserved ports", |connection| {
             connection
-                .prepare_cached(
-                    "SELECT r.port, p.name, r.workspace, r.app, r.reserved FROM port_reservations r
-                     JOIN projects p ON p.id = r.project_id ORDER BY r.port",
-                )?
+                .prepare_cached(&format!(
+                    "SELECT r.port, p.name, r.workspace, r.app, r.reserved, {IS_FREE}
+                     FROM port_reservations r JOIN projects p ON p.id = r.project_id ORDER BY r.port"
+                ))?
                 .query_map([], |row| {
                     Ok(PortReservation {
                         port: row.get(0)?,
@@ -78,6 +96,7 @@ impl Store {
                         sandbox: row.get(2)?,
                         app: row.get(3)?,
                         reserved: parsed(row, 4)?,
+                        is_free: row.get(5)?,
                     })
                 })?
                 .collect()

@@ -1,6 +1,9 @@
 //! What the database knows of a sandbox beside its own record, kept while it is in the trash.
 
-use hothouse_model::id::SandboxKey;
+use hothouse_model::{
+    ask::{AskRecord, Wanted},
+    id::SandboxKey,
+};
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,9 @@ pub struct Remains {
     pub runs: Vec<String>,
     /// The run that its room was in, if it was ever up.
     pub room: Option<KeptRoom>,
+    /// What its agents asked for.
+    #[serde(default)]
+    pub asks: Vec<KeptAsk>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +42,36 @@ pub struct KeptGrant {
 pub struct KeptRoom {
     pub run: String,
     pub restricted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptAsk {
+    pub id: String,
+    pub asked: Timestamp,
+    pub text: String,
+    pub host: Option<String>,
+    pub secret: Option<String>,
+    pub limit: Option<String>,
+    pub state: String,
+    pub answer: Option<String>,
+    pub answered: Option<Timestamp>,
+}
+
+impl KeptAsk {
+    fn of(ask: AskRecord) -> Self {
+        let Wanted { host, secret, limit } = ask.wanted;
+        Self {
+            id: ask.id,
+            asked: ask.asked,
+            text: ask.text,
+            host,
+            secret,
+            limit,
+            state: ask.state.as_str().to_owned(),
+            answer: ask.answer,
+            answered: ask.answered,
+        }
+    }
 }
 
 /// A sandbox that comes back.
@@ -71,6 +107,7 @@ impl Store {
             grants: grants.collect(),
             runs: self.runs(sandbox)?.into_iter().map(|run| run.id).collect(),
             room,
+            asks: self.asks(Some(sandbox))?.into_iter().map(KeptAsk::of).collect(),
         })
     }
 }
@@ -111,6 +148,25 @@ pub(crate) fn insert(
             "INSERT INTO rooms (sandbox_id, wish, run_id, restricted)
              SELECT ?1, 'stopped', id, ?3 FROM runs WHERE id = ?2",
             params![key.0, room.run, room.restricted],
+        )?;
+    }
+    for ask in &remains.asks {
+        transaction.execute(
+            "INSERT OR IGNORE INTO asks
+             (id, sandbox_id, asked, text, host, secret, wanted, state, answer, answered)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            params![
+                ask.id,
+                key.0,
+                ask.asked.to_string(),
+                ask.text,
+                ask.host,
+                ask.secret,
+                ask.limit,
+                ask.state,
+                ask.answer,
+                ask.answered.map(|time| time.to_string()),
+            ],
         )?;
     }
     Ok(key)

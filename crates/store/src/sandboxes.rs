@@ -28,13 +28,16 @@ pub struct NewSandbox {
     pub task: Option<String>,
     pub created: jiff::Timestamp,
     pub pinned_config: Option<String>,
+    /// What its room stands on, if not what the config says.
+    pub stack: Option<String>,
 }
 
 const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
            w.sandboxes, w.imported, w.agent_branch, p.label,
-           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted, m.slept
+           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted, m.slept,
+           w.stack
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
     LEFT JOIN runs u ON u.id = m.run_id
@@ -148,8 +151,8 @@ pub(crate) fn insert(
     let project = project(transaction, new)?;
     transaction.execute(
         "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created,
-                                 pinned_config, sandboxes)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                                 pinned_config, sandboxes, stack)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             project,
             new.name.as_str(),
@@ -161,7 +164,8 @@ pub(crate) fn insert(
             new.task,
             new.created.to_string(),
             new.pinned_config,
-            new.sandboxes
+            new.sandboxes,
+            new.stack
         ],
     )?;
     let workspace = transaction.last_insert_rowid();
@@ -285,6 +289,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         label: text(18)?,
         deleting: phase == "deleting",
         room: rooms::record(row, 19)?,
+        stack: row.get(26)?,
     })
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum BodyError {
     /// Its pieces are not signed as they should be.
     #[error(transparent)]
     Signed(#[from] PieceError),
-    /// It is made of messages that are compressed each for itself.
+    /// It consists of messages that are compressed individually.
     #[error(transparent)]
     Packed(#[from] Compressed),
     /// A fixture asks for the connection to break off.
@@ -71,7 +71,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // An answer that is let go of is sent, or its connection is closed. Of a request, more may come.
+        // A dropped response was sent, or its connection is closed. A dropped request may have more to come.
         let ended = self.side == Side::Response
             || self.ended
             || hyper::body::Body::is_end_stream(&self.inner);
@@ -191,7 +191,7 @@ impl Sliced {
         Self { inner, skip, left: length }
     }
 
-    /// Returns what of a piece belongs to the part.
+    /// Returns the bytes of a piece that belong to the part.
     fn cut(&mut self, mut piece: Bytes) -> Bytes {
         let skipped = self.skip.min(piece.len() as u64);
         self.skip -= skipped;

@@ -1,4 +1,4 @@
-//! One request to a terminated host, from the room's words to the host's answer.
+//! One request to a terminated host, from what the room sent to the host's response.
 
 use std::{
     io,
@@ -41,10 +41,10 @@ use crate::{
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
 
-/// How long a body may be that must be known whole.
+/// The maximum size of a body that has to be buffered.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// Headers that let a host compress each message of a body for itself, or send what an answer differs in
+/// Headers that let a host compress each message of a body individually, or send only the difference
 /// from the last one.
 const NOT_WHOLE: [&str; 3] = ["grpc-accept-encoding", "connect-accept-encoding", "a-im"];
 
@@ -59,11 +59,11 @@ pub(crate) struct Exchange<U: Upstream> {
     pub(crate) stand_in: Option<Arc<dyn StandIn>>,
     pub(crate) held_whole: Arc<HeldWhole>,
     pub(crate) records: RecordSink,
-    /// The host's side of a connection that is about to be no HTTP any more.
+    /// The host's side of a connection that is being upgraded.
     pub(crate) upgraded: Mutex<Option<Upgraded>>,
 }
 
-/// What a client is joined with once its connection is no HTTP any more.
+/// What a client is connected to after an upgrade.
 pub(crate) struct Upgraded {
     pub(crate) host: hyper::upgrade::Upgraded,
     pub(crate) looks: Looks,
@@ -312,7 +312,7 @@ impl<U: Upstream> Exchange<U> {
         Ok((body, used))
     }
 
-    /// Passes a question to leave HTTP on, and if the host agrees, the bytes of both sides.
+    /// Passes an upgrade request on and, if the host accepts, the bytes of both sides.
     async fn upgrade(
         &self,
         parts: Parts,
@@ -355,7 +355,7 @@ impl<U: Upstream> Exchange<U> {
 }
 
 impl<U: Upstream> Exchange<U> {
-    /// Returns what the client is to be joined with, if its connection is no HTTP any more.
+    /// Returns what the client is to be connected to, if its connection was upgraded.
     pub(crate) fn take_upgraded(&self) -> Option<Upgraded> {
         self.upgraded().take()
     }
@@ -385,7 +385,7 @@ where
     Ok(())
 }
 
-/// Carries bytes both ways until either side ends; what is said is looked through.
+/// Copies bytes both ways until either side ends; all of them are scanned.
 pub(crate) async fn join<C, H>(mut client: C, mut host: H, looks: Looks)
 where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -393,7 +393,7 @@ where
 {
     let Looks { echoes, live_keys } = looks;
     if echoes.is_none() && live_keys.is_none() {
-        // Either side may go away without a word.
+        // Either side may disconnect without notice.
         tokio::io::copy_bidirectional(&mut client, &mut host).await.ok();
         return;
     }

@@ -1,4 +1,4 @@
-//! From the host's answer to the one that the room gets: taken apart, looked through, cut.
+//! From the host's response to the one that the room gets: decoded, scanned, cut.
 
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ pub(crate) fn finish(
     head: bool,
 ) -> Result<Response<Body>, Own> {
     let (mut parts, body) = response.into_parts();
-    // The host's words beside the status would pass unseen; clients know them by the number.
+    // The host's reason phrase would not be scanned; clients know the standard one by the status.
     parts.extensions.remove::<ReasonPhrase>();
     let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    // Before anything is taken out: `Connection` may name the header that says how it is compressed.
+    // Before any header is removed: `Connection` may name the one that says how it is compressed.
     let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
     chunked.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
     let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };

@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::scan::{Echoes, Scanner};
 
-/// Up to this length a frame is waited for until it is whole, so that it stays one.
+/// Frames up to this length are buffered, so that they stay whole.
 const WHOLE: u64 = 64 << 10;
 
 /// How long the payload of a control frame may be.

@@ -53,7 +53,7 @@ pub trait Gate: Send + Sync {
     }
 }
 
-/// Lets pass what several gates let pass.
+/// Admits a request if all of several gates do.
 pub struct Gates(pub Vec<Arc<dyn Gate>>);
 
 impl Gate for Gates {

@@ -79,7 +79,7 @@ use upstream::{ClientTls, Idle, Upstreams};
 /// How long a client may take for the TLS handshake.
 const GREETING: Duration = Duration::from_secs(15);
 
-/// Ports on which nobody speaks HTTP. A host's SSH or database is not ours to open.
+/// Ports that do not speak HTTP. A host's SSH server or database is not terminated.
 const OTHER_PORTS: [u16; 24] = [
     21, 22, 23, 25, 53, 110, 143, 465, 587, 636, 853, 993, 995, 1433, 1521, 3306, 5432, 5671, 5672,
     6379, 9092, 9418, 11211, 27017,
@@ -104,7 +104,7 @@ pub struct TerminatorSpec {
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
     pub vault: Arc<dyn Vault>,
-    /// Whom to believe that a host is who it says.
+    /// The root certificates that hosts are verified with.
     pub roots: Arc<RootCertStore>,
     pub gate: Arc<dyn Gate>,
     /// What answers for hosts that are never dialled.
@@ -189,7 +189,7 @@ impl Terminator {
             return converse(client, exchange, Spoken::Either).await;
         }
         let acceptor = TlsAcceptor::from(self.server.clone());
-        // Both in boxes: what greeting needs is gone when it is done, and a future holds what it is
+        // Both boxed: what the handshake needs is freed when it is done, and a future holds what it is
         // given once for each time that it is passed on.
         let greeting = Box::pin(async move {
             let greeted = tokio::time::timeout(GREETING, acceptor.accept(client)).await;

@@ -25,7 +25,7 @@ const HEAD: Duration = Duration::from_secs(60);
 /// How many requests of one connection are answered at once.
 const STREAMS: u32 = 16;
 
-/// Has no value of anything.
+/// Has no values.
 struct NoVault;
 
 impl Vault for NoVault {
@@ -34,7 +34,7 @@ impl Vault for NoVault {
     }
 }
 
-/// Serves HTTP by a stand-in alone. There is nobody behind it, so nothing is dialled and nothing put in.
+/// Serves HTTP by a stand-in only. There is no host behind it, so nothing is dialled and no secret inserted.
 pub struct LocalHttp {
     stand_in: Arc<dyn StandIn>,
     held_whole: HeldWhole,

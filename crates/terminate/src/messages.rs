@@ -65,7 +65,7 @@ impl Messages {
                         return Err(Compressed);
                     }
                     if flags & !KNOWN != 0 {
-                        // These are no messages, so nothing is known of where something ends.
+                        // Not a sequence of messages, so there are no known boundaries.
                         *self = Self::None;
                     } else if *read == HEAD {
                         *self = Self::Payload { left: u32::from_be_bytes(length) };

@@ -64,7 +64,7 @@ impl Drop for Beat {
     }
 }
 
-/// A stream that is listened to, with bytes before it that were read already.
+/// A stream that reports activity, preceded by bytes that were read already.
 pub(crate) struct Heard<S> {
     first: Bytes,
     stream: S,

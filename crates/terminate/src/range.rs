@@ -23,7 +23,7 @@ pub(crate) enum Part {
     Last(u64),
 }
 
-/// What of an answer is the room's.
+/// The part of a response that the room gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     /// How much comes before it.
@@ -44,7 +44,7 @@ pub(crate) enum NoSlice {
 }
 
 /// Asks for as much more as could belong to a value. Returns the part that the room requested, or
-/// nothing if all of it will come, as it does where nobody knows how far a value reaches.
+/// `None` if the whole response will come, as it does if the length of values is unknown.
 pub(crate) fn widen(
     method: &Method,
     headers: &mut HeaderMap,
@@ -231,7 +231,7 @@ mod tests {
                 (format!("bytes=-{}", many + 1), length.saturating_sub(many + 1)..length),
             ] {
                 let (part, sent) = widened(&asked);
-                // A host that does what it is asked.
+                // A host that follows the protocol.
                 let (first, last) = match read(&sent.unwrap()).unwrap() {
                     Part::From(from, to) => (from, to.unwrap_or(u64::MAX).min(length - 1)),
                     Part::Last(count) => (length.saturating_sub(count), length - 1),

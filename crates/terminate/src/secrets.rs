@@ -100,7 +100,7 @@ impl Secrets {
     }
 
     /// Returns the secrets whose values were asked for so far, of every host. None is asked for here:
-    /// that may run a command, or wake a person.
+    /// that may run a command, or prompt the user.
     pub(crate) fn seen(&self) -> Vec<Known> {
         let kept = self.kept();
         let known = |secret: &SecretUse| {

@@ -35,7 +35,7 @@ use crate::{
     streamed::{self, Streamed},
 };
 
-/// How long a body may be, as it is sent and decompressed, where the stand-in has no opinion.
+/// The default maximum of a body, as it is sent and decompressed.
 pub const BODY_LIMIT: usize = 8 << 20;
 
 /// How long a client may take for a body.
@@ -130,7 +130,7 @@ impl HeldWhole {
     }
 }
 
-/// Something that is let go of once an answer has been sent, or never will be.
+/// A guard that is dropped once a response has been sent, or never will be.
 #[derive(Clone)]
 pub struct Held {
     _what: Arc<dyn Any + Send + Sync>,
@@ -315,7 +315,7 @@ struct Played {
     /// How many bytes are still to come before the body breaks off, if it does.
     until_cut: Option<usize>,
     trailers: Option<HeaderMap>,
-    /// Let go of with the body, which lives until all of it is taken to be sent.
+    /// Dropped with the body, which lives until all of it was handed over for sending.
     _held: Option<Held>,
 }
 
@@ -343,7 +343,7 @@ impl Played {
         Poll::Ready(())
     }
 
-    /// Takes of a piece what comes before the body breaks off.
+    /// Returns the bytes of a piece that come before the injected cut.
     fn cut(&mut self, mut bytes: Bytes) -> Bytes {
         if let Some(left) = &mut self.until_cut {
             bytes.truncate(*left);

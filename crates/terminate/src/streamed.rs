@@ -74,7 +74,7 @@ impl StreamedBody {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(BrokenBody),
                 Some(Ok(frame)) => {
-                    // Trailers of HTTP say nothing that anybody here needs.
+                    // HTTP trailers are not needed here.
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }

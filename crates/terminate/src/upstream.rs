@@ -203,7 +203,7 @@ impl<U: Upstream> Upstreams<U> {
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {
-            // It ends with the last stream; what went wrong, the stream has been told.
+            // It ends with the last stream, which has received any error.
             connection.await.ok();
         });
         *known = Some(sender.clone());

@@ -1,6 +1,6 @@
 //! Random operations and random faults against the real binary, and a model of what must be true.
 //!
-//! Each sandbox has a small database that acknowledges rows and shouts when a second writer comes. After
+//! Each sandbox has a small database that acknowledges rows and reports a second writer. After
 //! each step: what was acknowledged is there, nobody writes twice, nothing hangs; at the end nothing is left.
 //! The steps depend only on the seed; their outcome also depends on timing.
 
@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Performs a step; an error means that something hangs.
+    /// Performs a step; an error means that something did not end in time.
     fn carry_out(&mut self, step: &Step) -> Result<Vec<Ran>, String> {
         let runtime = match step.fault {
             Some(Fault::OtherRuntime) => Runtime::Other,

@@ -144,6 +144,11 @@ impl TestEnv {
         }
     }
 
+    /// Returns the binary that commands run: for an ordinary user a copy that they may read.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// Uses a copy of the binary from now on.
     pub fn use_binary(&mut self, copy: &Path) {
         self.binary = copy.to_owned();
@@ -289,7 +294,7 @@ impl TestEnv {
         view["pid"].as_u64().and_then(|pid| pid.try_into().ok())
     }
 
-    /// Kills the daemon the hard way and waits until it is gone.
+    /// Kills the daemon with SIGKILL and waits until it is gone.
     pub fn kill_daemon(&self) {
         let pid = self.daemon_pid().expect("a daemon runs");
         kill(pid);

@@ -5,6 +5,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     fs::File,
     io::{self, Write},
     path::{Component, Path, PathBuf},
@@ -26,15 +27,72 @@ pub(crate) struct PendingBlob {
     path: PathBuf,
     /// The run's folder.
     root: PathBuf,
+    /// Whether a sync of it failed: the kernel may have dropped what it could not write, and says so only once.
+    is_doubtful: bool,
 }
 
 impl PendingBlob {
-    /// Waits until the blob and its name are on the disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_data()?;
-        // The name, and those of the folders above where they are new.
-        let mut folders = self.path.ancestors().skip(1).take_while(|at| at.starts_with(&self.root));
-        folders.try_for_each(|folder| File::open(folder)?.sync_all())
+    fn new(path: PathBuf, root: &Path) -> Self {
+        Self { path, root: root.to_owned(), is_doubtful: false }
+    }
+
+    /// Takes over the doubts of another that is the same file.
+    pub(crate) fn doubt_as(&mut self, other: &Self) {
+        self.is_doubtful |= other.is_doubtful;
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until the blob is on the disk. One that somebody has removed is not missed here: it must not hold up every
+    /// later record.
+    fn sync(&mut self) -> io::Result<()> {
+        let synced = unless_removed(self.try_sync());
+        self.is_doubtful = synced.is_err();
+        synced
+    }
+
+    fn try_sync(&self) -> io::Result<()> {
+        if self.is_doubtful {
+            let size = files::size(&self.path).map_err(|error| error.source)?;
+            let kept = files::read_capped(&self.path, size).map_err(|error| error.source)?;
+            write(&self.path, &kept).map_err(|error| error.source)?;
+        }
+        File::open(&self.path)?.sync_data()
+    }
+
+    /// Returns the folders whose entries lead to the blob, up to the run's own.
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.path.ancestors().skip(1).take_while(|at| at.starts_with(&self.root))
+    }
+}
+
+/// How many files are synced at a time: the journal of a file system takes those that wait together in one commit.
+const AT_ONCE: usize = 8;
+
+/// Waits until blobs and their names are on the disk. Folders are synced once, however many of their files are new.
+pub(crate) fn sync(blobs: &mut [PendingBlob]) -> io::Result<()> {
+    let sync = |part: &mut [PendingBlob]| part.iter_mut().try_for_each(PendingBlob::sync);
+    match blobs.len() {
+        0 => return Ok(()),
+        1..=2 => sync(blobs)?,
+        count => std::thread::scope(|scope| {
+            let parts = blobs.chunks_mut(count.div_ceil(AT_ONCE));
+            let all: Vec<_> = parts.map(|part| scope.spawn(move || sync(part))).collect();
+            let failed = |_| Err(io::Error::other("the thread that syncs failed"));
+            all.into_iter().try_for_each(|one| one.join().unwrap_or_else(failed))
+        })?,
+    }
+    let folders: BTreeSet<&Path> = blobs.iter().flat_map(PendingBlob::folders).collect();
+    let sync_folder = |folder: &Path| File::open(folder)?.sync_all();
+    folders.into_iter().try_for_each(|folder| unless_removed(sync_folder(folder)))
+}
+
+fn unless_removed(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -54,7 +112,7 @@ pub(crate) fn put(
     }
     let (all, kept) = (bytes.len() as u64, kept.len() as u64);
     let sha256 = if all == kept { name } else { hex(&sha256(&[bytes])) };
-    let pending = PendingBlob { path, root: folder.to_owned() };
+    let pending = PendingBlob::new(path, folder);
     Ok((BlobRef { sha256, bytes: all, kept, file }, pending))
 }
 
@@ -75,7 +133,7 @@ pub(crate) fn put_files<'a>(
             take_back(&written);
             return Err(error);
         }
-        written.push(PendingBlob { path, root: folder.to_owned() });
+        written.push(PendingBlob::new(path, folder));
     }
     Ok(written)
 }
@@ -130,4 +188,24 @@ pub fn read_blob(folder: &Path, blob: &BlobRef) -> Option<Vec<u8>> {
     let path = folder.join(FOLDER).join(name.get(..2).filter(|_| proper)?).join(name);
     let bytes = files::read_capped(&path, blob.kept).ok()?;
     (hex(&sha256(&[&bytes])) == name).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_are_synced_together_and_one_that_is_gone_holds_nothing_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..30).map(|n| format!("mail/{}/{n}.eml", n % 3)).collect();
+        let files = names.iter().map(|name| (name.as_str(), Cow::Borrowed(&b"x"[..])));
+        let mut pending = put_files(folder.path(), files).unwrap();
+        let folders: BTreeSet<&Path> = pending.iter().flat_map(PendingBlob::folders).collect();
+        assert_eq!(folders.len(), 5, "each folder once, up to the run's own: {folders:?}");
+        for count in [0, 1, 2, 3, 30] {
+            sync(&mut pending[..count]).unwrap();
+        }
+        files::remove_file(&pending[17].path).unwrap();
+        sync(&mut pending).unwrap();
+    }
 }

@@ -3,8 +3,9 @@
 mod group;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque, btree_map},
     io, mem,
+    path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -92,7 +93,8 @@ pub(crate) struct Entry {
 #[derive(Default)]
 struct State {
     entries: VecDeque<Entry>,
-    blobs: Vec<PendingBlob>,
+    /// By path: one that is put again while syncs fail waits once.
+    blobs: BTreeMap<PathBuf, PendingBlob>,
     bytes: usize,
     closed: bool,
     dropped: u64,
@@ -187,7 +189,11 @@ impl Queue {
 
     /// Remembers a blob that must be on the disk before the next record is.
     pub(crate) fn add_blob(&self, blob: PendingBlob) {
-        self.lock().blobs.push(blob);
+        let mut state = self.lock();
+        match state.blobs.entry(blob.path().to_owned()) {
+            btree_map::Entry::Vacant(free) => drop(free.insert(blob)),
+            btree_map::Entry::Occupied(mut known) => known.get_mut().doubt_as(&blob),
+        }
     }
 
     /// Counts records that were lost.
@@ -223,7 +229,7 @@ impl Queue {
         state.group = Arc::default();
         let batch = Batch {
             closed: state.closed && state.entries.is_empty(),
-            blobs: mem::take(&mut state.blobs),
+            blobs: mem::take(&mut state.blobs).into_values().collect(),
             dropped: if entries.is_empty() { 0 } else { mem::take(&mut state.dropped) },
             entries,
         };

@@ -436,9 +436,9 @@ fn one_line(text: &str, limit: usize) -> String {
     }
 }
 
-/// Whether a file is a picture or a film, by its name.
+/// Whether a file is a picture, a film or an archive, by its name.
 fn is_picture(name: &str) -> bool {
-    [".png", ".jpg", ".avi"].iter().any(|ending| name.ends_with(ending))
+    [".png", ".jpg", ".avi", ".webm", ".zip"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Drafts the record of a gap.

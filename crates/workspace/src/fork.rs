@@ -60,7 +60,8 @@ impl Repository {
             self.fill_worktree(source, driver, place, new.commit)?;
             return Ok(self.take_if_agents(source, &place.path)?);
         };
-        let fill = Fill { source, driver, place, commit: new.commit };
+        let common_dir = self.place.common_dir.as_path();
+        let fill = Fill { source, driver, place, commit: new.commit, common_dir };
         fill.files_and_index(&draft.index(), || draft.write())?;
         let lock = take_lock()?;
         let admin = self.take_in(&lock, &draft)?;
@@ -96,7 +97,8 @@ impl Repository {
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
         let index = admin.join("index.hothouse");
-        Fill { source, driver, place, commit }.files_and_index(&index, || Ok(()))?;
+        let common_dir = self.place.common_dir.as_path();
+        Fill { source, driver, place, commit, common_dir }.files_and_index(&index, || Ok(()))?;
         show(driver, path, &pointer)?;
         Ok(files::rename(&index, &admin.join("index"))?)
     }
@@ -180,6 +182,7 @@ struct Fill<'a> {
     driver: &'a dyn TreeDriver,
     place: &'a TreePlace,
     commit: &'a str,
+    common_dir: &'a Path,
 }
 
 impl Fill<'_> {
@@ -195,9 +198,10 @@ impl Fill<'_> {
             && let ForkSource::Golden { commit, dependencies } = self.source
         {
             return thread::scope(|scope| {
-                let beside = scope.spawn(|| write().and_then(|()| commit.copy_index(to)));
+                let beside =
+                    scope.spawn(|| write().and_then(|()| commit.lend_index(self.common_dir, to)));
                 make_tree(commit, dependencies, *driver, place)?;
-                Ok(beside.join().expect("copying an index does not panic")?)
+                Ok(beside.join().expect("lending an index does not panic")?)
             });
         }
         write()?;

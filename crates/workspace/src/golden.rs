@@ -18,6 +18,7 @@ mod checkout;
 mod dependencies;
 mod evict;
 mod setup;
+mod shared_index;
 
 use std::{
     ffi::OsStr,
@@ -31,6 +32,7 @@ use hothouse_host::{
 use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
+pub(crate) use self::shared_index::remove_all as remove_shared_indexes;
 pub use self::{
     dependencies::{ABSENT, Dependencies, LeftOut, PNPM_STORE, find_dependencies, join},
     evict::{Budget, evict},

@@ -27,7 +27,7 @@ use std::{
     },
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hothouse_host::{
@@ -42,7 +42,7 @@ pub use self::{
 };
 use crate::{
     Repository, WorktreeError, git,
-    pack_stream::{PackWatch, Refused},
+    pack_stream::{PackWatch, Refused, Stall},
 };
 
 /// How long a fetch may take.
@@ -50,6 +50,9 @@ const FETCH_LIMIT: Duration = Duration::from_secs(600);
 /// How long the git in a room may be silent. A real one says something every five seconds while it
 /// packs (`uploadpack.keepAlive`); this one is the agent's to replace.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+/// How long no part of a pack may come although the git in a room says something. A real one may count and
+/// compress for a while; one that waits for a pipe in its folder keeps alive for ever.
+const STALL_LIMIT: Duration = Duration::from_secs(120);
 /// How many branches of an agent are taken in at once.
 pub const BRANCH_LIMIT: usize = 256;
 
@@ -250,11 +253,15 @@ impl Repository {
     ///
     /// A list of commits without parents in that folder would keep git from offering what stands on
     /// them, so it counts only where the user's own repository is cut short. Commits whose parents are
-    /// really missing are refused with the reason.
+    /// really missing are refused with the reason. The option is for this git, the variable for the one
+    /// that it starts to pack: a pipe under that name would block it.
     pub fn offer(&self, git_dir: &Path) -> Vec<OsString> {
         let is_cut_short = files::exists(&self.place.common_dir.join("shallow"));
-        let whole: &[&str] = if is_cut_short { &[] } else { &["--shallow-file", ""] };
-        let words = ["git"].iter().chain(whole).chain(&["upload-pack", "--timeout=120"]);
+        let whole: &[&str] = match is_cut_short {
+            true => &["git"],
+            false => &["env", "GIT_SHALLOW_FILE=", "git", "--shallow-file", ""],
+        };
+        let words = whole.iter().chain(&["upload-pack", "--timeout=120"]);
         words.map(OsString::from).chain([git_dir.into()]).collect()
     }
 
@@ -319,10 +326,14 @@ impl Work<'_> {
         let (ours, for_git) = UnixStream::pair().map_err(relayed)?;
         let git = self.fetch_command(for_git)?;
         let (mut watch, mut refused) = (PackWatch::new(self.import.objects), None);
+        let mut stall = Stall::new(Instant::now(), STALL_LIMIT);
         let (fetched, end) = thread::scope(|scope| {
             let fetch = scope.spawn(|| git.output_within(FETCH_LIMIT));
             let end = relay(&ours, room, self.import.limit, SILENCE_LIMIT, &mut |part| {
                 refused = watch.read(part).err();
+                if stall.is_over(Instant::now(), watch.received()) {
+                    refused = Some(Refused::Stalled);
+                }
                 refused.is_none()
             });
             // git, if it still waits for more, gets an end instead.
@@ -343,6 +354,9 @@ impl Work<'_> {
                     sandbox: self.import.sandbox.clone(),
                     limit: self.import.objects,
                 },
+                Some(Refused::Stalled) => {
+                    ImportError::Silent { sandbox: self.import.sandbox.clone() }
+                }
                 _ => ImportError::Malformed { sandbox: self.import.sandbox.clone() },
             }),
             (Err(source), Ok(RelayEnd::Closed)) if is_out_of_memory(&source) => {

@@ -5,6 +5,8 @@
 //! (gitformat-pack(5)), and git refuses one that holds another number. Whatever is not of this form
 //! is refused, since nobody could say what git would make of it.
 
+use std::time::{Duration, Instant};
+
 /// Reads a stream and refuses packs with too many objects.
 #[derive(Debug)]
 pub(crate) struct PackWatch {
@@ -12,6 +14,8 @@ pub(crate) struct PackWatch {
     state: State,
     /// The beginning of the pack that comes.
     head: Vec<u8>,
+    /// Bytes of packs so far.
+    received: u64,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,30 @@ enum State {
 pub(crate) enum Refused {
     TooMany,
     Malformed,
+    /// Nothing of a pack came for too long.
+    Stalled,
+}
+
+/// Whether a stream gets anywhere: packets that only keep it alive do not count.
+#[derive(Debug)]
+pub(crate) struct Stall {
+    limit: Duration,
+    received: u64,
+    since: Instant,
+}
+
+impl Stall {
+    pub(crate) fn new(now: Instant, limit: Duration) -> Self {
+        Self { limit, received: 0, since: now }
+    }
+
+    /// Takes how much of a pack has come, and returns whether nothing has for too long.
+    pub(crate) fn is_over(&mut self, now: Instant, received: u64) -> bool {
+        if received > self.received {
+            (self.received, self.since) = (received, now);
+        }
+        now.duration_since(self.since) > self.limit
+    }
 }
 
 /// The length of a pack's head.
@@ -38,7 +66,12 @@ const HEAD: usize = 12;
 
 impl PackWatch {
     pub(crate) fn new(limit: u32) -> Self {
-        Self { limit, state: State::Length(Vec::new()), head: Vec::new() }
+        Self { limit, state: State::Length(Vec::new()), head: Vec::new(), received: 0 }
+    }
+
+    /// Returns how many bytes of packs have come.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
     }
 
     /// Reads what came next.
@@ -103,6 +136,7 @@ impl PackWatch {
 
     /// Reads a part of a pack.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+        self.received += bytes.len() as u64;
         let missing = HEAD - self.head.len();
         if missing == 0 {
             return Ok(());
@@ -167,6 +201,21 @@ mod tests {
                 assert_eq!(outcome(&bare, at_once), Err(Refused::TooMany));
             }
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_only_kept_alive_is_over_after_a_while() {
+        let (begin, limit) = (Instant::now(), Duration::from_secs(120));
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let (mut watch, mut stall) = (PackWatch::new(1000), Stall::new(begin, limit));
+        let mut comes = |seconds, bytes: &[u8]| {
+            watch.read(bytes).unwrap();
+            stall.is_over(at(seconds), watch.received())
+        };
+        let (alive, said) = (packet(b"\x01"), packet(b"\x02counting"));
+        assert!(!comes(10, &packet(b"NAK\n")) && !comes(110, &alive) && !comes(119, &said));
+        assert!(!comes(120, &banded(&pack(3), 100)), "a part of a pack begins it anew");
+        assert!(!comes(240, &alive) && comes(241, &said));
     }
 
     #[test]

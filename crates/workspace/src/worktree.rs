@@ -16,7 +16,7 @@ use hothouse_host::{FileError, Lock, RunError, beneath::Folder, files, hands};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
 pub use self::index_file::IndexOwner;
-use crate::{GoldenError, Repository, git, tree::TreeError};
+use crate::{GoldenError, Repository, git, golden::remove_shared_indexes, tree::TreeError};
 
 /// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
 const LOCK_REASON: &str = "a sandbox of Hothouse";
@@ -193,7 +193,11 @@ impl Repository {
         if let Some(admin) = admin {
             files::remove_tree(&admin)?;
             // As git does with the last of them; a failure means that others remain.
-            files::remove_empty_folder(&self.place.common_dir.join("worktrees"))?;
+            let worktrees = self.place.common_dir.join("worktrees");
+            files::remove_empty_folder(&worktrees)?;
+            if !files::exists(&worktrees) {
+                remove_shared_indexes(&self.place.common_dir)?;
+            }
         }
         Ok(())
     }

@@ -295,6 +295,31 @@ fn many_forks_at_once(case: &Case) {
     }
 }
 
+fn forks_share_an_index_until_git_writes_one(case: &Case) {
+    let index = |place: &TreePlace| {
+        PathBuf::from(git(
+            &place.path,
+            &["rev-parse", "--path-format=absolute", "--git-path", "index"],
+        ))
+    };
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    let (one, other) = (case.fork("one"), case.fork("other"));
+    assert_eq!(inode(&index(&one)), inode(&index(&other)), "no copy for each");
+    let before = fs::read(index(&other)).unwrap();
+    fs::write(one.path.join("tool"), "changed").unwrap();
+    git(&one.path, &["add", "tool"]);
+    assert_ne!(inode(&index(&one)), inode(&index(&other)));
+    assert_eq!(fs::read(index(&other)).unwrap(), before);
+    // A program that writes into the index, which only root can, reaches no later fork.
+    fs::write(index(&other), "broken").ok();
+    let third = case.fork("third");
+    assert_eq!((status(&third.path), stale(&third.path)), (String::new(), String::new()));
+    let folder = case.root().join(".git/hothouse-indexes");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the broken one is replaced");
+    [one, other, third].iter().for_each(|place| case.remove(place));
+    assert!(!folder.exists(), "the last fork takes it along");
+}
+
 fn golden_trees_in_use_stay(case: &Case) {
     let place = case.fork("user");
     let none = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
@@ -336,6 +361,13 @@ fn conform_for(driver: DriverName, system: System, agent: Option<Owner>) {
 #[test]
 fn forks_on_btrfs() {
     conform(DriverName::Btrfs, System::Btrfs);
+}
+
+#[test]
+fn an_index_is_shared() {
+    // Only where files keep their inodes can an index be used as it is.
+    let Some(case) = Case::new(DriverName::Overlay, System::Host) else { return };
+    forks_share_an_index_until_git_writes_one(&case);
 }
 
 #[test]

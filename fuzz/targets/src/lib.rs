@@ -92,6 +92,8 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("sunk_models", sunk_models),
     ("sunk_traces", sunk_traces),
     ("stored_objects", stored_objects),
+    ("measured_images", measured_images),
+    ("arrived_webhooks", arrived_webhooks),
     ("browser_messages", browser_messages),
     ("browser_scripts", browser_scripts),
     ("coverage_reports", coverage_reports),
@@ -573,7 +575,12 @@ fn take(places: &[(&str, &str, &str)], bytes: &[u8]) {
     };
     let (mut random, flags) = (|| [7; 16], hothouse_sinks::FlagSet::default());
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let mut context = hothouse_sinks::Context { now, random: &mut random, flags: &flags };
+    let mut context = hothouse_sinks::Context {
+        now,
+        random: &mut random,
+        flags: &flags,
+        mails: &hothouse_sinks::no_mails,
+    };
     let sink = hothouse_sinks::find(host).expect("the host is known");
     let taken = (sink.take)(&hothouse_sinks::Call::read(request), &mut context);
     assert!((200..600).contains(&taken.answer.status));
@@ -619,7 +626,9 @@ pub fn sunk_traces(bytes: &[u8]) {
 
 /// Requests to an object store: a line with method, host, path and query, then the body.
 pub fn stored_objects(bytes: &[u8]) {
-    use hothouse_sinks::objects::{Asked, Operation, chunked::Chunked, form, place, signed, xml};
+    use hothouse_sinks::objects::{
+        Asked, Operation, azure, chunked::Chunked, form, gcs, notify, place, signed, xml,
+    };
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let body = bytes.get(end + 1..).unwrap_or_default();
@@ -645,11 +654,56 @@ pub fn stored_objects(bytes: &[u8]) {
     form::read(&asked, body, now).ok();
     xml::read_deletion(body).ok();
     xml::read_completion(body).ok();
+    notify::is_told(std::str::from_utf8(body).ok(), "ObjectCreated:Put", path);
+    if let Ok(gcs::GcsCall::Media(at) | gcs::GcsCall::Metadata(at)) = gcs::read(&asked) {
+        assert!(!at.bucket.contains('/') && !at.bucket.starts_with('.') && !at.key.is_empty());
+    }
+    if let Ok((_, _, content)) = gcs::multipart("multipart/related; boundary=b", body) {
+        assert!(content.len() < body.len());
+    }
+    gcs::chunk(Some(path)).ok();
+    if let Ok(azure::AzureCall::Get { container, blob }) = azure::read(&asked) {
+        assert!(!container.contains('/') && !container.starts_with('.') && !blob.is_empty());
+    }
     let (mut chunked, mut came) = (Chunked::default(), 0);
     if chunked.push(body, &mut |part| came += part.len()).is_ok() {
         chunked.finish().ok();
     }
     assert!(came <= body.len(), "no more comes out than came in");
+}
+
+/// Beginnings of images.
+pub fn measured_images(bytes: &[u8]) {
+    if let Some(found) = hothouse_sinks::objects::media::measure(bytes) {
+        assert!(!found.format.is_empty());
+    }
+}
+
+/// Deliveries of webhooks by whoever found a listener: lines of headers, an empty line, a body. The first byte chooses
+/// the vendor. Nobody here has the secret, so none goes on.
+pub fn arrived_webhooks(bytes: &[u8]) {
+    use hothouse_sinks::webhook::{
+        fixture,
+        verify::{self, Arrived},
+    };
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let vendors = fixture::vendors();
+    let vendor = vendors[usize::from(*choice) % vendors.len()];
+    let Some(scheme) = fixture::scheme(vendor) else { return };
+    let at = rest.windows(2).position(|pair| pair == b"\n\n").unwrap_or(rest.len());
+    let body = rest.get(at + 2..).unwrap_or_default();
+    let head = String::from_utf8_lossy(&rest[..at]).into_owned();
+    let headers: Vec<(String, String)> = head
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let arrived = Arrived { headers: &headers, body, url: "https://x/", now };
+    assert!(verify::check(&scheme, "a secret that nobody was told", &arrived).is_err());
+    assert!(verify::kind(&scheme, &arrived).len() <= 120);
+    assert!(verify::message(&arrived).is_none_or(|id| id.len() <= 120));
+    assert!(verify::passed_on(&scheme, &headers).len() <= headers.len());
 }
 
 fn sunk(bytes: &[u8], choose: &dyn Fn(&str) -> HostSink) {
@@ -673,7 +727,10 @@ fn sunk(bytes: &[u8], choose: &dyn Fn(&str) -> HostSink) {
     let call = hothouse_sinks::Call::read(request);
     let (set, mut random) = (FlagSet::new(), || [7; 16]);
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let taken = (choose(host).take)(&call, &mut Context { now, random: &mut random, flags: &set });
+    let taken = (choose(host).take)(
+        &call,
+        &mut Context { now, random: &mut random, flags: &set, mails: &hothouse_sinks::no_mails },
+    );
     assert!((200..600).contains(&taken.answer.status));
     for record in &taken.records {
         assert!(hothouse_model::record::is_shallow(&record.body), "it nests too deeply");

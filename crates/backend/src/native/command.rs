@@ -41,7 +41,7 @@ pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, Room
         drop(stdin);
         let read = tokio::task::spawn_blocking(move || {
             let mut bytes = Vec::new();
-            // What could be read is what exists.
+            // What could be read is returned.
             std::fs::File::from(stdout).take(OUTPUT_LIMIT).read_to_end(&mut bytes).ok();
             bytes
         });

@@ -76,6 +76,11 @@ pub(super) fn services(
     Ok(StackReport { version: report.version, services })
 }
 
+/// Returns the line of each log at which the last start of its service begins.
+pub(super) fn starts(runtime: &Path) -> Result<Vec<(String, u64)>, RoomError> {
+    talk(runtime, async |client: &RoomClient| client.service_starts().await)
+}
+
 /// Does something with one service, or with all.
 pub(super) fn act(
     runtime: &Path,

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-/// Who makes a room now.
+/// How many rooms are being made now.
 #[derive(Debug)]
 pub(super) struct Turns {
     free: Mutex<usize>,

@@ -22,5 +22,5 @@ async function (hidden) {
     const by = hit ? hit.localName + (hit.id ? '#' + hit.id : '') : 'nothing';
     return { state: 'covered', by: by.slice(0, 100), left: box.x + scrollX, top: box.y + scrollY, width: box.width, height: box.height };
   }
-  return { state: 'ok', x, y, left: box.x + scrollX, top: box.y + scrollY, width: box.width, height: box.height };
+  return { state: 'ok', x, y, framed: window !== window.top, left: box.x + scrollX, top: box.y + scrollY, width: box.width, height: box.height };
 }

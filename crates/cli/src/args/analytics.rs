@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::timeline::WhichRun;
+use super::timeline::Part;
 
 #[derive(Debug, Args)]
 pub(crate) struct AnalyticsArgs {
@@ -14,26 +14,14 @@ pub(crate) struct AnalyticsArgs {
     /// An event that must be among them, by its name
     #[arg(long, value_name = "EVENT")]
     pub(crate) require: Vec<String>,
-    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
-    #[arg(long, value_name = "CURSOR|MARK|TIME")]
-    pub(crate) since: Option<String>,
-    /// Print about this many tokens, then a cursor to continue from
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
     #[command(flatten)]
-    pub(crate) run: WhichRun,
+    pub(crate) part: Part,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LlmArgs {
     /// Terms that must all hold, or the id of a call
     pub(crate) query: Vec<String>,
-    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
-    #[arg(long, value_name = "CURSOR|MARK|TIME")]
-    pub(crate) since: Option<String>,
-    /// Print about this many tokens, then a cursor to continue from
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
     #[command(flatten)]
-    pub(crate) run: WhichRun,
+    pub(crate) part: Part,
 }

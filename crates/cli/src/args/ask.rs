@@ -36,6 +36,9 @@ pub(crate) struct AsksArgs {
     /// Show answered requests too
     #[arg(long)]
     pub(crate) all: bool,
+    /// Those of a run by its id, also of a deleted sandbox, answered ones too
+    #[arg(long, value_name = "ID", conflicts_with = "sandbox")]
+    pub(crate) run: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,
 }

@@ -51,6 +51,9 @@ pub(crate) struct BrowseArgs {
     /// Write a video of the page (Motion JPEG)
     #[arg(long)]
     pub(crate) video: bool,
+    /// Write a trace of the browser, for the performance panel of DevTools
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) trace: bool,
     /// Keep the page under a name, and use it for one step at a time
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Named, WhichRun};
+use super::{Named, NamedRun, WhichRun};
 use crate::complete;
 
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ pub(crate) enum AgentCommand {
     Resume(AgentNameArgs),
     /// List agents: tool, state, round, cost
     #[command(after_help = "Examples:\n  hothouse agent list\n  hothouse agent list --json")]
-    List(AgentNameArgs),
+    List(NamedRun),
     /// Show what the terminal of an agent showed
     #[command(
         after_help = "Examples:\n  hothouse agent logs agent-a\n  hothouse agent logs agent-a --tail 50"
@@ -115,7 +115,7 @@ pub(crate) enum AgentCommand {
     Logs(AgentLogsArgs),
     /// Attach to the terminal of an agent; several may
     ///
-    /// Closing your terminal detaches; the agent runs on.
+    /// ctrl-] d detaches, and so does closing your terminal; the agent runs on.
     #[command(
         after_help = "Examples:\n  hothouse agent attach agent-a\n  hothouse agent attach -w acme/agent-a"
     )]
@@ -130,7 +130,12 @@ pub(crate) enum AgentCommand {
     Login(LoginArgs),
     /// Print the login of a tool, for the wall
     #[command(hide = true)]
-    Token { tool: LoginTool },
+    Token {
+        tool: LoginTool,
+        /// The account instead of the token
+        #[arg(long)]
+        account: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -163,7 +168,7 @@ pub(crate) struct AgentNameArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AgentLogsArgs {
     #[command(flatten)]
-    pub(crate) which: Named,
+    pub(crate) which: NamedRun,
     /// Only the last lines
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<usize>,

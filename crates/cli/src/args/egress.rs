@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Which;
+use super::{Which, WhichRun};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EgressCommand {
@@ -21,7 +21,7 @@ pub(crate) enum EgressCommand {
     Why(EgressWhyArgs),
     /// Suggest rules for denied connections, to paste into hothouse.toml
     #[command(after_help = "Example:\n  hothouse egress learn -w agent-a")]
-    Learn(Which),
+    Learn(WhichRun),
     /// Allow hosts for a sandbox, effective immediately; without a host, list those allowed so far
     ///
     /// A rule is a host, `*.host` for all its subdomains, `host:port`, or a block of addresses. It

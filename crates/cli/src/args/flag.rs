@@ -2,14 +2,14 @@
 
 use clap::{Args, Subcommand};
 
-use super::Which;
+use super::{Which, WhichRun};
 
 #[derive(Debug, Args)]
 pub(crate) struct FlagsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<FlagsCommand>,
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) run: WhichRun,
 }
 
 #[derive(Debug, Subcommand)]

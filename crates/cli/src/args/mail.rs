@@ -2,20 +2,14 @@
 
 use clap::Args;
 
-use super::timeline::WhichRun;
+use super::timeline::{Part, WhichRun};
 
 #[derive(Debug, Args)]
 pub(crate) struct EmailsArgs {
     /// Terms that must all hold, or the id of a mail
     pub(crate) query: Vec<String>,
-    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
-    #[arg(long, value_name = "CURSOR|MARK|TIME")]
-    pub(crate) since: Option<String>,
-    /// Print about this many tokens, then a cursor to continue from
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
     #[command(flatten)]
-    pub(crate) run: WhichRun,
+    pub(crate) part: Part,
 }
 
 #[derive(Debug, Args)]

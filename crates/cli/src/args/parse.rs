@@ -6,7 +6,7 @@ use clap::{
     Parser,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, config::rules::nearest};
 
 use super::{Arguments, command, help};
 
@@ -24,12 +24,26 @@ impl Arguments {
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
         // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-        Self::try_parse_from(verb_first(arguments)).map_err(|error| {
+        Self::try_parse_from(verb_first(arguments)).map_err(|mut error| {
+            name_the_nearest(&mut error);
             let hint = misplaced(&error, arguments);
             let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
             Early { error, hint, json, help }
         })
     }
+}
+
+/// Keeps one of several commands that look like the one that was typed, if it is plainly the one that was meant.
+fn name_the_nearest(error: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let Some(ContextValue::Strings(alike)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return;
+    };
+    let Some(meant) = nearest(typed, alike.iter().map(String::as_str)) else { return };
+    let meant = ContextValue::Strings(vec![meant.to_owned()]);
+    error.insert(ContextKind::SuggestedSubcommand, meant);
 }
 
 /// Puts the verb of `integration NAME record` before the name.

@@ -29,6 +29,9 @@ pub(crate) struct ForkArgs {
     /// Without root, `overlay` makes them visible in the room only.
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,
+    /// What its room stands on: a stack of `stack list`, image:REF or devcontainer [default: the config's]
+    #[arg(long, value_name = "STACK")]
+    pub(crate) stack: Option<String>,
     /// Install dependencies with the configured command instead of copying them
     #[arg(long)]
     pub(crate) setup: bool,

@@ -14,6 +14,19 @@ pub(crate) struct WhichRun {
     pub(crate) run: Option<String>,
 }
 
+/// Which part of the records of which run is listed.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Part {
+    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
+    #[arg(long, value_name = "CURSOR|MARK|TIME")]
+    pub(crate) since: Option<String>,
+    /// Print about this many tokens, then a cursor to continue from
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    #[command(flatten)]
+    pub(crate) run: WhichRun,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
     /// Terms that must all hold, or the id of a record
@@ -24,14 +37,8 @@ pub(crate) struct TimelineArgs {
     /// Only what belongs to one trace, as a waterfall
     #[arg(long, value_name = "ID")]
     pub(crate) trace: Option<String>,
-    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
-    #[arg(long, value_name = "CURSOR|MARK|TIME")]
-    pub(crate) since: Option<String>,
-    /// Print about this many tokens, then a cursor to continue from
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
     #[command(flatten)]
-    pub(crate) run: WhichRun,
+    pub(crate) part: Part,
 }
 
 #[derive(Debug, Args)]
@@ -94,12 +101,6 @@ pub(crate) struct RequestsArgs {
     /// Write the requests to a file as an HTTP Archive (HAR)
     #[arg(long, value_name = "FILE")]
     pub(crate) har: Option<std::path::PathBuf>,
-    /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
-    #[arg(long, value_name = "CURSOR|MARK|TIME")]
-    pub(crate) since: Option<String>,
-    /// Print about this many tokens, then a cursor to continue from
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
     #[command(flatten)]
-    pub(crate) run: WhichRun,
+    pub(crate) part: Part,
 }

@@ -16,10 +16,12 @@ use hothouse_model::{
     config::parse_duration,
 };
 
-use super::{exec, login, timeline::checked};
+use super::{exec, login, past::Past, timeline::checked};
 use crate::{
     Surroundings,
-    args::{AgentCommand, AgentLogsArgs, AgentLoopArgs, AgentStartArgs, AgentTaskArgs, Which},
+    args::{
+        AgentCommand, AgentLogsArgs, AgentLoopArgs, AgentStartArgs, AgentTaskArgs, NamedRun, Which,
+    },
     render::{Cell, age, plain, plain_lines, table},
     session::Session,
     ui::{Tone, Ui},
@@ -35,12 +37,14 @@ pub(crate) fn run(
     let kind = surroundings.terminal.as_str();
     match command {
         AgentCommand::Login(args) => login::login(session, ui, &args, surroundings),
-        AgentCommand::Token { tool } => login::token(session, ui, tool, surroundings),
+        AgentCommand::Token { tool, account } => {
+            login::token(session, ui, tool, account, surroundings)
+        }
         AgentCommand::Start(args) => start(session, ui, args, kind),
         AgentCommand::Loop(args) => rounds(session, ui, args),
         AgentCommand::Stop(args) => change(session, ui, args.which.which(), route::AGENTS_STOP),
         AgentCommand::Resume(args) => change(session, ui, args.which.which(), route::AGENTS_RESUME),
-        AgentCommand::List(args) => list(session, ui, args.which.which()),
+        AgentCommand::List(args) => list(session, ui, args),
         AgentCommand::Logs(args) => logs(session, ui, args),
         AgentCommand::Attach(args) => attach(session, ui, args.which.which(), kind),
     }
@@ -207,9 +211,14 @@ fn change(session: &Session, ui: &Ui, which: Which, path: &str) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let query = AgentQuery { sandbox: checked(which)?, folder: session.folder_text()? };
-    let agents: Vec<AgentRecord> = session.query(route::AGENTS, &query)?;
+fn list(session: &Session, ui: &Ui, args: NamedRun) -> Result<ExitCode, Failure> {
+    let agents: Vec<AgentRecord> = match &args.run {
+        Some(run) => Past::find(session, run)?.agents()?,
+        None => {
+            let sandbox = checked(args.named.which())?;
+            session.query(route::AGENTS, &AgentQuery { sandbox, folder: session.folder_text()? })?
+        }
+    };
     match ui.json {
         true => ui.print_json(&agents),
         false if agents.is_empty() => {
@@ -250,9 +259,14 @@ fn row(agent: &AgentRecord, now: jiff::Timestamp) -> Vec<Cell> {
 }
 
 fn logs(session: &Session, ui: &Ui, args: AgentLogsArgs) -> Result<ExitCode, Failure> {
-    let query =
-        AgentQuery { sandbox: checked(args.which.which())?, folder: session.folder_text()? };
-    let mut log: AgentLogView = session.query(route::AGENTS_LOG, &query)?;
+    let mut log: AgentLogView = match &args.which.run {
+        Some(run) => Past::find(session, run)?.agent_log()?,
+        None => {
+            let sandbox = checked(args.which.named.which())?;
+            let query = AgentQuery { sandbox, folder: session.folder_text()? };
+            session.query(route::AGENTS_LOG, &query)?
+        }
+    };
     if let Some(tail) = args.tail {
         let lines: Vec<&str> = log.text.lines().collect();
         let from = lines.len().saturating_sub(tail);

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use hothouse_api::timeline::TimelineQuery;
 use hothouse_model::{
     Failure, FailureKind,
     record::{
@@ -13,7 +12,7 @@ use hothouse_model::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::timeline::{checked, cut, fetch, go_on, terms};
+use super::timeline::{cut, fetch, go_on, of_kind, terms};
 use crate::{
     args::{AnalyticsArgs, LlmArgs},
     render::{Cell, plain, table},
@@ -36,6 +35,10 @@ struct EventLine<'a> {
     r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gained: Vec<String>,
     service: Option<&'a str>,
 }
 
@@ -51,6 +54,8 @@ impl<'a> EventLine<'a> {
             properties: body.properties,
             r#type: body.r#type,
             groups: body.groups,
+            lost: body.lost,
+            gained: body.gained,
             service: record.service.as_deref(),
         }
     }
@@ -58,20 +63,11 @@ impl<'a> EventLine<'a> {
 
 /// Lists events of analytics.
 pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<ExitCode, Failure> {
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Event.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        limit: None,
-        newest: false,
-    };
+    let query = of_kind(session, Kind::Event, terms(&args.query), args.part.since, args.part.run)?;
     let (records, next) = match args.latest || !args.require.is_empty() {
         // Only all of them tell which is the latest, and which is missing.
         true => (super::timeline::fetch_all(session, query)?, None),
-        false => fetch(session, ui, query, args.budget)?,
+        false => fetch(session, ui, query, args.part.budget)?,
     };
     if let Some(failure) = missing(&args.require, &records) {
         return Err(failure);
@@ -87,8 +83,23 @@ pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<
             lines.iter().map(event_row).collect(),
         )),
     }
+    if !ui.json {
+        against_base(&lines).iter().for_each(|line| ui.say(line));
+    }
     go_on(ui, next);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how events differ from those of the base, each once.
+fn against_base(lines: &[EventLine<'_>]) -> BTreeSet<String> {
+    let one = |line: &EventLine<'_>, verb: &str, property: &str| {
+        plain(&format!("Event `{}` {verb} property `{property}` against the base.", line.name))
+    };
+    let all = lines.iter().flat_map(|line| {
+        let lost = line.lost.iter().map(move |property| one(line, "lost", property));
+        lost.chain(line.gained.iter().map(move |property| one(line, "gained", property)))
+    });
+    all.collect()
 }
 
 /// Says which of the events that must be there are not.
@@ -159,17 +170,8 @@ impl<'a> LlmLine<'a> {
 
 /// Lists calls of language models.
 pub(crate) fn models(session: &Session, ui: &Ui, args: LlmArgs) -> Result<ExitCode, Failure> {
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Llm.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        limit: None,
-        newest: false,
-    };
-    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let query = of_kind(session, Kind::Llm, terms(&args.query), args.part.since, args.part.run)?;
+    let (records, next) = fetch(session, ui, query, args.part.budget)?;
     let lines: Vec<_> = records.iter().map(LlmLine::of).collect();
     match ui.json {
         true => ui.print_json(&lines),

@@ -12,9 +12,9 @@ use hothouse_api::{
 };
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::files;
-use hothouse_model::{Failure, FailureKind, config::parse_duration};
+use hothouse_model::{Failure, FailureKind, ask::AskState, config::parse_duration};
 
-use super::timeline::checked;
+use super::{past::Past, timeline::checked};
 use crate::{
     args::{Answer, AskArgs, AsksArgs, AsksCommand},
     render::{Cell, plain, table},
@@ -51,7 +51,7 @@ pub(crate) fn ask(session: &Session, ui: &Ui, args: AskArgs) -> Result<ExitCode,
     }
     ui.say(&format!("Waiting for the answer to {}.", asked.id));
     let answered = await_answer(session, &body, asked, patience)?;
-    let allowed = answered.state == "allowed";
+    let allowed = answered.state == AskState::Allowed;
     match ui.json {
         true => ui.print_json(&answered),
         false => ui.print(&told(&answered)),
@@ -62,7 +62,7 @@ pub(crate) fn ask(session: &Session, ui: &Ui, args: AskArgs) -> Result<ExitCode,
 fn told(ask: &AskView) -> String {
     match &ask.answer {
         Some(answer) => format!("{}: {}", ask.state, plain(answer)),
-        None => ask.state.clone(),
+        None => ask.state.to_string(),
     }
 }
 
@@ -79,7 +79,7 @@ fn await_answer(
             AsksQuery { sandbox: body.sandbox.clone(), folder: body.folder.clone(), all: true };
         let all: Vec<AskView> = session.query(route::ASKS, &query)?;
         let now = all.into_iter().find(|ask| ask.id == asked.id).unwrap_or_else(|| asked.clone());
-        if now.state != "open" {
+        if now.state != AskState::Open {
             return Ok(now);
         }
         let Some(left) = patience.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
@@ -106,29 +106,33 @@ pub(crate) fn run(session: &Session, ui: &Ui, args: AsksArgs) -> Result<ExitCode
         Some(AsksCommand::Answer { id, answer, because }) => {
             answer_one(session, ui, &id, answer, because)
         }
-        None => {
-            let sandbox = checked(args.which)?;
-            let all = args.all;
-            let query = AsksQuery { sandbox, folder: session.folder_text()?, all };
-            list(session, ui, &query)
-        }
+        None => list(session, ui, args),
     }
 }
 
-fn list(session: &Session, ui: &Ui, query: &AsksQuery) -> Result<ExitCode, Failure> {
-    let asks: Vec<AskView> = session.query(route::ASKS, query)?;
+fn list(session: &Session, ui: &Ui, args: AsksArgs) -> Result<ExitCode, Failure> {
+    let is_past = args.run.is_some();
+    let asks: Vec<AskView> = match &args.run {
+        Some(run) => Past::find(session, run)?.asks()?,
+        None => {
+            let (sandbox, all) = (checked(args.which)?, args.all);
+            let query = AsksQuery { sandbox, folder: session.folder_text()?, all };
+            session.query(route::ASKS, &query)?
+        }
+    };
     match ui.json {
         true => ui.print_json(&asks),
+        false if asks.is_empty() && is_past => ui.say("No requests in this run."),
         false if asks.is_empty() => ui.say("No open requests."),
         false => {
             let rows = asks.iter().map(row).collect();
             ui.print(&table(ui, &["ID", "SANDBOX", "STATE", "WANTS", "REASON"], rows));
         }
     }
-    if ui.json || !ui.can_ask() || session.is_inside() {
+    if ui.json || !ui.can_ask() || session.is_inside() || is_past {
         return Ok(ExitCode::SUCCESS);
     }
-    for ask in asks.iter().filter(|ask| ask.state == "open") {
+    for ask in asks.iter().filter(|ask| ask.state == AskState::Open) {
         match decide(ui, ask) {
             Some(allow) => send(session, ui, &ask.id, allow, None)?,
             None => ui.say(&format!("{} stays open.", ask.id)),

@@ -140,6 +140,7 @@ fn spec(session: &Session, args: BrowseArgs) -> Result<BrowseSpec, Failure> {
         reduced_motion: args.reduced_motion,
         offline: args.offline,
         video: args.video,
+        trace: args.trace,
         har: args.har,
         timeout_ms: timeout.map(|it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
         session: args.session,
@@ -192,6 +193,7 @@ fn text(ui: &Ui, report: &BrowseReport, budget: Option<usize>) -> String {
     }
     lines.extend(report.screenshots.iter().map(|path| format!("screenshot: {path}")));
     lines.extend(report.har.iter().map(|path| format!("har: {path}")));
+    lines.extend(report.trace_file.iter().map(|path| format!("trace: {path}")));
     lines.extend(report.video.iter().map(|path| format!("video: {path}")));
     lines.push(format!("artifacts: {}", report.artifacts));
     lines.extend(report.hints.iter().map(|hint| format!("hint: {hint}")));

@@ -75,9 +75,13 @@ pub(super) fn missing_programs(config: &Config) -> Vec<RecipeError> {
     let of_profiles = config.profiles.values().flat_map(|profile| &profile.services);
     let all = config.services.iter().chain(of_profiles);
     let mut missing: Vec<RecipeError> = Vec::new();
+    // What a stack has is known once it is built; `up` says what it lacks.
+    if config.room.stack.as_str() != "host" {
+        return missing;
+    }
     for (name, service) in all {
         let Work::Database(recipe) = service.work() else { continue };
-        let found = databases::find(recipe, name.as_str(), service.version.as_ref());
+        let found = databases::find(recipe, name.as_str(), service.version.as_ref(), &[]);
         missing.extend(found.err().filter(|error| !missing.contains(error)));
     }
     missing

@@ -12,9 +12,11 @@ use hothouse_api::{
     doctor::{DoctorQuery, Leftover},
     route,
 };
+use hothouse_discover::HostFacts;
 use hothouse_host::databases::RecipeError;
 use hothouse_host::probe::{Finding, FindingState, ProbeSpec, probe_host};
 use hothouse_model::{Failure, FailureKind};
+use serde::Serialize;
 
 use super::config;
 use crate::{
@@ -45,13 +47,14 @@ pub(crate) fn run(
     let rooms = leftovers.as_ref().ok().and_then(|_| session.get::<DaemonView>(route::DAEMON).ok());
     let rooms = rooms.map(|daemon| daemon.rooms);
     let missing = of_project(session, surroundings);
+    let toolchains = toolchains(session, surroundings);
     if ui.json {
         let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
         let (found, daemon) = match &leftovers {
             Ok(found) => (Some(found), None),
             Err(failure) => (None, Some(failure)),
         };
-        ui.print_json(&serde_json::json!({ "host": host, "rooms": rooms, "recipes": missing, "leftovers": found, "error": daemon }));
+        ui.print_json(&serde_json::json!({ "host": host, "rooms": rooms, "recipes": missing, "toolchains": toolchains, "leftovers": found, "error": daemon }));
     } else {
         host.iter().for_each(|finding| ui.print(&host_line(ui, finding)));
         rooms.iter().for_each(|rooms| ui.print(&rooms_line(ui, rooms)));
@@ -59,6 +62,7 @@ pub(crate) fn run(
             let word = ui.paint(Tone::Bad, "missing");
             ui.print(&format!("{word} {}", plain(&config::with_hint(missing))));
         });
+        ui.print(&toolchains_line(ui, &toolchains));
         ui.print("");
         match &leftovers {
             Ok(found) => show_leftovers(ui, found),
@@ -82,6 +86,69 @@ fn of_project(session: &Session, surroundings: &Surroundings) -> Vec<RecipeError
     let read = file.and_then(|file| config::read(session, &file, &surroundings.variables).ok());
     let resolved = read.and_then(Result::ok);
     resolved.map(|resolved| config::missing_programs(&resolved.config)).unwrap_or_default()
+}
+
+/// A program for which drafts have a use, and how rooms see it.
+#[derive(Debug, Serialize)]
+struct Toolchain {
+    program: String,
+    version: Option<String>,
+    /// Whether every room has it.
+    in_rooms: bool,
+    /// The line of the config that shows it to rooms, where they have not.
+    grant: Option<String>,
+}
+
+/// Lists the toolchains of the user: what every room shows, and what only their own search path has.
+fn toolchains(session: &Session, surroundings: &Surroundings) -> Vec<Toolchain> {
+    let path = surroundings.search_path.to_string_lossy();
+    let found = HostFacts::look(&session.folders.home, &path);
+    let version = |program: &str| found.versions.get(program).cloned();
+    let shown = found.in_room.iter().filter(|program| SHOWN.contains(&program.as_str()));
+    let shown = shown.map(|program| Toolchain {
+        version: version(program),
+        program: program.clone(),
+        in_rooms: true,
+        grant: None,
+    });
+    let own = found.grants.iter().map(|(program, grant)| Toolchain {
+        version: version(program),
+        program: program.clone(),
+        in_rooms: false,
+        grant: Some(grant.line()),
+    });
+    shown.chain(own).collect()
+}
+
+/// The programs that stand for a toolchain.
+const SHOWN: [&str; 13] = [
+    "node", "bun", "deno", "python3", "uv", "cargo", "go", "ruby", "java", "php", "dotnet",
+    "elixir", "docker",
+];
+
+fn toolchains_line(ui: &Ui, all: &[Toolchain]) -> String {
+    let named = |one: &Toolchain| match &one.version {
+        Some(version) => format!("{} {}", one.program, plain(version)),
+        None => one.program.clone(),
+    };
+    let (shown, own): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.in_rooms);
+    let list =
+        |some: &[&Toolchain]| some.iter().map(|one| named(one)).collect::<Vec<_>>().join(", ");
+    if own.is_empty() {
+        return format!("{} toolchains: {}", ui.paint(Tone::Good, "works  "), list(&shown));
+    }
+    let mut text = format!(
+        "{} toolchains: {}; rooms do not show {}",
+        ui.paint(Tone::Warning, "limited"),
+        list(&shown),
+        list(&own)
+    );
+    let mut grants: Vec<&str> = own.iter().filter_map(|one| one.grant.as_deref()).collect();
+    grants.dedup();
+    for grant in grants {
+        text.push_str(&format!("\n          fix: {} under `[room]`", plain(grant)));
+    }
+    text
 }
 
 fn host_line(ui: &Ui, finding: &Finding) -> String {

@@ -4,17 +4,16 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     egress::{
-        AllowBody, DecisionView, EgressPage, EgressQuery, EgressRecord, GrantView, LearnedView,
-        WhyQuery, WhyView,
+        AllowBody, DecisionView, EgressPage, EgressQuery, EgressRecord, GrantView, LearnQuery,
+        LearnedView, WhyQuery, WhyView,
     },
     route,
-    sandbox::FindQuery,
 };
 use hothouse_model::{Failure, config::IntegrationClass, ledger::AttemptKind, policy::Decision};
 
-use super::sandbox::check_reference;
+use super::timeline::checked;
 use crate::{
-    args::{EgressAllowArgs, EgressLogArgs, EgressWhyArgs, Which},
+    args::{EgressAllowArgs, EgressLogArgs, EgressWhyArgs, WhichRun},
     render::{Cell, bytes, plain, table},
     session::Session,
     ui::{Tone, Ui},
@@ -226,8 +225,9 @@ fn asked(now: &DecisionView) -> String {
 }
 
 /// Suggests rules for denied connections.
-pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let query = FindQuery { sandbox: checked(which)?, folder: session.folder_text()? };
+pub(crate) fn learn(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode, Failure> {
+    let (sandbox, folder) = (checked(of.which)?, session.folder_text()?);
+    let query = LearnQuery { sandbox, folder, run: of.run };
     let learned: Vec<LearnedView> = session.query(route::EGRESS_LEARN, &query)?;
     if ui.json {
         ui.print_json(&learned);
@@ -327,13 +327,6 @@ pub(crate) fn allow(
         ui.print(&table(ui, &["RULE", "FOR", "SINCE"], rows.collect()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn checked(which: Which) -> Result<Option<String>, Failure> {
-    if let Some(text) = &which.sandbox {
-        check_reference(text)?;
-    }
-    Ok(which.sandbox)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use hothouse_model::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::timeline::{Budget, checked, cut, terms, visit};
+use super::timeline::{Budget, cut, of_kind, terms, visit};
 use crate::{
     args::ErrorsArgs,
     render::{Cell, plain, plain_lines, table},
@@ -86,15 +86,7 @@ pub(crate) fn run(session: &Session, ui: &Ui, args: ErrorsArgs) -> Result<ExitCo
         [id] if kind_of_id(id) == Some(Kind::Error) => Some(id.clone()),
         _ => None,
     };
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Error.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        ..TimelineQuery::default()
-    };
+    let query = of_kind(session, Kind::Error, terms(&args.query), args.since, args.run)?;
     let issues = collect(session, query)?;
     match by_id {
         Some(id) => show(ui, issues.first(), &id),

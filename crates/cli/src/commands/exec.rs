@@ -1,6 +1,7 @@
 //! `exec` and `shell`: bytes flow directly between this process and the room; the daemon passes the
 //! descriptors.
 
+mod detach;
 mod plumbing;
 
 use std::{
@@ -26,9 +27,9 @@ use tokio::{
 };
 
 use self::plumbing::{
-    Cut, CutSender, Kept, KeptBoth, Plain, Plumbing, Prefixed, Pumps, StreamKind,
+    Cut, CutSender, Kept, KeptBoth, Leave, Plain, Plumbing, Prefixed, Pumps, StreamKind,
 };
-use super::{inside, sandbox::check_reference};
+use super::{inside, overview::is_sandbox, sandbox::check_reference};
 use crate::{
     args::{DbArgs, ExecArgs, ShellArgs},
     reach::Reach,
@@ -46,11 +47,38 @@ const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
 /// Sent to a command whose terminal can no longer be written.
 const HANGUP: i32 = 1;
 
+const TERMINATE: i32 = 15;
+
 /// For a command whose output cannot be written.
 const BROKEN_PIPE: i32 = 13;
 
 /// Runs a command in one room or in several.
 pub(crate) fn exec(
+    session: &Session,
+    ui: &Ui,
+    args: ExecArgs,
+    kind: &str,
+) -> Result<ExitCode, Failure> {
+    let (service, names_one) = (args.service.clone(), !args.sandboxes.is_empty());
+    exec_as_asked(session, ui, args, kind).map_err(|failure| match service {
+        Some(word) if failure.kind == FailureKind::NotFound && !names_one => {
+            with_reading(session, failure, &word)
+        }
+        _ => failure,
+    })
+}
+
+/// Adds the other reading of `exec NAME -- COMMAND`, where the name is a sandbox and no service.
+fn with_reading(session: &Session, failure: Failure, word: &str) -> Failure {
+    match is_sandbox(session, word) {
+        Ok(true) => {
+            failure.hint(format!("`{word}` is a sandbox: `hothouse exec -w {word} -- COMMAND`"))
+        }
+        _ => failure,
+    }
+}
+
+fn exec_as_asked(
     session: &Session,
     ui: &Ui,
     args: ExecArgs,
@@ -251,7 +279,23 @@ fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
 }
 
 fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
-    let ended = session.block_on(Conversation::new(session.reach(), ask).run(&mut Plain))?;
+    let target = match &ask {
+        Ask::Run(RunAsk { target, .. }) | Ask::Attach(target) => Some(target.clone()),
+        _ => None,
+    };
+    let mut conversation = Conversation::new(session.reach(), ask);
+    let (leave_tx, leave_rx) = mpsc::unbounded_channel();
+    conversation.leave_rx = Some(leave_rx);
+    let ended = session.block_on(conversation.run(&mut Plain { leave_tx }))?;
+    if conversation.left {
+        ui.print_bytes(detach::RESTORE.as_bytes());
+        let target = target.map(|Target { sandbox, exec, .. }| {
+            let which = sandbox.map_or(String::new(), |name| format!(" -w {name}"));
+            format!(" Attach again with `hothouse exec{which} --attach {exec}`.")
+        });
+        ui.say(&format!("Detached; it goes on.{}", target.unwrap_or_default()));
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Ended::NotStarted { message, .. } = &ended {
         ui.say(&format!("error: {message}"));
     }
@@ -370,6 +414,10 @@ struct Conversation {
     cut_rx: mpsc::UnboundedReceiver<Cut>,
     /// Our outputs that can no longer be written.
     cuts: Vec<Cut>,
+    /// keyboard --leave--> conversation
+    leave_rx: Option<mpsc::UnboundedReceiver<Leave>>,
+    /// Whether the user has left a command that goes on.
+    left: bool,
 }
 
 /// How one connection ended.
@@ -383,7 +431,8 @@ enum Broken {
 impl Conversation {
     fn new(reach: Reach, ask: Ask) -> Self {
         let (cut_tx, cut_rx) = mpsc::unbounded_channel();
-        Self { reach, ask, pumps: None, streams: None, cut_tx, cut_rx, cuts: Vec::new() }
+        let (pumps, streams, cuts, leave_rx) = (None, None, Vec::new(), None);
+        Self { reach, ask, pumps, streams, cut_tx, cut_rx, cuts, leave_rx, left: false }
     }
 
     async fn run(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Failure> {
@@ -442,6 +491,10 @@ impl Conversation {
                     match said {
                         Say::Started { terminal, joined } => {
                             self.started(plumbing, streams, terminal, joined);
+                            // The last viewer that came has the size of the terminal.
+                            if let (true, Ask::Attach(_), Some((rows, columns))) = (terminal, &self.ask, terminal::size()) {
+                                framed.send(&Ask::Resize { rows, columns }, &[]).await.ok();
+                            }
                             // The daemon may have died before it forwarded them.
                             for cut in &self.cuts {
                                 self.tell(&framed, cut).await;
@@ -451,6 +504,13 @@ impl Conversation {
                         Say::Outdated => return Err(Broken::Outdated),
                         Say::Refused(failure) => return Err(Broken::Refused(failure)),
                     }
+                }
+                Some(Leave) = next_of(&mut self.leave_rx) => {
+                    framed.send(&Ask::Leave, &[]).await.ok();
+                    // Dropped without waiting: the command goes on and prints.
+                    self.pumps = None;
+                    self.left = true;
+                    return Ok(Ended::Code(0));
                 }
                 Some(cut) = self.cut_rx.recv() => {
                     // A client that only attached must not end the command.
@@ -464,6 +524,13 @@ impl Conversation {
                     self.cuts.push(cut);
                 }
                 word = signals.next() => {
+                    // A viewer whose terminal is closed leaves; the command goes on.
+                    if let (Ask::Attach(_), Ask::Signal { number: number @ (HANGUP | TERMINATE) }) =
+                        (&self.ask, &word)
+                    {
+                        self.pumps = None;
+                        return Ok(Ended::Signal(*number));
+                    }
                     // If the daemon is gone, the next iteration notices.
                     framed.send(&word, &[]).await.ok();
                 }
@@ -523,6 +590,14 @@ impl Conversation {
     }
 }
 
+/// What comes next; nothing ever where nobody sends.
+async fn next_of<T>(from: &mut Option<mpsc::UnboundedReceiver<T>>) -> Option<T> {
+    match from {
+        Some(from) => from.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Events of this process that are forwarded to the command.
 struct Signals {
     window: Signal,
@@ -578,7 +653,8 @@ mod tests {
         let target = Target { sandbox: None, folder: "/".into(), exec: "x".into() };
         let mut conversation = Conversation::new(reach, Ask::Attach(target));
         let framed = Framed::from_std(ours).unwrap();
-        let answer = conversation.converse(framed, &mut Plain).await;
+        let (leave_tx, _) = mpsc::unbounded_channel();
+        let answer = conversation.converse(framed, &mut Plain { leave_tx }).await;
         assert!(matches!(answer, Err(Broken::Outdated)));
     }
 }

@@ -9,9 +9,12 @@ use hothouse_api::{
 use hothouse_model::{Failure, flag::typed_value};
 use serde_json::Value;
 
-use super::timeline::{checked, cut};
+use super::{
+    past::Past,
+    timeline::{checked, cut},
+};
 use crate::{
-    args::{FlagsArgs, FlagsCommand, Which},
+    args::{FlagsArgs, FlagsCommand, Which, WhichRun},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -20,12 +23,12 @@ use crate::{
 /// Runs a command about flags.
 pub(crate) fn run(session: &Session, ui: &Ui, args: FlagsArgs) -> Result<ExitCode, Failure> {
     match args.command {
-        None => list(session, ui, args.which),
+        None => list(session, ui, args.run),
         Some(FlagsCommand::Set { key, value, which }) => {
-            set(session, ui, either(which, args.which), key, Some(typed_value(&value)))
+            set(session, ui, either(which, args.run.which), key, Some(typed_value(&value)))
         }
         Some(FlagsCommand::Unset { key, which }) => {
-            set(session, ui, either(which, args.which), key, None)
+            set(session, ui, either(which, args.run.which), key, None)
         }
     }
 }
@@ -35,9 +38,14 @@ fn either(inner: Which, outer: Which) -> Which {
     if inner.sandbox.is_some() { inner } else { outer }
 }
 
-fn list(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let query = FlagQuery { sandbox: checked(which)?, folder: session.folder_text()? };
-    let flags: Vec<FlagView> = session.query(route::FLAGS, &query)?;
+fn list(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode, Failure> {
+    let flags: Vec<FlagView> = match &of.run {
+        Some(run) => Past::find(session, run)?.flags(),
+        None => {
+            let query = FlagQuery { sandbox: checked(of.which)?, folder: session.folder_text()? };
+            session.query(route::FLAGS, &query)?
+        }
+    };
     match ui.json {
         true => ui.print_json(&flags),
         false if flags.is_empty() => ui.say("No flags."),

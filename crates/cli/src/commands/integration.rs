@@ -11,18 +11,23 @@ use hothouse_model::{
 };
 use serde_json::Value;
 
-use super::{config, timeline::checked};
+use super::{config, past::Past, timeline::checked};
 use crate::{
-    args::{ConfigArgs, IntegrationAddArgs, Which},
+    args::{ConfigArgs, IntegrationAddArgs, WhichRun},
     render::{Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
 };
 
 /// Lists integrations.
-pub(crate) fn list(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let query = FindQuery { sandbox: checked(which)?, folder: session.folder_text()? };
-    let all: Vec<IntegrationView> = session.query(route::INTEGRATIONS, &query)?;
+pub(crate) fn list(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode, Failure> {
+    let all: Vec<IntegrationView> = match &of.run {
+        Some(run) => Past::find(session, run)?.integrations()?,
+        None => {
+            let query = FindQuery { sandbox: checked(of.which)?, folder: session.folder_text()? };
+            session.query(route::INTEGRATIONS, &query)?
+        }
+    };
     if ui.json {
         ui.print_json(&all);
         return Ok(ExitCode::SUCCESS);

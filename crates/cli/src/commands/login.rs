@@ -1,9 +1,12 @@
 //! `agent login`: lets rooms use a login of this host without holding it.
 //!
 //! The login becomes a secret of the user's own config, whose value this program reads from the tool's own files each time
-//! that the wall needs it. So a login that the tool renews on the host is renewed for every room.
+//! that the wall needs it. So a login that the tool renews on the host is renewed for every room; one by OAuth that
+//! is about to expire is renewed here, on the host.
 
 mod found;
+mod grant;
+mod renew;
 
 use std::process::ExitCode;
 
@@ -49,26 +52,38 @@ pub(crate) fn login(
     let hosts = found.hosts.join(", ");
     ui.say(&format!("Found the login of {}: {}.", login.tool, found.origin));
     ui.say(&format!(
+        "It lets the agents of every room act as you towards {hosts}, and no other host."
+    ));
+    ui.say(&format!(
         "Rooms get a placeholder in {}; the wall puts the value into requests to {hosts} alone.",
         found.variable
     ));
+    if let Some(expires) = found.expires {
+        let renewed = if found.grant.is_some() { "; it is renewed on this host" } else { "" };
+        ui.say(&format!("The token is valid until {expires}{renewed}."));
+    }
     if !args.yes && ui.can_ask() && ui.ask("Let every room use it?") != Some(true) {
         return Err(Failure::new(FailureKind::Conflict, "nothing was changed"));
     }
     let program = process::executable()
         .and_then(|path| path.to_str().map(str::to_owned))
         .unwrap_or_else(|| "hothouse".into());
-    let command =
-        format!("command:'{}' agent token {}", program.replace('\'', r"'\''"), login.tool);
-    let lines = [
-        format!("hosts = {}", json!(found.hosts)),
-        "form = \"header\"".to_owned(),
-        format!("from = {}", json!(command)),
-    ];
+    let lines = |more: &str| {
+        let quoted = program.replace('\'', r"'\''");
+        let command = format!("command:'{quoted}' agent token {}{more}", login.tool);
+        [
+            format!("hosts = {}", json!(found.hosts)),
+            "form = \"header\"".to_owned(),
+            format!("from = {}", json!(command)),
+        ]
+    };
     // A tool that takes an API key does not take a token beside it.
     let without =
         login.names().fold(text.clone(), |text, name| entry::take_toml(&text, &table(name)));
-    let new = entry::put_toml(&without, &table(found.variable), &lines);
+    let mut new = entry::put_toml(&without, &table(found.variable), &lines(""));
+    if let Some((variable, _)) = &found.account {
+        new = entry::put_toml(&new, &table(variable), &lines(" --account"));
+    }
     let shown = json!({ "tool": login.tool, "secret": found.variable, "hosts": found.hosts, "origin": found.origin, "expires": found.expires });
     changed(ui, &file, &text, &new, &shown, "now")
 }
@@ -106,10 +121,18 @@ pub(crate) fn token(
     session: &Session,
     ui: &Ui,
     tool: LoginTool,
+    account: bool,
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let found = value(tool, session, surroundings)?;
-    ui.print(&found.value);
+    match (account, &found.account) {
+        (true, Some((_, account))) => ui.print(account),
+        (true, None) => {
+            let message = format!("the login of {} names no account", Login::of(tool).tool);
+            return Err(Failure::new(FailureKind::NotFound, message));
+        }
+        (false, _) => ui.print(&found.value),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,15 +143,32 @@ fn value(
 ) -> Result<Found, Failure> {
     let login = Login::of(tool);
     let read = |path: &str| files::read_capped(&session.folders.home.join(path), 1 << 20).ok();
-    let found = find(&login, &|name| (surroundings.variable)(name), &read).ok_or_else(|| {
-        let message =
-            format!("there is no login of {} on this host that rooms could use", login.tool);
-        Failure::new(FailureKind::NotFound, message).hint(login.how)
-    })?;
+    let look = || {
+        find(&login, &|name| (surroundings.variable)(name), &read).ok_or_else(|| {
+            let message =
+                format!("there is no login of {} on this host that rooms could use", login.tool);
+            Failure::new(FailureKind::NotFound, message).hint(login.how)
+        })
+    };
+    let mut found = look()?;
+    let mut why = None;
+    if let Some(grant) = found.grant.filter(|_| renew::is_due(found.expires)) {
+        match renew::renew(grant, session, surroundings) {
+            Ok(()) => found = look()?,
+            // It may still be valid for a moment.
+            Err(reason) => why = Some(reason),
+        }
+    }
     match found.expires {
         Some(expires) if expires <= HostClock.now() => {
             let message = format!("the login of {} expired at {expires}", login.tool);
-            Err(Failure::new(FailureKind::Conflict, message).hint(login.renew))
+            let failure = Failure::new(FailureKind::Conflict, message).hint(login.renew);
+            Err(match why {
+                Some(why) => {
+                    Failure { causes: vec![format!("it could not be renewed: {why}")], ..failure }
+                }
+                None => failure,
+            })
         }
         _ => Ok(found),
     }

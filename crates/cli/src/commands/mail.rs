@@ -20,7 +20,7 @@ use hothouse_model::{
 };
 use serde::Serialize;
 
-use super::timeline::{Budget, checked, cut, go_on, terms, visit};
+use super::timeline::{Budget, cut, go_on, of_kind, terms, visit};
 use crate::{
     args::{EmailArgs, EmailsArgs},
     render::{Cell, bytes, plain, plain_lines, table},
@@ -125,16 +125,8 @@ fn below(folder: &Path, file: &str) -> Option<PathBuf> {
 
 /// Lists mails.
 pub(crate) fn list(session: &Session, ui: &Ui, args: EmailsArgs) -> Result<ExitCode, Failure> {
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Mail.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        ..TimelineQuery::default()
-    };
-    let mut budget = Budget::new(ui, args.budget);
+    let query = of_kind(session, Kind::Mail, terms(&args.query), args.part.since, args.part.run)?;
+    let mut budget = Budget::new(ui, args.part.budget);
     let mut records = Vec::new();
     let (artifacts, next) = visit(session, query, &mut |record| {
         if !budget.takes(&MailView::of(&record, "").line) {
@@ -202,16 +194,9 @@ fn find(session: &Session, args: &EmailArgs) -> Result<MailView, Failure> {
         );
         return Err(failure.hint("pass `latest`, or an id that `hothouse emails` lists"));
     }
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which.clone())?,
-        folder: session.folder_text()?,
-        run: args.run.run.clone(),
-        kind: Some(Kind::Mail.to_string()),
-        query: if is_latest { String::new() } else { terms(std::slice::from_ref(&args.id)) },
-        since: args.since.clone(),
-        limit: Some(1),
-        newest: true,
-    };
+    let by_id = if is_latest { String::new() } else { terms(std::slice::from_ref(&args.id)) };
+    let query = of_kind(session, Kind::Mail, by_id, args.since.clone(), args.run.clone())?;
+    let query = TimelineQuery { limit: Some(1), newest: true, ..query };
     let found = match &args.grep {
         None => latest(session, &query)?,
         Some(wanted) => latest_with(session, query, wanted)?,

@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use hothouse_api::timeline::TimelineQuery;
 use hothouse_model::{
     Failure,
-    record::{Kind, Record, bodies::ObjectBody},
+    record::{
+        Kind, Record,
+        bodies::{MediaSize, ObjectBody},
+    },
 };
 use serde::Serialize;
 
-use super::timeline::{checked, fetch_all, terms};
+use super::timeline::{fetch_all, of_kind, terms};
 use crate::{
     args::ObjectsArgs,
     render::{Cell, table},
@@ -29,6 +31,10 @@ struct ObjectLine<'a> {
     etag: String,
     operation: String,
     file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media: Option<MediaSize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     service: Option<&'a str>,
 }
 
@@ -45,6 +51,8 @@ impl<'a> ObjectLine<'a> {
             etag: body.etag,
             operation: body.operation,
             file: body.file,
+            media: body.media,
+            version: body.version,
             service: record.service.as_deref(),
         }
     }
@@ -52,16 +60,7 @@ impl<'a> ObjectLine<'a> {
 
 /// Lists objects.
 pub(crate) fn list(session: &Session, ui: &Ui, args: ObjectsArgs) -> Result<ExitCode, Failure> {
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Object.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        limit: None,
-        newest: false,
-    };
+    let query = of_kind(session, Kind::Object, terms(&args.query), args.since, args.run)?;
     // Only all of them tell what is still there.
     let records = fetch_all(session, query)?;
     let lines: Vec<_> = records.iter().map(ObjectLine::of).collect();
@@ -71,7 +70,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: ObjectsArgs) -> Result<Exit
         false if lines.is_empty() => ui.say("No such objects."),
         false => ui.print(&table(
             ui,
-            &["TIME", "BUCKET", "KEY", "SIZE", "TYPE", ""],
+            &["TIME", "BUCKET", "KEY", "SIZE", "TYPE", "IMAGE", ""],
             lines.iter().map(row).collect(),
         )),
     }
@@ -91,6 +90,10 @@ fn standing(lines: Vec<ObjectLine<'_>>) -> Vec<ObjectLine<'_>> {
     lines.into_iter().filter(stands).collect()
 }
 
+fn image(line: &ObjectLine<'_>) -> String {
+    line.media.as_ref().map_or("-".to_owned(), |it| format!("{} × {}", it.width, it.height))
+}
+
 fn row(line: &ObjectLine<'_>) -> Vec<Cell> {
     vec![
         Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
@@ -98,6 +101,7 @@ fn row(line: &ObjectLine<'_>) -> Vec<Cell> {
         Cell::new(&line.key).tone(Tone::Strong),
         Cell::new(line.size.to_string()),
         Cell::new(&line.r#type),
+        Cell::new(image(line)),
         Cell::new(if line.operation == "delete" { "deleted" } else { "" }).tone(Tone::Faint),
     ]
 }

@@ -116,7 +116,7 @@ fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
     let more = caveats.iter().filter(told).count() - named;
     let more = match (more, names.is_empty()) {
         (0, _) => None,
-        (more, true) => Some(format!("{more}: `hothouse status {sandbox} --caveats`")),
+        (more, true) => Some(format!("{more}, see `hothouse status {sandbox} --caveats`")),
         (more, false) => Some(format!("{more} more: `hothouse status {sandbox} --caveats`")),
     };
     names.into_iter().map(|name| plain(&name)).chain(more).collect::<Vec<_>>().join("; ")
@@ -312,6 +312,6 @@ mod tests {
             "memory unlimited; stripe mocked; 2 more: `hothouse status a --caveats`"
         );
         assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
-        assert_eq!(caveat_line(&all[2..4], "a"), "1: `hothouse status a --caveats`");
+        assert_eq!(caveat_line(&all[2..4], "a"), "1, see `hothouse status a --caveats`");
     }
 }

@@ -152,6 +152,11 @@ fn show_check(ui: &Ui, check: &Check) {
 
 /// Compares sandboxes or runs.
 pub(crate) fn compare(session: &Session, ui: &Ui, args: CompareArgs) -> Result<ExitCode, Failure> {
+    if args.scenario.is_none()
+        && let Some(code) = super::race::shown(session, ui, &args.sides)
+    {
+        return Ok(code);
+    }
     let folder = session.folder_text()?;
     let body = CompareBody { sides: args.sides, folder, scenario: args.scenario };
     let operation = session.operation();

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     SandboxView,
-    agent::{AgentQuery, AgentStartBody, RaceBody},
+    agent::{AgentQuery, AgentStartBody, RaceBody, RaceQuery},
     route,
     sandbox::{DeleteBody, DeletedView},
     workspace::{PromoteBody, PromotedView, PromotionWord},
@@ -59,6 +59,25 @@ fn split(with: &str) -> Vec<String> {
         true => vec![with.to_owned()],
         false => with.split(',').filter(|tool| !tool.is_empty()).map(str::to_owned).collect(),
     }
+}
+
+/// Shows how the race went whose sides these sandboxes are; none if they are not of one race that has ended.
+pub(super) fn shown(session: &Session, ui: &Ui, sides: &[String]) -> Option<ExitCode> {
+    let names = sides.iter().map(|side| race_of(side.rsplit('/').next().unwrap_or(side)));
+    let races: Vec<&str> = names.collect::<Option<_>>()?;
+    let (first, rest) = races.split_first()?;
+    if rest.iter().any(|race| race != first) {
+        return None;
+    }
+    let query = RaceQuery { race: (*first).to_owned() };
+    let mut race: RaceView = session.query(route::RACE, &query).ok()?;
+    let is_asked = |name: &str| sides.iter().any(|side| side.rsplit('/').next() == Some(name));
+    race.sides.retain(|side| is_asked(&side.name));
+    match ui.json {
+        true => ui.print_json(&race),
+        false => show(ui, &race),
+    }
+    Some(ExitCode::SUCCESS)
 }
 
 fn show(ui: &Ui, race: &RaceView) {

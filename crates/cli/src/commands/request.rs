@@ -14,7 +14,7 @@ use hothouse_model::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::timeline::{checked, cut, fetch, go_on, terms};
+use super::timeline::{checked, cut, fetch, go_on, of_kind, terms};
 use crate::{
     args::{RequestsArgs, WhichRun},
     render::{Cell, plain, table},
@@ -70,14 +70,16 @@ pub(crate) fn requests(
         _ => None,
     };
     match (one, args.stub) {
-        (Some(id), stub) if args.har.is_none() => return show(session, ui, args.run, id, stub),
+        (Some(id), stub) if args.har.is_none() => {
+            return show(session, ui, args.part.run, id, stub);
+        }
         (_, true) => {
             let failure = Failure::new(FailureKind::Usage, "`--stub` needs the id of one request");
             return Err(failure.hint("`hothouse requests --unmatched --json` has them"));
         }
         _ => {}
     }
-    let budget = args.budget;
+    let budget = args.part.budget;
     let har = args.har.clone();
     let query = query(session, args)?;
     if let Some(file) = har {
@@ -122,15 +124,7 @@ fn query(session: &Session, args: RequestsArgs) -> Result<TimelineQuery, Failure
     if args.unmatched {
         terms.push_str(" matched=false");
     }
-    Ok(TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Request.to_string()),
-        query: terms,
-        since: args.since,
-        ..TimelineQuery::default()
-    })
+    of_kind(session, Kind::Request, terms, args.part.since, args.part.run)
 }
 
 /// Shows one request whole, or the fixture for it.

@@ -165,6 +165,9 @@ pub(crate) fn promote(
     if let Some(address) = &promoted.request {
         ui.print(&plain(address));
     }
+    if let (Some(_), 0, Some(name)) = (&promoted.merged, promoted.left_behind, &body.sandbox) {
+        ui.next(&format!("hothouse delete {}", plain(name)));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,7 +19,7 @@ use crate::{
 /// Lists the paths of apps.
 pub(crate) fn list(session: &Session, ui: &Ui, args: RoutesArgs) -> Result<ExitCode, Failure> {
     let (sandbox, folder) = (checked(args.which)?, session.folder_text()?);
-    let query = RoutesQuery { sandbox, folder, app: args.app };
+    let query = RoutesQuery { sandbox, folder, app: args.app, ask: args.ask };
     let routes: Vec<RouteView> = session.query(route::ROUTES, &query)?;
     match ui.json {
         true => ui.print_json(&routes),

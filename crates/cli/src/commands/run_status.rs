@@ -7,12 +7,12 @@ use std::{
 
 use hothouse_api::{
     route,
-    timeline::{GapView, SinceQuery, SinceView, TimelineQuery},
+    timeline::{GapView, SinceQuery, SinceView},
     workspace::RunLineView,
 };
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
-    Failure, FailureKind,
+    Failure,
     record::{
         Kind, Record,
         bodies::{FlagBody, RequestBody, ServiceBody},
@@ -21,7 +21,7 @@ use hothouse_model::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::timeline::fetch_all;
+use super::past::Past;
 use crate::{
     render::{Cell, ago, plain, table},
     session::Session,
@@ -64,29 +64,16 @@ pub(crate) fn show(session: &Session, ui: &Ui, id: &str) -> Result<ExitCode, Fai
 }
 
 fn read(session: &Session, id: &str) -> Result<RunStatus, Failure> {
-    let all: Vec<RunLineView> = session.get(route::RUNS)?;
-    let run = all.into_iter().find(|run| run.id == id).ok_or_else(|| {
-        let message = format!("there is no run `{}`", plain(id));
-        Failure::new(FailureKind::NotFound, message).hint("`hothouse runs` lists them")
-    })?;
-    let folder = session.folder_text()?;
+    let past = Past::find(session, id)?;
     let since = SinceQuery {
         sandbox: None,
-        folder: folder.clone(),
+        folder: session.folder_text()?,
         run: Some(id.to_owned()),
         mark: "0".to_owned(),
         limit: Some(0),
     };
     let since: SinceView = session.query(route::TIMELINE_SINCE, &since)?;
-    let of_kind = |kind: Kind| {
-        let query = TimelineQuery {
-            folder: folder.clone(),
-            run: Some(id.to_owned()),
-            kind: Some(kind.as_str().to_owned()),
-            ..TimelineQuery::default()
-        };
-        fetch_all(session, query)
-    };
+    let of_kind = |kind: Kind| past.records(kind);
     Ok(RunStatus {
         services: last_states(&of_kind(Kind::Service)?),
         integrations: uses(&of_kind(Kind::Request)?),
@@ -95,7 +82,7 @@ fn read(session: &Session, id: &str) -> Result<RunStatus, Failure> {
         counts: since.counts,
         unmatched: since.unmatched,
         gaps: since.gaps,
-        run,
+        run: past.run,
     })
 }
 

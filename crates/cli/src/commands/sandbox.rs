@@ -3,15 +3,12 @@
 use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
-    SandboxView,
-    agent::AgentQuery,
-    route,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
+    SandboxView, route,
+    sandbox::{AgentBrief, DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
 };
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
-    agent::AgentRecord,
     caveat::{Caveat, Class},
 };
 
@@ -49,6 +46,7 @@ pub(crate) fn fork(
         environment: args.repo.iter().flat_map(|_| credentials.iter().cloned()).collect(),
         repository: args.repo,
         tree: args.tree,
+        stack: args.stack,
         setup: args.setup,
         variables: variables.iter().cloned().collect(),
     };
@@ -196,10 +194,13 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
         return;
     }
     ui.say(&format!("Deleted {}.", counted(gone.deleted.len())));
-    if !gone.branches.is_empty() {
-        let kept: Vec<_> =
-            gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
-        ui.say(&format!("Kept the branches and their commits: {}.", kept.join(", ")));
+    let kept: Vec<_> = gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
+    match kept.as_slice() {
+        [] => {}
+        [one] => ui.say(&format!("Kept branch {one} and its commits.")),
+        several => {
+            ui.say(&format!("Kept the branches and their commits: {}.", several.join(", ")));
+        }
     }
     if let (Some(_), Some(first)) = (gone.until, gone.deleted.first()) {
         let name = first.rsplit('/').next().unwrap_or(first);
@@ -216,9 +217,7 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
     } else {
         let now = HostClock.now();
-        let query = AgentQuery { sandbox: None, folder: session.folder_text()? };
-        let agents: Vec<AgentRecord> = session.query(route::AGENTS, &query)?;
-        ui.print(&listed(ui, &all, &agents, now));
+        ui.print(&listed(ui, &all, now));
         if let Some(first) = all.first() {
             ui.next(&format!("hothouse status {}", first.name));
         }
@@ -235,15 +234,8 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the agent that was started last in a sandbox.
-fn agent_of<'a>(agents: &'a [AgentRecord], sandbox: &SandboxView) -> Option<&'a AgentRecord> {
-    let own =
-        |agent: &&AgentRecord| agent.project == sandbox.project && agent.sandbox == sandbox.name;
-    agents.iter().filter(own).max_by_key(|agent| agent.started)
-}
-
 /// Names an agent, and how it stands unless it works.
-fn agent_word(agent: &AgentRecord) -> String {
+fn agent_word(agent: &AgentBrief) -> String {
     match agent.state.as_str() {
         "running" => agent.tool.clone(),
         state => format!("{} ({state})", agent.tool),
@@ -251,10 +243,10 @@ fn agent_word(agent: &AgentRecord) -> String {
 }
 
 /// Renders all sandboxes. Worktrees are left out on a terminal that has no room for them; `status` names them.
-fn listed(ui: &Ui, all: &[SandboxView], agents: &[AgentRecord], now: jiff::Timestamp) -> String {
+fn listed(ui: &Ui, all: &[SandboxView], now: jiff::Timestamp) -> String {
     let rows = |with_worktrees: bool| {
         let row = move |sandbox: &SandboxView| {
-            let agent = agent_of(agents, sandbox);
+            let agent = sandbox.agent.as_ref();
             let login = agent.and_then(|agent| agent.login.as_deref());
             let mut row = vec![
                 Cell::new(&sandbox.project),

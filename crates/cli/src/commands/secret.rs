@@ -53,7 +53,7 @@ fn set(session: &Session, ui: &Ui, args: SecretSetArgs) -> Result<ExitCode, Fail
 
 /// Reads the value: from a terminal without echo, else standard input to its end. Empty input is no
 /// value.
-fn read_value(ui: &Ui, name: &str) -> Result<Option<String>, Failure> {
+pub(super) fn read_value(ui: &Ui, name: &str) -> Result<Option<String>, Failure> {
     let hidden = terminal::HiddenInput::enter();
     let mut text = String::new();
     let read = match &hidden {

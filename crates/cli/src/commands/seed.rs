@@ -9,7 +9,7 @@ use hothouse_api::{
 };
 use hothouse_model::{
     Failure,
-    seed::{BundleOutcome, BundleResult, SeedSummary},
+    seed::{BundleOutcome, BundleResult, BundleState, SeedSnapshotState, SeedSummary},
 };
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: SeedsArgs) -> Result<ExitCo
     let query = FindQuery { sandbox: checked(args.which)?, folder: session.folder_text()? };
     let mut view: SeedsView = session.query(route::SEEDS, &query)?;
     if args.stale {
-        view.bundles.retain(|bundle| bundle.state == "stale");
-        view.snapshots.retain(|snapshot| snapshot.state == "stale");
+        view.bundles.retain(|bundle| bundle.state == BundleState::Stale);
+        view.snapshots.retain(|snapshot| snapshot.state == SeedSnapshotState::Stale);
     }
     if ui.json {
         ui.print_json(&view);
@@ -68,22 +68,22 @@ fn snapshot(snapshot: &SeedSnapshotView) -> Vec<Cell> {
     let tone = if snapshot.why.is_some() { Tone::Warning } else { Tone::Good };
     vec![
         Cell::new(snapshot.key.chars().take(12).collect::<String>()).tone(Tone::Strong),
-        Cell::new(&snapshot.state).tone(tone),
+        Cell::new(snapshot.state.as_str()).tone(tone),
         Cell::new(snapshot.bundles.join(", ")),
         Cell::new(snapshot.why.as_deref().unwrap_or_default()).tone(Tone::Faint),
     ]
 }
 
 fn row(bundle: &BundleView) -> Vec<Cell> {
-    let tone = match bundle.state.as_str() {
-        "seeded" => Tone::Good,
-        "stale" => Tone::Warning,
-        _ => Tone::Faint,
+    let tone = match bundle.state {
+        BundleState::Seeded => Tone::Good,
+        BundleState::Stale => Tone::Warning,
+        BundleState::None => Tone::Faint,
     };
     let needs = if bundle.needs.is_empty() { "-".to_owned() } else { bundle.needs.join(", ") };
     vec![
         Cell::new(&bundle.name).tone(Tone::Strong),
-        Cell::new(&bundle.state).tone(tone),
+        Cell::new(bundle.state.as_str()).tone(tone),
         Cell::new(needs),
         Cell::new(bundle.why.as_deref().unwrap_or_default()).tone(Tone::Faint),
     ]

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use super::{sandbox::check_reference, sign, waterfall};
 use crate::{
-    args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
+    args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which, WhichRun},
     render::{Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
@@ -47,18 +47,41 @@ const STEP: Duration = Duration::from_secs(10);
 /// How much of a summary a table shows.
 const SUMMARY: usize = 100;
 
+/// Asks for the records of a run; of one kind, if that is named.
+fn of_run(
+    session: &Session,
+    kind: Option<String>,
+    query: String,
+    since: Option<String>,
+    run: WhichRun,
+) -> Result<TimelineQuery, Failure> {
+    Ok(TimelineQuery {
+        sandbox: checked(run.which)?,
+        folder: session.folder_text()?,
+        run: run.run,
+        kind,
+        query,
+        since,
+        ..TimelineQuery::default()
+    })
+}
+
+/// Asks for the records of one kind.
+pub(super) fn of_kind(
+    session: &Session,
+    kind: Kind,
+    query: String,
+    since: Option<String>,
+    run: WhichRun,
+) -> Result<TimelineQuery, Failure> {
+    of_run(session, Some(kind.to_string()), query, since, run)
+}
+
 /// Lists records.
 pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<ExitCode, Failure> {
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: args.kind,
-        query: of_trace(terms(&args.query), args.trace.as_deref()),
-        since: args.since,
-        ..TimelineQuery::default()
-    };
-    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let terms = of_trace(terms(&args.query), args.trace.as_deref());
+    let query = of_run(session, args.kind, terms, args.part.since, args.part.run)?;
+    let (records, next) = fetch(session, ui, query, args.part.budget)?;
     match ui.json {
         true => ui.print_json(&records),
         false if records.is_empty() => ui.say("No such records."),

@@ -9,12 +9,12 @@ use hothouse_api::{
     sandbox::{ExposedView, FindQuery},
 };
 use hothouse_host::command::Program;
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, config::rules::among};
 
-use super::{panel::is_up, sandbox::check_reference};
+use super::{panel::is_up, past::Past, sandbox::check_reference};
 use crate::{
     Surroundings,
-    args::{EditArgs, ExposeArgs, OpenArgs, PortsArgs, PortsCommand, UrlArgs, Which},
+    args::{EditArgs, ExposeArgs, NamedRun, OpenArgs, PortsArgs, PortsCommand, UrlArgs, Which},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -102,15 +102,20 @@ pub(crate) fn edit(
 const ENV_LIMIT: u64 = 1 << 20;
 
 /// Prints the variables of a run.
-pub(crate) fn env(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let sandbox = found(session, which)?;
-    let Some(run) = &sandbox.run else {
-        let message = format!("sandbox `{}` has not been up yet", sandbox.name);
-        let hint = format!("start it with `hothouse up {}`", sandbox.name);
-        return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+pub(crate) fn env(session: &Session, ui: &Ui, args: NamedRun) -> Result<ExitCode, Failure> {
+    let (artifacts, of) = match args.run {
+        Some(run) => (Past::find(session, &run)?.run.artifacts, Some(run)),
+        None => {
+            let sandbox = found(session, args.named.which())?;
+            let Some(run) = sandbox.run else {
+                let message = format!("sandbox `{}` has not been up yet", sandbox.name);
+                let hint = format!("start it with `hothouse up {}`", sandbox.name);
+                return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+            };
+            (run.artifacts, None)
+        }
     };
-    let path = Path::new(&run.artifacts).join("env.sh");
-    let bytes = session.read_artifact(&path, None, ENV_LIMIT)?;
+    let bytes = session.read_artifact(&Path::new(&artifacts).join("env.sh"), of, ENV_LIMIT)?;
     let text = String::from_utf8_lossy(&bytes);
     match ui.json {
         true => ui.print_json(&variables(&text)),
@@ -138,14 +143,14 @@ fn found(session: &Session, which: Which) -> Result<SandboxView, Failure> {
 fn no_app(sandbox: &SandboxView, app: &str) -> Failure {
     let message = format!("sandbox `{}` has no app `{app}`", sandbox.name);
     let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
-    let hint = match known.is_empty() {
+    let hints = match known.is_empty() {
         true if is_up(sandbox.state) => {
-            "add `url = \"NAME\"` to a service in hothouse.toml".to_owned()
+            vec!["add `url = \"NAME\"` to a service in hothouse.toml".to_owned()]
         }
-        true => format!("apps have URLs while it is up: `hothouse up {}`", sandbox.name),
-        false => format!("available: {}", known.join(", ")),
+        true => vec![format!("apps have URLs while it is up: `hothouse up {}`", sandbox.name)],
+        false => among(app, &known),
     };
-    Failure::new(FailureKind::NotFound, message).hint(hint)
+    hints.into_iter().fold(Failure::new(FailureKind::NotFound, message), Failure::hint)
 }
 
 /// Forwards a port of the host to a port of a room.
@@ -198,7 +203,10 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
         vec![
             Cell::new(port.port.to_string()).tone(Tone::Strong),
             Cell::new(format!("{}/{}", port.project, port.sandbox)),
-            Cell::new(kept_for(&port.app)),
+            Cell::new(match port.free {
+                true => format!("{} (deleted; free)", kept_for(&port.app)),
+                false => kept_for(&port.app),
+            }),
         ]
     });
     ui.print(&table(ui, &["PORT", "SANDBOX", "APP"], rows.collect()));
@@ -244,6 +252,7 @@ mod tests {
             sandbox: "a".into(),
             app: app.into(),
             reserved: jiff::Timestamp::UNIX_EPOCH,
+            free: false,
         };
         let told = |now: &[PortView]| told_released(&port(43300, "web"), now);
         assert_eq!(told(&[port(43301, "api")]), "Released 43300.");

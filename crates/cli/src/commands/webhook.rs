@@ -1,10 +1,11 @@
-//! `webhook` and `webhooks`: what vendors send to apps.
+//! `webhook`, `webhook listen` and `webhooks`: what vendors send to apps.
+
+mod listen;
 
 use std::process::ExitCode;
 
 use hothouse_api::{
     route,
-    timeline::TimelineQuery,
     webhook::{WebhookBody as SendBody, WebhookView},
 };
 use hothouse_host::files;
@@ -17,9 +18,9 @@ use hothouse_model::{
 };
 use serde::Serialize;
 
-use super::timeline::{checked, cut, fetch, go_on, terms};
+use super::timeline::{checked, cut, fetch, go_on, of_kind, terms};
 use crate::{
-    args::{WebhookArgs, WebhooksArgs},
+    args::{WebhookArgs, WebhookCommand, WebhookSendArgs, WebhooksArgs},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -28,13 +29,29 @@ use crate::{
 /// The longest payload.
 const PAYLOAD_MOST: u64 = 4 << 20;
 
-/// Sends a webhook.
-pub(crate) fn send(session: &Session, ui: &Ui, args: WebhookArgs) -> Result<ExitCode, Failure> {
-    let payload = payload(session, &args)?;
+/// Sends a webhook, or listens for those of a vendor.
+pub(crate) fn run(session: &Session, ui: &Ui, args: WebhookArgs) -> Result<ExitCode, Failure> {
+    match (args.command, args.send.what.clone()) {
+        (Some(WebhookCommand::Listen(args)), _) => listen::listen(session, ui, args),
+        (None, Some(what)) => send(session, ui, what, args.send),
+        (None, None) => {
+            let failure = Failure::new(FailureKind::Usage, "no webhook to send was given");
+            Err(failure.hint("name one, such as `hothouse webhook stripe/invoice.paid`"))
+        }
+    }
+}
+
+fn send(
+    session: &Session,
+    ui: &Ui,
+    what: String,
+    args: WebhookSendArgs,
+) -> Result<ExitCode, Failure> {
+    let payload = payload(session, &what, &args)?;
     let body = SendBody {
         sandbox: checked(args.which)?,
         folder: session.folder_text()?,
-        what: args.what,
+        what,
         payload,
         vendor: args.vendor,
         set: args.set,
@@ -58,22 +75,25 @@ pub(crate) fn send(session: &Session, ui: &Ui, args: WebhookArgs) -> Result<Exit
 }
 
 /// Reads the file that is meant: one that exists, or a word that is not in the form of a fixture.
-fn payload(session: &Session, args: &WebhookArgs) -> Result<Option<String>, Failure> {
-    let path = session.folder.join(&args.what);
+fn payload(
+    session: &Session,
+    what: &str,
+    args: &WebhookSendArgs,
+) -> Result<Option<String>, Failure> {
+    let path = session.folder.join(what);
     let is_file = path.is_file();
-    if !is_file && args.what.contains('/') && args.vendor.is_none() {
+    if !is_file && what.contains('/') && args.vendor.is_none() {
         return Ok(None);
     }
     if !is_file {
-        let message = format!("`{}` is neither VENDOR/TYPE nor a file", args.what);
+        let message = format!("`{}` is neither VENDOR/TYPE nor a file", what);
         return Err(Failure::new(FailureKind::Usage, message)
             .hint("such as `hothouse webhook stripe/invoice.paid`"));
     }
     let bytes = files::read_capped(&path, PAYLOAD_MOST)
         .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
-    let text = String::from_utf8(bytes).map_err(|_| {
-        Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", args.what))
-    });
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", what)));
     text.map(Some)
 }
 
@@ -163,16 +183,8 @@ fn looks_like_webhook(body: &RequestBody) -> bool {
 /// Lists webhooks.
 pub(crate) fn list(session: &Session, ui: &Ui, args: WebhooksArgs) -> Result<ExitCode, Failure> {
     let kind = if args.out { Kind::Request } else { Kind::Webhook };
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(kind.to_string()),
-        query: terms(&args.query),
-        since: args.since,
-        ..TimelineQuery::default()
-    };
-    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let query = of_kind(session, kind, terms(&args.query), args.part.since, args.part.run)?;
+    let (records, next) = fetch(session, ui, query, args.part.budget)?;
     let lines: Vec<WebhookLine<'_>> = match args.out {
         true => records.iter().filter_map(WebhookLine::sent_by_app).collect(),
         false => records.iter().map(WebhookLine::of).collect(),

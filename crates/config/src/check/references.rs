@@ -80,7 +80,7 @@ fn is_set(service: &Node, key: &str) -> bool {
     service.get(key).is_some()
 }
 
-/// Tells whether a service listens on a known port; a broken recipe is given the benefit of doubt.
+/// Whether a service listens on a known port; a broken recipe is assumed to.
 pub(super) fn has_port(service: &Node) -> bool {
     is_set(service, "port") || is_set(service, "recipe")
 }
@@ -92,5 +92,5 @@ pub(super) fn main_port(service: &Node) -> Option<(i64, &Node)> {
     }
     let recipe = service.get("recipe")?;
     let known: Recipe = serde_json::from_value(recipe.to_json()).ok()?;
-    Some((i64::from(known.default_port()), recipe))
+    Some((i64::from(known.default_port()?), recipe))
 }

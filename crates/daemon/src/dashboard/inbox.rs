@@ -1,7 +1,7 @@
 //! What waits for the user: requests of agents, settings to approve, denials that a rule would end.
 
 use axum::extract::{Query, State};
-use hothouse_api::{ask::AskView, ask::AsksQuery, sandbox::FindQuery};
+use hothouse_api::{ask::AskView, ask::AsksQuery, egress::LearnQuery, sandbox::FindQuery};
 use hothouse_dashboard::{
     page::{Asked, Denied, Inbox, Pending, render},
     text::age,
@@ -86,7 +86,9 @@ async fn changes_of(daemon: &Daemon, sandbox: &SandboxRecord) -> Option<Pending>
 }
 
 async fn denials_of(daemon: &Daemon, sandbox: &SandboxRecord) -> Vec<Denied> {
-    let learned = egress::learned(State(daemon.clone()), Query(named(sandbox))).await;
+    let FindQuery { sandbox: name, folder } = named(sandbox);
+    let query = LearnQuery { sandbox: name, folder, run: None };
+    let learned = egress::learned(State(daemon.clone()), Query(query)).await;
     let learned = learned.map(|learned| learned.0).unwrap_or_default();
     let denied = learned.into_iter().take(DENIED).map(|rule| Denied {
         id: sandbox.id.to_string(),

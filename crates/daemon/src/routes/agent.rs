@@ -7,7 +7,7 @@ use hothouse_api::{
     ErrorBody,
     agent::{
         AgentLogView, AgentQuery, AgentStartBody, AuditBody, AuditCall, AuditQuery, PROMPT_LIMIT,
-        RaceBody,
+        RaceBody, RaceQuery,
     },
 };
 use hothouse_host::{Clock, clock::HostClock};
@@ -21,7 +21,7 @@ use hothouse_reconcile::{
     sleep,
 };
 
-use super::{Json, Operation, blocking, proof::asked, sandbox::reference, timeline::place};
+use super::{Json, Operation, blocking, sandbox::reference, timeline::place};
 use crate::{Daemon, failure::ErrorResponse, room_api::Shown};
 
 /// How much of an agent's output is answered.
@@ -86,6 +86,7 @@ pub(crate) async fn start(
         rows: body.rows,
         columns: body.columns,
         resumed: false,
+        unseen_hooks: false,
     };
     // On a task of its own: a client that leaves does not undo it.
     let started = tokio::spawn(async move { daemon.keepers.agents.start(&sandbox, wish).await });
@@ -234,9 +235,9 @@ pub(crate) async fn race(
     Operation(id): Operation,
     Json(body): Json<RaceBody>,
 ) -> Result<axum::Json<RaceView>, ErrorResponse> {
-    let sandbox = body.sandbox.as_deref().map(reference).transpose()?;
+    body.sandbox.as_deref().map(reference).transpose()?;
     let wish = RaceWish {
-        sandbox,
+        sandbox: body.sandbox,
         folder: body.folder.into(),
         task: body.task,
         with: body.with,
@@ -246,7 +247,25 @@ pub(crate) async fn race(
         check: body.check,
         variables: Vec::new(),
     };
+    // On a task of its own: it goes on without its client.
+    let raced = tokio::spawn(async move { agents::race(&daemon.keepers, wish, id).await });
     let raced =
-        asked(id, move |asker| async move { agents::race(&daemon.keepers, wish, &asker).await });
-    raced.await.map(axum::Json)
+        raced.await.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
+    raced.map(axum::Json).map_err(ErrorResponse)
+}
+
+#[utoipa::path(
+    get, path = "/v1/race", operation_id = "race_result", params(RaceQuery),
+    description = "How a race went, as it was told when it ended.",
+    responses((status = 200, body = Object), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn race_result(
+    State(daemon): State<Daemon>,
+    Query(query): Query<RaceQuery>,
+) -> Result<axum::Json<RaceView>, ErrorResponse> {
+    let ended = daemon.keepers.agents.race_of(&query.race).unwrap_or_else(|| {
+        let message = format!("no race `{}` has ended here", query.race);
+        Err(Failure::new(FailureKind::NotFound, message))
+    });
+    ended.map(axum::Json).map_err(ErrorResponse)
 }

@@ -8,6 +8,8 @@ use hothouse_api::{
     routes::{RouteView, RoutesQuery},
 };
 
+use hothouse_model::routes::told;
+
 use super::{blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
@@ -20,16 +22,23 @@ pub(crate) async fn list(
     Query(query): Query<RoutesQuery>,
 ) -> Result<axum::Json<Vec<RouteView>>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
-    let listed = blocking(move || {
-        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        let routes = daemon.engine.routes(&sandbox, query.app.as_deref())?;
-        let view = |route: hothouse_model::routes::Route| RouteView {
-            app: route.app,
-            path: route.path,
-            methods: route.methods,
-            source: route.source,
-        };
-        Ok(routes.into_iter().map(view).collect())
-    });
-    listed.await.map(axum::Json)
+    let (engine, app) = (daemon.engine.clone(), query.app.clone());
+    let (sandbox, mut routes) = blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let routes = engine.routes(&sandbox, app.as_deref())?;
+        Ok((sandbox, routes))
+    })
+    .await?;
+    if query.ask {
+        let asked =
+            hothouse_reconcile::routes::ask(&daemon.keepers, &sandbox, query.app.as_deref());
+        told::merge(&mut routes, asked.await.map_err(ErrorResponse)?);
+    }
+    let view = |route: hothouse_model::routes::Route| RouteView {
+        app: route.app,
+        path: route.path,
+        methods: route.methods,
+        source: route.source,
+    };
+    Ok(axum::Json(routes.into_iter().map(view).collect()))
 }

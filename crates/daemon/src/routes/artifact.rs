@@ -11,6 +11,8 @@ use hothouse_api::{
 use hothouse_host::beneath::Folder;
 use hothouse_model::{Explain, Failure, FailureKind};
 
+use hothouse_reconcile::webhooks::listen::PRIVATE;
+
 use super::{blocking, timeline::place};
 use crate::{Daemon, failure::ErrorResponse};
 
@@ -37,12 +39,12 @@ pub(crate) async fn one(
     read.await.map(axum::Json)
 }
 
-/// Returns the path of a file in the run's folder; one that leads out of it is none.
+/// Returns the path of a file in the run's folder; one that leads out of it is none, nor is a private one.
 fn relative(folder: &Path, file: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(file);
     let path = path.strip_prefix(folder).unwrap_or(path);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    match is_plain && !path.as_os_str().is_empty() {
+    match is_plain && !path.as_os_str().is_empty() && !path.starts_with(PRIVATE) {
         true => Ok(path.to_owned()),
         false => Err(missing(file)),
     }
@@ -72,6 +74,8 @@ mod tests {
             "/state/runs/ab/env.sh",
             "/state/runs/a",
             "./x",
+            "private/webhook-secret-stripe",
+            "/state/runs/a/private/webhook-secret-stripe",
         ] {
             assert_eq!(of(bad), None, "{bad}");
         }

@@ -128,7 +128,7 @@ pub(crate) fn view(sandbox: &SandboxRecord, ask: AskRecord) -> AskView {
         host: wanted.host,
         secret: wanted.secret,
         limit: wanted.limit,
-        state: state.as_str().to_owned(),
+        state,
         answer,
         answered,
     }

@@ -7,7 +7,7 @@ use hothouse_api::{
     ErrorBody,
     egress::{
         AllowBody, ApproveBody, ChangeView, DecisionView, EgressPage, EgressQuery, EgressRecord,
-        GrantView, LearnedView, PendingView, TreatedView, WhyQuery, WhyView,
+        GrantView, LearnQuery, LearnedView, PendingView, TreatedView, WhyQuery, WhyView,
     },
     sandbox::FindQuery,
 };
@@ -241,7 +241,7 @@ fn decision(
 }
 
 fn no_host(text: &str) -> Failure {
-    let message = format!("`{text}` is no host");
+    let message = format!("`{text}` is not a valid host");
     Failure::new(FailureKind::Usage, message).hint(
         "write it as `api.example.com`, `api.example.com:8443`, `time.example.com:123/udp` or \
          `example.com/icmp`",
@@ -280,13 +280,22 @@ fn decide_datagram(
 }
 
 #[utoipa::path(
-    get, path = "/v1/egress/learn", operation_id = "egress_learn", params(FindQuery),
+    get, path = "/v1/egress/learn", operation_id = "egress_learn", params(LearnQuery),
     responses((status = 200, body = [LearnedView]), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn learned(
     State(daemon): State<Daemon>,
-    Query(query): Query<FindQuery>,
+    Query(query): Query<LearnQuery>,
 ) -> Result<axum::Json<Vec<LearnedView>>, ErrorResponse> {
+    if let Some(run) = query.run {
+        let learned = blocking(move || {
+            let run = daemon.engine.run_by_id(&run)?;
+            let place = RunPlace { run: run.id, folder: run.artifacts };
+            Ok(learn(&daemon.keepers.timelines.ledger(&place)?))
+        });
+        let learned = learned.await?.into_iter();
+        return Ok(axum::Json(learned.map(LearnedView::from).collect()));
+    }
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let (records, learned) = blocking(move || {

@@ -83,6 +83,7 @@ fn shown(ports: Vec<PortReservation>) -> Vec<PortView> {
         sandbox: reserved.sandbox,
         app: reserved.app,
         reserved: reserved.reserved,
+        free: reserved.is_free,
     };
     ports.into_iter().map(view).collect()
 }

@@ -14,7 +14,7 @@ use hothouse_config::in_words;
 use hothouse_edge::ledger;
 use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, SetupOutcome, UpSpec};
 use hothouse_model::{
-    Failure, OperationId, SandboxRecord, SandboxRef,
+    Failure, FailureKind, OperationId, SandboxRecord, SandboxRef,
     caveat::{Caveat, Several},
     ledger::LedgerRecord,
 };
@@ -80,6 +80,7 @@ pub(crate) async fn fork(
             environment: body.environment.into_iter().collect(),
         }),
         tree: body.tree,
+        stack: body.stack,
         setup: body.setup,
         variables: body.variables.into_iter().collect(),
     };
@@ -107,6 +108,22 @@ pub(crate) async fn up(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<UpBody>,
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
+    to_its_end(bring_up(daemon, id, body)).await
+}
+
+/// Continues when the client has gone: a start that was interrupted at the terminal goes on, with all that follows it.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ErrorResponse>> + Send + 'static,
+) -> Result<T, ErrorResponse> {
+    let done = tokio::spawn(work).await;
+    done.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?
+}
+
+async fn bring_up(
+    daemon: Daemon,
+    id: OperationId,
+    body: UpBody,
 ) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     already(&daemon, &id).await?;
     if body.sandbox.is_none() {
@@ -224,6 +241,14 @@ pub(super) async fn act(
     query: FindQuery,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
 ) -> Result<axum::Json<SandboxView>, ErrorResponse> {
+    to_its_end(act_on(daemon, query, action)).await
+}
+
+async fn act_on(
+    daemon: Daemon,
+    query: FindQuery,
+    action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let (done, now) = blocking({
         let daemon = daemon.clone();
@@ -237,12 +262,12 @@ pub(super) async fn act(
     .await?;
     // Also after a failure: services that started before it are reachable.
     daemon.keepers.refresh_urls_of(&now).await;
-    done.map_err(ErrorResponse)?;
     let shown = blocking(move || {
         if let Err(failure) = daemon.engine.write_metadata(&now, daemon.keepers.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");
         }
-        Ok(view::sandbox(&daemon, now))
+        write_flags(&daemon, &now);
+        done.map(|()| view::sandbox(&daemon, now))
     });
     shown.await.map(axum::Json)
 }
@@ -261,11 +286,13 @@ pub(crate) async fn delete(
         let deleted = vec![body.sandbox];
         return Ok(axum::Json(DeletedView { deleted, branches: Vec::new(), until: None }));
     }
+    let keepers = daemon.keepers.clone();
     let deleted = blocking(move || {
         let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
         // The logs of its services go with it; those of its run stay.
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
+        write_flags(&daemon, &sandbox);
         match body.now {
             true => daemon.engine.delete_now(&sandbox, losses, id)?,
             false => daemon.engine.delete(&sandbox, losses, id)?,
@@ -276,6 +303,8 @@ pub(crate) async fn delete(
         Ok((sandbox, dropped, kept.map(|kept| kept.expires)))
     })
     .await?;
+    // Its ports are free at once.
+    keepers.refresh_urls().await;
     let (sandbox, dropped, until) = deleted;
     let mut gone = DeletedView { until, ..gone(&[sandbox]) };
     if dropped {
@@ -302,6 +331,13 @@ pub(crate) async fn setup(
         SetupOutcome::Kept => SetupView { kept: true, reason: None },
         SetupOutcome::NotKept(reason) => SetupView { kept: false, reason: Some(reason) },
     }))
+}
+
+/// Writes the flags of a run among its artifacts.
+fn write_flags(daemon: &Daemon, sandbox: &SandboxRecord) {
+    if let Err(failure) = daemon.keepers.flags.write_down(sandbox) {
+        tracing::warn!(?failure, "the flags of the run were not written");
+    }
 }
 
 /// Removes the files of a deleted sandbox in the background.

@@ -10,7 +10,7 @@ use hothouse_api::{
 };
 use hothouse_model::{
     Failure, OperationId, SandboxRecord,
-    seed::{BundleState, SeedSummary, radii},
+    seed::{BundleState, SeedSnapshotState, SeedSummary, radii},
 };
 use hothouse_reconcile::{SeedWish, sleep};
 
@@ -36,7 +36,7 @@ pub(crate) async fn list(
             BundleView {
                 name: name.to_string(),
                 needs: bundle.needs.iter().map(ToString::to_string).collect(),
-                state: state.as_str().to_owned(),
+                state,
                 why: (state == BundleState::Stale).then(|| STALE.to_owned()),
             }
         });
@@ -46,7 +46,10 @@ pub(crate) async fn list(
                 profile: one.manifest.profile,
                 bundles: one.manifest.bundles,
                 created: one.manifest.created,
-                state: if one.outdated.is_some() { "stale" } else { "usable" }.to_owned(),
+                state: match one.outdated {
+                    Some(_) => SeedSnapshotState::Stale,
+                    None => SeedSnapshotState::Usable,
+                },
                 why: one.outdated,
             });
         Ok(SeedsView {

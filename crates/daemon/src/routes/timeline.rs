@@ -119,6 +119,8 @@ pub(crate) async fn wait(
     let stopped = async move {
         stop_rx.wait_for(|stop| *stop).await.ok();
     };
+    // Queues are looked at more often while somebody waits for a job.
+    let _interested = (kind == Kind::Job).then(|| daemon.keepers.queues.await_jobs(&wanted.run));
     let found = tokio::select! {
         found = tokio::time::timeout(patience, tail.next()) => found.ok(),
         () = stopped => None,

@@ -2,16 +2,21 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hothouse_api::{
     ErrorBody,
-    webhook::{WebhookBody, WebhookView},
+    webhook::{ForwardBody, ForwardView, ListenBody, ListenView, WebhookBody, WebhookView},
 };
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, SandboxRecord};
 use hothouse_reconcile::{
     sleep,
-    webhooks::{Attempt, ByHand, Expected, holds, word},
+    webhooks::{
+        Attempt, ByHand, Expected, holds,
+        listen::{self, Forwarded, Listen, Taken},
+        word,
+    },
 };
 
 use super::{Json, blocking, sandbox::reference};
@@ -19,6 +24,11 @@ use crate::{Daemon, failure::ErrorResponse};
 
 /// How long the first attempts may take, all together.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Payloads of 4 MiB, as text or in base64.
+pub(crate) fn limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(8 << 20)
+}
 
 #[utoipa::path(
     post, path = "/v1/webhooks", operation_id = "webhook_send", request_body = WebhookBody,
@@ -29,11 +39,7 @@ pub(crate) async fn send(
     State(daemon): State<Daemon>,
     Json(body): Json<WebhookBody>,
 ) -> Result<axum::Json<Vec<WebhookView>>, ErrorResponse> {
-    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
-    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(body.folder.clone()));
-    let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
-    // The services of a sandbox that sleeps are known when it is awake.
-    let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)?;
+    let sandbox = awake(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let webhooks = daemon.keepers.webhooks.clone();
     let sent = blocking(move || {
         let WebhookBody { what, payload, vendor, set, adversary, to, .. } = body;
@@ -51,6 +57,80 @@ pub(crate) async fn send(
     Ok(axum::Json(views))
 }
 
+/// Finds a sandbox and wakes it: its services are known when it is awake.
+async fn awake(
+    daemon: &Daemon,
+    sandbox: Option<&str>,
+    folder: &str,
+) -> Result<SandboxRecord, ErrorResponse> {
+    let wanted = sandbox.map(reference).transpose()?;
+    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(folder));
+    let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
+    sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)
+}
+
+#[utoipa::path(
+    post, path = "/v1/webhooks/listen", operation_id = "webhook_listen", request_body = ListenBody,
+    description = "Prepares a listener for deliveries of a real vendor: keeps the secret that they are verified with.",
+    responses((status = 200, body = ListenView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn listen(
+    State(daemon): State<Daemon>,
+    Json(body): Json<ListenBody>,
+) -> Result<axum::Json<ListenView>, ErrorResponse> {
+    let sandbox = awake(&daemon, body.sandbox.as_deref(), &body.folder).await?;
+    let webhooks = daemon.keepers.webhooks.clone();
+    let ListenBody { vendor, secret, to, .. } = body;
+    let asked = Listen { vendor, secret: secret.map(|hidden| hidden.0), to };
+    let name = sandbox.name.to_string();
+    let made = blocking(move || webhooks.listen(&sandbox, &asked)).await?;
+    Ok(axum::Json(ListenView {
+        sandbox: name,
+        vendor: made.vendor,
+        to: made.to,
+        secret_file: made.file.to_string_lossy().into_owned(),
+        made: made.is_made,
+        signed: made.is_signed,
+    }))
+}
+
+#[utoipa::path(
+    post, path = "/v1/webhooks/forward", operation_id = "webhook_forward", request_body = ForwardBody,
+    description = "Verifies a delivery of a real vendor, signs it anew, and hands it to the app.",
+    responses((status = 200, body = ForwardView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn forward(
+    State(daemon): State<Daemon>,
+    Json(body): Json<ForwardBody>,
+) -> Result<axum::Json<ForwardView>, ErrorResponse> {
+    let sandbox = awake(&daemon, body.sandbox.as_deref(), &body.folder).await?;
+    let ForwardBody { vendor, to, headers, base64, url, .. } = body;
+    let bytes = STANDARD
+        .decode(base64)
+        .map_err(|error| ErrorResponse(Failure::of(FailureKind::Usage, &error)))?;
+    let listen = Listen { vendor, secret: None, to };
+    let taken = Taken { listen, headers, body: bytes, url };
+    let sent = listen::forward(&daemon.keepers, sandbox, taken).await.map_err(ErrorResponse)?;
+    Ok(axum::Json(forwarded(sent)))
+}
+
+fn forwarded(Forwarded { attempt, refused }: Forwarded) -> ForwardView {
+    let mut headers = attempt.response.headers.into_iter();
+    ForwardView {
+        id: attempt.id,
+        time: attempt.time,
+        vendor: attempt.vendor,
+        kind: attempt.kind,
+        to: attempt.to,
+        status: attempt.status,
+        duration_ms: u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+        error: attempt.error,
+        refused: refused.is_some(),
+        content_type: headers.find(|(name, _)| name == "content-type").map(|(_, value)| value),
+        text: attempt.response.text,
+    }
+}
+
 fn unsettled() -> ErrorResponse {
     let failure = Failure::new(FailureKind::Backend, "the webhook was not delivered in time");
     ErrorResponse(failure.hint("`hothouse webhooks` lists what was delivered since"))
@@ -61,7 +141,7 @@ fn view(attempt: Attempt, expected: Expected) -> WebhookView {
     WebhookView {
         id: attempt.id,
         time: attempt.time,
-        fixture: attempt.fixture,
+        fixture: attempt.fixture.unwrap_or_default(),
         vendor: attempt.vendor,
         kind: attempt.kind,
         to: attempt.to,

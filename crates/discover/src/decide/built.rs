@@ -109,7 +109,10 @@ fn ask(found: &mut Findings, service: &BuiltService) {
     let name = &service.name;
     found.questions.push(Question {
         id: format!("run-{name}"),
-        text: format!("Which command runs `{name}` in the worktree? Compose builds it from {}, and nothing there tells.", service.dockerfile),
+        text: match service.dockerfile.as_str() {
+            "" => format!("Which command runs `{name}` in the worktree? Compose does not say."),
+            file => format!("Which command runs `{name}` in the worktree? Compose builds it from {file}, and nothing there tells."),
+        },
         until_then: "it is left out".to_owned(),
         key: Some(format!("service.{name}.run")),
         answer: None,

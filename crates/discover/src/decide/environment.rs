@@ -120,7 +120,7 @@ fn variables<'f>(
         env.extend(value.map(|value| (name.clone(), value)));
     }
     usual(known, &mut env);
-    // What no shell could set is no variable of the config.
+    // A name that no shell could set is left out.
     env.retain(|name, _| harmless::is_variable(name));
     env.into_iter().take(VARIABLES_MOST).collect()
 }
@@ -204,6 +204,9 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
         };
     }
     if let Some(value) = part(known, &upper) {
+        return Value::Set(value);
+    }
+    if let Some(value) = whole(known, &upper).filter(|_| given.trim().is_empty()) {
         return Value::Set(value);
     }
     if let Some(found) = OWN_URL.captures(given) {
@@ -295,6 +298,24 @@ fn stored(kind: StoreKind, store: &str, given: &str) -> String {
         (StoreKind::Mail, _) => format!("smtp://{host}"),
         (kind, _) => url(kind, store),
     }
+}
+
+/// Returns the URL of the store that a variable such as `POSTGRES_URL` names.
+fn whole(known: &Known, upper: &str) -> Option<String> {
+    if !upper.split('_').any(|word| matches!(word, "URL" | "URI")) {
+        return None;
+    }
+    let store = match upper.split('_').next()? {
+        "POSTGRES" | "POSTGRESQL" | "PG" => known.store(StoreKind::Postgres)?,
+        "MYSQL" | "MARIADB" => known.store(StoreKind::Mysql)?,
+        "DATABASE" | "DB" | "SQLALCHEMY" => known.database()?.1,
+        "REDIS" => known.store(StoreKind::Redis)?,
+        "MONGO" | "MONGODB" => known.store(StoreKind::Mongo)?,
+        "AMQP" | "RABBITMQ" => known.store(StoreKind::Rabbitmq)?,
+        "NATS" => known.store(StoreKind::Nats)?,
+        _ => return None,
+    };
+    Some(format!("{{{store}.url}}"))
 }
 
 /// Returns the part of a store that a variable such as `DB_HOST` names.

@@ -13,7 +13,7 @@ pub(super) fn is_database_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Whether a text can be a password of a database that protects nothing: short, and no word of chance.
+/// Whether a text can be a development password of a database: short, and not random.
 pub(super) fn is_password(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     (1..=32).contains(&text.len()) && text.bytes().all(plain) && !looks_random(text)
@@ -46,12 +46,34 @@ const SECRET_WORDS: [&str; 19] = [
 pub(super) fn is_secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_word = |part: &str| SECRET_WORDS.contains(&part);
+    // How long a token lasts, or how many characters a password has, is none.
+    if upper.rsplit('_').next().is_some_and(|last| MEASURES.contains(&last)) {
+        return false;
+    }
     upper.split('_').any(is_word)
         || upper.contains("SECRET")
         || upper.contains("TOKEN")
         || upper.contains("PASSWORD")
         || upper.contains("APIKEY")
 }
+
+/// Last words of names that measure something.
+const MEASURES: [&str; 14] = [
+    "MINUTES",
+    "HOURS",
+    "DAYS",
+    "SECONDS",
+    "MS",
+    "TTL",
+    "TIMEOUT",
+    "EXPIRATION",
+    "EXPIRY",
+    "EXPIRES",
+    "LIFETIME",
+    "LENGTH",
+    "ROUNDS",
+    "AGE",
+];
 
 /// Whether a text says that a value is to be filled in.
 pub(super) fn is_placeholder(value: &str) -> bool {
@@ -75,7 +97,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     words.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a text seems to be made by chance rather than by a person.
+/// Whether a text seems to be random rather than written by a person.
 pub(super) fn looks_random(text: &str) -> bool {
     if text.len() < 16 {
         return false;
@@ -109,7 +131,7 @@ pub(super) fn is_plain(name: &str, value: &str) -> bool {
         && live_keys::find(name, value, &LiveKeys::default()).is_none()
 }
 
-/// Returns what stands in for a secret: a value of the right shape that opens nothing.
+/// Returns a stand-in for a secret: a value of the right shape without any access.
 pub(super) fn stand_in(name: &str) -> String {
     let upper = name.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().all(|word| upper.contains(word));
@@ -199,6 +221,8 @@ mod tests {
             ("API_URL", "http://localhost:3000"),
             ("LIMIT", "10"),
             ("KEYBOARD", "de"),
+            ("JWT_RESET_PASSWORD_EXPIRATION_MINUTES", "10"),
+            ("TOKEN_TTL", "15m"),
         ] {
             assert!(is_plain(name, value), "{name}");
         }

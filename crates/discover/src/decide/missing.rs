@@ -2,7 +2,11 @@
 
 use hothouse_host::programs::Grant;
 
-use crate::{draft::Draft, finding::Findings, host::HostFacts};
+use crate::{
+    draft::Draft,
+    finding::{Evidence, Findings},
+    host::HostFacts,
+};
 
 /// Programs, and what installs them.
 const PACKAGES: [(&str, &str); 18] = [
@@ -29,6 +33,33 @@ const PACKAGES: [(&str, &str); 18] = [
     ("make", "apt-get install make"),
 ];
 
+/// Stacks that have programs, where the host has not.
+const STACKS: [(&str, &[&str]); 5] = [
+    ("node", &["node", "npm", "npx", "pnpm", "yarn", "bun"]),
+    ("python", &["python3", "python", "pip3", "uv", "poetry"]),
+    ("rust", &["cargo", "rustc"]),
+    ("go", &["go"]),
+    ("dotnet", &["dotnet"]),
+];
+
+/// The version of a program that a stack has, where that matters.
+const STACK_VERSIONS: [(&str, &str, &str); 1] = [("node", "node", "22")];
+
+/// Proposes a stack for a program, unless the draft has another one; returns whether the room then has the program.
+fn propose(draft: &mut Draft, program: &str, evidence: &Evidence) -> bool {
+    let Some((stack, _)) = STACKS.iter().find(|(_, programs)| programs.contains(&program)) else {
+        return false;
+    };
+    let chosen = draft.stack.get_or_insert_with(|| ((*stack).to_owned(), Vec::new()));
+    if chosen.0 != *stack {
+        return false;
+    }
+    if !chosen.1.contains(evidence) {
+        chosen.1.push(evidence.clone());
+    }
+    true
+}
+
 /// Proposes tools, and tells what is missing.
 pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     for (program, evidence) in &found.programs {
@@ -46,6 +77,7 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
             Some(Grant::Mount(source, target)) => {
                 draft.mounts.push((source.clone(), target.clone()))
             }
+            None if propose(draft, program, evidence) => {}
             None => {
                 let how = PACKAGES.iter().find(|(name, _)| name == program);
                 let how =
@@ -62,13 +94,33 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
 pub(super) fn versions(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     for pin in &found.pins {
         let Some(have) = host.versions.get(pin.program) else { continue };
-        if is_older(have, &pin.version) {
+        if !is_older(have, &pin.version) {
+            continue;
+        }
+        if let Some(folder) = newer(host, pin.program, &pin.version) {
+            draft.tools.retain(|tool| tool != &folder);
+            // The first one is found first.
+            draft.tools.insert(0, folder);
+            continue;
+        }
+        let offered = STACK_VERSIONS.iter().find(|(program, ..)| *program == pin.program);
+        let fits = offered.is_some_and(|(_, _, version)| !is_older(version, &pin.version));
+        if !(fits && propose(draft, pin.program, &pin.evidence)) {
             draft.caveats.push(format!(
                 "the repository asks for {} {} ({}:{}); this host has {have}, so installing may fail",
                 pin.program, pin.version, pin.evidence.file, pin.evidence.line
             ));
         }
     }
+}
+
+/// Returns what shows a version of a program that fits, where the user has one beside the usual: the lowest of them.
+fn newer(host: &HostFacts, program: &str, wanted: &str) -> Option<String> {
+    let all = host.installed.get(program)?;
+    let mut fitting: Vec<_> =
+        all.iter().filter(|(version, _)| !is_older(version, wanted)).collect();
+    fitting.sort_by_key(|(version, _)| crate::host::numbers(version));
+    fitting.first().map(|(_, folder)| folder.clone())
 }
 
 /// Whether a version is below the least that a text asks for, by its first two numbers.
@@ -86,6 +138,17 @@ fn is_older(have: &str, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_that_the_user_has_beside_the_usual_one_is_proposed() {
+        let mut host = HostFacts::default();
+        let known = ["3.10.1", "3.12.1", "3.13.0"]
+            .map(|version| (version.to_owned(), format!("~/.pyenv/versions/{version}")));
+        host.installed.insert("python3".into(), known.to_vec());
+        assert_eq!(newer(&host, "python3", "3.12").as_deref(), Some("~/.pyenv/versions/3.12.1"));
+        assert_eq!(newer(&host, "python3", "3.14"), None);
+        assert_eq!(newer(&host, "node", "22"), None);
+    }
 
     #[test]
     fn older_versions_are_told() {

@@ -7,6 +7,7 @@ use crate::{
     draft::{Draft, DraftService, DraftWork},
     finding::{Certainty, Findings, Store, StoreKind},
     host::HostFacts,
+    text,
 };
 
 use super::{free, harmless};
@@ -178,15 +179,6 @@ fn of_image(store: &Store) -> BTreeMap<String, String> {
 /// Adds images that compose runs and that are no known store.
 fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
     for image in std::mem::take(&mut found.images) {
-        let left_out = |why: String| crate::Evidence { fact: why, ..image.evidence[0].clone() };
-        if !image.profiles.is_empty() {
-            found.caveats.push(left_out(format!(
-                "`{}` is left out: only compose's profile {} has it",
-                image.name,
-                image.profiles.join(", ")
-            )));
-            continue;
-        }
         let name =
             free(&image.name, |name| draft.services.iter().any(|service| service.name == name));
         if !host.images {
@@ -203,7 +195,7 @@ fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
             });
             continue;
         }
-        draft.services.push(DraftService {
+        let service = DraftService {
             name,
             work: DraftWork::Image { image: image.image, command: image.command },
             dir: String::new(),
@@ -215,6 +207,11 @@ fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
             env: harmless::settings(&image.env),
             note: None,
             evidence: image.evidence,
-        });
+        };
+        // What only a profile of compose has, only the same profile here has: `up --profile NAME`.
+        match image.profiles.first() {
+            Some(profile) => draft.profiled.push((text::service_name(profile), service)),
+            None => draft.services.push(service),
+        }
     }
 }

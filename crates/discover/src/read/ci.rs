@@ -1,4 +1,4 @@
-//! Workflows of CI: the services beside the tests are often the truest description of what a project needs.
+//! Workflows of CI: the services beside the tests often describe best what a project needs.
 
 use serde_json::Value;
 

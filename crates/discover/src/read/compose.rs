@@ -50,6 +50,24 @@ const LEFT_OUT: [&str; 16] = [
     "dozzle",
 ];
 
+/// Images that hold a language and nothing else.
+const RUNTIMES: [&str; 14] = [
+    "node",
+    "python",
+    "ruby",
+    "golang",
+    "rust",
+    "php",
+    "openjdk",
+    "eclipse-temurin",
+    "elixir",
+    "bun",
+    "deno",
+    "maven",
+    "gradle",
+    "composer",
+];
+
 /// Images by the last part of their name, and what they are.
 const STORES: [(&str, StoreKind); 43] = [
     ("postgres", StoreKind::Postgres),
@@ -164,6 +182,28 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     }
     let Some(image) = image.filter(|image| !image.is_empty()) else { return };
     let (short, tag) = image_parts(&image);
+    // A plain language image over files of the repository is an app of the repository.
+    let source = binds(&service["volumes"]).into_iter().map(|(source, _)| source).next();
+    let source = source.filter(|source| {
+        RUNTIMES.contains(&short.as_str()) && !text::leaves(text::folder(file), source)
+    });
+    if let Some(source) = source {
+        let context = text::join(text::folder(file), &source);
+        let fact = format!("`{name}` runs {} in {image}", shown(&context));
+        found.built.push(BuiltService {
+            name: service_name,
+            dockerfile: String::new(),
+            context,
+            command: command(&service["command"]).or_else(|| command(&service["entrypoint"])),
+            ports,
+            env,
+            health: health(&service["healthcheck"]["test"]),
+            needs,
+            profiles,
+            evidence: vec![at(service["image"].as_str().unwrap_or(&image), fact)],
+        });
+        return;
+    }
     let evidence =
         at(service["image"].as_str().unwrap_or(&image), format!("`{name}` runs {image}"));
     if LEFT_OUT.contains(&short.as_str()) {
@@ -174,6 +214,17 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             ..evidence
         });
         return;
+    }
+    for (source, target) in binds(&service["volumes"]) {
+        let path = text::join(text::folder(file), &source);
+        if !view.has(&path) && !view.has_folder(&path) {
+            // A folder that only the service fills.
+            continue;
+        }
+        found.caveats.push(Evidence {
+            fact: format!("`{name}` sees `{source}` of the repository as `{target}` in compose, and does not here: load it with a task or a seed"),
+            ..evidence.clone()
+        });
     }
     if let Some(kind) = kind_of(&image).filter(|_| profiles.is_empty()) {
         let mut store = Store::new(kind, Certainty::Declared, evidence);
@@ -306,6 +357,24 @@ pub(super) fn environment(value: &Value) -> BTreeMap<String, String> {
         }
         _ => BTreeMap::new(),
     }
+}
+
+/// Returns the files of the repository that a service sees, and where. Volumes with a name are part of its data anyway.
+fn binds(value: &Value) -> Vec<(String, String)> {
+    let Value::Array(all) = value else { return Vec::new() };
+    let one = |value: &Value| match value {
+        Value::String(text) => {
+            let text = merge::interpolate(text);
+            let (source, rest) = text.split_once(':')?;
+            Some((source.to_owned(), rest.split(':').next()?.to_owned()))
+        }
+        Value::Object(map) if map.get("type").and_then(Value::as_str) == Some("bind") => {
+            let get = |key: &str| Some(merge::interpolate(map.get(key)?.as_str()?));
+            Some((get("source")?, get("target")?))
+        }
+        _ => None,
+    };
+    all.iter().filter_map(one).filter(|(source, _)| source.starts_with('.')).take(16).collect()
 }
 
 fn needs(value: &Value) -> Vec<String> {

@@ -143,8 +143,10 @@ fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
         let Some(source) = view.text(path) else { continue };
         let Some((object, kind, line)) = object(&source) else { continue };
         let root = import_root(view, dir, path, &source);
-        // Modules below `src` are found by a flag; a folder of its own is where the command runs.
-        let home = if text::name(&root) == "src" { text::folder(&root).to_owned() } else { root };
+        // Modules below `src` are found by a flag; a folder of its own is where the command runs, and so is a `src` that
+        // is the whole project.
+        let is_part = text::name(&root) == "src" && root != dir;
+        let home = if is_part { text::folder(&root).to_owned() } else { root };
         let Some((framework, run, port)) = command(&home, path, &object, kind, &source) else {
             continue;
         };

@@ -129,7 +129,7 @@ fn parts(url: &str) -> Option<(Option<String>, Option<String>, Option<String>)> 
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    // The account of a database elsewhere is nobody's business here.
+    // The account of a hosted database is not copied.
     if host.contains('.') && !host.starts_with("127.") && host != "0.0.0.0" {
         return None;
     }

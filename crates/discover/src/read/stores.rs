@@ -116,6 +116,7 @@ const PACKAGES: [(&str, &[(&str, StoreKind)]); 6] = [
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     frameworks(view, found);
+    sequelize(view, found);
     if found.apps.is_empty() {
         // A library's packages say what it could talk to, not what has to run.
         return;
@@ -304,6 +305,55 @@ fn frameworks(view: &View<'_>, found: &mut Findings) {
     }
 }
 
+static DIALECT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"['"]?dialect['"]?\s*:\s*['"](postgres|mysql|mariadb)['"]"#)
+        .expect("a fixed pattern")
+});
+
+/// Reads the settings of Sequelize, where they are literal and mean this machine.
+fn sequelize(view: &View<'_>, found: &mut Findings) {
+    let is_config = |path: &&str| {
+        let name = text::name(path);
+        [".js", ".cjs", ".mjs", ".ts", ".json"].iter().any(|end| name.ends_with(end))
+            && (name.contains("config") || name.contains("database") || name.starts_with("db"))
+            && !super::is_aside(path)
+    };
+    let paths: Vec<String> = view.paths().filter(is_config).take(40).map(str::to_owned).collect();
+    for path in paths {
+        let Some(source) = view.text(&path) else { continue };
+        let Some(dialect) = DIALECT.captures(&source).and_then(|found| found.get(1)) else {
+            continue;
+        };
+        let host = setting(&source, &["host"]);
+        if host.as_deref().is_some_and(|host| !matches!(host, "localhost" | "127.0.0.1" | "db")) {
+            continue;
+        }
+        let kind =
+            if dialect.as_str() == "postgres" { StoreKind::Postgres } else { StoreKind::Mysql };
+        let line = source[..dialect.start()].matches('\n').count() + 1;
+        let fact = format!("Sequelize's dialect is {}", dialect.as_str());
+        let mut store = Store::new(kind, Certainty::Named, Evidence { file: path, line, fact });
+        store.database = setting(&source, &["database", "db"]);
+        store.user = setting(&source, &["username", "user"]);
+        store.password = setting(&source, &["password"]);
+        found.store(store);
+    }
+}
+
+/// Returns the literal text of the first of some keys, whatever their case.
+fn setting(source: &str, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| {
+        source.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let name = name.trim().trim_matches(['"', '\'']);
+            let value = value.trim().trim_end_matches(',').trim_end();
+            let quote = value.chars().next().filter(|c| *c == '"' || *c == '\'')?;
+            let value = value[1..].strip_suffix(quote)?;
+            (name.eq_ignore_ascii_case(key) && !value.is_empty()).then(|| value.to_owned())
+        })
+    })
+}
+
 /// Returns the text that Django's settings have for a key of the database.
 fn literal(source: &str, key: &str) -> Option<String> {
     let needle = [format!("\"{key}\":"), format!("'{key}':")];
@@ -318,6 +368,15 @@ fn literal(source: &str, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_sequelize_are_read_where_they_are_literal() {
+        let source = "module.exports = {\n  HOST: \"localhost\",\n  USER: 'postgres',\n  PASSWORD: process.env.PW,\n  DB: \"testdb\",\n  dialect: \"postgres\",\n};";
+        assert_eq!(setting(source, &["database", "db"]).as_deref(), Some("testdb"));
+        assert_eq!(setting(source, &["username", "user"]).as_deref(), Some("postgres"));
+        assert_eq!(setting(source, &["password"]), None);
+        assert!(DIALECT.is_match(source));
+    }
 
     #[test]
     fn lines_of_manifests_name_packages() {

@@ -80,8 +80,15 @@ fn script(server: &str, is_mariadb: bool, [database, user, password]: [&str; 3])
     // The tables of the system have `root` already.
     let create = if user == "`root`" { "ALTER USER IF EXISTS" } else { "CREATE USER" };
     let other = if user == "`root`" { "CREATE USER IF NOT EXISTS" } else { "CREATE USER" };
+    // Where names are not resolved, these come before `%`.
+    let more = match user.as_str() {
+        "`root`" => ["127.0.0.1", "::1"]
+            .map(|host| format!("ALTER USER IF EXISTS {user}@`{host}`{known};\\n"))
+            .concat(),
+        _ => String::new(),
+    };
     let make = format!(
-        "CREATE DATABASE `{database}`;\\n{create} {user}@localhost{known};\\n{other} {user}@`%%`{known};\\n\
+        "CREATE DATABASE `{database}`;\\n{create} {user}@localhost{known};\\n{other} {user}@`%%`{known};\\n{more}\
          GRANT ALL ON *.* TO {user}@localhost WITH GRANT OPTION;\\nGRANT ALL ON *.* TO {user}@`%%` WITH GRANT OPTION;\\n"
     );
     match is_mariadb {

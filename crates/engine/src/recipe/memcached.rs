@@ -8,7 +8,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let RecipeContext { port, programs, .. } = *with;
     let server = quoted(&programs.folder.display().to_string());
     let ask =
-        format!("printf 'stats\\r\\nquit\\r\\n' | exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3");
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'stats\\r\\nquit\\r\\n' >&3; cat <&3");
     PreparedRecipe {
         run: words(["/bin/sh", "-c", &format!("exec {server} -l 127.0.0.1 -p {port} -m 64")]),
         env: vec![("MEMCACHED_SERVERS".to_owned(), format!("127.0.0.1:{port}"))],

@@ -30,7 +30,8 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             &format!("mkdir -p {0}/mnesia {0}/log; exec {server}", quoted(&folder)),
         ]),
         env: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        path: Vec::new(),
+        // Of Debian, the one on the search path serves nobody but its own user and root.
+        path: words(["/usr/lib/rabbitmq/bin"]),
         url,
         account: [
             ("database", "/".to_owned()),

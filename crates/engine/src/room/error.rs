@@ -14,6 +14,7 @@ use crate::{
     project::ProjectError,
     run::{PlanFailure, StepError},
     services::ServicesError,
+    stacks::RoomStackError,
     wall::WallError,
 };
 
@@ -34,6 +35,8 @@ pub enum RoomRequestError {
     Backend { backend: &'static str },
     #[error("sandbox `{name}` is up with profile `{profile}`")]
     OtherProfile { name: SandboxName, profile: String },
+    #[error(transparent)]
+    Stack(#[from] RoomStackError),
     #[error(transparent)]
     Services(#[from] ServicesError),
     #[error(transparent)]
@@ -63,7 +66,7 @@ pub enum RoomRequestError {
 }
 
 hothouse_model::explain! {
-    RoomRequestError passes on Services, Egress, Wall, Port, Data, Project, Worktree, File, Room, Step,
+    RoomRequestError passes on Stack, Services, Egress, Wall, Port, Data, Project, Worktree, File, Room, Step,
         Commit, Store, Plan;
     kind {
         Self::Deleting { .. }

@@ -32,7 +32,7 @@ impl Engine {
             order.runtime = temporary(&order.runtime, nonce);
             order.ephemeral = true;
             order.claim = None;
-            self.give_wall(sandbox, &config, &mut order)?;
+            self.give_wall(sandbox, &config, &mut order, None)?;
             order.wall.environment.extend(self.variables_without_services(&config)?);
             Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
             let runtime = order.runtime.clone();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Changes when what a snapshot means does.
-pub(super) const FORMAT: &str = "1";
+pub(super) const FORMAT: &str = "2";
 
 /// What a seeded stack is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -100,6 +100,57 @@ fn each_fault_is_named_and_nothing_else() {
 }
 
 #[test]
+fn queries_are_counted_by_request_and_timed_and_untraced_ones_prove_nothing() {
+    let span = |seq: u64, root: &str, ms: f64| {
+        let body = json!({
+            "span_id": format!("s{seq}"), "parent_id": root, "name": "SELECT", "duration_ms": ms,
+            "attributes": { "db.statement": "select * from carts" },
+        });
+        record(seq, Kind::Trace, "SELECT", body)
+    };
+    let request = |seq: u64, id: &str| {
+        let body = json!({ "span_id": id, "name": "GET /cart", "span_kind": "server", "duration_ms": 900 });
+        record(seq, Kind::Trace, "GET /cart", body)
+    };
+    let expect = json!({ "queries": 2, "slowest-query": "200ms" });
+    let fails = |records: &[Record]| failing(expect.clone(), &page(), records);
+    let both = ["queries", "slowest-query"];
+    assert_eq!(fails(&[]), both, "nothing is known");
+    assert_eq!(fails(&[request(1, "r")]), both, "a request without queries tells nothing either");
+    let quick =
+        |count: u64, root: &str| (0..count).map(|n| span(10 + n, root, 3.0)).collect::<Vec<_>>();
+    let two = [vec![request(1, "r")], quick(2, "r")].concat();
+    assert!(fails(&two).is_empty());
+    // Two of each of two requests are two.
+    let of_other = (0..2).map(|n| span(30 + n, "other", 3.0));
+    let more: Vec<_> = two.iter().cloned().chain([request(2, "other")]).chain(of_other).collect();
+    assert!(fails(&more).is_empty());
+    assert_eq!(fails(&[vec![request(1, "r")], quick(3, "r")].concat()), ["queries"]);
+    assert_eq!(fails(&[request(1, "r"), span(9, "r", 812.0)]), ["slowest-query"]);
+
+    let all = scenario(json!({ "slowest-query": "200ms" }));
+    let observed = Observed {
+        records: &[request(1, "r"), span(9, "r", 812.0)],
+        page: None,
+        rows: &[],
+        queues: &[],
+        services: &[],
+        run: "run_1",
+        mark: 0,
+    };
+    let checks = evaluate(&all, &observed);
+    let check = checks.last().unwrap();
+    assert_eq!(check.seen, "812 ms: select * from carts (of GET /cart)");
+    assert_eq!(check.records.len(), 1);
+    // A slow query stays slow: nobody waits for it to become quick.
+    let slow =
+        all.iter().zip(&checks).filter(|(one, _)| matches!(one.wanted, Wanted::SlowestQuery(_)));
+    let (one, check): (Vec<_>, Vec<_>) =
+        slow.map(|(one, check)| (one.clone(), check.clone())).unzip();
+    assert_eq!(next(&one, &check, Duration::ZERO, QUIET), Next::Done);
+}
+
+#[test]
 fn a_row_that_is_lost_or_cannot_be_asked_for_is_told() {
     let row = |rows: &str, failure: Option<&str>, equals: Option<&str>| {
         let mut wanted = json!({ "service": "db", "query": "select 1" });
@@ -179,5 +230,27 @@ fn effects_have_their_time_and_absence_needs_quiet() {
         (true, second(60), second(0), Next::Done),
     ] {
         assert_eq!(next(&all, &checks(has_mail), elapsed, quiet), expected);
+    }
+}
+
+#[test]
+fn a_text_is_shown_with_whole_words_around_it_whatever_its_script() {
+    let long = "Everything Light Table Living Study Search Log in Cart Thank you for your order We have received your payment and are packing";
+    assert_eq!(
+        around(long, "thank you"),
+        "Table Living Study Search Log in Cart Thank you for your order We have received your"
+    );
+    assert_eq!(around("Thank you", "thank you"), "Thank you");
+    // Their lower case is longer than they are.
+    for odd in ["İ".repeat(300) + " thank you", "ẞ".repeat(100) + "thank you" + &"İ".repeat(90)]
+    {
+        assert!(!around(&odd, "thank you").is_empty());
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_has_something_around_it(all in ".*", part in ".{0,20}") {
+        around(&flat(&all), &part);
     }
 }

@@ -6,12 +6,13 @@ use hothouse_model::record::{
     Kind, Record,
     bodies::{
         ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, ObjectBody, RequestBody,
-        TraceBody, WebhookBody,
+        WebhookBody,
     },
 };
 use serde_json::Value;
 
 use super::Normal;
+use crate::{checks::flat, queries::Spans};
 
 /// Something that one side did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,50 +155,34 @@ fn own_properties(properties: &Value, normal: &Normal) -> String {
 /// What SDKs of analytics add about the client and the project.
 const CLIENT: [&str; 3] = ["token", "distinct_id", "title"];
 
-/// A span that asks a database, by what made it.
-pub(super) fn queries(records: &[Record], normal: &Normal) -> BTreeMap<String, u64> {
-    let spans: Vec<TraceBody> = records
-        .iter()
-        .filter(|record| record.kind == Kind::Trace)
-        .filter_map(|record| record.body().ok())
-        .collect();
-    let by_id: BTreeMap<&str, &TraceBody> =
-        spans.iter().map(|span| (span.span_id.as_str(), span)).collect();
+/// Counts the queries of each kind of request.
+pub(super) fn queries(spans: &Spans, normal: &Normal) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for span in spans.iter().filter(|span| is_query(span)) {
-        let root = root_of(span, &by_id);
-        *counts.entry(normal.text(&root.name)).or_default() += 1;
+    for query in spans.queries() {
+        *counts.entry(normal.text(&query.request_name)).or_default() += 1;
     }
     counts
 }
 
-fn is_query(span: &TraceBody) -> bool {
-    ["db.system", "db.system.name", "db.statement", "db.query.text"]
-        .iter()
-        .any(|key| !span.attributes[*key].is_null())
+/// Returns the longest time of each query of each kind of request, in milliseconds.
+pub(super) fn query_times(spans: &Spans, normal: &Normal) -> BTreeMap<String, f64> {
+    let queries = spans.queries().into_iter();
+    longest(queries.map(|query| {
+        let (text, request) = (flat(&query.text), &query.request_name);
+        (normal.text(&format!("{text} (of {request})")), query.ms)
+    }))
 }
 
-/// Returns the server's span that a span is below, or the outermost that is known.
-fn root_of<'s>(span: &'s TraceBody, by_id: &BTreeMap<&str, &'s TraceBody>) -> &'s TraceBody {
-    let mut at = span;
-    // Spans name their parents themselves, and may do so in a circle.
-    for _ in 0..64 {
-        let parent = at.parent_id.as_deref().and_then(|id| by_id.get(id).copied());
-        match parent {
-            Some(parent) if at.span_kind != "server" => at = parent,
-            _ => break,
-        }
-    }
-    at
+/// Returns the longest time of each kind of span that is no query, in milliseconds, without its queries.
+pub(super) fn durations(spans: &Spans, normal: &Normal) -> BTreeMap<String, f64> {
+    longest(spans.other_times().into_iter().map(|(name, ms)| (normal.text(name), ms)))
 }
 
-/// Returns the longest time of each kind of span, in milliseconds.
-pub(super) fn durations(records: &[Record], normal: &Normal) -> BTreeMap<String, f64> {
+fn longest(times: impl Iterator<Item = (String, f64)>) -> BTreeMap<String, f64> {
     let mut longest: BTreeMap<String, f64> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.kind == Kind::Trace) {
-        let Ok(span) = record.body::<TraceBody>() else { continue };
-        let place = longest.entry(normal.text(&span.name)).or_default();
-        *place = place.max(span.duration_ms);
+    for (name, ms) in times {
+        let place = longest.entry(name).or_default();
+        *place = place.max(ms);
     }
     longest
 }

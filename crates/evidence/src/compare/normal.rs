@@ -2,7 +2,10 @@
 //!
 //! By hand rather than by regular expressions, because a comparison goes over every text of ten thousand records.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Digits in a row that are a moment rather than an amount.
 const MOMENT: usize = 9;
@@ -16,17 +19,46 @@ const PART: usize = 8;
 /// How long the part after a prefix is at least to be an id, as in `pi_3MtwBw`.
 const AFTER_PREFIX: usize = 6;
 
+/// How long a part of a word is at least to be the beginning of a token that is known.
+const BEGINNING: usize = 6;
+
+/// How many tokens of a side are known.
+const TOKENS: usize = 10_000;
+
+/// How often digits and letters change in a word that nobody would write.
+const CHANGES: usize = 4;
+
 /// What is replaced in the texts of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Normal {
     names: BTreeMap<String, &'static str>,
+    /// Values of parameters that were made up, such as the key of a link. Apps use their beginnings elsewhere.
+    tokens: BTreeSet<String>,
 }
 
 impl Normal {
     /// Takes the names of a side: of its sandbox and of its run.
     pub fn new(sandbox: &str, run: &str) -> Self {
         let names = [(sandbox.to_owned(), "SANDBOX"), (run.to_owned(), "RUN")];
-        Self { names: names.into_iter().filter(|(name, _)| !name.is_empty()).collect() }
+        let names = names.into_iter().filter(|(name, _)| !name.is_empty()).collect();
+        Self { names, tokens: BTreeSet::new() }
+    }
+
+    /// Notes values of parameters in a text that look made up: `key=jwWBWaJqHWp9YQ6_`, also where `=` is `%3D`.
+    pub fn learn(&mut self, text: &str) {
+        for (at, _) in text.match_indices('=').chain(text.match_indices("%3D")) {
+            let rest = text[at..].trim_start_matches('=').trim_start_matches("%3D");
+            let end = rest.find(|c| !is_of_token(c)).unwrap_or(rest.len());
+            if is_made_up(&rest[..end]) && self.tokens.len() < TOKENS {
+                self.tokens.insert(rest[..end].to_owned());
+            }
+        }
+    }
+
+    /// Whether a word is a token that is known, or the beginning of one.
+    fn is_known(&self, word: &str) -> bool {
+        let begins = |token: &String| token.starts_with(word);
+        word.len() >= BEGINNING && self.tokens.range(word.to_owned()..).next().is_some_and(begins)
     }
 
     /// Returns a text with one word for each thing that differs from run to run.
@@ -38,6 +70,7 @@ impl Normal {
             let (token, after) = rest.split_at(end);
             self.push_token(&mut all, token);
             let next = after.find(is_inner).unwrap_or(after.len());
+            let next = next + escaped(&after[..next], &after[next..]);
             all.push_str(&after[..next]);
             rest = &after[next..];
         }
@@ -69,18 +102,49 @@ impl Normal {
         if let Some(name) = self.names.get(word) {
             return Cow::Borrowed(name);
         }
+        if !self.tokens.is_empty() && self.is_known(word) {
+            return Cow::Borrowed("ID");
+        }
         match word.rsplit_once('_') {
             Some((prefix, rest)) if rest.len() >= AFTER_PREFIX && is_mixed(rest) => {
                 Cow::Owned(format!("{prefix}_ID"))
             }
             _ if is_id(word) => Cow::Borrowed("ID"),
-            _ if word.contains('-') && word.split('-').any(is_token) => {
-                let part = |part| if is_token(part) { "ID" } else { part };
+            _ if word.contains('-') && word.split('-').any(|part| self.is_id_part(part)) => {
+                let part = |part| if self.is_id_part(part) { "ID" } else { part };
                 Cow::Owned(word.split('-').map(part).collect::<Vec<_>>().join("-"))
             }
             _ => Cow::Borrowed(word),
         }
     }
+}
+
+impl Normal {
+    fn is_id_part(&self, part: &str) -> bool {
+        is_token(part) || self.is_known(part)
+    }
+}
+
+/// Returns how many bytes belong to an escape such as `%3D` that the text before has begun.
+fn escaped(before: &str, rest: &str) -> usize {
+    let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count();
+    if before.ends_with('%') && digits == 2 { 2 } else { 0 }
+}
+
+fn is_of_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+/// Whether a value is one that nobody would write: long, with digits, and with letters of both cases or many changes.
+fn is_made_up(value: &str) -> bool {
+    let plain: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
+    let has = |is: fn(&u8) -> bool| plain.iter().any(is);
+    let changes = plain
+        .windows(2)
+        .filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit())
+        .count();
+    let both_cases = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    plain.len() >= TOKEN && has(u8::is_ascii_digit) && (both_cases || changes >= CHANGES)
 }
 
 fn is_inner(c: char) -> bool {
@@ -178,10 +242,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keys_of_links_go_wherever_they_or_their_beginnings_are() {
+        let mut normal = Normal::new("a", "b");
+        normal.learn("https://web/orders/A-10043?key=jwWBWaJqHWp9YQ6_x-QRstuv&payment=done");
+        normal.learn("return=https%3A%2F%2Fweb%2Forders%3Fkey%3Dblf9g9gxv14-k2m8q0r7");
+        normal.learn("colour=longest-word-of-all-2 size=harbour-teapot-2026-edition");
+        for (text, expected) in [
+            ("/orders?key=jwWBWaJqHWp9YQ6_x-QRstuv&payment=done", "/orders?key=ID&payment=done"),
+            ("invoices/2026/A-10043-jwWBWaJq.html", "invoices/2026/A-10043-ID.html"),
+            ("invoices/A-10043-blf9g9gx.html", "invoices/A-10043-ID.html"),
+            ("%3Fkey%3Dblf9g9gxv14-k2m8q0r7%26x%3D1", "%3Fkey%3DID%26x%3D1"),
+            (
+                "longest-word-of-all-2 and harbour-teapot-2026-edition",
+                "longest-word-of-all-2 and harbour-teapot-2026-edition",
+            ),
+            ("jwW is too short", "jwW is too short"),
+            ("100%", "100%"),
+            ("5%2", "5%2"),
+        ] {
+            assert_eq!(normal.text(text), expected);
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_text_is_taken(text in ".*") {
-            let normal = Normal::new("a", "b");
+            let mut normal = Normal::new("a", "b");
+            normal.learn(&text);
             let once = normal.text(&text);
             proptest::prop_assert_eq!(normal.text(&once).is_empty(), text.is_empty());
         }

@@ -142,6 +142,51 @@ fn rows_and_query_counts_are_compared() {
 }
 
 #[test]
+fn a_slow_query_is_named_once_and_not_what_waits_for_it() {
+    let span = |seq: u64, id: &str, parent: Option<&str>, name: &str, ms: f64| {
+        let attributes = match name.starts_with("SELECT") {
+            true => json!({ "db.system": "postgresql", "db.statement": name }),
+            false => json!({}),
+        };
+        let body = json!({
+            "span_id": id, "parent_id": parent, "name": name, "duration_ms": ms,
+            "span_kind": if parent.is_some() { "internal" } else { "server" }, "attributes": attributes,
+        });
+        record(seq, Kind::Trace, id, body)
+    };
+    let traced = |query: &str, ms: f64| {
+        vec![
+            span(1, "q", Some("inner"), query, ms),
+            span(2, "inner", Some("root"), "load cart", ms + 5.0),
+            span(3, "root", None, "GET /cart", ms + 9.0),
+        ]
+    };
+    let shown = |left: Vec<Record>, right: Vec<Record>, page: u64| {
+        let mut sides = [side("a", left), side("b", right)];
+        let seen = sides[1].outcome.as_mut().and_then(|outcome| outcome.page.as_mut());
+        seen.unwrap().duration_ms = page;
+        compare(&sides).differences.into_iter().map(|one| (one.kind, one.what)).collect::<Vec<_>>()
+    };
+    let query = "SELECT * FROM carts WHERE id = $1";
+    let named = ("query".to_owned(), format!("{query} (of GET /cart)"));
+    assert_eq!(shown(traced(query, 3.0), traced(query, 4.0), 0), []);
+    assert_eq!(shown(traced(query, 3.0), traced(query, 900.0), 950), [named]);
+    // Another text, as slow: the one is gone, the other is new and slow.
+    let other = ("query".to_owned(), "SELECT pg_sleep(1) (of GET /cart)".to_owned());
+    assert_eq!(shown(traced(query, 3.0), traced("SELECT pg_sleep(1)", 900.0), 950), [other]);
+    // A page that is slow beyond its queries is told.
+    let kinds: Vec<String> = shown(traced(query, 3.0), traced(query, 900.0), 3000)
+        .into_iter()
+        .map(|(kind, _)| kind)
+        .collect();
+    assert_eq!(kinds, ["query", "timing"]);
+    // Parents in a circle come to an end.
+    let circle =
+        vec![span(1, "a", Some("b"), "SELECT 1", 900.0), span(2, "b", Some("a"), "x", 1.0)];
+    assert_eq!(shown(circle.clone(), circle, 0), []);
+}
+
+#[test]
 fn of_several_sides_each_is_compared_with_the_first() {
     let found = compare(&[side("a", full("a")), side("b", full("b")), side("c", Vec::new())]);
     let sides: Vec<_> = found.differences.iter().map(|one| one.side.as_deref()).collect();

@@ -43,7 +43,7 @@ fn language(path: &str) -> Language {
     }
 }
 
-/// Says why nobody measured a changed file.
+/// Explains why a changed file was not measured.
 pub(super) fn reason(file: &ChangedFile, scenarios: &[&ScenarioCoverage]) -> String {
     let has = |meter: Meter| scenarios.iter().any(|one| one.meters.contains(&meter));
     let unmapped = scenarios.iter().any(|one| one.unmapped);

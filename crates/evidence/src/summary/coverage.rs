@@ -1,4 +1,4 @@
-//! What a run did not cover: said, so that silence is not taken for proof.
+//! What a run did not cover: listed, so that silence is not taken for proof.
 
 use std::collections::BTreeSet;
 
@@ -41,6 +41,8 @@ pub struct Coverage<'a> {
     pub apps: &'a [String],
     pub gaps: &'a [Gap],
     pub integrations: &'a [IntegrationSeen],
+    /// Fixtures that answer whatever is asked.
+    pub catch_all: &'a [String],
     /// What of the change ran.
     pub change: Option<&'a ChangeCoverage>,
     pub records: &'a [&'a Record],
@@ -49,7 +51,18 @@ pub struct Coverage<'a> {
 /// Lists what the run did not cover.
 pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
     let mut all = Vec::new();
-    all.extend(unfinished(facts));
+    all.extend(unfinished(facts, code));
+    if !code.fresh && !facts.scenarios.is_empty() {
+        let why =
+            "its services may run other code than the commit; `hothouse prove` takes a fresh one";
+        all.push(format!("it ran in a sandbox that was already up: {why}"));
+    }
+    all.extend(facts.scenarios.iter().filter_map(says_little));
+    all.extend(facts.scenarios.iter().filter_map(elsewhere));
+    if !facts.catch_all.is_empty() {
+        let fixtures = named(facts.catch_all);
+        all.push(format!("fixtures that answer any call, so that none is unmatched: {fixtures}"));
+    }
     all.extend(facts.gaps.iter().map(gap));
     all.extend(unlimited(facts));
     all.extend(unmatched(facts));
@@ -83,9 +96,42 @@ fn notes(facts: &Coverage<'_>) -> Vec<String> {
     all.into_iter().filter(|_| is_asked).collect()
 }
 
-fn unfinished(facts: &Coverage<'_>) -> Vec<String> {
-    let open = facts.scenarios.iter().filter(|one| one.progress != Progress::Done);
-    open.map(|one| format!("scenario {} did not come to its end", one.scenario)).collect()
+fn unfinished(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
+    let why = |one: &ScenarioOutcome| match one.progress {
+        Progress::Begun => Some(format!("scenario {} did not come to its end", one.scenario)),
+        Progress::Done if one.is_outdated(&code.commit) => {
+            let commit: String = one.commit.chars().take(10).collect();
+            Some(format!("scenario {} ran on another commit, {commit}: run it again", one.scenario))
+        }
+        Progress::Done => None,
+    };
+    facts.scenarios.iter().filter_map(why).collect()
+}
+
+/// Tells a scenario that would hold for almost any page.
+fn says_little(outcome: &ScenarioOutcome) -> Option<String> {
+    let declared = outcome.declared.as_ref()?;
+    let has_more = crate::expected::of(declared).iter().any(|one| one.wanted.asks_for_an_effect());
+    (!has_more).then(|| {
+        let name = &outcome.scenario;
+        format!(
+            "scenario {name} expects no effect: it holds for any page that opens without faults"
+        )
+    })
+}
+
+/// Tells a page that is not one of the sandbox's own apps in the end.
+fn elsewhere(outcome: &ScenarioOutcome) -> Option<String> {
+    let page = outcome.page.as_ref()?;
+    let (from, to) = (host_of(&page.url)?, host_of(&page.final_url)?);
+    (from != to).then(|| {
+        format!("scenario {} ended on another host than it began on: {to}", outcome.scenario)
+    })
+}
+
+fn host_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split(['/', '?', '#']).next()
 }
 
 fn gap(gap: &Gap) -> String {

@@ -39,7 +39,7 @@ fn head(text: &mut String, summary: &Summary) {
     let (sign, told) = match summary.verdict {
         Verdict::Proved => ("✅", "proved".to_owned()),
         Verdict::Failed => ("❌", "not proved".to_owned()),
-        Verdict::Incomplete => ("⚠️", "incomplete: the run was cut short".to_owned()),
+        Verdict::Incomplete => ("⚠️", "incomplete".to_owned()),
         Verdict::Unproved => ("⚪", "no scenario was run".to_owned()),
     };
     push(text, &format!("## {sign} {}: {told}\n", plain(&summary.title())));
@@ -49,10 +49,14 @@ fn head(text: &mut String, summary: &Summary) {
         1 => ", judged by the base's checks (1 part taken from it)".to_owned(),
         count => format!(", judged by the base's checks ({count} parts taken from it)"),
     };
+    let place = match code.fresh {
+        true => "in a fresh sandbox of",
+        false => "in a sandbox that was already up, at",
+    };
     push(
         text,
         &format!(
-            "{held} of {all} checks hold for commit {} on {}, based on {}{from}.\n",
+            "{held} of {all} checks hold {place} commit {} on {}, based on {}{from}.\n",
             code_span(short(&code.commit)),
             code_span(&code.branch),
             code_span(&code.base),
@@ -261,7 +265,8 @@ fn plain(text: &str) -> String {
             c => all.push(c),
         }
     }
-    all
+    // So would an address.
+    all.replace("://", ":\u{2060}//").replace("www.", "www\u{2060}.")
 }
 
 #[cfg(test)]
@@ -275,6 +280,10 @@ mod tests {
         assert_eq!(cell("a|b"), "`a\\|b`");
         assert_eq!(plain("<img src=x> [a](b) **"), "&lt;img src=x> \\[a\\](b) \\*\\*");
         assert_eq!(plain("@all #1"), "@\u{2060}all #\u{2060}1");
+        assert_eq!(
+            plain("see https://a.b or www.a.b"),
+            "see https:\u{2060}//a.b or www\u{2060}.a.b"
+        );
         assert_eq!(code_span(&"ü".repeat(200)).chars().count(), SHOWN + 3);
     }
 }

@@ -190,6 +190,17 @@ struct Page<'a> {
     files: Vec<FileShown<'a>>,
 }
 
+/// Splits a sentence into what stands between backticks, which is code, and the rest.
+fn parts(sentence: &str) -> Vec<(&str, bool)> {
+    let pieces: Vec<&str> = sentence.split('`').collect();
+    // A backtick without another is a character as any other.
+    if pieces.len().is_multiple_of(2) {
+        return vec![(sentence, false)];
+    }
+    let parts = pieces.into_iter().enumerate().map(|(at, piece)| (piece, at % 2 == 1));
+    parts.filter(|(piece, _)| !piece.is_empty()).collect()
+}
+
 impl Page<'_> {
     fn tone(&self) -> &'static str {
         match self.summary.verdict {

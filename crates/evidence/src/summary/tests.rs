@@ -60,7 +60,7 @@ fn summary(expect: Value) -> Summary {
     Summary {
         format: FORMAT,
         run: "run_1".into(),
-        verdict: Verdict::of(&scenarios),
+        verdict: Verdict::of(&scenarios, ""),
         effects: effects(&records[1..]),
         not_covered: not_covered(
             &Coverage {
@@ -88,15 +88,62 @@ fn a_verdict_needs_every_scenario_to_hold_and_to_end() {
     };
     let (held, failed, cut) =
         (one(true, Progress::Done), one(false, Progress::Done), one(true, Progress::Begun));
+    let on = |commit: &str| ScenarioOutcome { commit: commit.into(), ..held.clone() };
     for (scenarios, expected) in [
         (vec![], Verdict::Unproved),
         (vec![held.clone()], Verdict::Proved),
         (vec![held.clone(), failed.clone()], Verdict::Failed),
         (vec![failed, cut.clone()], Verdict::Incomplete),
-        (vec![held, cut], Verdict::Incomplete),
+        (vec![held.clone(), cut], Verdict::Incomplete),
+        // What held for another commit does not count for this one.
+        (vec![on("a1")], Verdict::Proved),
+        (vec![on("a1"), on("b2")], Verdict::Incomplete),
     ] {
-        assert_eq!(Verdict::of(&scenarios), expected);
+        assert_eq!(Verdict::of(&scenarios, "a1"), expected);
     }
+}
+
+#[test]
+fn what_proves_little_is_said() {
+    let told =
+        |expect: Value, change: fn(&mut ScenarioOutcome), code: &Code, catch_all: &[String]| {
+            let mut outcome = outcome(&records(), expect);
+            change(&mut outcome);
+            let scenarios = [outcome];
+            let facts = Coverage { scenarios: &scenarios, catch_all, ..Coverage::default() };
+            not_covered(&facts, code).join("\n")
+        };
+    let fresh = Code { fresh: true, commit: "b2".into(), ..Code::default() };
+    let checked = json!({ "page": ["Thank you"], "errors": 0 });
+    let nothing = told(checked.clone(), |_| {}, &fresh, &[]);
+    for part in
+        ["expects no effect", "already up", "answer any call", "another commit", "another host"]
+    {
+        assert!(!nothing.contains(part), "{nothing}");
+    }
+    for (expect, says) in [
+        (json!({}), true),
+        (json!({ "errors": 0, "no-mail": ["-to:ann"], "no-page": ["Sorry"] }), true),
+        (json!({ "mail": [{ "query": "to:ann", "at-most": 3 }], "status": 200 }), true),
+        (json!({ "mail": [{ "query": "to:ann" }] }), false),
+    ] {
+        let found = told(expect.clone(), |_| {}, &fresh, &[]);
+        assert_eq!(found.contains("scenario buy expects no effect"), says, "{expect}: {found}");
+    }
+    let used = Code { commit: "b2".into(), ..Code::default() };
+    assert!(told(checked.clone(), |_| {}, &used, &[]).contains("a sandbox that was already up"));
+    let stale = told(checked.clone(), |one| one.commit = "a1".into(), &fresh, &[]);
+    assert!(stale.contains("scenario buy ran on another commit, a1"), "{stale}");
+    let swallows = told(checked.clone(), |_| {}, &fresh, &["pay/all.toml".into()]);
+    assert!(swallows.contains("answer any call, so that none is unmatched: pay/all.toml"));
+    let led = |one: &mut ScenarioOutcome| {
+        let page = one.page.as_mut().unwrap();
+        page.url = "https://web.a.shop.localhost:8443/buy".into();
+        page.final_url = "https://evil.example/thanks".into();
+    };
+    assert!(
+        told(checked, led, &fresh, &[]).contains("another host than it began on: evil.example")
+    );
 }
 
 #[test]

@@ -12,7 +12,13 @@ const HUGE: u64 = 10 << 30;
 
 impl Judge<'_> {
     pub(super) fn enter(&mut self, words: &[Word]) -> Flow {
-        let to = words.iter().find(|word| word.text == "-" || !word.is_option()).cloned();
+        let mut to = words.iter().find(|word| word.text == "-" || !word.is_option()).cloned();
+        // With `CDPATH` a name may be anywhere.
+        let searches =
+            self.state.variables.get("CDPATH").is_some_and(|path| path.as_deref() != Some(""));
+        if searches && to.as_ref().is_some_and(|to| !to.text.starts_with(['/', '.', '-'])) {
+            to = Some(Word::unknown());
+        }
         self.change_folder(to.as_ref());
         Flow::Nothing
     }
@@ -64,6 +70,32 @@ impl Judge<'_> {
         }
     }
 
+    /// `xxd -r` and the like make bytes of digits, or digits of bytes.
+    pub(super) fn dump(&mut self, words: &[Word], input: Flow) -> Flow {
+        let files = operands(words, &["-l", "-c", "-g", "-s", "-o", "-N", "-n"]);
+        files.iter().take(1).for_each(|word| self.read(word));
+        files.iter().skip(1).for_each(|word| self.change(word, Change::Write));
+        let plain = has(words, 'r', &["-revert"]) && has(words, 'p', &["-ps", "-plain"]);
+        let Flow::Known(text) = input else { return Flow::Unknown };
+        let digits: String = text.split_whitespace().collect();
+        let pairs = (0..digits.len() / 2).map(|at| digits.get(at * 2..at * 2 + 2));
+        let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
+        let decoded = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded.filter(|_| plain && files.is_empty()).map_or(Flow::Unknown, Flow::Known)
+    }
+
+    /// `less +'!command'`.
+    pub(super) fn pager_commands(&mut self, words: &[Word]) {
+        for word in words {
+            if let Some(script) =
+                word.text.strip_prefix("+!").or_else(|| word.text.strip_prefix("++!"))
+            {
+                let script = script.to_owned();
+                self.child(|judge| judge.script(&script));
+            }
+        }
+    }
+
     pub(super) fn decode(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
         use base64::Engine as _;
         operands(words, &["-w"]).iter().for_each(|word| self.read(word));
@@ -100,7 +132,11 @@ impl Judge<'_> {
                 self.write_all(operands(words, &["-l", "-s", "-o", "--length", "--size", "-r"]));
             }
             "tee" | "touch" | "mkfifo" | "sponge" => {
-                self.write_all(operands(words, &["-d", "-t", "-r", "-m"]));
+                let files = operands(words, &["-d", "-t", "-r", "-m"]);
+                if program == "tee" {
+                    files.iter().for_each(|file| self.writes(file, input));
+                }
+                self.write_all(files);
                 return if program == "tee" { input.clone() } else { Flow::Nothing };
             }
             "mknod" => self.write_all(operands(words, &["-m"]).into_iter().take(1).collect()),
@@ -128,9 +164,15 @@ impl Judge<'_> {
                 files.iter().for_each(|word| self.read(word));
             }
             "split" | "csplit" => {
-                if let Some(prefix) = operands(words, &["-b", "-l", "-n", "-a"]).get(1) {
-                    self.change(prefix, Change::Write);
-                }
+                let prefix = option(words, &["-f", "--prefix"]).filter(|_| program == "csplit");
+                let second =
+                    operands(words, &["-b", "-l", "-n", "-a"]).get(1).map(|it| (*it).clone());
+                let second = second.filter(|_| program == "split");
+                prefix.or(second).iter().for_each(|prefix| self.change(prefix, Change::Write));
+                let filter = option(words, &["--filter"]).map(|filter| filter.text);
+                filter.iter().for_each(|script| {
+                    self.child(|judge| judge.script(script));
+                });
             }
             "mktemp" => return self.temporary(words),
             _ => {}
@@ -345,9 +387,31 @@ impl Judge<'_> {
                 if let Some(to) = operands(words, &[]).get(usize::from(program == "7z")) {
                     self.change(to, Change::Write);
                 }
+                if let Some(to) = option(words, &["-o"]).filter(|_| program == "7z") {
+                    self.change(&to, Change::Write);
+                }
+                operands(words, &[]).iter().for_each(|word| self.read(word));
+                if let Some(test) = option(words, &["-TT", "--unzip-command"]) {
+                    self.child(|judge| judge.script(&test.text));
+                }
+            }
+            "cpio" => {
+                let place = option(words, &["-D", "--directory"]).or_else(|| {
+                    operands(words, &["-D", "-F", "-O", "-I", "-H", "-R"])
+                        .first()
+                        .map(|it| (*it).clone())
+                });
+                place.iter().for_each(|place| self.change(place, Change::Write));
+                if let Some(file) = option(words, &["-O", "--file"]) {
+                    self.change(&file, Change::Write);
+                }
+                if words.iter().any(|word| word.text == "--absolute-filenames") {
+                    self.unknown("", "an archive with absolute names");
+                }
             }
             _ => {
-                let mode = words.first().map_or("", |word| word.text.as_str());
+                let mode = words.iter().find(|word| !word.text.starts_with("--"));
+                let mode = mode.map_or("", |word| word.text.as_str());
                 let extracts = mode.trim_start_matches('-').contains('x')
                     && !mode.starts_with("--")
                     || words.iter().any(|word| matches!(word.text.as_str(), "--extract" | "--get"));
@@ -358,8 +422,16 @@ impl Judge<'_> {
                     None if extracts => self.change(&Word::plain("."), Change::Write),
                     _ => {}
                 }
-                if extracts && has(&words[1.min(words.len())..], 'P', &["--absolute-names"]) {
+                let is_absolute = has(words, 'P', &["--absolute-names"])
+                    || !mode.starts_with('-') && mode.contains('P');
+                if extracts && is_absolute {
                     self.unknown("", "an archive with absolute names");
+                }
+                let program = option(words, &["-I", "--use-compress-program"]);
+                let program =
+                    program.or_else(|| option(words, &["--rsh-command", "--info-script"]));
+                if let Some(program) = program {
+                    self.child(|judge| judge.script(&program.text));
                 }
                 let file = option(words, &["-f", "--file"]).or_else(|| {
                     let bundled =
@@ -368,6 +440,12 @@ impl Judge<'_> {
                 });
                 if let (Some(file), true) = (&file, creates) {
                     self.change(file, Change::Write);
+                }
+                if let (Some(folder), true) = (&folder, creates) {
+                    for word in operands(words, &["-C", "-f", "--file"]) {
+                        let whole = format!("{}/{}", folder.text.trim_end_matches('/'), word.text);
+                        self.read_text(&whole);
+                    }
                 }
                 for word in words.iter().filter(|word| {
                     word.text.starts_with("--to-command")

@@ -161,6 +161,15 @@ impl Judge<'_> {
             "push" => self.push(words),
             "clone" | "init" => {
                 let places = operands(words, &["-b", "--branch", "--depth", "-c", "-o", "--origin", "--reference", "-j", "--separate-git-dir"]);
+                if let Some(program) = option(words, &["-u", "--upload-pack", "--template"]) {
+                    self.unknown(&program.text, "a program that git is to execute");
+                }
+                if let Some(ext) = places.iter().find(|word| word.text.starts_with("ext::")) {
+                    self.unknown(&ext.text, "a program that git is to execute");
+                }
+                if let Some(place) = option(words, &["--separate-git-dir"]) {
+                    self.change(&place, Change::Write);
+                }
                 let to = places.get(usize::from(command == "clone"));
                 if let Some(to) = to {
                     self.change(to, Change::Write);
@@ -194,13 +203,63 @@ impl Judge<'_> {
             "gc" | "prune" if words.iter().any(|word| word.text.starts_with("--prune=now") || word.text == "--expire=now") => {
                 self.note(Verdict::Ask, Severity::Medium, Confidence::High, command, "this removes unreachable commits for good");
             }
-            "rebase" | "reset" | "clean" | "checkout" | "restore" | "branch" | "stash" | "update-ref" | "commit" => {
+            "rebase" | "reset" | "clean" | "checkout" | "restore" | "branch" | "stash" | "commit" => {
                 self.git_loss(command, words);
             }
             "rev-parse" | "hash-object" => {}
-            "grep" | "diff" | "apply" | "am" | "archive" | "bundle" | "format-patch" => {
-                self.outputs(words);
+            "grep" | "diff" | "apply" | "am" | "archive" | "bundle" | "format-patch" | "log" | "show" => {
+                // `git grep -O` opens what it finds in a program.
+                let pager = option(words, &["-O", "--open-files-in-pager"]).filter(|_| command == "grep");
+                match pager {
+                    Some(pager) => {
+                        self.child(|judge| judge.script(&pager.text));
+                    }
+                    None => self.outputs(words),
+                }
+                if let ("bundle", [create, file, ..]) = (command, operands(words, &[]).as_slice())
+                    && create.text == "create"
+                {
+                    self.change(file, Change::Write);
+                }
+                if let Some(folder) = option(words, &["--directory"]).filter(|_| matches!(command, "apply" | "am")) {
+                    self.change(&folder, Change::Write);
+                }
+                if words.iter().any(|word| word.text == "--unsafe-paths") {
+                    self.unknown("--unsafe-paths", "a patch that may leave the repository");
+                }
+                if let Some(program) = option(words, &["--exec", "--upload-pack", "--extcmd"]) {
+                    self.unknown(&program.text, "a program that git is to execute");
+                }
                 operands(words, &["-o", "--output", "-e", "-C"]).into_iter().for_each(|word| self.read(word));
+            }
+            "update-ref" if words.iter().any(|word| word.text == "-d") => self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::High,
+                command,
+                "this deletes a ref, and with it the way to its commits; use `git branch -d`",
+            ),
+            "remote" if words.first().is_some_and(|word| word.text == "set-url") => self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::High,
+                command,
+                "this sends pushes to another place; that is your user's to decide",
+            ),
+            "difftool" | "mergetool" | "send-email" | "fetch-pack" | "upload-pack" | "daemon" | "instaweb" => {
+                if let Some(program) = option(words, &["-x", "--extcmd", "--exec", "--sendmail-cmd"]) {
+                    self.child(|judge| judge.script(&program.text));
+                }
+            }
+            "fetch" | "pull" | "ls-remote" => {
+                if let Some(program) = option(words, &["--upload-pack", "--exec"]) {
+                    self.child(|judge| judge.script(&program.text));
+                }
+                let ext = words.iter().find(|word| word.text.starts_with("ext::")).cloned();
+                if let Some(ext) = ext {
+                    self.child(|judge| judge.script(ext.text.trim_start_matches("ext::")));
+                    self.unknown(&ext.text, "a program that git is to execute");
+                }
             }
             "credential" => self.note(
                 Verdict::Deny,
@@ -307,7 +366,6 @@ impl Judge<'_> {
             "rebase" => "rewrites commits of this branch",
             "branch" if says(&["-D", "--delete", "-d"]) => "deletes a branch",
             "stash" if says(&["drop", "clear"]) => "drops stashed changes",
-            "update-ref" if says(&["-d"]) => "deletes a ref",
             "commit" if says(&["--amend"]) => "replaces the last commit",
             "commit" if says(&["--no-verify", "-n"]) => "commits without the repository's checks",
             "checkout" | "restore" if says(&["."]) => "drops changes that are not committed",

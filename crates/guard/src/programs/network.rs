@@ -17,6 +17,23 @@ pub(crate) fn host_of(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
+/// The value of a short option at the end of a bundle: `-so file` and `-sofile`.
+fn bundled(words: &[Word], name: &str) -> Option<Word> {
+    let letter = name.strip_prefix('-').filter(|letter| letter.len() == 1)?.chars().next()?;
+    // Options of curl and wget that take no value, and so may stand before it.
+    const FLAGS: &str = "sSfLkvigNqncb#0123456";
+    words.iter().enumerate().find_map(|(at, word)| {
+        let text = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
+        let place = text.find(letter)?;
+        if place == 0 || !text[..place].chars().all(|c| FLAGS.contains(c)) {
+            return None;
+        }
+        let before = &word.text[..=place + 1];
+        let rest = word.after(before)?;
+        if rest.text.is_empty() { words.get(at + 1).cloned() } else { Some(rest) }
+    })
+}
+
 impl Judge<'_> {
     pub(super) fn download(&mut self, program: &str, words: &[Word]) -> Flow {
         let valued = [
@@ -87,12 +104,17 @@ impl Judge<'_> {
                 "--trace",
             ],
         };
-        let mut saved = false;
+        let mut saved = Vec::new();
         for name in files {
-            if let Some(file) = option(words, &[name]).filter(|file| file.text != "-") {
-                saved = true;
+            let file = option(words, &[name]).or_else(|| bundled(words, name));
+            if let Some(file) = file.filter(|file| file.text != "-") {
                 self.change(&file, Change::Write);
+                saved.push(file);
             }
+        }
+        if let Some(program) = option(words, &["--use-askpass"]) {
+            self.given(&program);
+            self.unknown(&program.text, "a program that asks for a password");
         }
         let valued: Vec<&str> =
             valued.iter().copied().filter(|name| !(program == "curl" && *name == "-O")).collect();
@@ -132,9 +154,23 @@ impl Judge<'_> {
                     && words.get(at + 1).is_some_and(|next| next.text == "-")
                 || word.text == "--output-document=-"
         });
-        match saved || program == "wget" && !prints {
+        let flow = Flow::Network(host);
+        saved.iter().for_each(|file| self.writes(file, &flow));
+        let names_itself = program == "wget" && saved.is_empty() && !prints
+            || program == "curl"
+                && words.iter().any(|word| {
+                    word.text == "--remote-name"
+                        || !word.text.starts_with("--")
+                            && word.is_option()
+                            && word.text.contains('O')
+                });
+        if names_itself {
+            let last = urls.last().and_then(|url| url.text.rsplit('/').next());
+            last.iter().for_each(|name| self.writes(&Word::plain(name), &flow));
+        }
+        match !saved.is_empty() || names_itself {
             true => Flow::Nothing,
-            false => Flow::Network(host),
+            false => flow,
         }
     }
 
@@ -144,7 +180,10 @@ impl Judge<'_> {
             let text = word.text.as_str();
             let next = || words.get(at + 1);
             match text {
-                "-T" | "--upload-file" | "--post-file" => next().cloned(),
+                "-T" | "--upload-file" | "--post-file" | "--body-file" => next().cloned(),
+                _ if text.starts_with("--post-file=") => word.after("--post-file="),
+                _ if text.starts_with("--body-file=") => word.after("--body-file="),
+                _ if text.starts_with("--upload-file=") => word.after("--upload-file="),
                 "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form"
                 | "--json" => next()
                     .and_then(|word| word.text.split_once('@').map(|(_, file)| Word::plain(file))),
@@ -291,8 +330,13 @@ impl Judge<'_> {
             self.secrets_in(&value.text);
         }
         match name {
+            "PROMPT_COMMAND" if value.is_known() => {
+                let script = value.text.clone();
+                self.child(|judge| judge.script(&script));
+            }
             "LD_PRELOAD" | "LD_LIBRARY_PATH" | "LD_AUDIT" | "BASH_ENV" | "ENV"
-            | "PYTHONSTARTUP" | "PERL5OPT" | "PROMPT_COMMAND" => {
+            | "PYTHONSTARTUP" | "PERL5OPT" | "PROMPT_COMMAND" | "NODE_OPTIONS" | "RUBYOPT"
+            | "PYTHONPATH" | "PERL5LIB" | "GCONV_PATH" | "CLASSPATH" => {
                 self.given(value);
                 self.note(
                     Verdict::Allow,
@@ -302,8 +346,28 @@ impl Judge<'_> {
                     format!("`{name}` brings other code into the program"),
                 );
             }
-            "GIT_SSH_COMMAND" | "GIT_EDITOR" | "GIT_PAGER" | "PAGER" | "EDITOR" | "VISUAL"
-            | "GIT_EXTERNAL_DIFF" | "RSYNC_RSH"
+            "GIT_SSH_COMMAND"
+            | "GIT_EDITOR"
+            | "GIT_PAGER"
+            | "PAGER"
+            | "EDITOR"
+            | "VISUAL"
+            | "GIT_EXTERNAL_DIFF"
+            | "RSYNC_RSH"
+            | "GIT_SEQUENCE_EDITOR"
+            | "GIT_ASKPASS"
+            | "SSH_ASKPASS"
+            | "SUDO_ASKPASS"
+            | "GIT_PROXY_COMMAND"
+            | "GIT_SSH"
+            | "LESSOPEN"
+            | "MANPAGER"
+            | "BROWSER"
+            | "CARGO_BUILD_RUSTC_WRAPPER"
+            | "RUSTC_WRAPPER"
+            | "TAR_OPTIONS"
+            | "PS0"
+            | "PS4"
                 if value.is_known() && !value.text.is_empty() =>
             {
                 let script = value.text.clone();

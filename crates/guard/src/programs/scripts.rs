@@ -17,23 +17,31 @@ impl Judge<'_> {
         self.script(&texts.join(" "))
     }
 
-    pub(super) fn source(&mut self, words: &[Word]) -> Flow {
-        if let Some(file) = words.first() {
-            self.script_file(file);
+    pub(super) fn source(&mut self, words: &[Word], input: Flow) -> Flow {
+        match words.first() {
+            // In this very shell: its folder and variables stay.
+            Some(file) if is_input(&file.text) => match input {
+                Flow::Known(script) => self.script(&script),
+                other => self.piped_script(other),
+            },
+            Some(file) => self.script_file(file),
+            None => Flow::Unknown,
         }
-        Flow::Unknown
     }
 
-    /// A file that is executed: the guard does not read it.
-    fn script_file(&mut self, file: &Word) {
+    /// A file that is executed: the guard does not read it, but knows what the same call has written to it.
+    fn script_file(&mut self, file: &Word) -> Flow {
         self.read(file);
         if !file.is_known() {
-            return self.unknown(&file.text, "a script in a file that is only known later");
+            self.unknown(&file.text, "a script in a file that is only known later");
+        } else if is_input(&file.text) || file.text.starts_with("/dev/fd/") {
+            self.unknown(&file.text, "a script that another command prints");
+        } else if let Some(flow) = self.written(file) {
+            return self.child(|judge| judge.piped_script(flow));
+        } else {
+            self.given(file);
         }
-        if file.text.starts_with("/dev/fd/") || file.text == "/dev/stdin" || file.text == "-" {
-            return self.unknown(&file.text, "a script that another command prints");
-        }
-        self.given(file);
+        Flow::Unknown
     }
 
     pub(super) fn shell_program(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
@@ -69,8 +77,10 @@ impl Judge<'_> {
                 );
                 return Flow::Unknown;
             }
-            self.script_file(file);
-            return Flow::Unknown;
+            if is_input(&file.text) {
+                return self.piped_script(input);
+            }
+            return self.script_file(file);
         }
         self.piped_script(input)
     }
@@ -91,7 +101,7 @@ impl Judge<'_> {
     }
 
     /// A script on standard input.
-    fn piped_script(&mut self, input: Flow) -> Flow {
+    pub(super) fn piped_script(&mut self, input: Flow) -> Flow {
         match input {
             Flow::Known(script) => self.child(|judge| judge.script(&script)),
             Flow::Network(host) => {
@@ -121,9 +131,10 @@ impl Judge<'_> {
             "perl" => (&["-e", "-E", "-ne", "-pe", "-nE", "-pi", "-lne", "-i.bak"], &[]),
             "php" => (&["-r"], &[]),
             "deno" => (&["eval"], &[]),
+            "expect" => (&["-c"], &[]),
             _ => (&["-e"], &["--eval"]),
         };
-        let edits = program == "perl"
+        let edits = matches!(program, "perl" | "ruby")
             && words.iter().any(|word| {
                 word.text.starts_with("-i")
                     || word.text.starts_with("-pi")
@@ -151,12 +162,28 @@ impl Judge<'_> {
                 false => long.iter().find_map(|long| word.after(&format!("{long}="))),
             }
         });
-        match (code, words.iter().find(|word| !word.is_option()), input) {
+        let command_language = matches!(program, "tclsh" | "expect" | "wish");
+        for place in words.iter().filter_map(|word| word.after("--allow-write=")) {
+            self.change(&place, Change::Write);
+        }
+        let file = words.iter().find(|word| !word.is_option() && word.text != "run");
+        match (code, file, input) {
+            (Some(code), ..) if code.is_known() && command_language => {
+                inline::commands(self, &code.text)
+            }
+            (None, None, Flow::Known(code)) if command_language => inline::commands(self, &code),
             (Some(code), ..) if code.is_known() => inline::judge(self, &code.text),
             (Some(code), ..) => self.unknown(&code.text, &format!("code that `{program}` runs")),
-            (None, Some(file), _) if file.text != "run" && file.text != "-" => {
+            (None, Some(file), _) if file.text != "-" => {
                 if file.text.starts_with("/dev/fd/") {
                     self.unknown(&file.text, "code that another command prints");
+                } else if let Some(flow) = self.written(file) {
+                    match flow {
+                        Flow::Known(code) => inline::judge(self, &code),
+                        other => {
+                            self.piped_script(other);
+                        }
+                    }
                 } else {
                     self.outputs(words);
                     words.iter().for_each(|word| self.given(word));
@@ -183,7 +210,16 @@ impl Judge<'_> {
             "venv" | "virtualenv" => {
                 operands(&rest, &[]).into_iter().for_each(|word| self.change(word, Change::Write));
             }
-            "zipfile" | "tarfile" => rest.iter().skip(1).for_each(|word| self.given(word)),
+            "zipfile" | "tarfile" => {
+                let files = operands(&rest, &[]);
+                let extracts = has(&rest, 'e', &["--extract"]);
+                let made = if extracts { files.get(1) } else { files.first() };
+                let reads = has(&rest, 'l', &["--list"]) || has(&rest, 't', &["--test"]);
+                match made {
+                    Some(place) if !reads => self.change(place, Change::Write),
+                    _ => {}
+                }
+            }
             _ => {
                 self.outputs(&rest);
                 rest.iter().for_each(|word| self.given(word));
@@ -192,8 +228,23 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
-    pub(super) fn awk(&mut self, words: &[Word]) -> Flow {
-        let rest = operands(words, &["-F", "-v", "-f"]);
+    pub(super) fn awk(&mut self, words: &[Word], input: &Flow) -> Flow {
+        let rest = operands(words, &["-F", "-v", "-f", "-i", "-E", "-l"]);
+        let file = option(words, &["-f", "-E", "--file", "--exec"]);
+        if let Some(file) =
+            file.filter(|file| is_input(&file.text) || file.text.starts_with("/dev/fd/"))
+        {
+            match input {
+                Flow::Known(code) => inline::awk(self, code),
+                _ => self.unknown(&file.text, "a program of awk that another command prints"),
+            }
+        }
+        let own = option(words, &["-f", "--file"]).and_then(|file| self.written(&file));
+        match own {
+            Some(Flow::Known(code)) => inline::awk(self, &code),
+            Some(_) => self.unknown("", "a program of awk that another command prints"),
+            None => {}
+        }
         match rest.first() {
             Some(code) if option(words, &["-f"]).is_none() => match code.is_known() {
                 true => inline::awk(self, &code.text.clone()),
@@ -217,12 +268,20 @@ impl Judge<'_> {
                     && !word.text.starts_with("-e")
         });
         let mut rest = operands(words, &["-e", "-f", "-l", "--expression", "--file"]);
-        let given = option(words, &["-e", "--expression"]);
-        let script = match (&given, option(words, &["-f", "--file"])) {
-            (Some(script), _) => Some(script.text.clone()),
-            (None, Some(_)) => None,
-            (None, None) if rest.is_empty() => None,
-            (None, None) => Some(rest.remove(0).text.clone()),
+        let given: Vec<Word> = words
+            .iter()
+            .enumerate()
+            .filter_map(|(at, _)| {
+                option(words.get(at..at + 2).unwrap_or(&words[at..]), &["-e", "--expression"])
+            })
+            .collect();
+        let script = match (given.is_empty(), option(words, &["-f", "--file"])) {
+            (false, _) => {
+                Some(given.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n"))
+            }
+            (true, Some(_)) => None,
+            (true, None) if rest.is_empty() => None,
+            (true, None) => Some(rest.remove(0).text.clone()),
         };
         if let Some(script) = script {
             inline::sed(self, &script);
@@ -238,7 +297,10 @@ impl Judge<'_> {
 
     pub(super) fn editor(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
         let commands = words.iter().enumerate().filter(|(_, word)| {
-            matches!(word.text.as_str(), "-c" | "--cmd" | "-S" | "--eval" | "-f")
+            let text = word.text.as_str();
+            // Short options come in bundles, as in `ex -sc`.
+            matches!(text, "--cmd" | "-S" | "--eval" | "-f")
+                || text.starts_with('-') && !text.starts_with("--") && text.ends_with('c')
         });
         let commands: Vec<_> = commands.filter_map(|(at, _)| words.get(at + 1)).cloned().collect();
         let plus = words.iter().filter_map(|word| word.text.strip_prefix('+').map(Word::plain));
@@ -264,10 +326,15 @@ impl Judge<'_> {
                 }
             }
         }
-        operands(words, &["-c", "--cmd", "-S", "--eval", "-f"])
+        operands(words, &["-c", "-sc", "-esc", "--cmd", "-S", "--eval", "-f"])
             .into_iter()
             .filter(|word| !word.text.starts_with('+'))
             .for_each(|word| self.change(word, Change::Write));
         Flow::Unknown
     }
+}
+
+/// Whether a name is the standard input of the program itself.
+fn is_input(name: &str) -> bool {
+    matches!(name, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-")
 }

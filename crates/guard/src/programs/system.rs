@@ -74,8 +74,14 @@ impl Judge<'_> {
             }
             "psql" | "mysql" | "redis-cli" => self.database(program, words, input),
             "npm" | "pnpm" | "yarn" | "pip" | "pip3" | "uv" | "cargo" | "apt" | "apt-get"
-            | "dnf" | "brew" | "gem" | "npx" | "uvx" | "pipx" | "make" => {
-                self.packages(program, words)
+            | "dnf" | "brew" | "gem" | "npx" | "uvx" | "pipx" | "make" | "gmake" => {
+                self.packages(if program == "gmake" { "make" } else { program }, words, input)
+            }
+            "hothouse" => {
+                let says = |text: &str| words.iter().any(|word| word.text == text);
+                if says("guard") && says("uninstall") {
+                    self.denied(program, "takes the guard out; that is your user's to decide");
+                }
             }
             "printenv" => self.note(
                 Verdict::Allow,
@@ -129,6 +135,18 @@ impl Judge<'_> {
         self.note(Verdict::Ask, severity, Confidence::High, program, format!("`{program}` {why}"));
     }
 
+    /// The commands of a makefile.
+    fn recipes(&mut self, rules: &str) {
+        for line in rules.lines() {
+            let recipe =
+                line.strip_prefix('\t').or_else(|| line.split_once(';').map(|(_, rest)| rest));
+            if let Some(recipe) = recipe {
+                let recipe = recipe.trim_start_matches(['@', '-', '+', ' ']).to_owned();
+                self.child(|judge| judge.script(&recipe));
+            }
+        }
+    }
+
     fn kills(&mut self, program: &str, words: &[Word]) {
         let everything = program == "kill" && words.iter().skip(1).any(|word| word.text == "-1")
             || program == "kill" && words.len() == 1 && words[0].text == "-1"
@@ -141,6 +159,13 @@ impl Judge<'_> {
                 "tmux" | "screen" | "hothouse" | "claude" | "codex" | "sshd" | "systemd" | "node"
             )
         });
+        let of_user = program != "kill"
+            && words.iter().any(|word| {
+                matches!(word.text.as_str(), "-u" | "-U" | "--user" | "--uid" | "--euid")
+                    || word.text.starts_with("-u")
+                    || word.text.starts_with("--user=")
+            });
+        let everything = everything || of_user;
         if everything {
             self.denied(program, "ends every process; end the ones that you started, by their ids");
         } else if program != "kill" && sessions {
@@ -327,9 +352,34 @@ impl Judge<'_> {
         if let Some(file) = option(words, &["-o", "--output"]) {
             self.change(&file, Change::Write);
         }
+        let said: Vec<String> = words.iter().map(|word| word.text.clone()).collect();
+        let more = if let Flow::Known(more) = input { more.as_str() } else { "" };
+        for line in said.iter().map(String::as_str).chain([more]).flat_map(str::lines) {
+            self.client_command(line.trim());
+        }
     }
 
-    fn packages(&mut self, program: &str, words: &[Word]) {
+    /// What the clients of databases do themselves: `\! command`, `.shell command`, `.output file`.
+    pub(super) fn client_command(&mut self, line: &str) {
+        let runs = ["\\!", ".shell ", ".system ", "system "];
+        let writes = [
+            "\\o ", "\\w ", ".output ", ".once ", ".backup ", ".save ", ".clone ", ".log ", "tee ",
+        ];
+        if let Some(script) = runs.iter().find_map(|verb| line.strip_prefix(verb)) {
+            let script = script.to_owned();
+            self.child(|judge| judge.script(&script));
+        } else if let Some(file) = writes.iter().find_map(|verb| line.strip_prefix(verb)) {
+            match file.trim().strip_prefix('|') {
+                Some(script) => {
+                    let script = script.to_owned();
+                    self.child(|judge| judge.script(&script));
+                }
+                None => self.write_text(file.trim().trim_matches(['\'', '"'])),
+            }
+        }
+    }
+
+    fn packages(&mut self, program: &str, words: &[Word], input: &Flow) {
         let says = |text: &str| words.iter().any(|word| word.text == text);
         match program {
             "apt" | "apt-get" | "dnf" | "brew"
@@ -345,6 +395,12 @@ impl Judge<'_> {
                 );
             }
             "npm" | "pnpm" | "yarn" => {
+                if let Some(place) = option(words, &["--pack-destination"]) {
+                    self.change(&place, Change::Write);
+                }
+                if let Some(shell) = option(words, &["--script-shell"]) {
+                    self.unknown(&shell.text, "a shell that runs the scripts");
+                }
                 let place = option(words, &["--prefix", "-C", "--cwd", "--dir"]);
                 if (says("-g") || says("--global")) && place.is_none() && !self.scene.in_room {
                     self.asked(
@@ -365,7 +421,12 @@ impl Judge<'_> {
                 }
             }
             "pip" | "pip3" | "uv" => {
-                if let Some(place) = option(words, &["-t", "--target", "--prefix", "--root"]) {
+                if let Some(place) = option(
+                    words,
+                    &["-t", "--target", "--prefix", "--root", "-d", "--dest", "-w", "--wheel-dir"],
+                )
+                .filter(|place| place.text != "install")
+                {
                     self.change(&place, Change::Write);
                 }
                 if says("--break-system-packages") && !self.scene.in_room {
@@ -384,7 +445,18 @@ impl Judge<'_> {
                         "changes the public registry; that is your user's to decide",
                     );
                 }
-                for place in ["--target-dir", "--root", "--manifest-path"] {
+                if let [verb, place, ..] =
+                    operands(words, &["--name", "--vcs", "--edition"]).as_slice()
+                    && matches!(verb.text.as_str(), "new" | "init")
+                {
+                    self.change(place, Change::Write);
+                }
+                for place in words.iter().filter_map(|word| word.after("--config=")) {
+                    self.unknown(&place.text, "a setting of cargo, which may name a program");
+                }
+                for place in
+                    ["--target-dir", "--root", "--manifest-path", "--artifact-dir", "--out-dir"]
+                {
                     if let Some(place) = option(words, &[place]) {
                         self.change(&place, Change::Write);
                     }
@@ -410,12 +482,26 @@ impl Judge<'_> {
                     .for_each(|word| self.given(word));
             }
             "make" => {
-                for place in
-                    [option(words, &["-C", "--directory"]), option(words, &["-f", "--file"])]
-                        .into_iter()
-                        .flatten()
+                for place in [
+                    option(words, &["-C", "--directory"]),
+                    option(words, &["-f", "--file", "--makefile"]),
+                ]
+                .into_iter()
+                .flatten()
                 {
-                    self.change(&place, Change::Write);
+                    match (place.text.as_str(), self.written(&place)) {
+                        ("-" | "/dev/stdin", _) => {
+                            if let Flow::Known(rules) = input {
+                                self.recipes(rules);
+                            }
+                            self.unknown("", "rules that another command prints");
+                        }
+                        (_, Some(Flow::Known(rules))) => self.recipes(&rules),
+                        (_, Some(_)) => {
+                            self.unknown(&place.text, "rules that another command prints")
+                        }
+                        _ => self.change(&place, Change::Write),
+                    }
                 }
                 for word in words {
                     if let Some((name, value)) =

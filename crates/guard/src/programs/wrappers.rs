@@ -70,22 +70,44 @@ impl Judge<'_> {
     /// A whole script that is an argument.
     fn inner_script(&mut self, program: &str, words: &[Word]) -> Option<Word> {
         match program {
-            "su" | "runuser" | "script" | "flock" | "unshare" => {
-                option(words, &["-c", "--command"])
-            }
+            "script" => self.recorded(words),
+            "su" | "runuser" | "flock" | "unshare" => option(words, &["-c", "--command"]),
             "env" => option(words, &["-S", "--split-string"]),
             "watch" | "entr" | "parallel" | "retry" => {
                 let rest = operands(words, &["-n", "-d", "--interval", "-j", "--jobs"]);
                 let cut =
                     rest.iter().position(|word| word.text.starts_with(":::")).unwrap_or(rest.len());
-                let texts: Vec<_> = rest[..cut].iter().map(|word| word.text.as_str()).collect();
-                match rest[..cut].iter().all(|word| word.is_known()) {
+                let mut texts: Vec<_> = rest[..cut].iter().map(|word| word.text.as_str()).collect();
+                // `parallel command ::: a b` runs it with each of them.
+                texts.extend(rest[cut..].iter().skip(1).map(|word| word.text.as_str()));
+                match rest.iter().all(|word| word.is_known()) {
+                    true if program == "parallel" && cut == rest.len() => Some(Word::unknown()),
                     true => Some(Word::plain(&texts.join(" "))),
                     false => Some(Word::unknown()),
                 }
             }
             _ => None,
         }
+    }
+
+    /// `script`: a command, whose output goes to a file.
+    fn recorded(&mut self, words: &[Word]) -> Option<Word> {
+        let at = words.iter().position(|word| {
+            let text = word.text.as_str();
+            text == "--command"
+                || text.starts_with('-') && !text.starts_with("--") && text.ends_with('c')
+        });
+        let command = at.and_then(|at| words.get(at + 1).cloned());
+        let command = command.or_else(|| option(words, &["--command"]));
+        let files: Vec<Word> = words
+            .iter()
+            .enumerate()
+            .filter(|(own, word)| at.is_none_or(|at| *own != at + 1) && !word.is_option())
+            .map(|(_, word)| word.clone())
+            .collect();
+        files.iter().for_each(|file| self.change(file, Change::Write));
+        // Without a command it is a shell for somebody who types.
+        command.or_else(|| Some(Word::plain(":")))
     }
 
     /// The command that a wrapper runs.
@@ -128,8 +150,14 @@ impl Judge<'_> {
             if !word.is_option() {
                 break;
             }
-            if matches!((program, text), ("env", "-C" | "--chdir") | ("sudo", "-D")) {
+            if matches!((program, text), ("env", "-C" | "--chdir") | ("sudo", "-D" | "--chdir")) {
                 self.change_folder(words.get(at + 1));
+            }
+            let attached = word.after("--chdir=").or_else(|| word.after("-C"));
+            if let ("env" | "sudo", Some(folder)) = (program, attached)
+                && !folder.text.is_empty()
+            {
+                self.change_folder(Some(&folder));
             }
             if matches!((program, text), ("strace" | "ltrace", "-o"))
                 && let Some(file) = words.get(at + 1)
@@ -175,6 +203,7 @@ impl Judge<'_> {
         }
         let command = words.get(at..).unwrap_or_default().to_vec();
         let from: Vec<Word> = match &input {
+            _ if option(&words[..at], &["-a", "--arg-file"]).is_some() => vec![Word::unknown()],
             Flow::Known(text) => text.split_whitespace().take(64).map(Word::plain).collect(),
             Flow::Nothing => Vec::new(),
             _ => vec![Word::unknown()],
@@ -210,7 +239,18 @@ impl Judge<'_> {
                 .filter(|word| !word.is_option())
                 .cloned()
                 .collect(),
-            _ => Vec::new(),
+            // Of `fd` and its like the pattern comes first.
+            _ => {
+                let own = words.iter().position(|word| {
+                    matches!(word.text.as_str(), "-x" | "--exec" | "-X" | "--exec-batch")
+                });
+                let own = &words[..own.unwrap_or(words.len())];
+                super::operands(own, &["-e", "-t", "-d", "-E"])
+                    .into_iter()
+                    .skip(1)
+                    .cloned()
+                    .collect()
+            }
         };
         if starts.is_empty() {
             starts.push(Word::plain("."));
@@ -222,6 +262,9 @@ impl Judge<'_> {
                 let below = Word::plain(&format!("{}/x", start.text.trim_end_matches('/')));
                 let target = if start.is_known() { below } else { start.clone() };
                 self.change(&target, Change::Remove);
+                if !matches!(start.text.trim_end_matches('/'), "." | "") {
+                    self.change(start, Change::Remove);
+                }
             }
         }
         for (at, word) in words.iter().enumerate() {
@@ -233,7 +276,12 @@ impl Judge<'_> {
                 }
                 "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "--exec" | "-X"
                 | "--exec-batch" => {
-                    self.for_each_found(&starts, &words[at + 1..]);
+                    let name = option(words, &["-name", "-iname"]).filter(Word::is_known);
+                    let name = name.map(|name| name.text.replace(['*', '?', '[', ']'], ""));
+                    let name =
+                        name.filter(|name| !name.is_empty()).unwrap_or_else(|| "x".to_owned());
+                    let appends = program != "find";
+                    self.for_each_found(&starts, &name, &words[at + 1..], appends);
                 }
                 _ => {}
             }
@@ -242,7 +290,7 @@ impl Judge<'_> {
     }
 
     /// Runs a command for files below the folders that are searched.
-    fn for_each_found(&mut self, starts: &[Word], words: &[Word]) {
+    fn for_each_found(&mut self, starts: &[Word], name: &str, words: &[Word], appends: bool) {
         let end = words
             .iter()
             .position(|word| matches!(word.text.as_str(), ";" | "+"))
@@ -250,7 +298,7 @@ impl Judge<'_> {
         let command = &words[..end];
         for start in starts {
             let found = match start.is_known() {
-                true => Word::plain(&format!("{}/x", start.text.trim_end_matches('/'))),
+                true => Word::plain(&format!("{}/{name}", start.text.trim_end_matches('/'))),
                 false => Word::unknown(),
             };
             let put = |word: &Word| match word.text.contains("{}") {
@@ -259,7 +307,12 @@ impl Judge<'_> {
                 true if found.is_known() => Word::plain(&word.text.replace("{}", &found.text)),
                 true => Word::unknown(),
             };
-            self.run(command.iter().map(put).collect(), Flow::Unknown);
+            let mut all: Vec<Word> = command.iter().map(put).collect();
+            // `fd -x rm` is `fd -x rm {}`.
+            if appends && !command.iter().any(|word| word.text.contains("{}")) {
+                all.push(found.clone());
+            }
+            self.run(all, Flow::Unknown);
         }
     }
 }

@@ -17,9 +17,9 @@ impl Judge<'_> {
     pub(super) fn statements(&mut self, node: Node<'_>, source: &str) -> Flow {
         let mut printed = Flow::Nothing;
         for child in children(node) {
-            let before = self.state.clone();
+            let before = self.state.folders.clone();
             let flow = self.statement(child, source, Flow::Nothing);
-            self.doubt_folder(&before);
+            self.doubt_folder(before.as_ref());
             printed = match (printed, flow) {
                 (Flow::Known(first), Flow::Known(then)) => Flow::Known(first + &then),
                 (first, Flow::Nothing) => first,
@@ -32,8 +32,8 @@ impl Judge<'_> {
     }
 
     /// A `cd` into a folder that is not there fails, and the next statement runs where it was.
-    fn doubt_folder(&mut self, before: &super::State) {
-        let (Some(now), Some(then)) = (&self.state.folders, &before.folders) else { return };
+    fn doubt_folder(&mut self, before: Option<&Vec<std::path::PathBuf>>) {
+        let (Some(now), Some(then)) = (&self.state.folders, before) else { return };
         if now == then {
             return;
         }
@@ -102,6 +102,11 @@ impl Judge<'_> {
                 children(node).into_iter().for_each(|part| self.assign(part, source));
                 Flow::Nothing
             }
+            // `$(< file)`, and a redirection without a command.
+            "file_redirect" => {
+                self.file_redirect(node, source);
+                Flow::Unknown
+            }
             "comment" | "variable_name" | "heredoc_start" | "heredoc_end" => Flow::Nothing,
             "unset_command" => {
                 for name in children(node) {
@@ -141,6 +146,7 @@ impl Judge<'_> {
         let after = std::mem::replace(&mut self.state, before);
         self.state.links = after.links;
         self.state.made = after.made;
+        self.state.written = after.written;
         self.state.commands = after.commands;
         flow
     }
@@ -226,6 +232,10 @@ impl Judge<'_> {
     fn define(&mut self, node: Node<'_>, source: &str) {
         let name = node.child_by_field_name("name").map(|name| text_of(name, source).to_owned());
         let body = node.child_by_field_name("body").map(|body| text_of(body, source).to_owned());
+        // `f() { … } > file` is opened at each call.
+        for part in children(node).into_iter().filter(|part| part.kind() == "file_redirect") {
+            self.file_redirect(part, source);
+        }
         if let (Some(name), Some(body)) = (name, body) {
             self.state.functions.insert(name, body);
         }
@@ -310,13 +320,19 @@ impl Judge<'_> {
             body = Some(*right);
         }
         // The shell opens files before it runs the command, in the folder where it stands.
+        let mut outputs = Vec::new();
         for file in files {
-            is_kept |= self.file_redirect(file, source);
+            if self.file_redirect(file, source) {
+                is_kept = true;
+                let to = file.child_by_field_name("destination");
+                outputs.extend(to.map(|to| self.word(to, source)));
+            }
         }
         let flow = match body {
             Some(body) => self.statement(body, source, input),
             None => Flow::Nothing,
         };
+        outputs.iter().for_each(|to| self.writes(to, &flow));
         match piped {
             Some(piped) => self.pipeline(children(piped), source, flow),
             None if is_kept => Flow::Nothing,
@@ -406,6 +422,24 @@ impl Judge<'_> {
             }
         }
         flow
+    }
+
+    /// Notes what a command writes to a file.
+    pub(crate) fn writes(&mut self, to: &Word, what: &Flow) {
+        const MOST: usize = 64;
+        let paths = if to.is_known() { self.paths(&to.text) } else { None };
+        for path in paths.into_iter().flatten() {
+            if self.state.written.len() < MOST {
+                self.state.written.push((path, what.clone()));
+            }
+        }
+    }
+
+    /// What the script itself has written to a file.
+    pub(crate) fn written(&self, file: &Word) -> Option<Flow> {
+        let paths = if file.is_known() { self.paths(&file.text)? } else { return None };
+        let last = self.state.written.iter().rev();
+        last.into_iter().find(|(path, _)| paths.contains(path)).map(|(_, flow)| flow.clone())
     }
 
     /// Notes folders that a command makes.

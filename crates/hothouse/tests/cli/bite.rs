@@ -63,12 +63,12 @@ struct Ground {
 }
 
 /// A file system in a file.
-struct Disk {
+pub(crate) struct Disk {
     folder: tempfile::TempDir,
 }
 
 impl Disk {
-    fn mount(kind: &str) -> Option<Self> {
+    pub(crate) fn mount(kind: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::create_dir(folder.path().join("disk")).unwrap();
@@ -90,7 +90,7 @@ impl Disk {
         Some(disk)
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
 }

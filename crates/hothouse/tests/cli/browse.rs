@@ -1,5 +1,8 @@
 //! Pages in the browser of a room: what is seen of them, steps, roles, shims, and pages that misbehave.
 
+#[path = "browse/tools.rs"]
+mod tools;
+
 use std::{
     collections::HashSet,
     fs,
@@ -492,22 +495,4 @@ fn two_rooms_browse_at_once_and_share_nothing() {
                 && ran.stderr.contains("apt-get install")
         });
     }
-}
-
-#[test]
-fn tools_for_browsers_find_that_of_the_room() {
-    let Some(shop) = Shop::open(None) else { return };
-    let out = shop.env.ok(
-        &shop.repository,
-        &[
-            "exec",
-            "-w",
-            "a",
-            "--",
-            "sh",
-            "-c",
-            "$CHROME_PATH --version; $PUPPETEER_EXECUTABLE_PATH --version",
-        ],
-    );
-    assert_eq!(out.matches("Chromium").count(), 2, "{out}");
 }

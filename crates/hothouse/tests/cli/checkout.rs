@@ -50,6 +50,85 @@ fn a_checkout_is_on_one_timeline_and_so_is_one_that_breaks() {
     let run = ask(&env, &repository, &["status"])["run"]["id"].as_str().unwrap().to_owned();
     let verified = env.json(&repository, &["verify", &run, "--json"]);
     assert_eq!(verified["ok"], true, "{verified:#}");
+    env.ok(&repository, &["summary", "-w", "a"]);
+    // Logs and flags are complete when the sandbox is gone.
+    let artifacts = ask(&env, &repository, &["status"])["run"]["artifacts"].clone();
+    env.ok(&repository, &["delete", "a", "--force", "--now"]);
+    folder_of_a_run(Path::new(artifacts.as_str().unwrap()));
+}
+
+/// What a run's folder has for everybody; names that end with `/` are folders.
+const NAMES: [&str; 19] = [
+    "timeline.jsonl",
+    "requests.jsonl",
+    "webhooks.jsonl",
+    "media-requests.jsonl",
+    "analytics-events.jsonl",
+    "dead-letters.jsonl",
+    "errors/",
+    "email-outbox/",
+    "flags.json",
+    "logs/",
+    "browser/",
+    "objects/",
+    "seed-summary.json",
+    "seed-summary.md",
+    "run.json",
+    "env.sh",
+    "summary.md",
+    "summary.html",
+    "summary.json",
+];
+
+/// What else it may have, which is Hothouse's own.
+const OWN: [&str; 11] = [
+    ".timeline/",
+    "audit-raw.jsonl",
+    "blobs/",
+    "mock-state.jsonl",
+    "webhook-queue.jsonl",
+    "seed-context.json",
+    "seed-origin.json",
+    "seed/",
+    "scenarios/",
+    "sign-in/",
+    "agents/",
+];
+
+/// Checks the names in the folder of a run that had everything.
+fn folder_of_a_run(folder: &Path) {
+    let names = |folder: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+        let name = |entry: fs::DirEntry| {
+            let sign = if entry.file_type().unwrap().is_dir() { "/" } else { "" };
+            format!("{}{sign}", entry.file_name().to_str().unwrap())
+        };
+        entries.map(name).collect()
+    };
+    let found = names(folder);
+    let missing: Vec<_> = NAMES.iter().filter(|name| !found.contains(**name)).collect();
+    let known: BTreeSet<&str> = NAMES.into_iter().chain(OWN).collect();
+    let unknown: Vec<_> = found.iter().filter(|name| !known.contains(name.as_str())).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing {missing:?}, unknown {unknown:?}");
+    for file in
+        ["requests.jsonl", "webhooks.jsonl", "media-requests.jsonl", "analytics-events.jsonl"]
+    {
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(!lines.is_empty(), "{file}");
+    }
+    let mails = names(&folder.join("email-outbox"));
+    let first = mails.iter().find_map(|name| name.strip_suffix(".eml")).unwrap();
+    for ending in ["eml", "html", "txt", "json"] {
+        assert!(mails.contains(&format!("{first}.{ending}")), "{ending}: {mails:?}");
+    }
+    assert!(names(&folder.join("browser")).contains("1/"));
+    assert!(
+        !names(&folder.join("errors")).is_empty() && !names(&folder.join("objects")).is_empty()
+    );
+    let logs = names(&folder.join("logs"));
+    assert!(logs.iter().any(|name| name.starts_with("api")), "{logs:?}");
 }
 
 /// Page, calls of vendors with their service, webhook, order, mail, events, invoice and no error.

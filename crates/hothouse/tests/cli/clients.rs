@@ -31,6 +31,9 @@ hosts = ["api.openai.com", "api.anthropic.com"]
 [integration.traces]
 class = "sink"
 hosts = ["api.honeycomb.io"]
+[integration.mail]
+class = "sink"
+hosts = ["api.resend.com", "api.postmarkapp.com"]
 [integration.flags]
 class = "sink"
 hosts = ["*.launchdarkly.com", "eu.app.unleash-hosted.com", "*.flagsmith.com", "*.statsigcdn.com", "statsigapi.net", "cdn-global.configcat.com"]
@@ -72,7 +75,8 @@ fn sandbox(env: &TestEnv, program: &str, words: &[&str]) -> Option<std::path::Pa
     let worktree = env.root().join("shop-sandboxes/a");
     fs::write(worktree.join("package.json"), "{}").unwrap();
     if !installed(&worktree, program, words) {
-        skip("clients in a room", &format!("{program} and a registry"));
+        let client = if program == "npm" { "npm" } else { "pip" };
+        skip("clients in a room", &format!("{client} and a registry"));
         return None;
     }
     env.ok(&repository, &["up", "-w", "a"]);
@@ -262,7 +266,51 @@ fn mail_breaks_on_purpose_for_those_that_the_config_names() {
     assert_eq!(told, "250 550 451 451 451 250\n250 True\n");
     let mails = ask(&env, &repository, &["emails"]);
     assert_eq!(mails.as_array().unwrap().len(), 3, "{mails:#}");
+    // By the APIs of vendors, each in its own words; the first call to one that is greylisted in vain.
+    let told = env.ok(&repository, &["exec", "-w", "a", "--", "python3", "-c", API_FAULTS]);
+    assert_eq!(told, "200 422 validation_error 429 429 200 True\n422 406 200\n");
+    let mails = ask(&env, &repository, &["emails", "via=resend"]);
+    assert_eq!(mails.as_array().unwrap().len(), 4, "{mails:#}");
+    // Links to addresses that no app of the sandbox has are told, and so are those that nobody outside can open.
+    let mail = ask(&env, &repository, &["email", "latest", "--grep", "links"]);
+    let of = |check: &str| {
+        let checks = mail["checks"].as_array().unwrap().iter();
+        let mut found = checks.filter(|one| one["check"] == check);
+        found.next().unwrap_or_else(|| panic!("{mail:#}"))["text"].as_str().unwrap().to_owned()
+    };
+    assert!(of("broken-link").contains("https://nobody.a.shop.localhost/x"), "{mail:#}");
+    assert!(
+        !of("broken-link").contains("web.a.shop.localhost") && !of("broken-link").contains("token")
+    );
+    assert!(of("loopback-link").contains("http://localhost:3000/y"), "{mail:#}");
 }
+
+/// Sends mails by HTTP, and asks for one that was sent.
+const API_FAULTS: &str = r#"
+import json, time, urllib.error, urllib.request as u
+def call(url, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = u.Request(url, data=data, headers={"Content-Type": "application/json", "Accept": "application/json", "Authorization": "Bearer re_x"})
+    try:
+        with u.urlopen(request, timeout=30) as answer: return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error: return error.code, json.load(error)
+def resend(to, **more):
+    return call("https://api.resend.com/emails", {"from": "shop@acme.test", "to": [to], "subject": "x", "text": "x", **more})
+status, sent = resend("ann@example.com", subject="kept", reply_to="help@acme.test")
+found = call("https://api.resend.com/emails/" + sent["id"])
+assert found[0] == 200 and found[1]["subject"] == "kept" and found[1]["to"] == ["ann@example.com"] and found[1]["text"].strip() == "x", found
+assert call("https://api.resend.com/emails/00000000-0000-4000-8000-000000000000")[0] == 404
+rejected, why = resend("x@bounce.example")
+grey = [resend("grey2@example.com")[0] for _ in range(1)]
+begun = time.time()
+slow = resend("late@example.com")[0]
+print(status, rejected, why["name"], resend("later@example.com")[0], call("https://api.resend.com/emails/batch", [{"from": "shop@acme.test", "to": ["a@example.com", "later@example.com"], "subject": "x", "text": "x"}])[0], slow, time.time() - begun >= 1)
+def postmark(to):
+    return call("https://api.postmarkapp.com/email", {"From": "shop@acme.test", "To": to, "Subject": "x", "TextBody": "x"})
+no, why = postmark("x@bounce.example")
+print(no, why["ErrorCode"], postmark("ann@example.com")[0])
+resend("ann@example.com", subject="links", text="https://nobody.a.shop.localhost/x?token=1 https://web.a.shop.localhost/ok http://localhost:3000/y")
+"#;
 
 /// A page with the SDKs of browsers, whose script breaks.
 const PAGE: &str = r#"
@@ -303,7 +351,53 @@ fn sdks_of_browsers_report_and_their_stacks_lead_to_the_sources() {
     let own = own.unwrap_or_else(|| panic!("{shown:#}"));
     assert_eq!(own["line"], 7, "{shown:#}");
     assert!(own["module"].as_str().unwrap().contains("/assets/app.js:"), "{own:#}");
+
+    // A map in the script itself leads there as well.
+    fs::remove_file(worktree.join("public/assets/app.js.map")).unwrap();
+    let build = [
+        "src/page.js",
+        "--bundle",
+        "--minify",
+        "--sourcemap=inline",
+        "--outfile=public/assets/app.js",
+    ];
+    assert!(installed(&worktree, esbuild.to_str().unwrap(), &build));
+    env.ok(&repository, &["mark", "inline", "-w", "a"]);
+    let looked = env.run(&repository, &["browse", "web", "/", "-w", "a", "--json"]);
+    assert!(looked.code == 0 || looked.code == 1, "{looked}");
+    let error =
+        ask(&env, &repository, &["wait", "error", "", "--since", "inline", "--timeout", "30s"]);
+    let frames = error["body"]["frames"].as_array().unwrap();
+    assert!(frames.iter().any(|frame| frame["file"] == "src/page.js"), "{error:#}");
+
+    // A page that loads PostHog by its snippet.
+    fs::write(worktree.join("public/snippet.html"), SNIPPET).unwrap();
+    env.run(&repository, &["browse", "web", "/snippet.html", "-w", "a", "--json"]);
+    let event = ["wait", "event", "name='From Snippet'", "--timeout", "30s"];
+    let event = ask(&env, &repository, &event);
+    assert_eq!(event["body"]["properties"]["lamp"], 7, "{event:#}");
+    ask(
+        &env,
+        &repository,
+        &["wait", "event", "name=$identify", "--since", "inline", "--timeout", "30s"],
+    );
 }
+
+/// The stub of PostHog's snippet, without the parts that only make it short.
+const SNIPPET: &str = r#"<!doctype html><title>snippet</title><script>
+const stub = window.posthog = [];
+stub._i = [];
+stub.init = (token, config, name) => {
+  for (const method of ['capture', 'identify', 'register']) stub[method] = (...words) => stub.push([method, ...words]);
+  const script = document.createElement('script');
+  script.src = config.api_host + '/static/array.js';
+  document.head.append(script);
+  stub._i.push([token, config, name]);
+};
+posthog.init('phc_x', { api_host: 'https://us.i.posthog.com' });
+posthog.identify('u7');
+posthog.capture('From Snippet', { lamp: 7 });
+</script><p>Shop</p>"#;
 
 /// Reports an error as Sentry's SDKs do.
 const REPORT: &str = r#"
@@ -319,8 +413,8 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     if !env.can_have_rooms("issues of the base") {
         return;
     }
-    let config = "[project]\nname = \"shop\"\n[egress]\nmode = \"allowlist\"\nallow = [\"@toolchain\"]\n[integration.errors]\nclass = \"sink\"\nhosts = [\"o1.ingest.sentry.io\"]\n[service.web]\nrun = \"exec python3 serve.py\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
-    let serve = "import http.server\nclass Serve(http.server.BaseHTTPRequestHandler):\n    def do_GET(self):\n        self.send_response(500 if self.path == '/broken' else 200); self.send_header('content-length', '0'); self.end_headers()\nhttp.server.HTTPServer(('127.0.0.1', 3000), Serve).serve_forever()\n";
+    let config = "[project]\nname = \"shop\"\n[egress]\nmode = \"allowlist\"\nallow = [\"@toolchain\"]\n[integration.errors]\nclass = \"sink\"\nhosts = [\"o1.ingest.sentry.io\"]\n[integration.events]\nclass = \"sink\"\nhosts = [\"us.i.posthog.com\"]\n[service.web]\nrun = \"exec python3 serve.py\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
+    let serve = "import http.server\nclass Serve(http.server.BaseHTTPRequestHandler):\n    def do_GET(self):\n        body = b'<!doctype html><title>t</title><script>throw new Error(1)</script>' if self.path == '/page' else b''\n        self.send_response(500 if self.path == '/broken' else 200); self.send_header('content-type', 'text/html'); self.send_header('content-length', str(len(body))); self.end_headers(); self.wfile.write(body)\nhttp.server.HTTPServer(('127.0.0.1', 3000), Serve).serve_forever()\n";
     let repository = env.repository_with("shop", config, &[("serve.py", serve)]);
     for name in ["a", "b"] {
         env.ok(&repository, &["fork", name]);
@@ -346,6 +440,23 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     ];
     let gap = env.json(&repository, &gap);
     assert!(gap["summary"].as_str().unwrap().contains("GET /broken with 500"), "{gap:#}");
+    // So is a service that crashes, and an error on a page.
+    let unreported = |query: &str| {
+        let query = format!("gap=unreported text:'{query}'");
+        env.json(
+            &repository,
+            &["wait", "log", &query, "--since", "quiet", "--timeout", "60s", "-w", "a", "--json"],
+        )
+    };
+    env.ok(&repository, &["signal", "web", "KILL", "-w", "a"]);
+    let gap = unreported("crashed");
+    assert!(gap["summary"].as_str().unwrap().contains("service `web` crashed"), "{gap:#}");
+    env.ok(&repository, &["restart", "web", "-w", "a"]);
+    if Path::new("/usr/bin/chromium").exists() {
+        let looked = env.run(&repository, &["browse", "web", "/page", "-w", "a", "--json"]);
+        assert_eq!(looked.code, 1, "{looked}");
+        unreported("page");
+    }
 
     let report = |name: &str, kind: &str, id: u32| {
         let id = format!("{id:032}");
@@ -369,4 +480,27 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     assert_eq!(news("b"), [("NewError".to_owned(), true), ("OldError".to_owned(), false)]);
     let since = env.json(&repository, &["since", "before", "-w", "b", "--json"]);
     assert_eq!(since["new_errors"], 1, "{since:#}");
+
+    // What an event has at the base and no longer has here is told.
+    let event = |name: &str, properties: &str| {
+        let words = ["exec", "-w", name, "--", "python3", "-c", CAPTURE, properties];
+        env.ok(&repository, &words);
+    };
+    event("a", r#"{"plan": "pro", "coupon": "x"}"#);
+    event("a", r#"{"plan": "free"}"#);
+    event("b", r#"{"total": 5}"#);
+    let ran = env.run(&repository, &["analytics", "-w", "b"]);
+    assert!(ran.stderr.contains("Event `paid` lost property `plan` against the base."), "{ran}");
+    assert!(ran.stderr.contains("Event `paid` gained property `total`"), "{ran}");
+    let found = env.json(&repository, &["analytics", "lost=plan", "-w", "b", "--json"]);
+    assert_eq!(found[0]["lost"], serde_json::json!(["plan"]), "{found:#}");
+    let base = env.json(&repository, &["analytics", "-w", "a", "--json"]);
+    assert!(base.as_array().unwrap().iter().all(|one| one.get("lost").is_none()), "{base:#}");
 }
+
+/// Sends an event as PostHog's SDKs do.
+const CAPTURE: &str = r#"
+import json, sys, urllib.request as u
+body = {"api_key": "phc_1", "batch": [{"event": "paid", "distinct_id": "u1", "properties": json.loads(sys.argv[1])}]}
+u.urlopen(u.Request("https://us.i.posthog.com/batch/", data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}), timeout=20)
+"#;

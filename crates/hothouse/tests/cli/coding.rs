@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_testkit::{TestEnv, git, skip, wait_until};
+use hothouse_testkit::{TestEnv, git, wait_until};
 use serde_json::{Value, json};
 
 use crate::surroundings;
@@ -219,6 +219,63 @@ fn what_a_guard_in_the_room_denies_is_in_the_audit_and_the_chain() {
     });
     let run = status["run"]["id"].as_str().unwrap();
     stage.run(&["verify", run]);
+}
+
+#[test]
+fn agents_that_misbehave_are_in_the_audit() {
+    let Some(stage) = Stage::open("agents that misbehave") else { return };
+    let call = |command: &str| {
+        let hook = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": command } });
+        // What would fill the disk of whoever runs the tests is only said.
+        let done = if command.starts_with("fallocate") { "true" } else { command };
+        format!(
+            "printf '%s' '{}' | hothouse guard >/dev/null; {done}; ",
+            hook.to_string().replace('\'', "'\\''")
+        )
+    };
+    let bad = [
+        "cat ~/.ssh/id_rsa",
+        "tmux kill-server",
+        "fallocate -l 100G big",
+        "echo x > /etc/evil.txt",
+    ];
+    let script = format!("{}exit 0", bad.map(call).concat());
+    let ended = stage.stand_in(&script);
+    assert_eq!(ended["state"], "exited", "{ended}");
+    let rows = stage.audit();
+    for command in bad {
+        let row = rows.iter().find(|row| row["tool"] == "Bash" && row["target"] == command);
+        let row = row.unwrap_or_else(|| panic!("{command}: {rows:?}"));
+        assert!(row["decision"] == "deny" || row["decision"] == "ask", "{row}");
+    }
+    let first = stage.run(&["audit", "-w", "a", "--suspicious"]);
+    assert!(bad.iter().all(|command| first.contains(command)), "{first}");
+    assert_eq!(
+        stage.run(&["exec", "-w", "a", "--", "sh", "-c", "test -e /etc/evil.txt || echo none"]),
+        "none\n"
+    );
+}
+
+#[test]
+fn what_an_agent_runs_is_in_the_audit() {
+    let Some(stage) = Stage::open("programs of an agent") else { return };
+    let hook = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"sleep 1234"}}"#;
+    let script = format!(
+        "printf '%s' '{hook}' | hothouse guard; sleep 1234 & sh -c 'setsid tail -f /dev/null & wait' & while ! test -e go; do sleep 0.1; done; kill %1; exit 0"
+    );
+    stage.run(&["agent", "start", "a", "--tool", &script]);
+    let row = |target: &str| {
+        stage.audit().into_iter().find(|row| row["tool"] == "process" && row["target"] == target)
+    };
+    wait_until("both are seen", || {
+        row("sleep 1234").is_some() && row("tail -f /dev/null").is_some()
+    });
+    stage.run(&["exec", "-w", "a", "--", "touch", "go"]);
+    assert_eq!(stage.await_end()["state"], "exited");
+    assert_eq!(row("sleep 1234").unwrap()["seen"], "yes");
+    assert_eq!(row("tail -f /dev/null").unwrap()["seen"], "unsaid", "nobody said so");
+    // It outlived its agent, and is neither lost nor told again.
+    assert!(stage.run(&["audit", "-w", "a", "--suspicious"]).contains("tail -f /dev/null"));
 }
 
 #[test]
@@ -439,82 +496,4 @@ fn the_task_reaches_tools_outside_of_what_git_sees() {
     let files =
         stage.env.json(&stage.repository, &["diff", "-w", "a", "--json"])["files"].to_string();
     assert!(!files.contains("feature-request") && !files.contains("AGENTS.md"), "{files}");
-}
-
-/// The answer of a model, as server-sent events.
-fn streamed(block: &Value, stop: &str) -> Value {
-    let (start, delta) = match block["type"].as_str() {
-        Some("tool_use") => (
-            json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} }),
-            json!({ "type": "input_json_delta", "partial_json": block["input"].to_string() }),
-        ),
-        _ => (
-            json!({ "type": "text", "text": "" }),
-            json!({ "type": "text_delta", "text": block["text"] }),
-        ),
-    };
-    let usage = json!({ "input_tokens": 10, "output_tokens": 1 });
-    let message = json!({
-        "id": "msg_{{uid}}", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": usage,
-    });
-    let all = [
-        json!({ "type": "message_start", "message": message }),
-        json!({ "type": "content_block_start", "index": 0, "content_block": start }),
-        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
-        json!({ "type": "content_block_stop", "index": 0 }),
-        json!({ "type": "message_delta", "delta": { "stop_reason": stop, "stop_sequence": null }, "usage": { "output_tokens": 9 } }),
-        json!({ "type": "message_stop" }),
-    ];
-    all.into_iter().map(|data| json!({ "event": data["type"], "data": data })).collect()
-}
-
-#[test]
-fn claude_code_makes_an_edit_against_the_model_mock() {
-    if !["/usr/local/bin/claude", "/usr/bin/claude"].iter().any(|path| Path::new(path).exists()) {
-        return skip(
-            "Claude Code",
-            "claude below /usr, from the package @anthropic-ai/claude-code",
-        );
-    }
-    let env = surroundings();
-    if !env.can_have_rooms("Claude Code") {
-        return;
-    }
-    let config = "[project]\nname = \"shop\"\n[integration.anthropic]\nclass = \"mock\"\nhosts = [\"api.anthropic.com\"]\n\
-                  [egress]\nmode = \"allowlist\"\nallow = []\n[env.ANTHROPIC_API_KEY]\nkind = \"fake\"\nvalue = \"sk-test-of-nobody\"\n";
-    let repository = env.repository("shop", config);
-    let forked = env.json(&repository, &["fork", "a", "--idea", "make it blue", "--json"]);
-    let worktree = PathBuf::from(forked["worktree"].as_str().unwrap());
-    let write = |id: &str, path: &Path| json!({ "type": "tool_use", "id": id, "name": "Write", "input": { "file_path": path, "content": "blue\n" } });
-    let inside = streamed(&write("toolu_1", &worktree.join("colour.txt")), "tool_use");
-    let outside = streamed(&write("toolu_2", Path::new("/etc/evil.txt")), "tool_use");
-    let end = streamed(&json!({ "type": "text", "text": "It is blue." }), "end_turn");
-    let fixture = json!({
-        "request": { "method": "POST", "path": "/v1/messages", "json": { "$.tools[0].name": { "present": true }, "$.stream": true } },
-        "answer": { "events": inside }, "then": [{ "events": outside }, { "events": end }],
-    });
-    let folder = worktree.join("hothouse/fixtures/anthropic");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("edit.json"), fixture.to_string()).unwrap();
-    env.ok(&repository, &["up", "-w", "a"]);
-    let stage = Stage { env, repository, worktree };
-    stage.run(&["agent", "start", "a", "--tool", "claude", "--unattended"]);
-    let agent = stage.await_end();
-    let log = stage.run(&["agent", "logs", "a"]);
-    assert_eq!(agent["state"], "exited", "{agent} {log}");
-    assert!(agent["model"].is_string() && agent["cost"].is_number(), "{agent}");
-    assert_eq!(stage.run(&["exec", "-w", "a", "--", "cat", "colour.txt"]), "blue\n");
-    let rows = stage.audit();
-    let denied = rows
-        .iter()
-        .find(|row| row["target"] == "/etc/evil.txt")
-        .unwrap_or_else(|| panic!("{rows:?}"));
-    assert_eq!(
-        (denied["tool"].as_str(), denied["decision"].as_str(), denied["seen"].as_str()),
-        (Some("Write"), Some("deny"), Some("no"))
-    );
-    let kept =
-        rows.iter().find(|row| row["tool"] == "Write" && row["decision"] == "allow").unwrap();
-    assert_eq!(kept["seen"], "yes");
 }

@@ -33,7 +33,7 @@ fn on_terminal(env: &TestEnv, folder: &Path, columns: u16, line: &str, to: &Path
 }
 
 /// Returns what a command shows on a terminal, without colours.
-fn shown(env: &TestEnv, folder: &Path, columns: u16, line: &str) -> Option<String> {
+pub(crate) fn shown(env: &TestEnv, folder: &Path, columns: u16, line: &str) -> Option<String> {
     let file = env.root().join("shown");
     let mut child = on_terminal(env, folder, columns, line, &file)?;
     child.wait().unwrap();
@@ -155,7 +155,7 @@ fn commands_work_in_the_folder_of_a_sandbox_that_was_deleted() {
 
 #[test]
 fn a_failed_start_shows_the_lines_of_this_start_and_a_pipe_each_change() {
-    let config = "[service.job]\nrun = \"cat note; exit 3\"\nrestart = { policy = \"never\" }\n";
+    let config = "[service.job]\nrun = \"cat note; printf unended; exit 3\"\nrestart = { policy = \"never\" }\n";
     let env = surroundings();
     if !env.can_have_rooms("a service that fails") {
         return;
@@ -164,17 +164,22 @@ fn a_failed_start_shows_the_lines_of_this_start_and_a_pipe_each_change() {
     let repository =
         env.repository_with("acme", &format!("[project]\nname = \"acme\"\n{config}"), &files);
     env.ok(&repository, &["fork", "a"]);
-    let begun = std::time::Instant::now();
     let first = env.run(&repository, &["up", "a"]);
     assert_eq!(first.code, 1, "{first}");
     assert!(first.stderr.contains("the first start"), "{first}");
     assert!(first.stderr.lines().any(|line| line == "job: failed"), "{first}");
     env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", "echo the second start >note"]);
-    // Times of a room are known to half a second.
-    wait_until("the starts are apart", || begun.elapsed().as_secs() >= 3);
     let second = env.run(&repository, &["up", "a"]);
     assert!(second.stderr.contains("the second start"), "{second}");
     assert!(!second.stderr.contains("the first start"), "{second}");
+    // What a process leaves unended is a line of its own.
+    let log = || env.ok(&repository, &["logs", "job", "-w", "a", "--tail", "4"]);
+    let lines = ["the first start", "unended", "the second start", "unended"];
+    wait_until("both are in the log", || {
+        let log = log();
+        let found: Vec<_> = log.lines().map(|line| line.rsplit("| ").next().unwrap()).collect();
+        found == lines
+    });
 }
 
 /// The commands of the README's first steps, which a test runs.
@@ -246,4 +251,140 @@ fn words(line: &str) -> Vec<&str> {
 fn has(env: &TestEnv, program: &str) -> bool {
     let line = format!("command -v {program} || ls /usr/lib/postgresql/*/bin/{program}");
     !env.shell(env.root(), &line).stdout.is_empty()
+}
+
+#[test]
+fn an_agent_that_asks_is_told_on_the_desktop_and_by_a_bell() {
+    let mut env = surroundings();
+    if !env.can_have_rooms("notices") {
+        return;
+    }
+    // A stand-in for the desktop's program, which the daemon finds as it would find the real one.
+    let (programs, told) = (env.root().join("programs"), env.root().join("told"));
+    fs::create_dir_all(&programs).unwrap();
+    let stand_in = programs.join("notify-send");
+    let script =
+        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >{0}.new; mv {0}.new {0}\n", told.display());
+    fs::write(&stand_in, script).unwrap();
+    fs::set_permissions(&stand_in, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    env.set("PATH", format!("{}:{path}", programs.display()));
+    let settings = env.root().join("config/hothouse/hothouse.toml");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    fs::write(&settings, "[notify]\ndesktop = true\nbell = true\n").unwrap();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "a"]);
+    let file = env.root().join("followed");
+    let followed = on_terminal(&env, &repository, 80, "exec hothouse status a -f", &file);
+    let Some(mut child) = followed else { return };
+    let seen = |what: &[u8]| {
+        let shown = fs::read(&file).unwrap_or_default();
+        shown.windows(what.len()).any(|part| part == what)
+    };
+    wait_until("it is shown", || seen(b"Sandbox ready: a"));
+    assert!(!seen(b"\x07"), "nobody asked yet");
+    env.ok(&repository, &["ask", "prices come from <b>there</b>", "-w", "a"]);
+    wait_until("the desktop is told", || told.exists());
+    let words = fs::read_to_string(&told).unwrap();
+    let words: Vec<&str> = words.lines().collect();
+    let text = "prices come from &lt;b&gt;there&lt;/b&gt;";
+    assert_eq!(words, ["--app-name=Hothouse", "--", "a asks", text]);
+    wait_until("the terminal rings", || seen(b"\x07"));
+    kill(child.id());
+    child.wait().unwrap();
+}
+
+#[test]
+fn clean_tells_branches_without_commits_from_those_that_are_not_merged() {
+    let env = surroundings();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    for name in ["idle", "ahead", "merged"] {
+        let worktree = env.ok(&repository, &["fork", name]);
+        let worktree = Path::new(worktree.trim());
+        if name != "idle" {
+            fs::write(worktree.join(name), "more\n").unwrap();
+            git(worktree, &["add", "-A"]);
+            git(worktree, &["commit", "-qm", name]);
+        }
+    }
+    env.ok(&repository, &["promote", "merged", "--merge"]);
+    let looked_at = env.json(&repository, &["clean", "--merged", "--dry-run", "--json"]);
+    let told = |name: &str| {
+        let what = format!("acme/{name}");
+        let all = looked_at.as_array().unwrap();
+        let found = all.iter().find(|one| one["what"] == what.as_str()).unwrap();
+        (found["goes"].as_bool().unwrap(), found["reason"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(told("idle"), (false, "idle has no commits of its own yet".to_owned()));
+    assert_eq!(told("ahead"), (false, "ahead is not merged into main".to_owned()));
+    assert_eq!(told("merged"), (true, "merged is merged into main".to_owned()));
+    let shown = env.ok(&repository, &["clean", "--merged"]);
+    for (name, action) in [("idle", "kept"), ("ahead", "kept"), ("merged", "deleted")] {
+        let line = shown.lines().find(|line| line.starts_with(&format!("acme/{name} "))).unwrap();
+        assert!(line.contains(action), "{line}");
+    }
+    let left = env.json(&repository, &["list", "--json"]);
+    assert_eq!(left.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_followed_sandbox_that_goes_away_or_a_reader_that_leaves_ends_the_following() {
+    let env = surroundings();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    env.ok(&repository, &["fork", "a"]);
+    let binary = env!("CARGO_BIN_EXE_hothouse");
+    // The reader takes one line and is gone.
+    let line = format!("{binary} status a -f 2>told | head -1; cat told");
+    let ran = env.shell(&repository, &line);
+    let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(shown.starts_with("Sandbox created: a") && !shown.contains("panicked"), "{shown}");
+    // The daemon dies, and the sandbox is deleted, under a terminal that follows it.
+    let file = env.root().join("followed");
+    let followed = on_terminal(&env, &repository, 80, "hothouse status a -f; echo code $?", &file);
+    let Some(mut child) = followed else { return };
+    let seen = |what: &str| plain(&fs::read(&file).unwrap_or_default()).contains(what);
+    wait_until("it is shown", || seen("Sandbox created: a"));
+    env.kill_daemon();
+    env.ok(&repository, &["delete", "a"]);
+    wait_until("it ends", || seen("code "));
+    assert!(seen("no sandbox `a`") && seen("code 4"), "{}", plain(&fs::read(&file).unwrap()));
+    assert!(!seen("panicked"));
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_start_that_is_interrupted_goes_on_to_its_end() {
+    let env = surroundings();
+    if !env.can_have_rooms("a start that is interrupted") {
+        return;
+    }
+    // Ready once the test says so.
+    let config = "[project]\nname = \"acme\"\n[service.web]\n\
+                  run = \"while ! test -e go; do sleep 0.05; done; exec python3 -m http.server 3000\"\n\
+                  port = 3000\nready = { tcp = true }\nurl = \"web\"\n\
+                  [seed.bundle.words]\nrun = \"echo seeded >seeded\"\n";
+    let repository = env.repository("acme", config);
+    let worktree = env.ok(&repository, &["fork", "a"]);
+    let worktree = Path::new(worktree.trim());
+    let file = env.root().join("shown");
+    let line = "trap : INT; hothouse up a --seed words; echo code $?";
+    let Some(mut child) = on_terminal(&env, &repository, 80, line, &file) else { return };
+    let seen = |what: &str| plain(&fs::read(&file).unwrap_or_default()).contains(what);
+    wait_until("it waits", || seen("web"));
+    // As the terminal does it.
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
+    wait_until("it is told", || seen("code "));
+    let raw = String::from_utf8_lossy(&fs::read(&file).unwrap()).replace('\r', "\u{2}");
+    let told = plain(raw.as_bytes());
+    assert!(told.contains("Interrupted: `a` keeps starting"), "{told}");
+    assert!(told.contains("`hothouse down a`"), "{told}");
+    let (_, message) = told.split_once("Interrupted:").unwrap();
+    let message = message.replace('\u{2}', "");
+    assert!(message.lines().all(|line| line.chars().count() <= 80), "{message}");
+    child.wait().unwrap();
+    fs::write(worktree.join("go"), "").unwrap();
+    wait_until("it is seeded", || worktree.join("seeded").exists());
+    wait_until("its variables are there", || env.run(&repository, &["env", "a"]).code == 0);
+    assert_eq!(env.json(&repository, &["status", "a", "--json"])["state"], "ready");
 }

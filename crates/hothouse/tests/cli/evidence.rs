@@ -492,3 +492,69 @@ fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     assert_eq!(with(&|lines| drop(lines.pop())), (1, Some(last)), "cut off");
     assert_eq!(verdict(&lines), (0, None));
 }
+
+/// Speaks MCP on standard input and output: asks for the tools, then calls each one that only reads and takes a run.
+const READERS: &str = r#"
+import json, subprocess, sys
+program, run = sys.argv[1], sys.argv[2]
+p = subprocess.Popen([program, "mcp", "--profile", "full"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def ask(i, method, **params):
+    p.stdin.write(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params}) + "\n"); p.stdin.flush()
+    while True:
+        line = json.loads(p.stdout.readline())
+        if line.get("id") == i: return line["result"]
+ask(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "t", "version": "1"})
+tools, cursor = [], None
+while True:
+    page = ask(2, "tools/list", **({"cursor": cursor} if cursor else {}))
+    tools += page["tools"]; cursor = page.get("nextCursor")
+    if not cursor: break
+# What a tool needs beside the run.
+needs = {"kind": "mark", "name": "begin", "mark": "begin", "id": "latest", "timeout": "10s", "query": ["begin"]}
+told = {}
+for number, tool in enumerate(tools):
+    properties = tool["inputSchema"]["properties"]
+    if not tool["annotations"]["readOnlyHint"] or "run" not in properties: continue
+    required = tool["inputSchema"].get("required", [])
+    arguments = {key: needs[key] for key in required if key != "run"}
+    if tool["name"] == "wait": arguments |= {"query": needs["query"], "timeout": needs["timeout"]}
+    result = ask(10 + number, "tools/call", name=tool["name"], arguments=arguments | {"run": run})
+    told[tool["name"]] = [result.get("isError", False), result["content"][0]["text"][:400]]
+print(json.dumps(told))
+p.stdin.close(); p.wait()
+"#;
+
+#[test]
+fn every_command_that_reads_a_run_still_does_after_the_sandbox_is_gone() {
+    with_room(|env, repository| {
+        let (run, _) = run_of(env, repository);
+        env.ok(repository, &["mark", "begin", "-w", "a"]);
+        serve(env, repository, "/ask");
+        env.ok(repository, &["flags", "set", "new-checkout", "true", "-w", "a"]);
+        env.ok(repository, &["ask", "prices", "--host", "api.example.org", "-w", "a"]);
+        let live = |words: &[&str]| ask(env, repository, &[words, &["-w", "a"]].concat());
+        let (flags, integrations) = (live(&["flags"]), live(&["integrations"]));
+        assert_eq!(integrations[0]["records"], 1, "{integrations}");
+        env.ok(repository, &["delete", "a", "--force", "--now"]);
+        let script = env.root().join("readers.py");
+        fs::write(&script, READERS).unwrap();
+        let (script, binary) = (script.display(), env.binary().display());
+        let line = format!("python3 {script} {binary} {run}");
+        let ran = env.shell(repository, &line);
+        let told: serde_json::Map<String, Value> =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        for name in ["flags", "integrations", "env", "asks", "agent_list", "logs", "requests"] {
+            assert!(told.contains_key(name), "{name}: {told:?}");
+        }
+        for (name, answer) in &told {
+            // No mail was sent, and no agent was started.
+            let is_none = matches!(name.as_str(), "email" | "agent_logs");
+            assert_eq!(answer[0], is_none, "{name}: {answer}");
+        }
+        let past = |words: &[&str]| ask(env, repository, &[words, &["--run", &run]].concat());
+        assert_eq!(past(&["flags"]), flags);
+        assert_eq!(past(&["integrations"]), integrations);
+        assert_eq!(past(&["asks"])[0]["text"], "prices");
+        assert_eq!(past(&["env"])["HOTHOUSE_RUN"], run.as_str());
+    });
+}

@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, skip, wait_until};
 use crate::room::each_mode;
 
 /// Whether the programs are there from which the tests make images.
-fn can_make(what: &str) -> bool {
+pub(crate) fn can_make(what: &str) -> bool {
     let missing = ["busybox", "docker-registry", "skopeo"].into_iter().find(|name| {
         // An image has no libraries for a busybox that needs some.
         let is_whole = "test $0 != busybox || ! ldd \"$(command -v $0)\"";
@@ -29,7 +29,7 @@ fn can_make(what: &str) -> bool {
 }
 
 /// Makes a file of `docker save`: a web server of busybox whose page and port are the image's own.
-fn image(folder: &Path, page: &str, port: u16) -> PathBuf {
+pub(crate) fn image(folder: &Path, page: &str, port: u16) -> PathBuf {
     let script = format!(
         "set -e; rm -rf i && mkdir -p i/root/bin i/root/etc i/root/www i/top/www i/out && cd i
         cp $(command -v busybox) root/bin/busybox && for p in sh httpd id cat; do ln -s busybox root/bin/$p; done

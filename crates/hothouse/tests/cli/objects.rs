@@ -170,3 +170,271 @@ fn sdks_of_aws_store_objects_which_snapshots_carry() {
     env.ok(&repository, &["restore", "before", "-w", "a"]);
     assert_eq!(get("a"), "by hand");
 }
+
+const WATCHED: &str = r#"[project]
+name = "acme"
+[egress]
+mode = "allowlist"
+[service.store]
+recipe = "objects"
+[service.hook]
+run = "exec python3 hook.py"
+port = 3000
+ready = { tcp = true }
+url = "hook"
+[integration.s3]
+class = "sink"
+hosts = ["goods.s3.amazonaws.com", "s3.us-east-1.amazonaws.com"]
+webhook = { to = "hook", path = "/s3" }
+[integration.gcs]
+class = "sink"
+hosts = ["storage.googleapis.com"]
+"#;
+
+/// Writes down which changes it is told of.
+const HOOK: &str = r#"
+import http.server, json
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        event = json.loads(self.rfile.read(int(self.headers["content-length"])))["Records"][0]
+        with open("told.txt", "a") as file:
+            file.write(f"{event['eventName']} {event['s3']['object']['key']}\n")
+        self.send_response(200); self.send_header("content-length", "0"); self.end_headers()
+    def log_message(self, *words): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Hook).serve_forever()
+"#;
+
+const VERSIONS: &str = r#"
+import json, sys, urllib.request
+sys.path.insert(0, "py")
+import boto3
+from botocore.client import Config
+from botocore.exceptions import ClientError
+own = dict(region_name="us-east-1", aws_access_key_id="acme", aws_secret_access_key="acme")
+s3 = boto3.client("s3", **own)
+rule = {"QueueConfigurations": [{"QueueArn": "arn:aws:sqs:us-east-1:1:q", "Events": ["s3:ObjectCreated:*"], "Filter": {"Key": {"FilterRules": [{"Name": "suffix", "Value": ".png"}]}}}]}
+s3.put_bucket_notification_configuration(Bucket="goods", NotificationConfiguration=rule)
+assert s3.get_bucket_notification_configuration(Bucket="goods")["QueueConfigurations"]
+assert "Status" not in s3.get_bucket_versioning(Bucket="goods")
+s3.put_object(Bucket="goods", Key="a", Body=b"before")
+s3.put_bucket_versioning(Bucket="goods", VersioningConfiguration={"Status": "Enabled"})
+assert s3.get_bucket_versioning(Bucket="goods")["Status"] == "Enabled"
+one = s3.put_object(Bucket="goods", Key="a", Body=b"one")["VersionId"]
+two = s3.put_object(Bucket="goods", Key="a", Body=b"two", ChecksumAlgorithm="CRC32")["VersionId"]
+body = lambda **more: s3.get_object(Bucket="goods", Key="a", **more)["Body"].read()
+assert (body(), body(VersionId=one), body(VersionId="null")) == (b"two", b"one", b"before")
+marker = s3.delete_object(Bucket="goods", Key="a")
+assert marker["DeleteMarker"] is True
+try: body(); raise SystemExit("a hidden object is there")
+except s3.exceptions.NoSuchKey: pass
+all = s3.list_object_versions(Bucket="goods", Prefix="a")
+assert [v["VersionId"] for v in all["Versions"]] == [two, one, "null"], all
+assert all["DeleteMarkers"][0]["IsLatest"] is True, all
+pages = s3.get_paginator("list_object_versions").paginate(Bucket="goods", PaginationConfig={"PageSize": 2})
+assert sum(len(page.get("Versions", [])) + len(page.get("DeleteMarkers", [])) for page in pages) == 4
+s3.delete_objects(Bucket="goods", Delete={"Objects": [{"Key": "a", "VersionId": marker["VersionId"]}]})
+assert body() == b"two"
+# A URL that is signed as it was before 2014, a form with a policy, and a range.
+old = boto3.client("s3", config=Config(signature_version="s3"), **own)
+url = old.generate_presigned_url("put_object", Params={"Bucket": "goods", "Key": "old"}, ExpiresIn=60)
+assert "AWSAccessKeyId=" in url, url
+assert urllib.request.urlopen(urllib.request.Request(url, data=b"0123456789", method="PUT"), timeout=20).status == 200
+assert s3.get_object(Bucket="goods", Key="old", Range="bytes=-3")["Body"].read() == b"789"
+post = s3.generate_presigned_post("goods", "posted.png", Conditions=[["content-length-range", 1, 100]], ExpiresIn=60)
+def send(bytes):
+    mark, lines = b"XbX", []
+    for name, value in post["fields"].items():
+        lines.append(b"--" + mark + b'\r\nContent-Disposition: form-data; name="' + name.encode() + b'"\r\n\r\n' + value.encode() + b"\r\n")
+    lines.append(b"--" + mark + b'\r\nContent-Disposition: form-data; name="file"; filename="f"\r\nContent-Type: image/png\r\n\r\n' + bytes + b"\r\n--" + mark + b"--\r\n")
+    request = urllib.request.Request(post["url"], data=b"".join(lines), headers={"Content-Type": "multipart/form-data; boundary=XbX"})
+    try: return urllib.request.urlopen(request, timeout=20).status
+    except urllib.error.HTTPError as error: return error.code
+png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x80\0\0\x01\xe0\x08\x02"
+assert send(png) == 204 and send(b"x" * 200) == 400
+try: s3.put_object(Bucket="goods", Key="b", Body=b"x", ChecksumCRC32C="AAAAAA=="); raise SystemExit("a wrong checksum was taken")
+except ClientError as error: assert error.response["Error"]["Code"] == "BadDigest", error
+print("done")
+"#;
+
+const GCS_PYTHON: &str = r#"
+import os, sys
+os.environ["STORAGE_EMULATOR_HOST"] = "http://127.0.0.1:9000"
+sys.path.insert(0, "py")
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
+from google.api_core.exceptions import NotFound
+client = storage.Client(project="p", credentials=AnonymousCredentials())
+bucket = client.create_bucket("gcs-goods")
+blob = bucket.blob("a/ü.txt")
+blob.metadata = {"order": "1"}
+blob.upload_from_string("hello", content_type="text/plain")
+assert blob.download_as_bytes() == b"hello"
+again = bucket.get_blob("a/ü.txt")
+assert again.size == 5 and again.content_type == "text/plain" and again.metadata == {"order": "1"}, again
+large = bucket.blob("large", chunk_size=262144)
+large.upload_from_string(b"z" * 1000000)
+assert bucket.blob("large").download_as_bytes(start=999998) == b"zz"
+assert [one.name for one in client.list_blobs("gcs-goods", prefix="a/")] == ["a/ü.txt"]
+assert bucket.copy_blob(again, bucket, "copy").size == 5
+bucket.blob("copy").delete()
+assert bucket.get_blob("copy") is None
+try: bucket.blob("none").delete(); raise SystemExit("what is not there was deleted")
+except NotFound: pass
+print("done")
+"#;
+
+const GCS_NODE: &str = r#"
+import assert from 'node:assert/strict';
+import { Storage } from '@google-cloud/storage';
+const storage = new Storage({ apiEndpoint: 'http://127.0.0.1:9000', projectId: 'p' });
+const bucket = storage.bucket('node-goods');
+await bucket.create();
+await bucket.file('simple').save('hello', { resumable: false, contentType: 'text/plain' });
+await bucket.file('resumable').save(Buffer.alloc(600000, 'z'), { resumable: true });
+assert.equal((await bucket.file('simple').download())[0].toString(), 'hello');
+assert.equal((await bucket.file('resumable').download())[0].length, 600000);
+assert.equal((await bucket.file('simple').getMetadata())[0].contentType, 'text/plain');
+const [files] = await bucket.getFiles({ prefix: 's' });
+assert.deepEqual(files.map((file) => file.name), ['simple']);
+await bucket.file('simple').copy(bucket.file('copied'));
+await bucket.file('copied').delete();
+assert.equal((await bucket.file('copied').exists())[0], false);
+console.log('done');
+"#;
+
+#[test]
+fn versions_forms_changes_and_sizes_of_images() {
+    let env: TestEnv = surroundings();
+    if !env.can_have_rooms("versions of objects") {
+        return;
+    }
+    let repository = env.repository_with("acme", WATCHED, &[("hook.py", HOOK)]);
+    env.ok(&repository, &["fork", "a"]);
+    let worktree = env.root().join("acme-sandboxes/a");
+    let words = ["-m", "pip", "install", "-q", "--no-compile", "--target", "py", "boto3"];
+    if !installed(&worktree, "python3", &words) {
+        return skip("boto3", "pip and a registry");
+    }
+    fs::write(worktree.join("shop.py"), VERSIONS).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+    let ran = env.run(&repository, &["exec", "-w", "a", "--", "python3", "shop.py"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "done"), "{ran}");
+    // The image was measured, and the app told of it alone, as the bucket's setting says.
+    let image = env.json(&repository, &["objects", "media.width=640", "-w", "a", "--json"]);
+    assert_eq!(
+        (&image[0]["key"], &image[0]["media"]["height"]),
+        (&"posted.png".into(), &480.into())
+    );
+    let shown = env.ok(&repository, &["objects", "-w", "a"]);
+    assert!(shown.contains("640 × 480"), "{shown}");
+    let told = || fs::read_to_string(worktree.join("told.txt")).unwrap_or_default();
+    hothouse_testkit::wait_until("the app is told", || !told().is_empty());
+    assert_eq!(told(), "ObjectCreated:Post posted.png\n");
+    let webhooks = env.json(&repository, &["webhooks", "vendor=s3", "-w", "a", "--json"]);
+    assert_eq!(webhooks.as_array().unwrap().len(), 1, "{webhooks:#}");
+}
+
+#[test]
+fn clients_of_google_cloud_storage_use_the_same_store() {
+    let env: TestEnv = surroundings();
+    if !env.can_have_rooms("clients of Google Cloud Storage") {
+        return;
+    }
+    let repository = env.repository_with("acme", WATCHED, &[("hook.py", HOOK)]);
+    env.ok(&repository, &["fork", "a"]);
+    let worktree = env.root().join("acme-sandboxes/a");
+    let words =
+        ["-m", "pip", "install", "-q", "--no-compile", "--target", "py", "google-cloud-storage"];
+    fs::write(worktree.join("package.json"), "{}").unwrap();
+    let node = ["install", "--no-audit", "--no-fund", "@google-cloud/storage"];
+    if !installed(&worktree, "python3", &words) || !installed(&worktree, "npm", &node) {
+        return skip("clients of Google Cloud Storage", "pip, npm and registries");
+    }
+    fs::write(worktree.join("shop.py"), GCS_PYTHON).unwrap();
+    fs::write(worktree.join("shop.mjs"), GCS_NODE).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+    for words in [["python3", "shop.py"], ["node", "shop.mjs"]] {
+        let ran = env.run(&repository, &[&["exec", "-w", "a", "--"], &words[..]].concat());
+        assert_eq!((ran.code, ran.stdout.trim()), (0, "done"), "{ran}");
+    }
+    let listed = env.json(&repository, &["objects", "-w", "a", "--json"]);
+    assert_eq!(keys(&listed, "gcs-goods"), ["a/ü.txt", "large"], "{listed:#}");
+    assert_eq!(keys(&listed, "node-goods"), ["resumable", "simple"], "{listed:#}");
+}
+
+const AZURE_PYTHON: &str = r#"
+import sys
+sys.path.insert(0, "py")
+from azure.storage.blob import BlobServiceClient, ContentSettings
+from azure.core.exceptions import ResourceNotFoundError, ResourceExistsError
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+for url in ["http://127.0.0.1:9000/acme", "https://acme.blob.core.windows.net"]:
+    service = BlobServiceClient(url, credential={"account_name": "acme", "account_key": KEY})
+    name = "port-goods" if "127" in url else "host-goods"
+    container = service.create_container(name)
+    try: service.create_container(name); raise SystemExit("a container was made twice")
+    except ResourceExistsError: pass
+    blob = container.upload_blob("a/ü.txt", b"hello", metadata={"order": "1"}, content_settings=ContentSettings(content_type="text/plain"))
+    assert blob.download_blob().readall() == b"hello"
+    assert blob.download_blob(offset=1, length=3).readall() == b"ell"
+    about = blob.get_blob_properties()
+    assert about.size == 5 and about.content_settings.content_type == "text/plain" and about.metadata == {"order": "1"}, about
+    container.upload_blob("b", b"x" * 100000)
+    assert [one.name for one in container.list_blobs(name_starts_with="a/")] == ["a/ü.txt"]
+    assert name in [one.name for one in service.list_containers()]
+    container.get_blob_client("copy").start_copy_from_url(f"{url}/{name}/b")
+    container.delete_blob("b")
+    try: container.download_blob("b"); raise SystemExit("a deleted blob is there")
+    except ResourceNotFoundError: pass
+print("done")
+"#;
+
+const AZURE_NODE: &str = r#"
+import assert from 'node:assert/strict';
+import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
+const key = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
+const service = new BlobServiceClient('http://127.0.0.1:9000/acme', new StorageSharedKeyCredential('acme', key));
+const container = service.getContainerClient('node-blobs');
+await container.create();
+const blob = container.getBlockBlobClient('a.txt');
+await blob.upload('hello', 5, { blobHTTPHeaders: { blobContentType: 'text/plain' }, metadata: { order: '1' } });
+assert.equal((await blob.downloadToBuffer()).toString(), 'hello');
+const about = await blob.getProperties();
+assert.deepEqual([about.contentLength, about.contentType, about.metadata.order], [5, 'text/plain', '1']);
+const names = [];
+for await (const one of container.listBlobsFlat()) names.push(one.name);
+assert.deepEqual(names, ['a.txt']);
+await blob.delete();
+assert.equal(await blob.exists(), false);
+console.log('done');
+"#;
+
+#[test]
+fn clients_of_azure_use_the_same_store() {
+    let env: TestEnv = surroundings();
+    if !env.can_have_rooms("clients of Azure") {
+        return;
+    }
+    let config = format!(
+        "{CONFIG}[integration.azure]\nclass = \"sink\"\nhosts = [\"acme.blob.core.windows.net\"]\n"
+    );
+    let repository = env.repository("acme", &config);
+    env.ok(&repository, &["fork", "a"]);
+    let worktree = env.root().join("acme-sandboxes/a");
+    let words =
+        ["-m", "pip", "install", "-q", "--no-compile", "--target", "py", "azure-storage-blob"];
+    fs::write(worktree.join("package.json"), "{}").unwrap();
+    let node = ["install", "--no-audit", "--no-fund", "@azure/storage-blob"];
+    if !installed(&worktree, "python3", &words) || !installed(&worktree, "npm", &node) {
+        return skip("clients of Azure", "pip, npm and registries");
+    }
+    fs::write(worktree.join("shop.py"), AZURE_PYTHON).unwrap();
+    fs::write(worktree.join("shop.mjs"), AZURE_NODE).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+    for words in [["python3", "shop.py"], ["node", "shop.mjs"]] {
+        let ran = env.run(&repository, &[&["exec", "-w", "a", "--"], &words[..]].concat());
+        assert_eq!((ran.code, ran.stdout.trim()), (0, "done"), "{ran}");
+    }
+    let listed = env.json(&repository, &["objects", "-w", "a", "--json"]);
+    assert_eq!(keys(&listed, "host-goods"), ["a/ü.txt", "copy"], "{listed:#}");
+}

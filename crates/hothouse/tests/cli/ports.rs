@@ -24,12 +24,12 @@ ready = { tcp = true }
 url = "docs"
 "#;
 
-/// Keeps all ports of the range for somebody who is gone, but those that are kept already and the last.
+/// Keeps all ports of the range for a sandbox that is there, but those that are kept already and the last.
 const FILL: &str = r#"
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=30)
 (project,) = db.execute("SELECT id FROM projects").fetchone()
-rows = [(port, project, f"gone{port}", "web", "2026-01-01T00:00:00Z") for port in range(43100, 45099)]
+rows = [(port, project, "c", f"x{port}", "2026-01-01T00:00:00Z") for port in range(43100, 45099)]
 db.executemany("INSERT OR IGNORE INTO port_reservations (port, project_id, workspace, app, reserved) VALUES (?, ?, ?, ?, ?)", rows)
 db.commit()
 "#;
@@ -49,7 +49,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
         return;
     }
     let repository = env.repository("u", CONFIG);
-    for name in ["a", "b"] {
+    for name in ["a", "b", "c"] {
         env.ok(&repository, &["fork", name]);
     }
     env.ok(&repository, &["up", "-w", "b"]);
@@ -59,7 +59,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     // One port is left, and two are needed.
     let refused = env.run(&repository, &["up", "-w", "a"]);
     assert_eq!(refused.code, 6, "{refused}");
-    for part in ["no port between 43100 and 45099 is free", "hint: `hothouse ports release`"] {
+    for part in ["no port between 43100 and 45099 is free", "hint: `hothouse ports` lists them"] {
         assert!(refused.stderr.contains(part), "{refused}");
     }
     assert_eq!(kept_for(&env, &repository, "a"), 0, "the one that was free is not kept");
@@ -81,7 +81,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     assert!(again.code == 6 && again.stderr.contains("no port between"), "{again}");
     assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
     // What the hint says helps.
-    env.ok(&repository, &["ports", "release"]);
+    env.ok(&repository, &["delete", "c"]);
     env.ok(&repository, &["up", "-w", "b"]);
     env.ok(&repository, &["up", "-w", "a"]);
     assert_eq!((kept_for(&env, &repository, "a"), kept_for(&env, &repository, "b")), (2, 4));

@@ -3,6 +3,8 @@
 
 #[path = "proof/coverage.rs"]
 mod coverage;
+#[path = "proof/faults.rs"]
+mod faults;
 #[path = "proof/signed.rs"]
 mod signed;
 
@@ -24,6 +26,8 @@ run = "python3 app.py"
 port = 3000
 ready = { tcp = true }
 url = "web"
+[service.traces]
+recipe = "otel"
 [integration.mail]
 class = "sink"
 hosts = ["smtp.postmarkapp.com"]
@@ -48,6 +52,7 @@ row = { service = "web", query = "wc -l <orders", equals = "1" }
 service = "web"
 errors = 0
 unmatched = 0
+slowest-query = "500ms"
 "#;
 
 const APP: &str = r#"
@@ -57,19 +62,31 @@ def mail(to, text):
     s = smtplib.SMTP("smtp.postmarkapp.com", 587, timeout=20)
     s.sendmail("shop@acme.test", [to], f"Subject: Receipt\r\nTo: {to}\r\n\r\n{text}")
     s.quit()
+def trace(ms):
+    def span(id, parent, name, kind, attributes):
+        return {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": id, "parentSpanId": parent, "name": name, "kind": kind,
+            "startTimeUnixNano": "1700000000000000000", "endTimeUnixNano": str(1700000000000000000 + ms * 1000000),
+            "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in attributes.items()]}
+    spans = [span("b7ad6b7169203331", "", "GET /buy", 2, {}),
+        span("b7ad6b7169203332", "b7ad6b7169203331", "SELECT", 3, {"db.system": "postgresql", "db.statement": "select * from orders"})]
+    post("http://127.0.0.1:4318/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
 def post(url, body):
     try: u.urlopen(u.Request(url, data=json.dumps(body).encode(), headers={"content-type": "application/json"}), timeout=20).read()
     except u.HTTPError: pass
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path != "/buy":
+        global fault
+        path, _, asked = self.path.partition("?fault=")
+        if path != "/buy":
             self.send_response(404); self.end_headers(); return
+        fault = asked or fault
         post("https://api.pay.example/" + ("charge" if fault != "unmatched" else "chrge"), {"amount": 10})
         if fault == "unmatched": post("https://api.pay.example/charge", {"amount": 10})
         if fault != "no-event": post("https://us.i.posthog.com/capture/", {"api_key": "k", "event": "Paid", "distinct_id": "ann", "properties": {"amount": 10}})
         if fault != "no-mail": mail("ann@example.com", "12 euro" if fault == "amount" else "10 euro")
         if fault == "extra-mail": mail("eve@example.com", "10 euro")
         open("orders", "w").write("" if fault == "no-row" else "1\n")
+        trace(900 if fault == "slow-query" else 2)
         page = "<!doctype html><link rel=icon href=data:,><h1>Thank you</h1>"
         if fault == "console": page += "<script>console.error('it broke')</script>"
         if fault == "exception": page += "<script>nothing.here()</script>"
@@ -194,6 +211,7 @@ fn smoke_and_compare_name_each_fault_and_nothing_else() {
         ("console", &["console"], &["console"]),
         ("exception", &["console"], &["console"]),
         ("image", &["broken"], &["broken"]),
+        ("slow-query", &["slowest-query"], &["query"]),
     ] {
         shop.plant("b", fault);
         let (ok, proof) = shop.judge(&["smoke", "buy", "-w", "b", "--json"]);
@@ -252,7 +270,7 @@ fn a_proof_leaves_a_folder_that_a_stranger_can_verify_and_nothing_else() {
 fn steady(markdown: &str) -> String {
     let words = markdown.split_inclusive(|c: char| c.is_whitespace());
     let is_own = |word: &str| {
-        ["run_", "mail_", "evt_", "req_", "page_", "sha256:"].iter().any(|part| word.contains(part))
+        ["run_", "mail_", "evt_", "req_", "page_", "trace_", "sha256:"].iter().any(|part| word.contains(part))
     };
     words.filter(|word| !is_own(word)).collect()
 }

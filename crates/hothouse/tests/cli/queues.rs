@@ -1,5 +1,8 @@
 //! Queues of real libraries in a room: what waits, what died, and what is done again; schedules by hand.
 
+#[path = "queues/others.rs"]
+mod others;
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,5 +1,8 @@
 //! Seeds, with the real binary: order, context, what is told of failures, and what a seeding leaves behind.
 
+#[path = "seeds/shared.rs"]
+mod shared;
+
 use std::{fs, path::Path, process::Stdio};
 
 use hothouse_testkit::{TestEnv, git, skip, wait_until};

@@ -24,8 +24,14 @@ mod recipes;
 pub(crate) mod shop;
 
 /// The recipes of databases, and a program that each needs on the host.
-const RECIPES: [(&str, &str); 3] =
-    [("postgres", "initdb"), ("redis", "redis-server"), ("mariadb", "mariadbd")];
+const RECIPES: [(&str, &str); 6] = [
+    ("postgres", "initdb"),
+    ("redis", "redis-server"),
+    ("mariadb", "mariadbd"),
+    ("memcached", "memcached"),
+    ("nats", "nats-server"),
+    ("rabbitmq", "rabbitmq-server"),
+];
 
 /// A repository whose stack is `config`, and sandbox `a` of it, not yet up; nothing where this host
 /// lacks what the stack needs.

@@ -452,3 +452,80 @@ post("https://api.anthropic.com/v1/messages", {"model": "claude-x", "max_tokens"
     assert_eq!(errors[0]["id"], errors[1]["id"], "both are one issue");
     shop.verify();
 }
+
+/// What a room may send: each line is what came of one attempt.
+const BAD: &str = r#"
+import gzip, zlib, http.client
+def status(url, body, **headers):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try: return u.urlopen(u.Request(url, data=data, headers={"content-type": "application/json", **headers}), timeout=60).status
+    except urllib.error.HTTPError as error: return error.code
+def send(message):
+    s = smtplib.SMTP("127.0.0.1", 1025, timeout=60)
+    try: s.sendmail("shop@acme.test", ["ann@example.com"], message); return 250
+    except smtplib.SMTPDataError as error: return error.smtp_code
+    except smtplib.SMTPSenderRefused as error: return error.smtp_code
+event = {"event_id": "9ec79c33ec9942ab8353589fcb2e04dc", "platform": "python", "message": "skewed", "timestamp": "1970-01-01T00:00:00Z"}
+def envelope(event): return "\n".join(json.dumps(part) for part in ({"event_id": event["event_id"], "sent_at": "2099-01-01T00:00:00Z"}, {"type": "event"}, event)).encode() + b"\n"
+SENTRY, POSTHOG = "http://127.0.0.1:8969/api/1/envelope/?sentry_key=k", "https://us.i.posthog.com/batch/"
+print("bomb", status(SENTRY, gzip.compress(b"x" * (200 << 20)), **{"content-encoding": "gzip"}), status(POSTHOG, gzip.compress(b" " * (200 << 20)), **{"content-encoding": "gzip"}))
+print("deep json", status(POSTHOG, b'{"batch":' + b"[" * 100000 + b"]" * 100000 + b"}"))
+parts = b"Subject: deep\r\n" + b"".join(b'Content-Type: multipart/mixed; boundary="b%d"\r\n\r\n--b%d\r\n' % (n, n) for n in range(1000)) + b"Content-Type: text/plain\r\n\r\nbottom\r\n"
+print("deep mail", send(parts))
+print("large mail", send(b"Subject: large\r\n\r\n" + b"y" * 72 * 1000 + b"\r\n" * 2 + (b"z" * 70 + b"\r\n") * 700000))
+print("utf-8", send(b"Subject: \xff\xfe broken\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n\xc3\x28 \xf0\x28\x8c\x28"), status(POSTHOG, b'{"batch":[{"event":"\xff\xfe","distinct_id":"u"}]}'))
+print("again", [status(SENTRY, envelope(event)) for _ in range(3)])
+one = {"event": "Twice", "distinct_id": "u", "uuid": "0190c2a4-0000-7000-8000-000000000001", "timestamp": "1970-01-01T00:00:00Z"}
+print("skew", status(POSTHOG, {"api_key": "k", "batch": [one, one, {**one, "timestamp": "2999-01-01T00:00:00Z"}, {**one, "timestamp": "never"}]}))
+halves = 0
+for port, head in ((8969, b"POST /api/1/envelope/?sentry_key=k HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{"), (9000, b"PUT /goods/half HTTP/1.1\r\nhost: x\r\nauthorization: AWS x:y\r\ncontent-length: 1000\r\n\r\nhalf"), (1025, b"EHLO x\r\nMAIL FROM:<a@b.c>\r\nRCPT TO:<b@c.d>\r\nDATA\r\nSubject: half\r\n")):
+    s = socket.create_connection(("127.0.0.1", port), timeout=20); s.sendall(head); s.shutdown(socket.SHUT_WR)
+    try:
+        while s.recv(65536): pass
+    except OSError: pass
+    halves += 1
+print("halves", halves)
+connection = http.client.HTTPConnection("127.0.0.1", 9000, timeout=300)
+block = bytes(1 << 20)
+connection.putrequest("PUT", "/goods/large"); connection.putheader("authorization", "AWS x:y"); connection.putheader("content-length", str(1 << 30)); connection.endheaders()
+for _ in range(1024): connection.send(block)
+print("1 GiB", connection.getresponse().status)
+"#;
+
+#[test]
+fn bad_input_is_refused_or_kept_within_bounds() {
+    let config = format!("{CONFIG}[service.store]\nrecipe = \"objects\"\n");
+    let Some(shop) = Shop::open(None, &config, &[]) else { return };
+    let said = shop.python(BAD);
+    let of = |name: &str| -> String {
+        let mut lines = said.lines().filter_map(|line| line.strip_prefix(name));
+        lines.next().unwrap_or_else(|| panic!("{name}: {said}")).trim().to_owned()
+    };
+    for code in of("bomb").split(' ').chain(of("deep json").split(' ')) {
+        assert!(matches!(code, "400" | "413"), "{said}");
+    }
+    assert_eq!((of("deep mail"), of("utf-8").split(' ').next().unwrap()), ("250".into(), "250"));
+    assert!(matches!(of("large mail").as_str(), "250" | "552"), "{said}");
+    // Each report is kept, and they are one issue; times that cannot be are the app's, not the record's.
+    assert_eq!((of("again"), of("skew")), ("[200, 200, 200]".into(), "200".into()));
+    let errors = shop.env.json(&shop.repository, &["errors", "-w", "a", "--json"]);
+    assert_eq!((errors.as_array().unwrap().len(), &errors[0]["count"]), (1, &3.into()), "{errors}");
+    let year = shop.records("error")[0]["time"].as_str().unwrap()[..4].parse::<u32>().unwrap();
+    assert!((2020..2100).contains(&year), "the time of a record is ours");
+    assert_eq!(
+        shop.records("event").iter().filter(|one| one["body"]["name"] == "Twice").count(),
+        4
+    );
+    // What broke off in the middle is nowhere.
+    assert_eq!(of("halves"), "3");
+    assert!(!shop.subjects().contains(&"half".to_owned()));
+    assert_eq!(of("1 GiB"), "200");
+    let objects = shop.env.json(&shop.repository, &["objects", "-w", "a", "--json"]);
+    assert_eq!((objects.as_array().unwrap().len(), &objects[0]["size"]), (1, &(1 << 30).into()));
+    let daemon = shop.env.daemon_pid().unwrap();
+    let memory = fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
+    let peak = memory.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 900 << 10, "the daemon had {peak} kB at its most");
+    shop.verify();
+}

@@ -12,12 +12,12 @@ use std::{
 
 use hothouse_testkit::{TestEnv, git, is_root, skip};
 
-use crate::surroundings;
+use crate::{outputs, surroundings};
 
 #[path = "snapshots/page.rs"]
 mod page;
 
-use page::{Pages, entry};
+use page::{Pages, entry, screen};
 
 const CONFIG: &str = r#"[project]
 name = "shop"
@@ -40,7 +40,8 @@ allow = ["api.example.com"]
 "#;
 
 /// What `doctor` finds on a host is that host's.
-const DOCTOR: [(&str, &str); 3] = [
+const DOCTOR: [(&str, &str); 4] = [
+    (r#"(?s)"toolchains": \[.*?\n  \]"#, r#""toolchains": "[HOST]""#),
     (r"(?m)^(works  |limited|missing) ([^:\n]+): .*$", "[STATE] $2: [DETAIL]"),
     (r"\n {10}(costs|fix): [^\n]*", ""),
     (r#""(costs|detail|fix|state)": ("(?:[^"\\]|\\.)*"|null)"#, r#""$1": "[HOST]""#),
@@ -86,7 +87,9 @@ impl Story {
     fn print(&self, commands: &[&str]) -> String {
         let run = |command: &&str| {
             let words: Vec<&str> = command.split(' ').collect();
-            entry(&self.env, &self.env.run(&self.repository, &words))
+            let ran = self.env.run(&self.repository, &words);
+            outputs::check(&ran);
+            entry(&self.env, &ran)
         };
         commands.iter().map(run).collect()
     }
@@ -262,6 +265,9 @@ fn commands_without_a_room_print_their_pages() {
     story.page_with("undelete", &undelete, &TRASH);
     story.both("init", &["init --dry-run", "init --answer nothing=1", "init --answer nonsense"]);
     story.both("stack-list", &["stack list", "stack list nonsense"]);
+    story.both("stack-build", &["stack build nonsense", "stack build host"]);
+    story.both("stack-rm", &["stack rm nonsense", "stack rm host"]);
+    story.both("stack-diff", &["stack diff nonsense"]);
     story.both("nuke", &["nuke", "nuke --yes"]);
     let stop = ["daemon stop --json", "daemon stop --json", "daemon start", "daemon stop"];
     story.page("daemon-stop", &[&stop[..], &["daemon stop", "daemon stop nonsense"]].concat());
@@ -272,7 +278,7 @@ fn commands_without_a_room_print_their_pages() {
 const TRASH: [(&str, &str); 3] = [
     (r#""id": "([a-z]+)\.[0-9a-f]+""#, r#""id": "$1.[WHEN]""#),
     (r#""bytes": \d+"#, r#""bytes": "[BYTES]""#),
-    (r"in (1d|23h)\b", "in [SPAN]"),
+    (r"in (1d |1d\b|23h\b)", "in [SPAN]"),
 ];
 
 /// Commits something in a worktree, and leaves something uncommitted.
@@ -385,6 +391,12 @@ fn timeline(story: &Story) {
         ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];
     story.both_with("webhook", &[&[to][..], &wrong, &["webhook nothing -w a"]].concat(), &ATTEMPTS);
     story.both_with("webhooks", &["webhooks attempt=1 -w a", "webhooks tpye:x -w a"], &ATTEMPTS);
+    let listen = [
+        "webhook listen stripe --to web/hook -w a",
+        "webhook listen nobody --to web/hook -w a",
+        "webhook listen github -w a",
+    ];
+    story.both("webhook-listen", &listen);
     let ask = ["ask prices are there --host api.example.org -w a", "ask x --host no!host -w a"];
     story.both_with("ask", &[&ask[..], &["ask x -w nothing", "ask"]].concat(), &ASKS);
     story.both_with("asks", &["asks -w a", "asks -w nothing"], &ASKS);
@@ -509,5 +521,49 @@ fn commands_on_a_room_print_their_pages() {
     story.both("ui", &["ui", "ui -w nothing"]);
     story.both("runs", &["runs", "runs nonsense"]);
     story.both("down", &["down -w a", "down -w nothing"]);
+    story.pages.end();
+}
+
+/// What people look at most, as terminals show it.
+const SCREENS: [&str; 14] = [
+    "hothouse",
+    "hothouse help",
+    "hothouse up --help",
+    "hothouse list",
+    "hothouse status a",
+    "hothouse status a --caveats",
+    "hothouse status nothing",
+    "hothouse ports",
+    "hothouse config show",
+    "hothouse integrations -w a",
+    "hothouse egress log -w a",
+    "hothouse logs a --tail 3",
+    "hothouse snapshots -w a",
+    "hothouse delete a",
+];
+
+#[test]
+fn terminals_of_80_and_120_columns_show_their_pages() {
+    if !is_root() {
+        return skip("what terminals show", "root, whose rooms the pages show");
+    }
+    let story = Story::new();
+    if !story.env.can_have_rooms("what terminals show") {
+        return;
+    }
+    story.env.ok(&story.repository, &["fork", "a", "--tree", "copy"]);
+    story.env.ok(&story.repository, &["up", "-w", "a"]);
+    story.env.run(&story.repository, &["exec", "-w", "a", "--", "curl", "https://example.org"]);
+    story.env.ok(&story.repository, &["snapshot", "before-the-change", "-w", "a"]);
+    fs::write(story.worktree("a").join("new"), "new\n").unwrap();
+    for columns in [80, 120] {
+        let mut text = String::new();
+        for command in SCREENS {
+            let shown = crate::everyday::shown(&story.env, &story.repository, columns, command);
+            let Some(shown) = shown else { return };
+            text.push_str(&screen(&story.env, command, &shown));
+        }
+        story.pages.compare_shown(&format!("at-{columns}"), &text, &[]);
+    }
     story.pages.end();
 }

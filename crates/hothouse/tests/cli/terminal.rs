@@ -72,3 +72,64 @@ fn status_shows_urls_and_services_first_and_caveats_in_a_line() {
         assert_eq!(env.json(repository, &["status", "a", "--json"])["asleep"], false);
     });
 }
+
+/// Types a line and a tab into a new interactive shell, and prints what it shows.
+const TYPED: &str = r#"
+import os, pty, select, sys, time
+shell, until = sys.argv[1:2], sys.argv[2]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(shell[0], shell + ["-i"])
+seen, typed, deadline = b"", 0, time.time() + 60
+while time.time() < deadline and until.encode() not in seen:
+    ready, _, _ = select.select([fd], [], [], 0.5)
+    if ready:
+        try:
+            seen += os.read(fd, 65536)
+        except OSError:
+            break
+    elif typed < 10:
+        # The shell is quiet, so it has a prompt.
+        os.write(fd, b"hothouse status agent-\t" if typed == 0 else b"\t")
+        typed += 1
+os.write(1, seen)
+os.kill(pid, 9)
+"#;
+
+#[test]
+fn one_command_installs_completions_on_a_fresh_account() {
+    let mut env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "agent-long-name"]);
+    let home = env.root().join("fresh");
+    std::fs::create_dir_all(&home).unwrap();
+    // The state stays where it is; the account has nothing in its home.
+    let state = env.environment().into_iter().find(|(name, _)| name == "XDG_STATE_HOME");
+    assert!(state.is_some(), "the test has its own state");
+    env.set("HOME", home.display().to_string());
+    env.set("TERM", "xterm");
+    env.set("XDG_CONFIG_HOME", home.join(".config").display().to_string());
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hothouse")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    env.set("PATH", path);
+    for (shell, file) in
+        [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", ".config/fish/config.fish")]
+    {
+        if env.shell(&repository, &format!("command -v {shell}")).stdout.is_empty() {
+            skip("completions", shell);
+            continue;
+        }
+        env.ok(&repository, &["completions", shell, "--install"]);
+        let first = std::fs::read_to_string(home.join(file)).unwrap();
+        env.ok(&repository, &["completions", shell, "--install"]);
+        assert_eq!(std::fs::read_to_string(home.join(file)).unwrap(), first, "once is enough");
+        let script = env.root().join("typed.py");
+        std::fs::write(&script, TYPED).unwrap();
+        let line = format!("python3 {} {shell} agent-long-name", script.display());
+        let ran = env.shell(&repository, &line);
+        let told = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(told.contains("agent-long-name"), "{shell}: {told:?}");
+        env.ok(&repository, &["completions", shell, "--remove"]);
+        assert_eq!(std::fs::read_to_string(home.join(file)).unwrap(), "", "{shell}");
+    }
+}

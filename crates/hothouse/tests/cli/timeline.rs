@@ -28,7 +28,7 @@ fn what_happened_is_counted_waited_for_and_verified_also_after_delete() {
 
         let since = ask(env, repository, &["since", "m1", "-w", "a"]);
         let counts = since["counts"].as_object().unwrap();
-        assert_eq!(counts.len(), 24, "every kind is counted: {counts:?}");
+        assert_eq!(counts.len(), 25, "every kind is counted: {counts:?}");
         assert_eq!((&counts["mail"], &counts["error"]), (&Value::from(0), &Value::from(0)));
         assert!(counts["request"].as_u64() >= Some(1), "{since:#}");
         assert!(counts["exec"].as_u64() >= Some(4), "two commands began and ended: {since:#}");

@@ -1,6 +1,13 @@
 //! Webhooks: what a mocked vendor sends, and what a user sends, arrive in the app as in production.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use hothouse_testkit::{TestEnv, git, wait_until};
 use serde_json::Value;
@@ -253,4 +260,147 @@ fn a_webhook_wakes_a_sandbox() {
     });
     let (code, sent) = shop.send(&["stripe/invoice.paid"]);
     assert_eq!((code, &sent[0]["status"]), (0, &200.into()), "{sent:?}");
+}
+
+/// A `webhook listen` that runs until the test ends.
+struct Listening {
+    child: Child,
+    address: String,
+    secret_file: String,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Listening {
+    fn start(shop: &Shop, words: &[&str], secret: &str) -> Self {
+        let words = [&["webhook", "listen"], words, &["-w", "a", "--json"]].concat();
+        let mut command = shop.env.command(&shop.repository, &words);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        child.stdin.take().unwrap().write_all(secret.as_bytes()).unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let told: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let text = |name: &str| told[name].as_str().unwrap().to_owned();
+        let address = text("url").trim_start_matches("http://").to_owned();
+        Self { child, address, secret_file: text("secret_file"), lines }
+    }
+
+    /// Sends what a vendor would; returns the status and the body of the answer.
+    fn deliver(&self, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut head = format!(
+            "POST /anything HTTP/1.1\r\nhost: tunnel.example\r\nconnection: close\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Signs as Stripe does.
+fn stripe_signature(secret: &str, body: &str) -> String {
+    const SIGN: &str = "import hashlib, hmac, sys, time\nat = str(int(time.time()))\n\
+        print('t=' + at + ',v1=' + hmac.new(sys.argv[1].encode(), (at + '.' + sys.argv[2]).encode(), hashlib.sha256).hexdigest())";
+    let signed = Command::new("python3").args(["-c", SIGN, secret, body]).output().unwrap();
+    String::from_utf8(signed.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn real_deliveries_go_on_to_the_app_signed_with_its_own_secret() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    let vendor = "whsec_of_the_vendor_alone";
+    let mut listening = Listening::start(&shop, &["stripe", "--secret"], vendor);
+    // The vendor's secret is in one file, which is its owner's alone.
+    let mode = fs::metadata(&listening.secret_file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(&listening.secret_file).unwrap(), vendor);
+    let body = r#"{"id":"evt_real","type":"invoice.paid","created":1,"livemode":false}"#;
+    let signature = stripe_signature(vendor, body);
+    let (status, _) = listening.deliver(&[("stripe-signature", &signature)], body);
+    assert_eq!(status, 200);
+    let got = shop.got();
+    assert_eq!((&got[0]["id"], &got[0]["path"]), (&"evt_real".into(), &"/hook".into()));
+    assert_eq!(got[0]["status"], 200, "the app verified it with the secret that it has");
+    let told = listening.line();
+    assert_eq!((&told["type"], &told["status"]), (&"invoice.paid".into(), &200.into()));
+    let last = shop.listed().pop().unwrap();
+    assert_eq!((&last["fixture"], &last["status"]), (&Value::Null, &200.into()), "{last}");
+
+    // What the vendor did not sign, and what is of live mode, the app never sees.
+    let live = r#"{"id":"evt_live","type":"invoice.paid","created":1,"livemode":true}"#;
+    let of_app = stripe_signature("whsec_of_the_test", body);
+    for (signature, body) in [
+        (None, body),
+        (Some(of_app), body),
+        (Some(stripe_signature(vendor, "{}")), body),
+        (Some(stripe_signature(vendor, live)), live),
+    ] {
+        let headers: Vec<(&str, &str)> =
+            signature.iter().map(|text| ("stripe-signature", text.as_str())).collect();
+        assert_eq!(listening.deliver(&headers, body).0, 403);
+    }
+    assert_eq!(shop.got().len(), 1);
+    let refused = shop.listed().into_iter().filter(|one| {
+        one["error"].as_str().is_some_and(|error| error.starts_with("not passed on"))
+    });
+    assert_eq!(refused.count(), 4);
+    // A sandbox whose app is broken lets the vendor try again.
+    fs::write(shop.worktree().join("closed"), "").unwrap();
+    let signature = stripe_signature(vendor, body);
+    assert_eq!(listening.deliver(&[("stripe-signature", &signature)], body).0, 503);
+
+    // Neither records nor the room have the vendor's secret.
+    let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
+    let artifacts = Path::new(status["run"]["artifacts"].as_str().unwrap());
+    let timeline = fs::read_to_string(artifacts.join("timeline.jsonl")).unwrap();
+    assert!(!timeline.contains(vendor) && !timeline.contains("evt_live"));
+    let inside = ["exec", "-w", "a", "--", "hothouse", "webhook", "listen", "stripe"];
+    let ran = shop.env.run(&shop.repository, &inside);
+    assert!(ran.code != 0 && ran.stderr.contains("not for rooms"), "{ran}");
+    let ask = format!(
+        "import http.client, socket\nc = http.client.HTTPConnection('x')\nc.sock = socket.socket(socket.AF_UNIX)\n\
+         c.sock.connect('{}')\nc.request('GET', '/v1/artifacts?folder=/&file=private/webhook-secret-stripe')\n\
+         print(c.getresponse().read())",
+        hothouse_model::room::API_SOCKET
+    );
+    let ran = shop.env.run(&shop.repository, &["exec", "-w", "a", "--", "python3", "-c", &ask]);
+    assert!(!ran.stdout.contains(vendor), "{ran}");
+}
+
+#[test]
+fn a_listener_needs_what_it_verifies_with() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    let ran = |words: &[&str]| {
+        shop.env.run(&shop.repository, &[&["webhook", "listen"], words, &["-w", "a"]].concat())
+    };
+    let without = ran(&["stripe"]);
+    assert!(without.code == 2 && without.stderr.contains("signing secret"), "{without}");
+    let unknown = ran(&["nobody", "--to", "hook/x"]);
+    assert!(unknown.code == 4 && unknown.stderr.contains("stripe"), "{unknown}");
+    // GitHub takes the secret that its user chooses, so one is made.
+    let listening = Listening::start(&shop, &["github", "--to", "hook/github"], "");
+    let secret = fs::read_to_string(&listening.secret_file).unwrap();
+    assert!(secret.len() >= 32, "{secret}");
+    assert_eq!(listening.deliver(&[("x-github-event", "push")], "{}").0, 403);
 }

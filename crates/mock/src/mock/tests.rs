@@ -22,6 +22,13 @@ fn load(files: &[(&str, &str)]) -> (Mock, Vec<String>) {
             "api.vendor.example".into(),
             "api.taxjar.com".into(),
             "api.goshippo.com".into(),
+            "challenges.cloudflare.com".into(),
+            "www.google.com".into(),
+            "api.hcaptcha.com".into(),
+            "cdn.contentful.com".into(),
+            "p1.apicdn.sanity.io".into(),
+            "api.storyblok.com".into(),
+            "shop.cdn.prismic.io".into(),
         ],
         vendor: None,
     };
@@ -307,6 +314,74 @@ fn the_calls_of_a_shop_to_its_carrier_and_tax_service() {
                 .to_string();
         let answer = tree(&send(&mut mock, "api.taxjar.com", "POST /v2/taxes", &body));
         assert_eq!(answer["tax"]["amount_to_collect"], tax, "{state}");
+    }
+}
+
+#[test]
+fn captchas_pass_with_test_keys_and_fail_closed_with_any_other() {
+    let (mut mock, _) = load(&[]);
+    for (host, path, secret, token) in [
+        (
+            "challenges.cloudflare.com",
+            "/turnstile/v0/siteverify",
+            "1x0000000000000000000000000000000AA",
+            "XXXX.DUMMY.TOKEN.XXXX",
+        ),
+        (
+            "www.google.com",
+            "/recaptcha/api/siteverify",
+            "6LeIxAcTAAAAAGG-vFI1TnRWxMZNFuojJ4WifJWe",
+            "03AFcWeA-hothouse",
+        ),
+        (
+            "api.hcaptcha.com",
+            "/siteverify",
+            "0x0000000000000000000000000000000000000000",
+            "10000000-aaaa-bbbb-cccc-000000000001",
+        ),
+    ] {
+        let mut passes = |secret: &str, token: &str| {
+            let body = json!({ "secret": secret, "response": token }).to_string();
+            tree(&send(&mut mock, host, &format!("POST {path}"), &body))["success"].clone()
+        };
+        assert_eq!(passes(secret, token), true, "{host}");
+        for (secret, token) in [(secret, "forged"), ("a-secret-of-production", token), ("", "")] {
+            assert_eq!(passes(secret, token), false, "{host} {secret} {token}");
+        }
+    }
+}
+
+#[test]
+fn mocked_content_is_empty() {
+    let (mut mock, _) = load(&[]);
+    for (host, line, pointer, expected) in [
+        (
+            "cdn.contentful.com",
+            "GET /spaces/s/environments/master/entries?limit=1",
+            "/items",
+            json!([]),
+        ),
+        ("cdn.contentful.com", "GET /spaces/s/entries", "/total", json!(0)),
+        (
+            "cdn.contentful.com",
+            "GET /spaces/s/environments/m/entries/1",
+            "/sys/id",
+            json!("NotFound"),
+        ),
+        (
+            "p1.apicdn.sanity.io",
+            "GET /v2024-01-01/data/query/production?query=*",
+            "/result",
+            json!([]),
+        ),
+        ("p1.apicdn.sanity.io", "GET /v1/data/query/d?query=*%5B0%5D", "/result", Value::Null),
+        ("api.storyblok.com", "GET /v2/cdn/stories?token=t", "/stories", json!([])),
+        ("shop.cdn.prismic.io", "GET /api/v2", "/refs/0/isMasterRef", json!(true)),
+        ("shop.cdn.prismic.io", "GET /api/v2/documents/search?ref=master", "/results", json!([])),
+    ] {
+        let answer = send(&mut mock, host, line, "");
+        assert!(answer.status == 200 || answer.status == 404, "{line}: {}", answer.status);
+        assert_eq!(tree(&answer).pointer(pointer), Some(&expected), "{line}");
     }
 }
 

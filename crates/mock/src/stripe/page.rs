@@ -45,7 +45,7 @@ struct AuthenticationPage {
     amount: String,
 }
 
-/// A page that only says something.
+/// A page with only a message.
 #[derive(Template)]
 #[template(path = "note.html")]
 struct NotePage<'a> {
@@ -232,7 +232,7 @@ fn back(session: &Value, name: &str) -> Answer {
 
 fn redirect(url: &str) -> Answer {
     let mut answer = Answer::empty(303, Match::Vendor(String::new()));
-    // Addresses were checked when they came in; a header is no place to find out.
+    // Addresses were checked when they were stored.
     let url = url.chars().filter(|c| !c.is_control()).collect();
     answer.headers.push(("location".to_owned(), url));
     answer

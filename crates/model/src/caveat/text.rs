@@ -19,6 +19,11 @@ impl fmt::Display for Caveat {
                     "only you can read {path}, so the room cannot; `chmod -R g+rX {path}` lets it"
                 )
             }
+            Self::SharedLocks { path } => write!(
+                f,
+                "a program in the room can lock files of {}, and yours wait for it: no overlay can be mounted over it",
+                path.display()
+            ),
             Self::Full(DiskUse { beyond: true, .. }) => f.write_str(
                 "paused because its own files cannot be measured: folders are nested too deeply, or there are too many \
                  files; after `hothouse resume` there are 10 minutes to delete some",
@@ -99,6 +104,7 @@ impl fmt::Display for Caveat {
             Self::SingleUid => f.write_str("no subordinate uids: the room has one uid, without root and sudo"),
             Self::SharedUid => f.write_str("room-init has the room's only uid: the room can send it signals, but not read its memory or change its limits"),
             Self::HostGroups => f.write_str("the room's processes keep the host user's supplementary groups"),
+            Self::KeyNames => f.write_str("programs in the room can list the names of the keys in your keyrings (`/proc/keys`), but not read the keys"),
             Self::SharedFiles => f.write_str("host and room share the worktree under one uid: git in that folder can run what an agent planted \
                  there; use `hothouse diff` and `hothouse promote`"),
             Self::Unlimited(Fence::Memory) => f.write_str("memory limit not enforced (no writable cgroup)"),

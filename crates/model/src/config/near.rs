@@ -23,6 +23,13 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
+/// Returns hints for a name that is none of those that are known: the one that was meant, and all of them.
+pub fn among(typed: &str, known: &[&str]) -> Vec<String> {
+    let meant = nearest(typed, known.iter().copied());
+    let meant = meant.map(|meant| format!("did you mean `{meant}`?"));
+    meant.into_iter().chain([format!("available: {}", known.join(", "))]).collect()
+}
+
 /// Counts how far two texts are apart: 0 for the same, 1 for one that holds the other.
 pub fn difference(typed: &str, word: &str) -> usize {
     distance_to(&fold(typed), word)
@@ -79,5 +86,7 @@ mod tests {
         ] {
             assert_eq!(nearest(typed, known), meant, "{typed}");
         }
+        assert_eq!(among("prot", &known[2..3]), ["did you mean `port`?", "available: port"]);
+        assert_eq!(among("zebra", &known[2..3]), ["available: port"]);
     }
 }

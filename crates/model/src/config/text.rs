@@ -215,7 +215,7 @@ fn check_identifier(text: &str, letter: fn(char) -> bool, alphabet: &str) -> Res
         return Ok(());
     }
     Err(Complaint::new(format!(
-        "must be of {alphabet}, not beginning with a digit, unlike `{}`",
+        "must consist of {alphabet} and not begin with a digit, unlike `{}`",
         shown(text)
     )))
 }

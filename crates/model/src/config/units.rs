@@ -63,7 +63,7 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     SIZE_UNITS.iter().find(|(name, _)| *name == bare).map(|(_, bytes)| *bytes)
 }
 
-/// Multiplies a decimal such as `1.5` by a unit, in whole numbers: no float, no rounding up.
+/// Multiplies a decimal such as `1.5` by a unit in integer arithmetic: no float, no rounding up.
 fn scaled(digits: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let number = |text: &str| {

@@ -77,7 +77,7 @@ impl Claim {
     }
 }
 
-/// Shows bytes without harm, and not all of them.
+/// Shows bytes escaped and truncated.
 fn shown(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(SHOWN)];
     let text = cut.escape_ascii().to_string();

@@ -80,7 +80,7 @@ impl PlainPath {
         if decoded.contains(is_lookalike) {
             return Err(Ambiguity::Lookalike);
         }
-        // What is odd in a segment of the other reading is so in one of these, too.
+        // What is ambiguous in a segment of the other reading is ambiguous in one of these as well.
         let segments: Vec<&str> = decoded.split('/').skip(1).collect();
         if segments.iter().any(|segment| segment.ends_with('.')) {
             return Err(Ambiguity::Dots);

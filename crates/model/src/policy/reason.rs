@@ -13,7 +13,7 @@ use crate::{
 /// What a decision is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// What holds in every mode.
+    /// Something that applies in every mode.
     Always,
     Mode(EgressMode),
     Rule(String),
@@ -175,7 +175,7 @@ impl Verdict {
         Self { allowed: false, rule: basis.to_string(), reason: Some(reason) }
     }
 
-    /// Denies what holds in every mode.
+    /// A denial that applies in every mode.
     pub fn refused(reason: Reason) -> Self {
         Self::denied(Basis::Always, reason)
     }
@@ -197,7 +197,7 @@ impl Verdict {
 }
 
 impl Reason {
-    /// Returns a word for it that stays the same.
+    /// Returns its stable code.
     pub fn code(&self) -> ReasonCode {
         match self {
             Self::DenyRule => ReasonCode::DenyRule,

@@ -181,8 +181,8 @@ impl Grant {
         path.or(method)
     }
 
-    /// Whether a rule of denial means a request. What a connection carries once it is not a HTTP
-    /// any more may be anything, so it counts as every method.
+    /// Whether a rule of denial means a request. What a connection carries once it is no longer HTTP
+    /// may be anything, so it counts as every method.
     pub(super) fn denies(&self, asked: &Asked<'_>) -> bool {
         let below = |path: &PlainPath, own: &UrlPath| path.is_below_in_any_case(own.as_str());
         (asked.upgrades || self.covers_method(asked)) && self.covers_path(asked, below)

@@ -41,6 +41,7 @@ bodies! {
     TraceBody => Trace,
     SeedBody => Seed,
     JobBody => Job,
+    TestBody => Test,
     AskBody => Ask,
     AgentBody => Agent,
     AuditBody => Audit,
@@ -99,13 +100,16 @@ pub struct MailBody {
     /// In the order in which they came.
     pub headers: Vec<(String, String)>,
     pub links: Vec<String>,
-    /// What a reader is to type in somewhere, such as `314159`.
+    /// Codes that the reader is asked to enter, such as `314159`.
     pub codes: Vec<String>,
     pub checks: Vec<MailCheck>,
     /// The vendor's template, where one was named: the vendor would have filled it in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<MailTemplate>,
     pub envelope: MailEnvelope,
+    /// The id that the vendor's API gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
 }
 
 /// A file in a mail.
@@ -458,17 +462,57 @@ pub struct CommitBody {
 #[serde(default)]
 pub struct ExecBody {
     pub argv: Vec<String>,
-    /// By what the room knows it, and `exec --attach`.
+    /// Its id in the room, for `exec --attach`.
     pub exec: String,
     pub root: bool,
     pub fresh: bool,
     /// Whether a program of the room ran it, and says so itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inside: bool,
+    /// Whether it is a process of an agent that was seen to run. One that is over soon may not be seen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
     /// How it ended; none while it runs.
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub duration_ms: Option<u64>,
+}
+
+/// A test that a runner in the room has run, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestBody {
+    /// Such as `playwright`.
+    pub runner: String,
+    /// The project within the runner's config, such as a browser.
+    pub project: String,
+    pub file: String,
+    pub line: Option<u64>,
+    pub title: String,
+    /// `passed`, `failed`, `timedOut`, `skipped` or `interrupted`.
+    pub status: String,
+    /// The status that the test says it must have.
+    pub expected: String,
+    /// `expected`, `unexpected`, `flaky` or `skipped`.
+    pub outcome: String,
+    /// How often it was tried before.
+    pub retry: u64,
+    pub duration_ms: u64,
+    pub error: Option<String>,
+    pub files: Vec<TestFile>,
+}
+
+/// A file that a test left: a picture, a film, a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestFile {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub content_type: String,
+    /// Where the runner wrote it.
+    pub path: String,
+    /// The copy below the run's folder.
+    pub file: Option<String>,
 }
 
 /// A seeding, or one of its bundles. All records of a seeding share its id: what lies between the first and the last of
@@ -585,6 +629,12 @@ pub struct EventBody {
     /// When it happened, as the app says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
+    /// Properties that every such event of the base has, and this one has not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// Properties that no such event of the base has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gained: Vec<String>,
 }
 
 /// An object that an app stored or removed.
@@ -601,6 +651,22 @@ pub struct ObjectBody {
     pub operation: String,
     /// Its bytes, below the run's folder.
     pub file: Option<String>,
+    /// What the bytes are, where they are an image, whatever the app says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaSize>,
+    /// The version, where the bucket keeps versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// What an image is, and how large, by its first bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MediaSize {
+    /// Such as `png`.
+    pub format: String,
+    pub width: u32,
+    pub height: u32,
 }
 
 /// A flag that was evaluated or pinned.

@@ -52,11 +52,20 @@ impl Kind {
                 "checks.*",
                 "template.*",
                 "envelope.*",
+                "vendor_id",
                 "header.*",
             ],
-            Self::Event => {
-                &["vendor", "name", "distinct_id", "properties.*", "type", "groups.*", "timestamp"]
-            }
+            Self::Event => &[
+                "vendor",
+                "name",
+                "distinct_id",
+                "properties.*",
+                "type",
+                "groups.*",
+                "timestamp",
+                "lost",
+                "gained",
+            ],
             Self::Error => &[
                 "type",
                 "message",
@@ -139,9 +148,18 @@ impl Kind {
                 "response.*",
                 "header.*",
             ],
-            Self::Object => {
-                &["operation", "bucket", "key", "size", "type", "etag", "file", "status"]
-            }
+            Self::Object => &[
+                "operation",
+                "bucket",
+                "key",
+                "size",
+                "type",
+                "etag",
+                "file",
+                "status",
+                "media.*",
+                "version",
+            ],
             Self::Flag => &["key", "value", "default", "pinned", "vendor"],
             Self::Llm => &[
                 "provider",
@@ -188,6 +206,7 @@ impl Kind {
                 "accessibility.*",
                 "har",
                 "video",
+                "trace_file",
                 "artifacts",
                 "redirects.*",
                 "slow_requests.*",
@@ -215,6 +234,19 @@ impl Kind {
             Self::Restore => &["label", "commit", "snapshot"],
             Self::Policy => &["area", "rule", "action", "host", "reason", "by"],
             Self::Commit => &["commit", "branch", "author", "subject", "files"],
+            Self::Test => &[
+                "runner",
+                "project",
+                "file",
+                "line",
+                "title",
+                "status",
+                "expected",
+                "outcome",
+                "retry",
+                "duration_ms",
+                "error",
+            ],
             Self::Exec => &["argv", "root", "fresh", "inside", "exit", "signal", "duration_ms"],
             Self::Agent => &[
                 "agent", "tool", "mode", "state", "pid", "model", "round", "started", "login",

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 /// The most that a context may have, in bytes.
 pub const CONTEXT_LIMIT: usize = 4 << 20;
 
-/// How many ids are told.
+/// How many ids are listed.
 pub const IDS_LIMIT: usize = 200;
 
-/// How long an id may be to be told, in bytes.
+/// The maximum length of an id that is listed, in bytes.
 const ID_LENGTH: usize = 200;
 
 /// How deep ids are looked for.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::words::word_type;
+
 /// The bundles that a sandbox has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -22,25 +24,22 @@ pub struct SeededBundle {
     pub time: Option<Timestamp>,
 }
 
-/// How a bundle stands in a sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BundleState {
-    /// Not seeded.
-    None,
-    Seeded,
-    /// Seeded, but what it is made of has changed since.
-    Stale,
+word_type! {
+    /// How a bundle stands in a sandbox.
+    BundleState {
+        /// Not seeded.
+        None = "none",
+        Seeded = "seeded",
+        /// Seeded, but what it is made of has changed since.
+        Stale = "stale",
+    }
 }
 
-impl BundleState {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Seeded => "seeded",
-            Self::Stale => "stale",
-        }
+word_type! {
+    /// Whether a sandbox could start from a snapshot of seeded data.
+    SeedSnapshotState {
+        Usable = "usable",
+        Stale = "stale",
     }
 }
 

@@ -118,7 +118,10 @@ fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
     let has_agent = !agents.is_empty() || !said.is_empty();
     let (connections, others): (Vec<&Record>, Vec<&Record>) =
         seen.records.iter().partition(|record| record.kind == Kind::Connection);
+    let (programs, others): (Vec<&Record>, Vec<&Record>) =
+        others.into_iter().partition(|record| record.body["sampled"] == true);
     rows.extend(others.into_iter().filter_map(|record| seen_row(record, &says)));
+    rows.extend(ran(&programs, &says, !said.is_empty()));
     rows.extend(connected(&connections, &says));
     let last = seen.records.iter().chain(said).map(|record| record.time).max();
     if let Some(time) = last.filter(|_| has_agent) {
@@ -147,7 +150,13 @@ const APART: i64 = 60;
 fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
     said.iter().any(|record| {
         let near = record.time.duration_since(call.time).as_secs().abs() <= APART;
-        near && text(&record.body, "tool") == call.tool
+        let (tool, target) = (text(&record.body, "tool"), text(&record.body, "target"));
+        // Codex composes calls in code, which has what each of them is about; its hooks see the calls themselves.
+        let composed = target
+            .lines()
+            .next()
+            .is_some_and(|line| !line.is_empty() && call.target.contains(line));
+        near && (tool == call.tool || composed)
     })
 }
 
@@ -258,6 +267,51 @@ fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> 
         row
     });
     counted.collect()
+}
+
+/// Programs that were seen to run, one row for each command line. Where no guard reports, nothing is said of any.
+fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Vec<AuditRow> {
+    let mut rows: BTreeMap<String, (AuditRow, usize)> = BTreeMap::new();
+    for record in records {
+        let words = record.body["argv"].as_array().into_iter().flatten();
+        let argv: Vec<&str> = words.filter_map(Value::as_str).collect();
+        let target = argv.join(" ");
+        let (_, count) = rows.entry(target.clone()).or_insert_with(|| {
+            let row = AuditRow {
+                time: record.time,
+                tool: "process".to_owned(),
+                target,
+                decision: "seen".to_owned(),
+                severity: "none".to_owned(),
+                confidence: "high".to_owned(),
+                reason: "ran in the room".to_owned(),
+                seen: is_guarded
+                    .then(|| if names_program(says, &argv) { "yes" } else { "unsaid" }.to_owned()),
+                record: Some(record.id.clone()),
+            };
+            (row, 0)
+        });
+        *count += 1;
+    }
+    let counted = rows.into_values().map(|(mut row, count)| {
+        if count > 1 {
+            row.reason = format!("ran in the room {count} times");
+        }
+        row
+    });
+    counted.collect()
+}
+
+/// Whether a tool call names a program: the shell that a tool runs commands with is never named itself.
+fn names_program(says: &dyn Fn(&str) -> bool, argv: &[&str]) -> bool {
+    let Some((program, rest)) = argv.split_first() else { return true };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let is_shell = matches!(name, "sh" | "bash" | "zsh" | "dash");
+    let script = rest.iter().find(|word| !word.starts_with('-'));
+    match script {
+        Some(script) if is_shell => says(script) || says(name),
+        _ => is_shell || says(name) || rest.iter().any(|word| word.len() > 3 && says(word)),
+    }
 }
 
 /// What the room did.

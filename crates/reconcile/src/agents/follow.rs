@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long the replay of a terminal may pause.
 const REPLAY: Duration = Duration::from_millis(150);
 
-/// How often a room that does not answer is asked again.
+/// The pause before a room that did not answer is asked again.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// How a command ended.
@@ -56,7 +56,10 @@ impl Agents {
         tokio::spawn(async move {
             // The sandbox counts as in use while its agent works.
             let _held = all.with.activities.of(sandbox.key).enter();
-            all.to_the_end(&sandbox).await;
+            tokio::select! {
+                () = all.to_the_end(&sandbox) => {}
+                () = all.watch_programs(&sandbox) => {}
+            }
             all.followed.lock().unwrap_or_else(PoisonError::into_inner).remove(&sandbox.key);
         });
     }
@@ -273,7 +276,7 @@ impl Agents {
         }
     }
 
-    /// Decides whether a quiet agent waits for a human.
+    /// Decides whether a quiet agent is waiting for a human.
     fn note_silence(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
         let asks = self.with.engine.asks(Some(inside.sandbox.key)).unwrap_or_default();
         let reason = match asks.iter().find(|ask| ask.state == AskState::Open) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hothouse_engine::Engine;
 use hothouse_model::{Failure, FailureKind, SandboxRecord, agent::AgentRecord};
 
-use super::{AgentWish, Tool, tool::Launch};
+use super::{AgentWish, Tool, login, tool::Launch};
 use crate::in_room::{InRoom, RoomTask, TaskEnd, TaskOutput};
 
 /// The longest prompt that is an argument; a longer one is a file.
@@ -21,7 +21,7 @@ const READ_PROMPT: &str = "Read .hothouse/prompt.md and do what it says.";
 const READ_TASK: &str =
     "Read feature-request.md and do what it asks. Commit your work in small commits as you go.";
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decides what the agent is told.
 pub(super) fn prompt(wish: &AgentWish, sandbox: &SandboxRecord) -> Result<Option<String>, Failure> {
@@ -148,10 +148,26 @@ async fn instruct(inside: &InRoom) -> Result<(), Failure> {
     shell(inside, script, &HOMES, text.as_bytes(), TIMEOUT).await.map(drop)
 }
 
+/// opencode asks the registry for its plugin package before it loads a plugin, and waits for minutes where it is not
+/// reached. The guard's plugin needs no package, so the folder is marked as complete unless something is in it.
+const COMPLETE: &str = "cd \"$HOME/.config/opencode\" && if ! test -e node_modules && ! test -e package.json; then \
+    mkdir node_modules && printf '%s' '{\"packages\":{\"\":{\"dependencies\":{\"@opencode-ai/plugin\":\"*\"}}}}' > package-lock.json; fi";
+
+/// Whether the tool runs hooks that nobody has looked at only if it is told to.
+pub(super) async fn needs_unseen_hooks(inside: &InRoom, tool: &Tool) -> Result<bool, Failure> {
+    let Some((option, ask)) = tool.unseen_hooks() else { return Ok(false) };
+    let script = format!("({ask}) 2>/dev/null | grep -q -- \"$1\"");
+    Ok(is_done(&shell(inside, &script, &[option], &[], TIMEOUT).await?))
+}
+
 /// Installs the guard's hook in the home of the room.
 pub(super) async fn install_guard(inside: &InRoom, tool: &Tool) -> Result<(), Failure> {
     let Some(name) = tool.guarded() else { return Ok(()) };
-    let script = "hothouse guard install --user --for \"$1\"";
+    let mut script = "hothouse guard install --user --for \"$1\"".to_owned();
+    if *tool == Tool::OpenCode {
+        script = format!("{script} && {COMPLETE}");
+    }
+    let script = script.as_str();
     let done = shell(inside, script, &[name], &[], TIMEOUT).await?;
     match is_done(&done) {
         true => Ok(()),
@@ -181,6 +197,7 @@ pub(super) fn task(
         model: wish.model.as_deref(),
         unattended: wish.unattended || wish.rounds.is_some(),
         resumed: wish.resumed,
+        unseen_hooks: wish.unseen_hooks,
     };
     let worktree = inside.sandbox.worktree.display().to_string();
     let mode = if launch.unattended { "deny" } else { "ask" };
@@ -192,6 +209,10 @@ pub(super) fn task(
         ("HOTHOUSE_GUARD_MODE".to_owned(), mode.to_owned()),
     ];
     env.extend(prompt.map(|prompt| ("HOTHOUSE_AGENT_PROMPT".to_owned(), prompt.to_owned())));
+    let needed = tool.variables().iter().map(|(name, value)| (*name, *value));
+    let login = login::variables(inside, tool);
+    let needed = needed.chain(login).filter(|(name, _)| !inside.has_variable(name));
+    env.extend(needed.map(|(name, value)| (name.to_owned(), value.to_owned())));
     // A variable of the project overrides the user's own for all agents.
     let own = engine.agent_variables()?.into_iter().filter(|(name, _)| !inside.has_variable(name));
     env.extend(own);

@@ -11,15 +11,18 @@ use hothouse_host::random;
 use hothouse_model::{
     Failure, FailureKind, OperationId, SandboxName, SandboxRecord, SandboxRef,
     agent::{AgentRecord, RaceCheck, RaceDiff, RaceEgress, RaceSide, RaceView},
-    id::hex,
     query::Query,
     record::Kind,
 };
 use hothouse_timeline::{Order, Selection};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{AgentWish, prepare};
+use super::{
+    AgentWish, prepare,
+    races::{self, KeptRace},
+};
 use crate::{
     Keepers,
     in_room::InRoom,
@@ -40,9 +43,10 @@ const SAMPLE: Duration = Duration::from_secs(2);
 const CHECK: Duration = Duration::from_secs(900);
 
 /// What is to be raced.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RaceWish {
-    pub sandbox: Option<SandboxRef>,
+    /// `NAME` or `PROJECT/NAME`.
+    pub sandbox: Option<String>,
     pub folder: PathBuf,
     pub task: String,
     pub with: Vec<String>,
@@ -64,21 +68,36 @@ struct Ran {
     memory: Option<u64>,
 }
 
-/// Runs a race to its end.
-pub async fn race(keepers: &Keepers, wish: RaceWish, asker: &Asker) -> Result<RaceView, Failure> {
-    let tools: Vec<String> = wish
-        .with
-        .iter()
-        .flat_map(|tool| std::iter::repeat_n(tool.clone(), wish.times.max(1) as usize))
-        .collect();
-    check(&wish, &tools)?;
-    let race = format!("race-{}", hex(&random::bytes::<2>()));
-    let from = starting_point(keepers, &wish, &race).await?;
+/// Runs a race to its end. The same operation is the same race, whoever asks again.
+pub async fn race(
+    keepers: &Keepers,
+    wish: RaceWish,
+    operation: OperationId,
+) -> Result<RaceView, Failure> {
+    check(&wish, &tools(&wish))?;
+    races::once(keepers, wish, operation).await
+}
+
+/// The tool of each side.
+fn tools(wish: &RaceWish) -> Vec<String> {
+    let each = |tool: &String| std::iter::repeat_n(tool.clone(), wish.times.max(1) as usize);
+    wish.with.iter().flat_map(each).collect()
+}
+
+/// Runs what is left to run of a race.
+pub(super) async fn run_all(
+    keepers: &Keepers,
+    kept: &mut KeptRace,
+    asker: &Asker,
+) -> Result<RaceView, Failure> {
+    let (race, wish) = (kept.name.clone(), kept.wish.clone());
+    let tools = tools(&wish);
+    let from = starting_point(keepers, kept).await?;
     let mut sides = Vec::new();
     for (number, tool) in tools.iter().enumerate() {
         let name = format!("{race}-{}", number + 1);
         asker.say(keepers, format!("make {name}"));
-        sides.push((fork(keepers, &wish, &from, &name).await?, tool.clone()));
+        sides.push((made(keepers, &wish, &from, &name).await?, tool.clone()));
     }
     let mut running = JoinSet::new();
     for (number, (sandbox, tool)) in sides.into_iter().enumerate() {
@@ -122,24 +141,55 @@ struct Start {
     base: String,
 }
 
-async fn starting_point(keepers: &Keepers, wish: &RaceWish, race: &str) -> Result<Start, Failure> {
-    let Some(wanted) = wish.sandbox.clone() else {
+async fn starting_point(keepers: &Keepers, kept: &mut KeptRace) -> Result<Start, Failure> {
+    let Some(wanted) = kept.wish.sandbox.clone() else {
         return Ok(Start { from: None, base: "HEAD".to_owned() });
     };
-    let (engine, folder, label) = (keepers.engine.clone(), wish.folder.clone(), race.to_owned());
-    let named = wanted.clone();
+    let wanted: SandboxRef =
+        wanted.parse().map_err(|error| Failure::of(FailureKind::Usage, &error))?;
+    let from = FromRef { sandbox: wanted.clone(), snapshot: Some(kept.name.clone()) };
+    if let Some(base) = kept.base.clone() {
+        return Ok(Start { from: Some(from), base });
+    }
+    let (engine, folder) = (keepers.engine.clone(), kept.wish.folder.clone());
+    let label = kept.name.clone();
     let taken = proofs::off_thread(move || {
-        let sandbox = engine.find(Some(&named), &folder)?;
-        engine.snapshot(&sandbox, Some(&label), operation())?;
+        let sandbox = engine.find(Some(&wanted), &folder)?;
+        match engine.snapshot(&sandbox, Some(&label), operation()) {
+            // An earlier daemon took it, and ended before that was written down.
+            Err(failure) if failure.kind == FailureKind::Conflict => {}
+            taken => drop(taken?),
+        }
         Ok(sandbox)
     });
-    let sandbox = taken.await?;
-    let base = sandbox.known_tip().to_owned();
-    Ok(Start { from: Some(FromRef { sandbox: wanted, snapshot: Some(race.to_owned()) }), base })
+    let base = taken.await?.known_tip().to_owned();
+    kept.base = Some(base.clone());
+    keepers.agents.keep_race(kept)?;
+    Ok(Start { from: Some(from), base })
 }
 
 fn operation() -> OperationId {
     OperationId::from_random(random::bytes())
+}
+
+/// The sandbox of a side: the one that is there, or a new one.
+async fn made(
+    keepers: &Keepers,
+    wish: &RaceWish,
+    from: &Start,
+    name: &str,
+) -> Result<SandboxRecord, Failure> {
+    let own: SandboxName =
+        name.parse().map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+    let (engine, folder) = (keepers.engine.clone(), wish.folder.clone());
+    let known = proofs::off_thread(move || {
+        let wanted = SandboxRef { project: None, name: own };
+        Ok(engine.find(Some(&wanted), &folder).ok())
+    });
+    match known.await? {
+        Some(sandbox) => Ok(sandbox),
+        None => fork(keepers, wish, from, name).await,
+    }
 }
 
 async fn fork(
@@ -160,6 +210,7 @@ async fn fork(
         from: from.from.clone(),
         repository: None,
         tree: None,
+        stack: None,
         setup: false,
         variables: wish.variables.clone(),
     };
@@ -207,6 +258,11 @@ async fn start(
     sandbox: &SandboxRecord,
     tool: &str,
 ) -> Result<AgentRecord, Failure> {
+    if let Some(kept) = keepers.agents.kept(sandbox) {
+        // An earlier daemon has started it.
+        let listed = keepers.agents.list(vec![sandbox.clone()]).await;
+        return Ok(listed.into_iter().next().unwrap_or(kept.record));
+    }
     let (engine, of, activities) =
         (keepers.engine.clone(), sandbox.clone(), keepers.activities.clone());
     let up = proofs::off_thread(move || {

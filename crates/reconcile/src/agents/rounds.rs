@@ -168,7 +168,7 @@ fn sum(before: Option<f64>, now: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Whether a command of the room is 0.
+/// Whether a command in the room exits with 0.
 async fn holds(inside: &InRoom, check: &str) -> bool {
     let done = prepare::shell(inside, check, &[], &[], CHECK).await;
     done.is_ok_and(|done| prepare::is_done(&done))

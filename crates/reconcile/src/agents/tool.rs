@@ -13,6 +13,13 @@ pub enum Tool {
     Command(String),
 }
 
+/// Secrets that `agent login` declares for the login of Codex by ChatGPT: the token and the account.
+pub(super) const CHATGPT_TOKEN: &str = "CODEX_CHATGPT_TOKEN";
+pub(super) const CHATGPT_ACCOUNT: &str = "CODEX_CHATGPT_ACCOUNT";
+
+/// The secret that `agent login` declares for the login of Gemini CLI by Google.
+pub(super) const GOOGLE_TOKEN: &str = "GOOGLE_CLOUD_ACCESS_TOKEN";
+
 /// How a tool is to be run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch<'a> {
@@ -22,6 +29,8 @@ pub struct Launch<'a> {
     pub unattended: bool,
     /// It continues its last conversation.
     pub resumed: bool,
+    /// Codex runs hooks that nobody has looked at only if it is told to; the guard's own is one.
+    pub unseen_hooks: bool,
 }
 
 impl Tool {
@@ -79,17 +88,39 @@ impl Tool {
     pub fn login_variable(&self) -> Option<&'static [&'static str]> {
         match self {
             Self::Claude => Some(&["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),
-            Self::Codex => Some(&["CODEX_API_KEY", "OPENAI_API_KEY"]),
+            Self::Codex => Some(&[CHATGPT_TOKEN, "CODEX_API_KEY", "OPENAI_API_KEY"]),
             Self::Aider => Some(&["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]),
-            Self::Gemini => Some(&["GEMINI_API_KEY"]),
+            Self::Gemini => Some(&[GOOGLE_TOKEN, "GEMINI_API_KEY"]),
             Self::Copilot => Some(&["COPILOT_GITHUB_TOKEN", "GH_TOKEN"]),
             Self::OpenCode | Self::Command(_) => None,
         }
     }
 
+    /// The option by which the tool runs hooks that its user has not looked at, and how to find out whether it has one.
+    pub fn unseen_hooks(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Codex => {
+                Some(("--dangerously-bypass-hook-trust", "codex --help; codex exec --help"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Variables that the tool needs in a room. What they grant is granted to the room, which is the fence.
+    pub fn variables(&self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            // Without it Gemini CLI neither runs in a folder that it does not know nor takes its settings.
+            Self::Gemini => &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+            // The package belongs to whoever installed it.
+            Self::Copilot => &[("COPILOT_AUTO_UPDATE", "false")],
+            Self::OpenCode => &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
+            _ => &[],
+        }
+    }
+
     /// The argv. The room is the fence, so tools do not ask for what the guard allows.
     pub fn argv(&self, launch: &Launch<'_>) -> Vec<String> {
-        let Launch { prompt, model, unattended, resumed } = *launch;
+        let Launch { prompt, model, unattended, resumed, unseen_hooks } = *launch;
         let prompt = prompt.unwrap_or_default();
         let mut argv: Vec<&str> = Vec::new();
         match self {
@@ -108,10 +139,13 @@ impl Tool {
                 argv.push("codex");
                 argv.extend(unattended.then_some("exec"));
                 argv.extend(["--sandbox", "danger-full-access"]);
+                argv.extend(self.unseen_hooks().filter(|_| unseen_hooks).map(|(option, _)| option));
                 argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
+                argv.extend(resumed.then_some(["resume", "--last"]).into_iter().flatten());
             }
             Self::Gemini => {
                 argv.extend(["gemini", "--yolo"]);
+                argv.extend(resumed.then_some(["--resume", "latest"]).into_iter().flatten());
                 argv.extend(model.into_iter().flat_map(|model| ["--model", model]));
                 argv.extend((!prompt.is_empty()).then_some(if unattended { "-p" } else { "-i" }));
             }
@@ -189,6 +223,23 @@ mod tests {
         assert_eq!(Tool::of(Some("bash x.sh"), None).argv(&launch), ["/bin/sh", "-c", "bash x.sh"]);
         assert_eq!(Tool::of(None, Some("codex")), Tool::Codex);
         assert_eq!(Tool::of(None, None), Tool::Claude);
+    }
+
+    #[test]
+    fn a_conversation_is_continued_where_the_tool_can() {
+        let launch = Launch { resumed: true, unseen_hooks: true, ..Launch::default() };
+        for (name, words) in [
+            ("claude", "claude --continue --permission-mode acceptEdits"),
+            (
+                "codex",
+                "codex --sandbox danger-full-access --dangerously-bypass-hook-trust resume --last",
+            ),
+            ("gemini", "gemini --yolo --resume latest"),
+            ("copilot", "copilot --allow-all-tools --continue"),
+            ("opencode", "opencode --continue"),
+        ] {
+            assert_eq!(Tool::of(Some(name), None).argv(&launch).join(" "), words);
+        }
     }
 
     #[test]

@@ -94,7 +94,10 @@ pub(super) fn calls(bytes: &[u8]) -> Vec<TranscriptCall> {
         ) {
             let input =
                 payload["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok());
-            let input = input.unwrap_or_else(|| payload["action"].clone());
+            // Codex calls some tools with plain text: a patch, or code.
+            let plain =
+                payload["input"].as_str().map(|text| serde_json::json!({ "command": text }));
+            let input = input.or(plain).unwrap_or_else(|| payload["action"].clone());
             all.push(call(time, &payload["name"], &input));
         }
         if all.len() >= CALLS {

@@ -4,7 +4,7 @@
 //! daemon that no room sees, because it is as good as a password of the app.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -35,7 +35,7 @@ use super::{Browsers, outside::RoomOutside, place::Place};
 const SIGN_IN: Duration = Duration::from_secs(90);
 const PROBE: Duration = Duration::from_secs(20);
 
-/// How long a state is taken for good without asking.
+/// How long a state counts as valid without a probe.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// The most that a command may print, and that a file may have.
@@ -44,6 +44,14 @@ const SCRIPT_MOST: u64 = 256 << 10;
 
 /// The folder of states, below the state folder.
 const FOLDER: &str = "sign-in";
+
+/// What hosts of any sandbox end with, in a state that sandboxes share.
+const ANY_HOST: &str = ".sandbox.invalid";
+
+/// Returns what the hosts of a sandbox's apps end with.
+fn hosts_of(sandbox: &SandboxRecord) -> String {
+    format!(".{}.{}.localhost", sandbox.name, sandbox.label)
+}
 
 /// A role that is signed in.
 #[derive(Clone, Debug)]
@@ -104,6 +112,10 @@ impl Browsers {
         if slot.is_none() {
             let kept = files::read_capped(&file, STATE_MOST).ok();
             let state = kept.and_then(|bytes| StorageState::parse(&bytes).ok());
+            let state = match state {
+                Some(state) => Some(state),
+                None => self.shared_state(sandbox, role).await,
+            };
             let long_ago = Instant::now().checked_sub(FRESH).unwrap_or_else(Instant::now);
             *slot = state.map(|state| Known { state, checked: long_ago });
         }
@@ -133,6 +145,33 @@ impl Browsers {
         keep(&file, &state)?;
         *slot = Some(Known { state: state.clone(), checked: Instant::now() });
         Ok(signed_in(state))
+    }
+
+    /// Signs in as each role whose state can be asked whether it works, and returns their states for a snapshot of what
+    /// was seeded. A role that cannot sign in is left out, as all are without a browser.
+    pub(crate) async fn states_to_share(&self, sandbox: &SandboxRecord) -> Vec<u8> {
+        let (engine, own) = (self.engine.clone(), sandbox.clone());
+        let roles = tokio::task::spawn_blocking(move || engine.probed_roles(&own)).await;
+        let mut all: BTreeMap<String, StorageState> = BTreeMap::new();
+        for role in roles.unwrap_or_default() {
+            match self.signed_in(sandbox, &role).await {
+                Ok(signed_in) => {
+                    let state = signed_in.state.moved(&hosts_of(sandbox), ANY_HOST);
+                    all.insert(role, state);
+                }
+                Err(failure) => tracing::debug!(?failure, role, "no state is kept with the seed"),
+            }
+        }
+        serde_json::to_vec(&all).unwrap_or_default()
+    }
+
+    /// Returns the state of a role that came with the snapshot of the sandbox's data. Its probe says whether it works.
+    async fn shared_state(&self, sandbox: &SandboxRecord, role: &str) -> Option<StorageState> {
+        let (engine, own) = (self.engine.clone(), sandbox.clone());
+        let kept = tokio::task::spawn_blocking(move || engine.seed_sign_in(&own)).await.ok()??;
+        let mut all: BTreeMap<String, StorageState> = serde_json::from_slice(&kept).ok()?;
+        let state = serde_json::to_vec(&all.remove(role)?).ok()?;
+        Some(StorageState::parse(&state).ok()?.moved(ANY_HOST, &hosts_of(sandbox)))
     }
 
     /// Removes the states of runs that have ended.
@@ -267,7 +306,7 @@ impl Browsers {
         }
     }
 
-    /// Checks whether a state still works; returns why not. Without a probe it is believed.
+    /// Checks whether a state still works; returns why not. Without a probe it is assumed to.
     async fn probe(
         &self,
         sandbox: &SandboxRecord,
@@ -355,7 +394,7 @@ async fn all_of(pipe: std::os::fd::OwnedFd) -> Vec<u8> {
     bytes
 }
 
-/// Judges an answer to a probe: a status below 400, and no detour to another path, such as that of a login.
+/// Judges the response to a probe: a status below 400, and no redirect to another path, such as a login page.
 fn judged(
     path: &str,
     arrival: &Arrival,

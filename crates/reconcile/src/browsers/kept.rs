@@ -73,7 +73,7 @@ impl Browsers {
         let run = room.map(|room| room.run.id.clone()).unwrap_or_default();
         let pictures =
             visit.pictures.iter().chain(visit.step_pictures.iter().map(|(_, bytes)| bytes));
-        let files = visit.downloads.iter().map(|(_, bytes)| bytes);
+        let files = visit.downloads.iter().map(|(_, bytes)| bytes).chain(&visit.trace);
         let bytes = pictures.chain(&visit.video).chain(files).map(|bytes| bytes.len() as u64).sum();
         let number = self.numbers.next(&run, timeline.folder(), bytes)?;
         let prefix = trace_prefix.to_owned();
@@ -87,7 +87,7 @@ impl Browsers {
     }
 }
 
-/// Cuts what a page said to what a line can be.
+/// Truncates what a page logged to the maximum length of a line.
 fn cut(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
@@ -98,7 +98,8 @@ fn write(
     visit: Visit,
     trace_prefix: &str,
 ) -> Result<BrowseReport, Failure> {
-    let Visit { mut report, pictures, step_pictures, requests, video, downloads, run: _ } = visit;
+    let Visit { mut report, pictures, step_pictures, requests, video, trace, downloads, run: _ } =
+        visit;
     let folder = format!("{FOLDER}/{number}");
     join(timeline, &mut report, trace_prefix);
     let mut named: Vec<(String, Vec<u8>)> = Vec::new();
@@ -116,6 +117,10 @@ fn write(
     if let Some(video) = video {
         report.video = Some(format!("{folder}/page.avi"));
         named.push((format!("{folder}/page.avi"), video));
+    }
+    if let Some(trace) = trace {
+        report.trace_file = Some(format!("{folder}/trace.json"));
+        named.push((format!("{folder}/trace.json"), trace));
     }
     if let Some(requests) = requests {
         let archive = har(&requests, &report.title, &report.final_url);
@@ -151,6 +156,7 @@ fn placed(mut report: BrowseReport, folder: &Path) -> BrowseReport {
     report.screenshots = report.screenshots.iter().map(whole).collect();
     report.har = report.har.as_ref().map(whole);
     report.video = report.video.as_ref().map(whole);
+    report.trace_file = report.trace_file.as_ref().map(whole);
     for download in &mut report.downloads {
         download.file = download.file.as_ref().map(whole);
     }

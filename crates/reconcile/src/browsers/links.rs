@@ -1,4 +1,4 @@
-//! Links that sign a human in to an app: made here, used once, good for a few minutes, on that app's host alone.
+//! Links that sign a human in to an app: made here, valid once, for a few minutes, on that app's host only.
 
 use std::{
     collections::HashMap,
@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use super::Browsers;
 
-/// How long a link is good.
+/// How long a link is valid.
 const GOOD: Duration = Duration::from_secs(300);
 
 /// How many links there are at once; the oldest goes.
 const MOST: usize = 100;
 
-/// The links that are good.
+/// The links that are valid.
 #[derive(Default)]
 pub(super) struct Links(Mutex<HashMap<String, Link>>);
 
@@ -53,7 +53,7 @@ impl Links {
         key
     }
 
-    /// Returns what a link gives. A link of another app or sandbox is not one.
+    /// Returns what a link grants. A link of another app or sandbox is invalid.
     fn find(&self, (sandbox, app): (&str, &str), key: &str, uses: bool) -> Option<SignIn> {
         let mut all = self.all();
         let link = all.get(key).filter(|link| link.sandbox == sandbox && link.app == app)?;
@@ -91,7 +91,7 @@ impl Browsers {
         Ok(format!("{}{PATH}{key}", signed_in.url))
     }
 
-    /// Returns what a link gives, for the router.
+    /// Returns what a link grants, for the router.
     pub(crate) fn use_link(&self, id: &str, app: &str, key: &str, uses: bool) -> Option<SignIn> {
         self.links.find((id, app), key, uses)
     }

@@ -69,6 +69,9 @@ impl Outside for RoomOutside<'_> {
             let selection = Selection { query, since, now, limit: 1, order: Order::OldestFirst };
             let reader = timeline.reader().map_err(|error| error.failure().message)?;
             let mut tail = reader.tail(&selection).map_err(|error| error.failure().message)?;
+            let run = self.sandbox.room.as_ref().map(|room| room.run.id.as_str());
+            let _interested =
+                run.filter(|_| kind == Kind::Job).map(|run| self.browsers.interest.begin(run));
             let found = tokio::time::timeout(patience, tail.next()).await;
             let record = found.map_err(|_| format!("no such {kind} came in time"))?;
             record.map(|record| record.body).map_err(|error| error.failure().message)

@@ -72,7 +72,7 @@ impl Warm {
         self.pages.acquire().await.ok()
     }
 
-    /// Says why a page could not be used.
+    /// Explains why a page could not be used.
     pub(super) async fn failure(&self, error: &CallError) -> Failure {
         match error {
             CallError::Closed { .. } => {
@@ -180,7 +180,7 @@ async fn try_start(
 fn signal_of(exit: &Exit) -> Option<i32> {
     match exit {
         Exit::Signal(signal) => Some(*signal),
-        // A shell's way to say it.
+        // The exit code of a shell for this.
         Exit::Code(code @ 129..) => Some(code - 128),
         Exit::Code(_) | Exit::NotStarted { .. } => None,
     }
@@ -197,7 +197,7 @@ async fn listen(mut stderr: pipe::Receiver, said: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// Says why there is no browser, and what to do.
+/// Explains why there is no browser, and what to do.
 fn explain(cause: Cause, said: &str) -> Failure {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.iter().rev().take(3).rev().map(|line| visible::line(line).into_owned());

@@ -1,14 +1,16 @@
 //! What a mock remembers, on the disk: a line for each change, and from time to time one line for all.
 //!
-//! A line is written before the answer that rests on it is sent, so a killed daemon loses none. It is not synced: a power
-//! cut ends the room as well.
+//! A line is on the disk before the answer that rests on it is sent, so neither a killed daemon nor a power cut loses what
+//! an app was told.
 
-use std::{collections::BTreeMap, fs::File, io::Write, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use hothouse_host::{FileError, files};
 use hothouse_mock::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::durable::{DurableFile, Receipt};
 
 /// The most that is read; a mock bounds what it remembers to less.
 const MOST: u64 = 128 << 20;
@@ -31,8 +33,7 @@ struct Line {
 
 /// The file of one run's mock.
 pub(super) struct StateFile {
-    path: PathBuf,
-    file: Option<File>,
+    file: Arc<DurableFile>,
     /// How long it is; none if it must be written anew.
     length: Option<u64>,
 }
@@ -60,42 +61,43 @@ impl StateFile {
         }
         let is_sound = bytes.last().is_none_or(|last| *last == b'\n');
         let length = is_sound.then_some(bytes.len() as u64);
-        (Self { path, file: None, length }, state)
+        (Self { file: DurableFile::new(path), length }, state)
     }
 
-    /// Keeps what has changed.
-    pub(super) fn keep(&mut self, state: &mut State) -> Result<(), FileError> {
+    /// Writes down what has changed; it is kept once the receipt was waited for, if there is one.
+    pub(super) fn keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
         let kept = self.try_keep(state);
         if kept.is_err() {
-            // What was to be written is missing in it.
-            (self.file, self.length) = (None, None);
+            self.doubt();
         }
         kept
     }
 
-    fn try_keep(&mut self, state: &mut State) -> Result<(), FileError> {
+    /// Has everything written anew the next time: what was to be written may be missing.
+    pub(super) fn doubt(&mut self) {
+        self.length = None;
+    }
+
+    fn try_keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
         let set: BTreeMap<_, _> = state.take_changes().into_iter().collect();
         let line = text(&Line { revision: state.revision(), whole: false, set });
         let most = LEAST.max(FACTOR * state.bytes() as u64);
         let length = self.length.map(|length| length + line.len() as u64);
         let Some(length) = length.filter(|length| *length <= most) else {
-            return self.write_anew(state);
+            self.write_anew(state)?;
+            return Ok(None);
         };
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(files::open_append(&self.path)?),
-        };
-        let written = file.write_all(&line);
+        let receipt = self.file.append(&line)?;
         self.length = Some(length);
-        written.map_err(|source| FileError { attempt: "write", path: self.path.clone(), source })
+        Ok(Some(receipt))
     }
 
     fn write_anew(&mut self, state: &State) -> Result<(), FileError> {
         let Value::Object(entries) = state.to_value()["entries"].take() else { return Ok(()) };
         let set = entries.into_iter().map(|(key, value)| (key, Some(value))).collect();
         let line = text(&Line { revision: state.revision(), whole: true, set });
-        files::replace(&self.path, &line, 0o600)?;
-        (self.file, self.length) = (None, Some(line.len() as u64));
+        self.file.replace(&line)?;
+        self.length = Some(line.len() as u64);
         Ok(())
     }
 }
@@ -108,6 +110,8 @@ fn text(line: &Line) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use hothouse_mock::state::Draft;
     use serde_json::json;
 
@@ -122,6 +126,12 @@ mod tests {
         draft.commit().unwrap();
     }
 
+    fn keep(file: &mut StateFile, state: &mut State) {
+        if let Some(receipt) = file.keep(state).unwrap() {
+            receipt.wait().unwrap();
+        }
+    }
+
     #[test]
     fn what_was_kept_is_found_again_also_after_a_torn_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -129,14 +139,14 @@ mod tests {
         let (mut file, mut state) = StateFile::open(path.clone());
         for (key, value) in [("a", Some(json!(1))), ("b", Some(json!({ "x": 2 }))), ("a", None)] {
             put(&mut state, key, value);
-            file.keep(&mut state).unwrap();
+            keep(&mut file, &mut state);
         }
         assert_eq!(StateFile::open(path.clone()).1.to_value(), state.to_value());
         files::open_append(&path).unwrap().write_all(b"{\"revision\":9,\"set\":{\"s/b").unwrap();
         let (mut file, mut again) = StateFile::open(path.clone());
         assert_eq!(again.to_value(), state.to_value());
         put(&mut again, "c", Some(json!(3)));
-        file.keep(&mut again).unwrap();
+        keep(&mut file, &mut again);
         assert_eq!(StateFile::open(path).1.to_value(), again.to_value());
     }
 
@@ -147,7 +157,7 @@ mod tests {
         let (mut file, mut state) = StateFile::open(path.clone());
         for number in 0..300 {
             put(&mut state, "a", Some(json!([number, "x".repeat(10_000)])));
-            file.keep(&mut state).unwrap();
+            keep(&mut file, &mut state);
         }
         assert!(files::size(&path).unwrap() <= LEAST);
         assert_eq!(StateFile::open(path).1.to_value(), state.to_value());

@@ -9,6 +9,8 @@ use hothouse_evidence::{
 use hothouse_host::{beneath::Folder, files};
 use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, SandboxRef};
 
+use tokio::task::JoinSet;
+
 use super::{Asker, artifacts, blocking, scenario};
 use crate::{Keepers, sleep, timelines::RunPlace};
 
@@ -48,9 +50,7 @@ pub async fn compare(
         found.push(find(keepers, name, &wish).await?);
     }
     if let Some(name) = &wish.scenario {
-        for side in &mut found {
-            side.place = perform(keepers, side, name, asker).await?;
-        }
+        perform_all(keepers, &mut found, name, asker).await?;
     }
     let (all, scenario) = (keepers.clone(), wish.scenario.clone());
     blocking(move || {
@@ -79,7 +79,7 @@ async fn find(keepers: &Keepers, name: &str, wish: &CompareWish) -> Result<Found
         if named.starts_with("run_") {
             if scenario {
                 let failure =
-                    Failure::new(FailureKind::Usage, format!("`{named}` is a run, which is over"));
+                    Failure::new(FailureKind::Usage, format!("`{named}` is a run that has ended"));
                 return Err(failure.hint("name sandboxes to carry a scenario out on them"));
             }
             let run = engine.run_by_id(&named)?;
@@ -95,16 +95,31 @@ async fn find(keepers: &Keepers, name: &str, wish: &CompareWish) -> Result<Found
     .await
 }
 
-async fn perform(
+/// Carries a scenario out on all sides at once: each has a room and a browser of its own, and what else the machine does
+/// meets them alike.
+async fn perform_all(
     keepers: &Keepers,
-    side: &Found,
+    found: &mut [Found],
     scenario: &str,
     asker: &Asker,
-) -> Result<RunPlace, Failure> {
-    let Some(sandbox) = &side.sandbox else { return Ok(side.place.clone()) };
-    let sandbox = sleep::awake(keepers, sandbox.key).await?;
-    let proof = scenario::smoke(keepers, &sandbox, scenario, asker).await?;
-    Ok(proof.place)
+) -> Result<(), Failure> {
+    let mut running = JoinSet::new();
+    for (number, side) in found.iter().enumerate() {
+        let Some(key) = side.sandbox.as_ref().map(|sandbox| sandbox.key) else { continue };
+        let (keepers, asker) = (keepers.clone(), asker.clone());
+        let scenario = scenario.to_owned();
+        running.spawn(async move {
+            let sandbox = sleep::awake(&keepers, key).await?;
+            let proof = scenario::smoke(&keepers, &sandbox, &scenario, &asker).await?;
+            Ok::<_, Failure>((number, proof.place))
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        let (number, place) =
+            done.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+        found[number].place = place;
+    }
+    Ok(())
 }
 
 fn open(keepers: &Keepers, side: &Found) -> Result<Folder, Failure> {

@@ -9,6 +9,7 @@ use hothouse_engine::{CodeFacts, ForkSpec, FromRef, Losses, UpSpec};
 use hothouse_evidence::{
     judge::{self, ChangedFile},
     outcome::{JudgedBy, Progress, ScenarioOutcome},
+    summary::JSON as SUMMARY,
 };
 use hothouse_host::{Clock, clock::HostClock, files, random};
 use hothouse_model::{
@@ -352,6 +353,7 @@ async fn inside(
     };
     let origin = summary::Origin {
         code: source.code.clone(),
+        fresh: source.copied.is_none(),
         from_base: source.from_base.clone(),
         left_to_branch: source.left_to_branch.clone(),
         comparison: None,
@@ -408,6 +410,7 @@ fn fork_spec(source: &Source, note: &Note) -> Result<ForkSpec, Failure> {
         from,
         repository: None,
         tree: None,
+        stack: None,
         setup: false,
         variables: Vec::new(),
     })
@@ -487,6 +490,8 @@ pub fn sweep(keepers: &Keepers) {
         let left = left.into_iter().find(|one| one.name.as_str() == note.name);
         if let Some(sandbox) = left
             && let Ok(place) = scenario::place_of(&sandbox)
+            // A proof that came to its end was summed up then, and only its sandbox could not be removed.
+            && !files::exists(&place.folder.join(SUMMARY))
             && let Err(failure) = summary::summarize(keepers, Some(&sandbox), &place)
         {
             tracing::warn!(

@@ -226,7 +226,7 @@ impl Performing<'_> {
         self.asker.say(keepers, format!("wait for the effects of {name}"));
         let mut expected = expected::of(declared);
         if outcome.page.as_ref().is_some_and(|page| page.failure.is_some()) {
-            // What follows from steps that were not taken does not come.
+            // Effects of steps that did not run will not come.
             expected.iter_mut().for_each(|one| one.within = one.within.min(AFTER_FAILURE));
         }
         let mut watch = Watch::new(self, &expected, outcome.page.take(), before, mark).await?;
@@ -274,7 +274,7 @@ impl Performing<'_> {
         Ok(blocking(move || timelines.append_now(&own, draft)).await?.seq)
     }
 
-    /// Opens the page. What goes wrong with it is what was seen.
+    /// Opens the page. What goes wrong with it is part of the outcome.
     async fn browse(&self, app: &str) -> Result<(PageSeen, Option<PageRun>), Failure> {
         let declared = &self.wish.declared;
         let script = match &declared.script {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use hothouse_engine::CodeFacts;
+use hothouse_engine::{CodeFacts, WorktreeFixture};
 use hothouse_evidence::{
     compare::Comparison,
     coverage::{self, LineSet},
@@ -13,6 +13,7 @@ use hothouse_evidence::{
     },
 };
 use hothouse_host::{Clock, beneath::Folder, clock::HostClock, files};
+use hothouse_mock::fixture::{Fixture, read, source::Source};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     record::{Kind, Record},
@@ -45,6 +46,8 @@ impl Files {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     pub(super) code: CodeFacts,
+    /// Whether the sandbox was made of the commit for this.
+    pub(super) fresh: bool,
     /// Files of the base that took the place of the commit's own.
     pub(super) from_base: Vec<String>,
     /// Sections of the config that stay the commit's own although the base judges.
@@ -151,6 +154,8 @@ pub(super) fn write(
         coverage::changed_routes(engine.routes(sandbox, None).unwrap_or_default(), &changed);
     let measured: Vec<_> = outcomes.iter().map(|one| &one.coverage).collect();
     let change = coverage::of_change(&changed, &measured, &routes);
+    let fixtures = fixtures(keepers, sandbox);
+    let catch_all = catch_all(&fixtures);
     let not_covered = summary::not_covered(
         &Coverage {
             scenarios: &outcomes,
@@ -158,6 +163,7 @@ pub(super) fn write(
             apps: &apps,
             gaps: &gaps,
             integrations: &integrations,
+            catch_all: &catch_all,
             change: Some(&change),
             records: &shown,
         },
@@ -167,7 +173,7 @@ pub(super) fn write(
         project: sandbox.project.to_string(),
         sandbox: origin.sandbox.clone().unwrap_or_else(|| sandbox.name.to_string()),
         run: place.run.clone(),
-        digests: digests(keepers, sandbox),
+        digests: digests(keepers, sandbox, &fixtures),
         seed: seeded(keepers, sandbox),
         flags: flags(keepers, sandbox, &outcomes),
         chain: chain(keepers, place)?,
@@ -200,7 +206,7 @@ fn finish(
     summary.evidence = hashed.collect();
     let within: Vec<Record> = within.into_iter().cloned().collect();
     summary.effects = summary::effects(&within);
-    summary.verdict = Verdict::of(&summary.scenarios);
+    summary.verdict = Verdict::of(&summary.scenarios, &summary.code.commit);
     (summary.format, summary.tool, summary.made) = (FORMAT, TOOL.to_owned(), HostClock.now());
     let (markdown, page) = artifacts::render(folder, &summary, records);
     let files = Files::of(place);
@@ -220,7 +226,8 @@ fn code(origin: &Origin) -> Code {
     let CodeFacts { branch, commit, tree, base, base_commit, uncommitted, .. } =
         origin.code.clone();
     let (from_base, left_to_branch) = (origin.from_base.clone(), origin.left_to_branch.clone());
-    Code { branch, commit, tree, base, base_commit, uncommitted, from_base, left_to_branch }
+    let fresh = origin.fresh;
+    Code { branch, commit, tree, base, base_commit, fresh, uncommitted, from_base, left_to_branch }
 }
 
 pub(super) fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
@@ -250,12 +257,32 @@ fn chain(keepers: &Keepers, place: &RunPlace) -> Result<Chain, Failure> {
     }
 }
 
-fn digests(keepers: &Keepers, sandbox: &SandboxRecord) -> Digests {
-    let config = keepers.engine.config_text(sandbox).unwrap_or_default();
+fn fixtures(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<WorktreeFixture> {
     let folders = mocks::fixture_folders(keepers.engine.scenario_config(sandbox).ok().as_ref());
     let found = keepers.engine.fixtures(sandbox, &folders, None).ok().flatten();
+    found.map(|(_, files)| files).unwrap_or_default()
+}
+
+/// Names the fixtures that answer whatever is asked.
+fn catch_all(files: &[WorktreeFixture]) -> Vec<String> {
+    let answers_anything = |file: &&WorktreeFixture| {
+        let beside = |name: &str| {
+            let own =
+                |one: &&WorktreeFixture| one.integration == file.integration && one.name == name;
+            files.iter().find(own).map(|one| one.bytes.as_slice())
+        };
+        let Ok(source) = Source::open(&file.name, &file.bytes) else { return false };
+        let (found, _) = read::fixtures(&source, &beside);
+        found.iter().any(Fixture::answers_anything)
+    };
+    let found = files.iter().filter(answers_anything);
+    found.map(|file| format!("{}/{}", file.integration, file.name)).collect()
+}
+
+fn digests(keepers: &Keepers, sandbox: &SandboxRecord, files: &[WorktreeFixture]) -> Digests {
+    let config = keepers.engine.config_text(sandbox).unwrap_or_default();
     let mut all: BTreeMap<String, String> = BTreeMap::new();
-    for file in found.map(|(_, files)| files).unwrap_or_default() {
+    for file in files {
         all.insert(format!("{}/{}", file.integration, file.name), digest(&file.bytes));
     }
     let fixtures = serde_json::to_vec(&all).unwrap_or_default();

@@ -90,12 +90,12 @@ impl<'a> Watch<'a> {
                     Some(heads) => heads.changed().await.is_ok(),
                     None => false,
                 };
-                // Of a timeline that nobody writes there is no news.
+                // A timeline that nobody writes reports no changes.
                 if !changed {
                     std::future::pending::<()>().await;
                 }
             };
-            // Nothing is slept away: a record wakes it, and what has no records is asked for again.
+            // No sleep: a new record wakes it, and what has no records is polled.
             tokio::time::timeout(pause.max(Duration::from_millis(5)), changed).await.ok();
         }
     }
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
 
     async fn look(&mut self) -> Result<(), Failure> {
         if self.looks_at_jobs() {
-            // To look is what has them recorded.
+            // Listing jobs is what records them.
             let jobs = self.of.keepers.queues.list(self.of.sandbox).await?;
             self.queues = QueueSeen::of(&jobs);
         }
@@ -162,7 +162,7 @@ impl<'a> Watch<'a> {
             reader.records(&selection).map_err(|error| error.failure())
         });
         let new = new.await?;
-        // Connections end whenever they like.
+        // Connections may end at any time.
         let is_effect =
             |record: &Record| EFFECTS.contains(&record.kind) && record.kind != Kind::Connection;
         if new.iter().any(is_effect) {

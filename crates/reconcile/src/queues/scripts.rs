@@ -15,6 +15,10 @@ const PROMOTE: &str = include_str!("promote.lua");
 /// The tables of libraries that keep their jobs in PostgreSQL.
 const TABLES: &str = "pgboss.job graphile_worker.jobs public.jobs public.failed_jobs";
 
+/// Whether a row is of a job that is not due yet: pg-boss, Graphile Worker and Laravel have a column each for that.
+const IS_DELAYED: &str = "coalesce(coalesce((to_jsonb(x) ->> 'start_after')::timestamptz, (to_jsonb(x) ->> 'startafter')::timestamptz, \
+    (to_jsonb(x) ->> 'run_at')::timestamptz, to_timestamp((to_jsonb(x) ->> 'available_at')::bigint)) > now(), false)";
+
 /// Evaluates a script, which it reads from its first argument.
 fn evaluated(service: &ServiceOrder, script: &str, id: Option<&str>) -> Option<RoomTask> {
     let database = service.database.as_ref()?;
@@ -37,6 +41,11 @@ fn is_postgres(service: &ServiceOrder) -> bool {
     service.database.is_some() && url.starts_with("postgres://")
 }
 
+/// Whether a service may hold jobs of a library.
+pub(super) fn may_hold_jobs(service: &ServiceOrder) -> bool {
+    redis_list(service).is_some() || is_postgres(service)
+}
+
 /// Lists the jobs of libraries that use Redis, as JSON.
 pub(super) fn redis_list(service: &ServiceOrder) -> Option<RoomTask> {
     evaluated(service, LIST, None)
@@ -44,11 +53,12 @@ pub(super) fn redis_list(service: &ServiceOrder) -> Option<RoomTask> {
 
 /// Prints `table<TAB>rows` for each table that there is.
 pub(super) fn postgres_list(service: &ServiceOrder) -> Option<RoomTask> {
+    let tables = TABLES.replace(' ', ",");
     let script = format!(
-        "for table in {TABLES}; do\n\
-         [ \"$(psql -X -qtA -c \"select to_regclass('$table') is not null\")\" = t ] || continue\n\
+        "found=$(psql -X -qtA -c \"select t from unnest('{{{tables}}}'::text[]) t where to_regclass(t) is not null\") || exit\n\
+         for table in $found; do\n\
          printf '%s\\t' \"$table\"\n\
-         psql -X -qtA -c \"select coalesce(json_agg(to_jsonb(x)), '[]') from (select * from $table limit 2000) x\" | tr -d '\\n'; echo\n\
+         psql -X -qtA -c \"select coalesce(json_agg(to_jsonb(x) || jsonb_build_object('_delayed', {IS_DELAYED})), '[]') from (select * from $table limit 2000) x\" | tr -d '\\n'; echo\n\
          done"
     );
     is_postgres(service).then(|| limited(RoomTask::shell(script), service))
@@ -88,7 +98,7 @@ if has graphile_worker.jobs; then
   [ "$n" = 0 ] || { echo 1; exit; }
 fi
 if has public.failed_jobs && has public.jobs; then
-  n=$(echo "with gone as (delete from failed_jobs where coalesce(to_jsonb(failed_jobs) ->> 'uuid', id::text) = :'id' returning queue, payload) insert into jobs (queue, payload, attempts, available_at, created_at) select queue, payload, 0, extract(epoch from now())::int, extract(epoch from now())::int from gone returning 1" | changed "$1")
+  n=$(echo "with gone as (delete from failed_jobs where coalesce(to_jsonb(failed_jobs) ->> 'uuid', id::text) = :'id' and connection <> 'redis' returning queue, payload) insert into jobs (queue, payload, attempts, available_at, created_at) select queue, payload, 0, floor(extract(epoch from now()))::int, floor(extract(epoch from now()))::int from gone returning 1" | changed "$1")
   [ "$n" = 0 ] || { echo 1; exit; }
 fi
 echo 0
@@ -104,7 +114,7 @@ if has graphile_worker.jobs; then
   psql -X -q -o /dev/null -c "select graphile_worker.reschedule_jobs(array(select id from graphile_worker.jobs where locked_at is null and run_at > now() and attempts < max_attempts)::bigint[], run_at := now())"
 fi
 if has public.jobs; then
-  psql -X -q -c "update jobs set available_at = extract(epoch from now())::int where reserved_at is null and available_at > extract(epoch from now())::int"
+  psql -X -q -c "update jobs set available_at = floor(extract(epoch from now()))::int where reserved_at is null and available_at > floor(extract(epoch from now()))::int"
 fi
 true
 "#;

@@ -2,12 +2,13 @@
 
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
-use hothouse_engine::{ARCHIVE_LIMIT, Engine, SeedOrigin, SeedRole};
+use hothouse_engine::{ARCHIVE_LIMIT, Engine, SeedOrigin, SeedParts, SeedRole};
 use hothouse_model::{
     Failure, SandboxRecord,
     query::Query,
     record::Kind,
     seed::{CONTEXT_FILE, FOLDER, STATE_FILE},
+    stack::{ServiceAction, ServiceOrder},
 };
 use hothouse_timeline::{Order, Selection};
 use jiff::Timestamp;
@@ -18,6 +19,17 @@ use crate::{Timelines, in_room::RoomTask, timelines::RunPlace};
 /// What somebody does in a room whose data becomes a snapshot: nothing of it may have happened.
 const FOREIGN: [Kind; 5] = [Kind::Exec, Kind::Browser, Kind::Agent, Kind::Restore, Kind::Commit];
 
+/// How long a service may take to restart.
+const RESTART: Duration = Duration::from_secs(120);
+
+/// Unpacks an archive, and says whether a file that was there already is among those that it has, besides the seed's own.
+const UNPACK: &str = r#"all=$(mktemp) || exit 1; cat >"$all"
+tar -tf "$all" | while IFS= read -r name; do
+  case $name in "./$1/"*) ;; *) [ ! -e "$name" ] || { echo REPLACED; break; } ;; esac
+done
+tar -xf "$all" --no-same-owner; ended=$?; rm -f "$all"; exit $ended"#;
+const REPLACED: &str = "REPLACED";
+
 impl Seeding<'_> {
     /// Unpacks the files of the snapshot that the run's data came from; returns its key, if there is one.
     pub(super) async fn unpack(&self) -> Option<String> {
@@ -25,19 +37,43 @@ impl Seeding<'_> {
         let (engine, own, key) =
             (self.seeds.engine.clone(), self.sandbox().clone(), origin.key.clone());
         let archive = blocking(move || Ok(engine.seed_archive(&own, &key))).await.ok()??;
-        let mut task = RoomTask::shell("exec tar -xf - --no-same-owner");
+        let mut task = RoomTask::shell(UNPACK).with_arguments([FOLDER]);
         (task.label, task.stdin, task.folder) = (LABEL, archive, Some(".".into()));
         match self.room.run(task).await {
             Ok(ended) if ended.is_ok() => {
                 let key = origin.key.clone();
+                if ended.stdout.text().contains(REPLACED) {
+                    self.restart_apps().await;
+                }
                 self.settle_origin(SeedOrigin { role: SeedRole::Restored, ..origin });
                 self.say(format!("the data is from snapshot {}", &key[..key.len().min(12)]));
                 Some(key)
             }
-            // Without its state the bundles run; the data is theirs already, which they bear.
+            // Without its state the bundles run again, on data that already contains theirs; they are idempotent.
             other => {
                 tracing::warn!(?other, "the files of a seed's snapshot were not unpacked");
                 None
+            }
+        }
+    }
+
+    /// Restarts the services that have no data of their own: a file that one of them had open, such as a database of
+    /// SQLite, is another one now.
+    async fn restart_apps(&self) {
+        let has_files = |one: &&ServiceOrder| one.database.is_none() && one.sink.is_none();
+        let services = self.room.stack.services.iter().filter(has_files);
+        let names: Vec<String> = services.map(|one| one.name().to_owned()).collect();
+        for name in names {
+            let (engine, own) = (self.seeds.engine.clone(), self.sandbox().clone());
+            self.say(format!("restart {name}: its files are those of the snapshot now"));
+            let restarted = blocking(move || {
+                engine.act_on_service(&own, &name, ServiceAction::Restart, RESTART)
+            });
+            if let Err(failure) = restarted.await {
+                tracing::warn!(
+                    ?failure,
+                    "a service was not restarted after its files were replaced"
+                );
             }
         }
     }
@@ -92,6 +128,8 @@ impl Seeding<'_> {
         if !archive.is_ok() || archive.stdout.is_cut() {
             return Ok(false);
         }
+        // Before the data is copied, so that it knows their sessions.
+        let sign_in = self.seeds.browsers.states_to_share(self.sandbox()).await;
         self.checkpoint().await;
         let (engine, own, origin) =
             (self.seeds.engine.clone(), self.sandbox().clone(), origin.clone());
@@ -99,7 +137,8 @@ impl Seeding<'_> {
         blocking(move || {
             // Asked again once the data is copied: a command may have begun meanwhile.
             let is_still_ours = || !is_foreign(&engine, &timelines, &own);
-            engine.keep_seeded(&own, &origin, &archive.stdout.head, &is_still_ours)
+            let parts = SeedParts { archive: archive.stdout.head, sign_in };
+            engine.keep_seeded(&own, &origin, &parts, &is_still_ours)
         })
         .await
     }
@@ -122,7 +161,7 @@ impl Seeding<'_> {
         is_foreign(&self.seeds.engine, &self.seeds.timelines, self.sandbox())
     }
 
-    /// Whether bundles told the name of the sandbox, as a URL has it: such data is no one else's.
+    /// Whether bundles stored the sandbox's name, as in a URL: no other sandbox can use such data.
     fn names_itself(&self) -> bool {
         let sandbox = self.sandbox();
         let told = serde_json::to_string(&self.context).unwrap_or_default();
@@ -131,7 +170,7 @@ impl Seeding<'_> {
     }
 }
 
-/// Whether anybody did something in a room besides its services and bundles, or may have unseen.
+/// Whether anything but services and bundles ran in a room, or may have without being recorded.
 fn is_foreign(engine: &Engine, timelines: &Timelines, sandbox: &SandboxRecord) -> bool {
     let Some(room) = &sandbox.room else { return true };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };

@@ -1,7 +1,9 @@
-//! Issues that the base has as well: what was reported while a sandbox was as its base is.
+//! What the base has as well: issues and events that were seen while a sandbox was as its base is.
 //!
-//! One file per repository and commit in the state folder, an id per line. Sandboxes of the same base look there whether
-//! an issue is new.
+//! Two files per repository and commit in the state folder: an id of an issue per line, and what properties events have.
+//! Sandboxes of the same base look there whether an issue is new, and what an event lost.
+
+mod shape;
 
 use std::{
     collections::HashSet,
@@ -14,9 +16,13 @@ use std::{
 use hothouse_engine::Engine;
 use hothouse_host::files;
 use hothouse_model::{SandboxRecord, id::fnv1a};
+use serde_json::Value;
+
+use self::shape::Shapes;
 
 /// The folder in the state folder.
 const FOLDER: &str = "base-issues";
+const EVENTS_FOLDER: &str = "base-events";
 
 /// How often it is checked whether a sandbox is as its base is.
 const LOOK: Duration = Duration::from_secs(5);
@@ -25,19 +31,64 @@ const LOOK: Duration = Duration::from_secs(5);
 const FILE_MOST: u64 = 1 << 20;
 const ISSUES: usize = 10_000;
 
-/// The issues of a sandbox's base.
-pub(super) struct BaseIssues {
+/// What is known of a sandbox's base.
+pub(super) struct Base {
     file: PathBuf,
+    events: PathBuf,
     looked: Mutex<Option<(Instant, bool)>>,
+    /// The events as they were last read.
+    shapes: Mutex<Option<(Instant, Shapes)>>,
 }
 
-impl BaseIssues {
+impl Base {
     pub(super) fn of(state: &Path, sandbox: &SandboxRecord) -> Self {
         let place = sandbox.repository.common_dir.as_os_str().as_encoded_bytes();
         let commit: String =
             sandbox.base_commit.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
-        let file = state.join(FOLDER).join(format!("{:016x}-{commit}", fnv1a(&[place])));
-        Self { file, looked: Mutex::default() }
+        let name = format!("{:016x}-{commit}", fnv1a(&[place]));
+        Self {
+            file: state.join(FOLDER).join(&name),
+            events: state.join(EVENTS_FOLDER).join(&name),
+            looked: Mutex::default(),
+            shapes: Mutex::default(),
+        }
+    }
+
+    /// Notes on an event of analytics what it lost and gained against the base. What a sandbox sends that is as its
+    /// base is, the base sends.
+    pub(super) fn compare_event(
+        &self,
+        engine: &Engine,
+        sandbox: &SandboxRecord,
+        event: &mut Value,
+    ) {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = shapes.as_ref().is_some_and(|(at, _)| at.elapsed() < LOOK);
+        if !fresh {
+            *shapes = Some((Instant::now(), self.read_events()));
+        }
+        let Some((_, known)) = shapes.as_mut() else { return };
+        if !self.is_base(engine, sandbox) {
+            return known.mark(event);
+        }
+        if known.note(event) {
+            // Another sandbox of the same base may have noted others meanwhile.
+            known.merge(self.read_events());
+            if let Err(error) = self.keep_events(known) {
+                tracing::warn!(%error, "what events of the base have is not kept");
+            }
+        }
+    }
+
+    fn read_events(&self) -> Shapes {
+        let bytes = files::read_capped(&self.events, FILE_MOST).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    fn keep_events(&self, shapes: &Shapes) -> Result<(), files::FileError> {
+        files::make_private_folder(self.events.parent().unwrap_or(&self.events))?;
+        let text = serde_json::to_vec(shapes).expect("plain values are JSON");
+        files::write_quick(&self.events, &text, 0o600)
     }
 
     /// Returns whether the base has an issue. What a sandbox reports that is as its base is, the base has from now on.

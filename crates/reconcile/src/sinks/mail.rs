@@ -8,14 +8,22 @@ use std::{
     time::Duration,
 };
 
+use hothouse_engine::Engine;
 use hothouse_model::{
+    SandboxRecord,
     config::{MailFault, MailFaultKind},
     ledger::RoomProcess,
+    record::Kind,
 };
-use hothouse_sinks::mail::{
-    delivered,
-    smtp::{Action, Delivery, Fault, FaultRule, Faults, Session, SessionSpec},
+use hothouse_sinks::{
+    Taken,
+    mail::{
+        api::faults::{MailRefusal, refused},
+        delivered,
+        smtp::{Action, CallVerdict, Delivery, Fault, FaultRule, Faults, Session, SessionSpec},
+    },
 };
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -36,11 +44,14 @@ const SMALL: usize = 1 << 20;
 /// How many messages of a run that are larger are held at once.
 const LARGE_AT_ONCE: usize = 2;
 
-/// How late a slow recipient is accepted, where nobody says.
+/// The default delay of a slow recipient.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// How many greylisted recipients of a run are remembered.
 const GREYLISTED: usize = 10_000;
+
+/// How many links of a mail are looked at.
+const LINKS: usize = 20;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -99,10 +110,7 @@ impl RunSinks {
         });
         let mut talk = Talk { sinks: self, order, client, session, large: None };
         let ended = talk.run(greeting).await;
-        let mut known = self.greylisted.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < GREYLISTED {
-            known.extend(talk.session.greylisted().iter().cloned());
-        }
+        self.remember_greylisted(talk.session.greylisted().iter().cloned());
         ended
     }
 
@@ -122,6 +130,47 @@ impl RunSinks {
         Faults { rules, known }
     }
 
+    /// Breaks a call of a mail API on purpose, as the config says for its recipients.
+    pub(super) fn with_faults(&self, vendor: &str, mut taken: Taken) -> Taken {
+        let mails = || taken.records.iter().filter(|record| record.kind == Kind::Mail);
+        if mails().next().is_none() {
+            return taken;
+        }
+        let faults = self.faults();
+        let from = |body: &Value| body["envelope"]["from"].as_str().unwrap_or_default().to_owned();
+        let envelopes: Vec<(String, Vec<String>)> = mails()
+            .map(|record| {
+                let to = record.body["envelope"]["to"].as_array().into_iter().flatten();
+                let to = to.filter_map(Value::as_str).map(str::to_owned).collect();
+                (from(&record.body), to)
+            })
+            .collect();
+        let mut late = Duration::ZERO;
+        for (from, to) in envelopes {
+            match faults.decide_call(&from, to.iter().map(String::as_str)) {
+                CallVerdict::Accept { after } => late = late.max(after),
+                CallVerdict::Reject { recipient } => {
+                    let answer = refused(vendor, &taken, MailRefusal::Reject, &recipient);
+                    return Taken { answer, records: Vec::new() };
+                }
+                CallVerdict::Defer { recipient, greylisted } => {
+                    self.remember_greylisted(greylisted);
+                    let answer = refused(vendor, &taken, MailRefusal::Defer, &recipient);
+                    return Taken { answer, records: Vec::new() };
+                }
+            }
+        }
+        taken.answer.latency += late;
+        taken
+    }
+
+    fn remember_greylisted(&self, keys: impl IntoIterator<Item = String>) {
+        let mut known = self.greylisted.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < GREYLISTED {
+            known.extend(keys);
+        }
+    }
+
     /// Keeps a message; returns the id of its record.
     async fn deliver(
         self: &Arc<Self>,
@@ -134,6 +183,66 @@ impl RunSinks {
         let kept = kept.map_err(|error| format!("not accepted: {error}"))?;
         Ok(kept.into_iter().next().map(|record| record.id).unwrap_or_default())
     }
+}
+
+/// Adds to the checks of a mail which of its links lead to no app of the sandbox, or to one that its reader cannot
+/// reach. Nothing is asked for: a link may be good for once alone.
+pub(super) fn check_links(engine: &Engine, sandbox: &SandboxRecord, mail: &mut Value) {
+    let links = mail["links"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let own: Vec<(&str, OwnHost)> =
+        links.filter_map(|link| Some((link, own_host(link)?))).take(LINKS).collect();
+    if own.is_empty() {
+        return;
+    }
+    // As it is now: what is known of a sandbox whose room was just starting has no services yet.
+    let Ok(Some(sandbox)) = engine.sandbox(sandbox.key) else { return };
+    let (mut broken, mut inside) = (Vec::new(), Vec::new());
+    for (link, host) in own {
+        match (host, engine.webhook_url(&sandbox, link)) {
+            (OwnHost::Loopback, Some(_)) => inside.push(shown(link)),
+            (_, None) => broken.push(shown(link)),
+            _ => {}
+        }
+    }
+    let found = [
+        ("broken-link", "no app of the sandbox is at the address of links", broken),
+        ("loopback-link", "links that only work inside the room", inside),
+    ];
+    let found = found.into_iter().filter(|(_, _, links)| !links.is_empty());
+    if let Some(checks) = mail["checks"].as_array_mut() {
+        checks.extend(found.map(|(check, text, links)| {
+            json!({ "check": check, "text": format!("{text}: {}", links.join(", ")) })
+        }));
+    }
+}
+
+/// How a link names this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnHost {
+    Loopback,
+    /// A name below `.localhost`, as apps of sandboxes have.
+    Routed,
+}
+
+fn own_host(link: &str) -> Option<OwnHost> {
+    let (scheme, rest) = link.split_once("://")?;
+    if !matches!(scheme, "http" | "https") {
+        return None;
+    }
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).to_ascii_lowercase();
+    match name.as_str() {
+        "localhost" | "127.0.0.1" | "[::1]" | "0.0.0.0" => Some(OwnHost::Loopback),
+        name if name.ends_with(".localhost") => Some(OwnHost::Routed),
+        _ => None,
+    }
+}
+
+/// A link without what follows its path, which may be worth something.
+fn shown(link: &str) -> String {
+    let plain = link.split(['?', '#']).next().unwrap_or_default();
+    format!("`{}`", plain.chars().take(120).collect::<String>())
 }
 
 /// One session.
@@ -168,7 +277,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Does what the session says; returns what follows.
+    /// Applies an action of the session; returns the next state.
     async fn obey(&mut self, action: Action) -> io::Result<Vec<Action>> {
         match action {
             Action::Send(bytes) => {
@@ -205,5 +314,25 @@ impl Talk<'_> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_this_machine_are_told_from_others() {
+        for (link, expected) in [
+            ("https://api.a.shop.localhost:8443/x", Some(OwnHost::Routed)),
+            ("http://localhost:3000/x", Some(OwnHost::Loopback)),
+            ("http://user@127.0.0.1/x", Some(OwnHost::Loopback)),
+            ("https://shop.example/?u=http://localhost", None),
+            ("mailto:a@localhost", None),
+            ("https://notlocalhost/", None),
+        ] {
+            assert_eq!(own_host(link), expected, "{link}");
+        }
+        assert_eq!(shown("http://localhost/x?token=1"), "`http://localhost/x`");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hothouse_mock::{Answer, Body, Match};
-use hothouse_sinks::{FlagSet, Recorded, llm};
+use hothouse_sinks::{FlagSet, Recorded, llm, no_mails};
 use hothouse_terminate::{StandInAnswer, StandInRequest};
 
 use super::{RunSinks, call, down, with_context};
@@ -38,7 +38,8 @@ fn answered(
         let seen = llm::observed(&call, &whole(answer, &fixture), &fixture);
         return (answer.clone(), seen.into_iter().collect());
     }
-    match (with_context(&FlagSet::new(), |context| llm::echo(&call, context)), fixtures) {
+    match (with_context(&FlagSet::new(), &no_mails, |context| llm::echo(&call, context)), fixtures)
+    {
         (Some(taken), _) => (mocks::told(taken.answer, &[]), taken.records),
         (None, Some(unmatched)) => (unmatched, Vec::new()),
         (None, None) => (mocks::failed("no model is known at this host"), Vec::new()),

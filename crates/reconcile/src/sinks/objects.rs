@@ -4,29 +4,32 @@
 //! first object that is put into them.
 
 mod answers;
+mod azure;
+mod gcs;
+mod told;
 
-use std::{path::Path, pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc};
 
-use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{
-    ledger::RoomProcess,
-    record::{Kind, bodies::ObjectBody},
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{ledger::RoomProcess, record::bodies::ObjectBody};
+use hothouse_objects::{
+    About, Deleted, Digests, Expected, Incoming, Object, Received, Store, StoreError,
 };
-use hothouse_objects::{About, Expected, Incoming, Object, Received, Store, StoreError};
-use hothouse_sinks::{
-    Recorded,
-    objects::{
-        Asked, ObjectError, Operation, Place,
-        chunked::{self, Chunked},
-        conditions, form,
-        operation::{Setting, SettingAct},
-        place, signed, xml,
-    },
+use hothouse_sinks::objects::{
+    Asked, ObjectError, Operation, Place,
+    chunked::{self, Chunked},
+    conditions, form,
+    operation::{Setting, SettingAct},
+    place, signed, xml,
 };
 use hothouse_terminate::{Streamed, StreamedAnswer, StreamedBody, StreamedRequest};
 
-use self::answers::{empty, failed, of_object, text};
-use super::{LONG_BODY, NotKept, RunSinks};
+pub(super) use self::told::ToldOfChanges;
+use self::{
+    answers::{empty, failed, of_object, text},
+    told::event_of,
+};
+use super::{LONG_BODY, RunSinks};
 
 /// How much is held before it is written.
 const HELD: usize = 1 << 20;
@@ -54,16 +57,35 @@ impl Streamed for ObjectSink {
         Box::pin(async move {
             let StreamedRequest { host, method, path, query, headers, body, process } = request;
             let call = Call { host: host.to_string(), method, path, query, headers, process };
-            let answered = self.clone().serve(&call, body).await;
-            let mut answer = answered.unwrap_or_else(|error| {
-                if let StoreError::File(error) = &error {
-                    tracing::warn!(%error, "an object could not be kept");
-                }
-                failed(&error.told(), &call.path)
-            });
+            let mut answer = match api_of(&call) {
+                Api::Azure => self.azure(&call, body).await,
+                Api::Gcs => self.gcs(&call, body).await,
+                Api::S3 => self.clone().serve(&call, body).await.unwrap_or_else(|error| {
+                    if let StoreError::File(error) = &error {
+                        tracing::warn!(%error, "an object could not be kept");
+                    }
+                    failed(&error.told(), &call.path)
+                }),
+            };
             answers::share(&mut answer, &call.asked());
             answer
         })
+    }
+}
+
+/// What a request speaks.
+enum Api {
+    S3,
+    Gcs,
+    Azure,
+}
+
+fn api_of(call: &Call) -> Api {
+    use hothouse_sinks::objects::{azure, gcs};
+    match (azure::is_asked(&call.asked()), gcs::is_asked(&call.path)) {
+        (true, _) => Api::Azure,
+        (false, true) => Api::Gcs,
+        (false, false) => Api::S3,
     }
 }
 
@@ -156,13 +178,25 @@ impl ObjectSink {
                 let all = self.on_disk(move |store| store.uploads(&name)).await?;
                 Ok(text(200, xml::uploads(&bucket, &all)))
             }
+            Operation::ListVersions(list) => {
+                let name = bucket.clone();
+                let all = self.on_disk(move |store| store.versions(&name)).await?;
+                let all: Vec<_> = all.iter().map(answers::listed_version).collect();
+                let marker = |name| call.asked().parameter(name).unwrap_or_default();
+                let after = (marker("key-marker"), marker("version-id-marker"));
+                Ok(text(200, xml::versions(&bucket, &list, (&after.0, &after.1), &all)))
+            }
             Operation::DeleteObjects => {
                 let (keys, quiet) = xml::read_deletion(&short(body, XML_LIMIT).await?)?;
                 let mut outcomes = Vec::with_capacity(keys.len());
-                for key in keys {
+                for (key, version) in keys {
                     let at = At { bucket: bucket.clone(), key: key.clone() };
-                    let outcome = self.delete(at, call).await.map_err(StoreError::told);
-                    outcomes.push((key, outcome));
+                    let outcome = self.delete(at, version.clone(), call).await;
+                    let removed = |deleted: Deleted| xml::Removed {
+                        marker: deleted.version.clone().filter(|_| deleted.is_marker),
+                        version,
+                    };
+                    outcomes.push((key, outcome.map(removed).map_err(StoreError::told)));
                 }
                 Ok(text(200, xml::deleted(&outcomes, quiet)))
             }
@@ -202,8 +236,8 @@ impl ObjectSink {
                 Ok(answers::copied("CopyObjectResult", &object.etag, object.modified))
             }
             Operation::DeleteObject => {
-                self.delete(at, call).await?;
-                Ok(empty(204, &[]))
+                let deleted = self.delete(at, asked.parameter("versionId"), call).await?;
+                Ok(answers::deleted(&deleted))
             }
             Operation::CreateUpload => {
                 let about = answers::about(&asked);
@@ -262,7 +296,10 @@ impl ObjectSink {
     }
 
     async fn get(&self, at: At, asked: &Asked<'_>) -> Answered {
-        let (at, object) = self.existing(at).await?;
+        let (at, object) = match asked.parameter("versionId") {
+            Some(version) => self.existing_version(at, version).await?,
+            None => self.existing(at).await?,
+        };
         let wanted = conditions::wanted(asked, (&object.etag, object.size, object.modified))?;
         let file = {
             let object = object.clone();
@@ -278,6 +315,21 @@ impl ObjectSink {
             }
             let found = store.get(&at.bucket, &at.key)?;
             let found = found.ok_or_else(|| ObjectError::no_such_key(&at.key))?;
+            Ok((at, found))
+        })
+        .await
+    }
+
+    async fn existing_version(&self, at: At, version: String) -> Result<(At, Object), StoreError> {
+        self.on_disk(move |store| {
+            let found = store.get_version(&at.bucket, &at.key, &version)?;
+            let found = found.ok_or_else(|| {
+                ObjectError::new(404, "NoSuchVersion", "there is no such version of the object")
+            })?;
+            if found.is_marker {
+                let message = "this version is a deletion, which has no content";
+                return Err(ObjectError::new(405, "MethodNotAllowed", message).into());
+            }
             Ok((at, found))
         })
         .await
@@ -313,13 +365,25 @@ impl ObjectSink {
         .await
     }
 
-    async fn delete(&self, at: At, call: &Call) -> Result<(), StoreError> {
+    async fn delete(
+        &self,
+        at: At,
+        version: Option<String>,
+        call: &Call,
+    ) -> Result<Deleted, StoreError> {
         let here = at.clone();
-        let removed = self.on_disk(move |store| store.delete(&here.bucket, &here.key)).await?;
-        match removed {
-            Some(object) => self.tell(&at, &object, "delete", call).await,
-            None => Ok(()),
+        let deleting = self.on_disk(move |store| {
+            let key = (here.bucket.as_str(), here.key.as_str());
+            match version {
+                Some(version) => store.delete_version(key, &version),
+                None => store.delete_versioned(key, HostClock.now()),
+            }
+        });
+        let deleted = deleting.await?;
+        if let Some(object) = &deleted.object {
+            self.tell(&at, object, "delete", call).await?;
         }
+        Ok(deleted)
     }
 
     async fn form(&self, bucket: String, call: &Call, body: &mut StreamedBody) -> Answered {
@@ -327,7 +391,7 @@ impl ObjectSink {
         let upload = form::read(&asked, &short(body, LONG_BODY).await?, HostClock.now())?;
         let received = self
             .on_disk(move |store| {
-                let mut incoming = store.receive()?;
+                let mut incoming = store.receive(Digests::default())?;
                 incoming.write(&upload.bytes)?;
                 let about = About {
                     content_type: upload.content_type.clone(),
@@ -365,7 +429,8 @@ impl ObjectSink {
         asked: &Asked<'_>,
         body: &mut StreamedBody,
     ) -> Result<Received, StoreError> {
-        let mut incoming = self.on_disk(Store::receive).await?;
+        let digests = answers::digests(asked);
+        let mut incoming = self.on_disk(move |store| store.receive(digests)).await?;
         let mut chunks = chunked::is_chunked(asked).then(Chunked::default);
         let mut held = Vec::new();
         while let Some(bytes) = body.next().await.map_err(|_| broken())? {
@@ -396,7 +461,7 @@ impl ObjectSink {
         self.on_disk(move |store| {
             let (from, length) = answers::copied_range(range.as_deref(), source.size)?;
             let file = store.open(&at.bucket, &source)?;
-            let mut incoming = store.receive()?;
+            let mut incoming = store.receive(Digests::default())?;
             incoming.write_part(&file, from, length)?;
             incoming.finish(&Expected::default())
         })
@@ -411,7 +476,7 @@ impl ObjectSink {
         blocking(move || work(&store)).await
     }
 
-    /// Tells the timeline what became of an object, and keeps its bytes among the artifacts of the run.
+    /// Records a change of an object on the timeline, and keeps its bytes among the artifacts of the run.
     async fn tell(
         &self,
         at: &At,
@@ -428,12 +493,18 @@ impl ObjectSink {
             etag: object.etag.clone(),
             operation: operation.into(),
             file: None,
+            media: None,
+            version: object.version.clone(),
         };
         let kept = self.sinks.keep_object(body, content, call.process.clone()).await;
         kept.map_err(|why| {
             let message = format!("this was not accepted, because it cannot be kept: {why}");
-            ObjectError::new(503, "ServiceUnavailable", message).into()
-        })
+            ObjectError::new(503, "ServiceUnavailable", message)
+        })?;
+        let (sinks, store, at, object) =
+            (self.sinks.clone(), self.store.clone(), at.clone(), object.clone());
+        let event = event_of(operation, call);
+        blocking(move || sinks.notify(&store, &at, &object, event)).await
     }
 }
 
@@ -484,57 +555,4 @@ async fn blocking<T: Send + 'static>(
         let message = "the object store failed; the daemon's log has the reason";
         Err(ObjectError::new(500, "InternalError", message).into())
     })
-}
-
-impl RunSinks {
-    /// Writes down that an object was stored or removed, and keeps its bytes beside the timeline.
-    async fn keep_object(
-        self: &Arc<Self>,
-        mut body: ObjectBody,
-        content: Option<std::path::PathBuf>,
-        process: Option<RoomProcess>,
-    ) -> Result<(), NotKept> {
-        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
-        let id = timeline.mint(Kind::Object);
-        if let Some(content) = content {
-            let file = format!("objects/{}/{id}{}", body.bucket, extension(&body.key));
-            let to = timeline.folder().join(&file);
-            body.file = Some(file);
-            let linked = tokio::task::spawn_blocking(move || link(&content, &to)).await;
-            let linked = linked.map_err(|error| NotKept::Disk(error.to_string()))?;
-            linked.map_err(|error| NotKept::Disk(error.to_string()))?;
-        }
-        let summary = match body.operation.as_str() {
-            "delete" => format!("{}/{} deleted", body.bucket, body.key),
-            _ => format!("{}/{}, {} bytes", body.bucket, body.key, body.size),
-        };
-        let body = serde_json::to_value(body).expect("plain values are JSON");
-        let record = Recorded {
-            kind: Kind::Object,
-            id: Some(id),
-            trace: None,
-            summary,
-            body,
-            files: Vec::new(),
-        };
-        self.keep(vec![record], process).await.map(drop)
-    }
-}
-
-/// The artifact has the same bytes: an object is never changed, only replaced.
-fn link(content: &Path, to: &Path) -> Result<(), hothouse_host::FileError> {
-    if let Some(folder) = to.parent() {
-        files::make_private_folder(folder)?;
-    }
-    match std::fs::hard_link(content, to) {
-        Ok(()) => Ok(()),
-        Err(_) => hothouse_host::copy::copy_file(content, to, 0o600),
-    }
-}
-
-/// The end of a key that a viewer may know a file by.
-fn extension(key: &str) -> String {
-    let end = key.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
-    let is_plain = (1..=8).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_plain { format!(".{}", end.to_ascii_lowercase()) } else { String::new() }
 }

@@ -19,10 +19,19 @@ pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value
     }
     let mut found = BTreeMap::new();
     for (url, places) in scripts.into_iter().take(SCRIPTS) {
-        let map = path_of(&url).and_then(|path| engine.source_map(sandbox, path));
+        let map = path_of(&url).and_then(|path| {
+            let beside = engine.source_map(sandbox, path);
+            beside.or_else(|| inline(&engine.script(sandbox, path)?))
+        });
         found.extend(map.map(|map| source_map::find(&map, &places)).unwrap_or_default());
     }
     frames.iter_mut().for_each(|frame| replace(frame, &found));
+}
+
+/// Returns the map that a script carries itself.
+fn inline(script: &[u8]) -> Option<Vec<u8>> {
+    let script = std::str::from_utf8(script).ok()?;
+    source_map::inline(source_map::address(script)?)
 }
 
 /// Returns the place of a frame in a script that a page loaded.
@@ -63,6 +72,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_script_may_carry_its_map() {
+        let script = b"throw 1\n//# sourceMappingURL=data:application/json;base64,e30=\n";
+        assert_eq!(inline(script).as_deref(), Some(&b"{}"[..]));
+        assert_eq!(inline(b"throw 1\n//# sourceMappingURL=app.js.map"), None);
+        assert_eq!(inline(b"\xff"), None);
+    }
 
     #[test]
     fn a_frame_of_a_bundle_becomes_one_of_its_source() {

@@ -14,7 +14,7 @@ const FILE: &str = ".timeline/alive";
 
 /// Notes that the timeline of a folder is being written.
 pub(super) fn note(folder: &Path, now: Timestamp) {
-    // Without it the absence is told without its length.
+    // Without it the gap is reported without its length.
     files::write_quick(&folder.join(FILE), now.to_string().as_bytes(), 0o600).ok();
 }
 

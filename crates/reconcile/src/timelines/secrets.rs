@@ -42,7 +42,7 @@ impl Redacting {
         }
     }
 
-    /// Has a timeline redact by what is known now.
+    /// Updates what a timeline redacts.
     pub(super) fn refresh(&self, engine: &Engine, timeline: &Timeline) {
         if self.generation.load(Ordering::Acquire) == engine.secrets_generation() {
             return;

@@ -1,4 +1,4 @@
-//! How services stand, as records: every change, also those between two reports of a room.
+//! States of services as records: every change, including those between two reports of a room.
 //!
 //! Each room with services has a task that waits for its next report. What changed while no daemon ran is found by
 //! comparing the first report with the last records.
@@ -30,10 +30,10 @@ use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 use super::{RunPlace, Timelines, unreported::suspect};
 use crate::{Keepers, Stop};
 
-/// How often it is looked for rooms that have no task yet.
+/// How often to look for rooms without a task.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long a room rests that could not be asked.
+/// The pause before a room that did not answer is asked again.
 const REST: Duration = Duration::from_millis(200);
 
 /// How many services are remembered of a run.

@@ -150,7 +150,7 @@ async fn answered(
 ) -> Result<StandInAnswer, String> {
     let status = response.status().as_u16();
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    // How the body is coded is said by the service, and stays: only its length is told anew.
+    // The service's content encoding stays; only the length is computed again.
     let is_kept = |name: &str| name == "content-encoding" || !OWN.contains(&name);
     let headers = response.headers().iter().filter(|(name, _)| is_kept(name.as_str()));
     let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();

@@ -143,8 +143,10 @@ impl StandIn for Substituted {
 
     fn streamed(&self, host: &HostName) -> Option<Arc<dyn Streamed>> {
         let (name, class) = self.integrations.integration(host)?;
-        let is_named = self.vendors.get(&name).is_some_and(|vendor| vendor == "s3");
-        let is_store = is_named || objects::knows(host.as_str());
+        let stores = ["s3", "gcs", "azure-blob"];
+        let is_named = self.vendors.get(&name).is_some_and(|vendor| stores.contains(&&**vendor));
+        let is_store =
+            is_named || objects::knows(host.as_str()) || objects::azure::knows(host.as_str());
         (is_store && class == IntegrationClass::Sink)
             .then(|| self.sinks.objects() as Arc<dyn Streamed>)
     }

@@ -50,7 +50,8 @@ const PIECES: usize = 20;
 pub struct Attempt {
     pub id: String,
     pub time: Timestamp,
-    pub fixture: String,
+    /// None for what a real vendor sent.
+    pub fixture: Option<String>,
     pub vendor: String,
     pub kind: String,
     /// The address that it went to.
@@ -105,7 +106,7 @@ pub(super) async fn deliver(
     Attempt {
         id: Kind::Webhook.id(random::bytes()),
         time,
-        fixture: pending.fixture.clone(),
+        fixture: Some(pending.fixture.clone()).filter(|fixture| !fixture.is_empty()),
         vendor: pending.vendor.clone(),
         kind: pending.kind.clone(),
         to,
@@ -157,7 +158,7 @@ async fn send(stream: TcpStream, request: Request<Paced>) -> Result<(u16, Messag
     outcome
 }
 
-/// Reads the beginning of an answer, so that the app can send it in peace.
+/// Reads the beginning of a response, so that the app can finish sending it.
 async fn beginning(mut body: hyper::body::Incoming) -> Vec<u8> {
     let mut read = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
@@ -170,7 +171,7 @@ async fn beginning(mut body: hyper::body::Incoming) -> Vec<u8> {
 }
 
 /// Describes what one side sent.
-fn message(headers: Vec<(String, String)>, body: &[u8]) -> Message {
+pub(super) fn message(headers: Vec<(String, String)>, body: &[u8]) -> Message {
     let shown = &body[..body.len().min(TEXT_MOST)];
     Message {
         headers,

@@ -2,8 +2,8 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io::Write,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +13,8 @@ use hothouse_sinks::webhook::{Adversary, Delivery, Signing};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+
+use crate::durable::{DurableFile, Receipt};
 
 /// Where a run keeps what is not delivered yet.
 const FILE: &str = "webhook-queue.jsonl";
@@ -102,7 +104,7 @@ pub(crate) struct Queued {
 }
 
 /// The deliveries of one integration. First attempts keep their order; what is tried again waits beside them, so
-/// that an event which the app refuses holds no other up.
+/// that an event which the app refuses does not block others.
 #[derive(Default)]
 pub(crate) struct Lane {
     fresh: VecDeque<Queued>,
@@ -158,29 +160,32 @@ pub(crate) struct Full;
 
 /// What waits in one run, on the disk.
 pub(crate) struct RunFile {
-    path: PathBuf,
+    file: Arc<DurableFile>,
     waiting: BTreeMap<String, usize>,
 }
 
 impl RunFile {
     /// Opens the file of a run, and returns what an earlier daemon left in it, in order.
     pub(crate) fn open(artifacts: &Path) -> (Self, Vec<Pending>) {
-        let path = artifacts.join(FILE);
-        let bytes = files::read_capped(&path, FILE_MOST).unwrap_or_default();
+        let file = DurableFile::new(artifacts.join(FILE));
+        let bytes = files::read_capped(file.path(), FILE_MOST).unwrap_or_default();
         let left = replayed(&bytes);
         let lines: Vec<Line> = left.iter().cloned().map(Box::new).map(Line::Add).collect();
         // Written anew, so that nothing follows a torn line.
         if !bytes.is_empty()
-            && let Err(error) = files::replace(&path, &text(&lines), 0o600)
+            && let Err(error) = file.replace(&text(&lines))
         {
             tracing::warn!(%error, "the queue of webhooks cannot be written");
         }
         let waiting = left.iter().map(|one| (one.id.clone(), one.size())).collect();
-        (Self { path, waiting }, left)
+        (Self { file, waiting }, left)
     }
 
-    /// Makes deliveries durable, or refuses all of them.
-    pub(crate) fn add(&mut self, all: &[Pending]) -> Result<Result<(), FileError>, Full> {
+    /// Writes deliveries down, or refuses all of them. They are durable once the receipt was waited for.
+    pub(crate) fn add(
+        &mut self,
+        all: &[Pending],
+    ) -> Result<Result<Option<Receipt>, FileError>, Full> {
         let bytes: usize = self.waiting.values().sum::<usize>();
         let new: usize = all.iter().map(Pending::size).sum();
         if self.waiting.len() + all.len() > MOST || bytes + new > BYTES_MOST {
@@ -198,7 +203,7 @@ impl RunFile {
     pub(crate) fn again(&mut self, pending: &Pending) -> Result<(), FileError> {
         let Some(due) = pending.due else { return Ok(()) };
         let (id, attempts) = (pending.id.clone(), pending.attempts);
-        self.write(&[Line::Again { id, attempts, due }])
+        self.note(&[Line::Again { id, attempts, due }])
     }
 
     /// Forgets a delivery. Once nothing waits the file is empty again.
@@ -207,19 +212,21 @@ impl RunFile {
             return Ok(());
         }
         match self.waiting.is_empty() {
-            true => files::remove_file(&self.path),
-            false => self.write(&[Line::Done(id.to_owned())]),
+            true => self.file.remove(),
+            false => self.note(&[Line::Done(id.to_owned())]),
         }
     }
 
-    fn write(&self, lines: &[Line]) -> Result<(), FileError> {
-        if lines.is_empty() {
-            return Ok(());
+    /// Writes what nobody waits for: without it a delivery is made once more.
+    fn note(&self, lines: &[Line]) -> Result<(), FileError> {
+        self.write(lines).map(drop)
+    }
+
+    fn write(&self, lines: &[Line]) -> Result<Option<Receipt>, FileError> {
+        match lines.is_empty() {
+            true => Ok(None),
+            false => self.file.append(&text(lines)).map(Some),
         }
-        let mut file = files::open_append(&self.path)?;
-        // Not synced: a killed daemon loses none, and a power cut ends the room as well.
-        let written = file.write_all(&text(lines));
-        written.map_err(|source| FileError { attempt: "write", path: self.path.clone(), source })
     }
 }
 
@@ -266,6 +273,8 @@ mod as_base64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn pending(id: &str) -> Pending {
@@ -300,7 +309,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, left) = RunFile::open(folder.path());
         assert!(left.is_empty());
-        file.add(&[pending("a"), pending("b"), pending("c")]).unwrap().unwrap();
+        file.add(&[pending("a"), pending("b"), pending("c")])
+            .unwrap()
+            .unwrap()
+            .unwrap()
+            .wait()
+            .unwrap();
         file.done("b").unwrap();
         let tried = Pending { attempts: 2, due: Some(at(9)), ..pending("c") };
         file.again(&tried).unwrap();
@@ -313,7 +327,7 @@ mod tests {
         files::open_append(&path).unwrap().write_all(b"{\"add\":{\"id\":\"d").unwrap();
         let (mut torn, left) = RunFile::open(folder.path());
         assert_eq!(left.len(), 2);
-        torn.add(&[pending("e")]).unwrap().unwrap();
+        torn.add(&[pending("e")]).unwrap().unwrap().unwrap().wait().unwrap();
         assert_eq!(RunFile::open(folder.path()).1.len(), 3);
         torn.done("e").unwrap();
         file.done("a").unwrap();
@@ -326,13 +340,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, _) = RunFile::open(folder.path());
         let many: Vec<_> = (0..MOST).map(|number| pending(&number.to_string())).collect();
-        file.add(&many).unwrap().unwrap();
-        assert_eq!(file.add(&[pending("x")]).unwrap_err(), Full);
+        file.add(&many).unwrap().unwrap().unwrap().wait().unwrap();
+        assert_eq!(file.add(&[pending("x")]).err(), Some(Full));
         file.done("7").unwrap();
-        file.add(&[pending("x")]).unwrap().unwrap();
+        file.add(&[pending("x")]).unwrap().unwrap().unwrap().wait().unwrap();
         let large = Pending { body: vec![0; BYTES_MOST], ..pending("y") };
         file.done("8").unwrap();
-        assert_eq!(file.add(&[large]).unwrap_err(), Full);
+        assert_eq!(file.add(&[large]).err(), Some(Full));
     }
 
     #[test]

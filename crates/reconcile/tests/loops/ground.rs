@@ -105,6 +105,7 @@ impl Ground {
             from: None,
             repository: None,
             tree: Some("copy".into()),
+            stack: None,
             setup: false,
             variables: Vec::new(),
         }

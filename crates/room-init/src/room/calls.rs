@@ -129,6 +129,7 @@ impl Room {
             Call::ServiceChanges { after } => {
                 now(Answer::ServiceChanges(self.services.changes_since(after)))
             }
+            Call::ServiceStarts => now(Answer::ServiceStarts(self.services.starts())),
         }
     }
 
@@ -170,6 +171,7 @@ impl Room {
         let plumbing = Plumbing::open(stdio, program.user(), self.boot.has_root)
             .map_err(system("open the command's streams"))?;
         let Plumbing { child, terminal, outputs, given, followers } = plumbing;
+        self.views.refresh();
         let child = spawn::spawn(&self.boot, &program, child).map_err(system("start a process"))?;
         let pid = child.pid;
         let mut exec = Exec::new(id, service, child);

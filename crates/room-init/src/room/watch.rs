@@ -33,7 +33,8 @@ impl Room {
             sources.push(source);
         });
         let ending = self.ending.as_ref().map(|ending| ending.left());
-        let patience = [ending, self.services.patience()].into_iter().flatten().min();
+        let views = self.views.patience(self.has_commands());
+        let patience = [ending, self.services.patience(), views].into_iter().flatten().min();
         let timeout = patience.map(|left| Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),

@@ -40,6 +40,8 @@ pub(super) struct Entry {
     pub(super) exit: Option<Exit>,
     pub(super) answers: VecDeque<ProbeAnswer>,
     pub(super) wanted: Option<u64>,
+    /// The line of the log at which the first process since it was asked to start begins.
+    pub(super) first_line: Option<u64>,
     /// Whether it is up without a process: somebody outside the room answers on its port.
     is_served: bool,
     main_lives: bool,
@@ -61,6 +63,7 @@ impl Entry {
             exit: None,
             answers: VecDeque::new(),
             wanted: None,
+            first_line: None,
             is_served: false,
             main_lives: false,
             pattern,
@@ -74,6 +77,21 @@ impl Entry {
         self.notify = None;
         self.spec = spec;
         Ok(())
+    }
+
+    /// Notes that it was asked to start: what it wrote before belongs to an earlier start.
+    pub(super) fn note_wanted(&mut self, now: u64) {
+        self.wanted = Some(now);
+        self.first_line = Some(self.log.next_line());
+    }
+
+    /// Separates the output of the next process from that of the last, which may have ended within a line; notes
+    /// where it begins, unless the process is a restart or the second phase of a start.
+    pub(super) fn begin_output(&mut self, phase: Phase, is_first: bool) {
+        self.log.end_line();
+        if is_first && (phase == Phase::Build || self.spec.build.is_none()) {
+            self.first_line = Some(self.log.next_line());
+        }
     }
 
     /// Starts the first process of a phase; on failure returns false, with the reason in the log.

@@ -18,6 +18,8 @@ pub(super) struct Log {
     index: Vec<OwnedFd>,
     writer: Writer,
     index_offset: u64,
+    /// Whether the last byte ended no line.
+    is_within_line: bool,
 }
 
 impl Log {
@@ -29,11 +31,24 @@ impl Log {
         let index = files.split_off(SEGMENTS);
         let at = Position { segment: start.segment, offset: start.offset, line: start.line };
         let writer = Writer::at(at);
-        Some(Self { data: files, index, writer, index_offset: start.index })
+        Some(Self { data: files, index, writer, index_offset: start.index, is_within_line: false })
+    }
+
+    /// Ends a line that was begun.
+    pub(super) fn end_line(&mut self) {
+        if self.is_within_line {
+            self.append(b"\n");
+        }
+    }
+
+    /// The number of the line that the next byte belongs to.
+    pub(super) fn next_line(&self) -> u64 {
+        self.writer.position().line
     }
 
     /// Stores output. A full disk loses lines, not the service.
     pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.is_within_line = bytes.last().map_or(self.is_within_line, |last| *last != b'\n');
         let mut at = self.writer.position();
         for write in self.writer.append(bytes, sys::wall_clock()) {
             match write {

@@ -133,6 +133,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
         ca: None,
         claim: None,
         layers: None,
+        stack: vec![],
     };
     while let Some(option) = words.option() {
         let mut value = || words.next().ok_or(format!("{option} wants a value"));

@@ -25,10 +25,10 @@ fn open_lock(layer: &Path) -> Result<OwnedFd, SystemError> {
     rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).context_at("open", path)
 }
 
-/// Removes the layers of `mode` in `folder` on which no room stands, all but `current`. What cannot
+/// Removes the layers of `mode` in `folder` on which no room stands, all but `kept`. What cannot
 /// be removed stays: it costs disk space and nothing else.
-pub(super) fn prune(folder: &Path, current: &Path, mode: Mode, wall: &Wall) {
-    for layer in old_layers(&files::list(folder).unwrap_or_default(), current, mode) {
+pub(super) fn prune(folder: &Path, kept: Option<&Path>, mode: Mode, wall: &Wall) {
+    for layer in layers(&files::list(folder).unwrap_or_default(), kept, mode) {
         if let Err(error) = remove(folder, &layer, mode, wall) {
             tracing::warn!(%error, "an old base layer stays");
         }
@@ -42,17 +42,26 @@ fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), Sy
     if rustix::fs::flock(&used, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(());
     }
-    let step = "remove an old base layer";
     match mode {
-        Mode::Root => files::remove_tree(layer).context(step),
+        Mode::Root => take_away(layer),
         Mode::Range | Mode::Single => in_namespace(mode, wall, folder, || {
-            files::remove_tree(Path::new(layer.file_name().unwrap_or_default())).context(step)
+            take_away(Path::new(layer.file_name().unwrap_or_default()))
         }),
     }
 }
 
-/// Picks the layers that a new one replaces.
-fn old_layers(all: &[PathBuf], current: &Path, mode: Mode) -> Vec<PathBuf> {
+/// Removes a layer, under another name: what is left of it after a crash is not taken for a whole one.
+fn take_away(layer: &Path) -> Result<(), SystemError> {
+    let step = "remove an old base layer";
+    let name = layer.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let gone = layer.with_file_name(format!(".{name}"));
+    files::remove_tree(&gone).context(step)?;
+    std::fs::rename(layer, &gone).context_at(step, layer)?;
+    files::remove_tree(&gone).context(step)
+}
+
+/// Picks the layers of a mode but for the one that is kept.
+fn layers(all: &[PathBuf], kept: Option<&Path>, mode: Mode) -> Vec<PathBuf> {
     let is_layer = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let hash = name.strip_prefix(word(mode)).and_then(|rest| rest.strip_prefix('-'));
@@ -60,7 +69,7 @@ fn old_layers(all: &[PathBuf], current: &Path, mode: Mode) -> Vec<PathBuf> {
             hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
         })
     };
-    all.iter().filter(|path| *path != current).filter(is_layer).cloned().collect()
+    all.iter().filter(|path| Some(path.as_path()) != kept).filter(is_layer).cloned().collect()
 }
 
 #[cfg(test)]
@@ -78,8 +87,8 @@ mod tests {
             at(".root-2123456789abcdef"),
             at("lock"),
         ];
-        assert_eq!(old_layers(&all, &all[0], Mode::Root), [at("root-1123456789abcdef")]);
-        assert_eq!(old_layers(&all, &all[3], Mode::Range), Vec::<PathBuf>::new());
+        assert_eq!(layers(&all, Some(&all[0]), Mode::Root), [at("root-1123456789abcdef")]);
+        assert_eq!(layers(&all, Some(&all[3]), Mode::Range), Vec::<PathBuf>::new());
     }
 
     #[test]
@@ -89,7 +98,7 @@ mod tests {
         files::make_folder(&layer.join("etc")).unwrap();
         let used = hold(&layer).unwrap();
         let wall = Wall { uids: Vec::new(), gids: Vec::new() };
-        let prune = || prune(folder.path(), Path::new("/current"), Mode::Root, &wall);
+        let prune = || prune(folder.path(), None, Mode::Root, &wall);
         prune();
         assert!(files::exists(&layer));
         drop(used);

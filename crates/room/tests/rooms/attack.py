@@ -8,7 +8,7 @@ Facts about the host come in as JSON in argv[1]. One line per attempt:
 
 The same code runs outside a room too (`control` in the facts), as root in a scratch namespace. There the attempts
 marked with `control=True` must be OPEN: what never works proves nothing."""
-import array, ctypes, errno, fcntl, json, os, signal, socket, stat, struct, sys, time
+import array, ctypes, errno, fcntl, json, os, signal, socket, stat, struct, subprocess, sys, time
 
 facts = json.loads(sys.argv[1])
 control_run = facts.get("control", False)
@@ -194,6 +194,35 @@ for name in ("environ", "mem", "maps", "fd/3", "exe", "auxv", "stack", "cwd", "r
         if name in ("exe", "cwd", "root"): return os.readlink(path)
         if name == "mem": return bool(open(path, "rb")) or True
         return open(path, "rb").read(16)
+
+# The kernel asks for no more than the right to write these files.
+for name, text in (("oom_score_adj", "1000"), ("oom_adj", "15"), ("coredump_filter", "0"), ("clear_refs", "1"), ("autogroup", "19"), ("loginuid", "0"), ("timerslack_ns", "1")):
+    @attempt(f"write /proc/1/{name}", "EACCES", "EPERM", "ENOENT", control=name == "oom_score_adj")
+    def _():
+        with open(f"/proc/{first}/{name}", "w") as file: return bool(file.write(text))
+
+# A command that room-init starts is a copy of it until it has entered the room.
+if am_root and not control_run:
+    @attempt("the memory of a command that enters the room", NOTHING)
+    def _():
+        found = set()
+        for _ in range(40):
+            command = subprocess.Popen(["sudo", "true"])
+            while command.poll() is None:
+                for pid in (name for name in os.listdir("/proc") if name.isdigit() and name != "1"):
+                    try:
+                        with open(f"/proc/{pid}/mem", "rb"):
+                            # What is named so afterwards was no program of the room's yet when it was opened.
+                            if open(f"/proc/{pid}/comm").read() == "room-init\n": found.add(pid)
+                    except OSError: pass
+            if command.returncode: raise ValueError("sudo failed")
+        return found
+
+@attempt("lease", "EPERM", control=True)
+def _():
+    fd = os.open("lease", os.O_CREAT | os.O_RDONLY, 0o600); os.unlink("lease")
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    return "leased"
 
 @attempt("argv of PID 1", NOTHING)
 def _(): return open("/proc/1/cmdline").read().strip("\0") != "room-init"

@@ -15,6 +15,7 @@ mod basics;
 mod host;
 mod lifecycle;
 mod limits;
+mod locks;
 mod masks;
 mod network;
 mod overlay;

@@ -1,4 +1,4 @@
-//! Hosts of analytics that nobody knows: whatever looks like events becomes events.
+//! Hosts of unknown analytics vendors: whatever looks like events becomes events.
 
 use serde_json::{Value, json};
 

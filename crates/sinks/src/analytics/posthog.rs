@@ -33,6 +33,9 @@ fn taken(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             Taken::json(200, &settings::config(token, context.flags), VENDOR, Vec::new())
         }
         ["array", token, "config.js"] => settings::script(token, context.flags),
+        ["static", "array.js" | "array.full.js" | "array.no-external.js" | "module.js"]
+        | ["array", _, "array.js"] => settings::library(),
+        // What the library itself would load: recorders, surveys, toolbars.
         ["static", ..] | ["array", ..] => http::script(VENDOR),
         ["api", "surveys"] => reply(json!({ "surveys": [] })),
         ["api", "early_access_features"] => reply(json!({ "earlyAccessFeatures": [] })),
@@ -119,7 +122,7 @@ impl Event {
     }
 }
 
-/// Makes the record of a flag that the app looked at, which the SDK says by an event.
+/// Makes the record of a flag evaluation, which the SDK reports as an event.
 fn exposure(event: &Value, context: &Context<'_>) -> Option<Recorded> {
     if event["event"] != "$feature_flag_called" {
         return None;

@@ -23,7 +23,12 @@ fn taken(
     let request = Request { method, host, path, query, headers: &headers, body };
     let mut random = || [7; 16];
     let flags = FlagSet::new();
-    let mut context = Context { now: Timestamp::UNIX_EPOCH, random: &mut random, flags: &flags };
+    let mut context = Context {
+        now: Timestamp::UNIX_EPOCH,
+        random: &mut random,
+        flags: &flags,
+        mails: &crate::no_mails,
+    };
     (find(host).expect("the host is known").take)(&Call::read(request), &mut context)
 }
 

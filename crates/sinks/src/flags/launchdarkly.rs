@@ -11,10 +11,10 @@ use crate::{Call, Context, Flag, FlagSet, Recorded, Taken, bound, http};
 
 const VENDOR: &str = "launchdarkly";
 
-/// How long a stream is silent before a sign of life. SDKs wait for five minutes.
+/// The interval of heartbeats on a stream. SDKs wait for five minutes.
 const BEAT: Duration = Duration::from_secs(20);
 
-/// How many signs of life a stream has. When it ends an SDK connects again, and gets what is pinned by then.
+/// How many heartbeats a stream has. When it ends an SDK reconnects, and gets the flags that are pinned by then.
 const BEATS: usize = 6;
 
 /// Takes a request to LaunchDarkly.

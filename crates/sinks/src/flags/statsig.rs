@@ -102,7 +102,7 @@ fn asked(
     Taken::json(200, &tree, VENDOR, vec![record])
 }
 
-/// Makes records of what an SDK logs: looks at flags, and events of the app.
+/// Makes records of what an SDK logs: evaluations of flags, and events of the app.
 fn logged(call: &Call<'_>, set: &FlagSet) -> Vec<Recorded> {
     let events = call.tree().and_then(|tree| tree["events"].as_array());
     events.into_iter().flatten().take(SEEN).filter_map(|event| log(event, set)).collect()

@@ -21,6 +21,10 @@ pub(super) fn read(call: &Call<'_>) -> Result<Asked, Refused> {
     }
     match http::path(call).as_slice() {
         ["v1", "chat", "completions"] => read_chat(body(call)?),
+        // A client that tries a WebSocket first falls back to requests.
+        ["v1", "responses"] if call.request.header("upgrade").is_some() => {
+            Err(Refused { status: 426, message: "use POST: WebSockets are not served".into() })
+        }
         ["v1", "responses"] => read_responses(body(call)?),
         ["v1", "embeddings"] => other::read(body(call)?, "embeddings", "input"),
         ["v1", "images", "generations"] => other::read(body(call)?, "images.generations", "prompt"),

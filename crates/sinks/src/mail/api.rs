@@ -1,9 +1,10 @@
 //! The APIs of vendors of mail and text messages.
 //!
-//! Keys are not looked at: a room has none that are worth anything. Bad input gets the vendor's own error, so that
+//! Keys are not checked: those of a room are placeholders. Bad input gets the vendor's own error, so that
 //! its SDK raises what it raises in production.
 
 mod aws;
+pub mod faults;
 mod mailgun;
 mod mandrill;
 mod postmark;

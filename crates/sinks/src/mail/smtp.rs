@@ -11,7 +11,7 @@ use std::{mem, time::Duration};
 
 use smtp_proto::{Error, Request};
 
-pub use self::faults::{Fault, FaultRule, Faults, greylist_key};
+pub use self::faults::{CallVerdict, Fault, FaultRule, Faults, greylist_key};
 use self::{
     auth::{Login, Step},
     data::DataReader,

@@ -25,7 +25,7 @@ pub fn wanted(
         })
     };
     let moment = |name| asked.header(name).and_then(|text| rfc2822::parse(text).ok());
-    // HTTP knows no fractions of seconds.
+    // HTTP dates have no fractions of seconds.
     let modified = modified.as_second();
     let failed = || {
         let message = "At least one of the pre-conditions you specified did not hold";

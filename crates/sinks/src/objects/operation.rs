@@ -21,6 +21,7 @@ pub enum Operation {
     ListObjects(List),
     DeleteObjects,
     ListUploads,
+    ListVersions(List),
     /// Something that is set for a bucket or an object and has no effect here, such as `cors` or `tagging`.
     Setting(Setting),
     /// An upload by a form of a page.
@@ -99,14 +100,12 @@ const SETTINGS: &[&str] = &[
     "publicAccessBlock",
     "requestPayment",
     "tagging",
+    "versioning",
     "website",
 ];
 
 /// What is refused, because to ignore it would lead an app astray.
 const REFUSED: &[&str] = &[
-    "versioning",
-    "versions",
-    "versionId",
     "object-lock",
     "legal-hold",
     "retention",
@@ -127,11 +126,6 @@ impl Operation {
             return Ok(Self::Preflight);
         }
         if let Some(refused) = REFUSED.iter().find(|name| asked.parameter(name).is_some()) {
-            // What SDKs ask before anything else: whether versions are kept. They are not.
-            if *refused == "versioning" && asked.method == "GET" {
-                let name = "versioning";
-                return Ok(Self::Setting(Setting { name, act: SettingAct::Get }));
-            }
             return Err(ObjectError::not_here(&format!("`{refused}`")));
         }
         if let Some(name) = SETTINGS.iter().find(|name| asked.parameter(name).is_some()) {
@@ -163,6 +157,7 @@ impl Operation {
             | Self::BucketLocation
             | Self::ListObjects(_)
             | Self::ListUploads
+            | Self::ListVersions(_)
             | Self::GetObject
             | Self::HeadObject
             | Self::ListParts { .. } => false,
@@ -181,6 +176,13 @@ fn bucket(asked: &Asked<'_>) -> Result<Operation, ObjectError> {
         "POST" => Ok(Operation::PostForm),
         "GET" if has("location") => Ok(Operation::BucketLocation),
         "GET" if has("uploads") => Ok(Operation::ListUploads),
+        "GET" if has("versions") => {
+            let list = List { after: String::new(), ..list(asked)? };
+            if !list.delimiter.is_empty() {
+                return Err(ObjectError::not_here("listing of versions by folders"));
+            }
+            Ok(Operation::ListVersions(list))
+        }
         "GET" => Ok(Operation::ListObjects(list(asked)?)),
         _ => Err(method(asked)),
     }
@@ -325,10 +327,13 @@ mod tests {
 
     #[test]
     fn what_would_be_ignored_to_the_harm_of_an_app_is_refused() {
-        for (method, query) in [("PUT", "versioning"), ("GET", "versions"), ("PUT", "object-lock")]
+        for (method, query) in
+            [("PUT", "replication"), ("GET", "versions&delimiter=/"), ("PUT", "object-lock")]
         {
             assert_eq!(read(method, "/goods", query, &[]).unwrap_err().code, "NotImplemented");
         }
+        let copy = [("x-amz-copy-source", "/goods/a?versionId=1")];
+        assert_eq!(read("PUT", "/goods/b", "", &copy).unwrap_err().code, "NotImplemented");
         let setting = read("GET", "/goods", "versioning", &[]).unwrap();
         assert!(matches!(setting, Operation::Setting(_)) && !setting.writes());
         assert_eq!(

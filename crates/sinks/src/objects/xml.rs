@@ -149,14 +149,30 @@ pub fn uploads(bucket: &str, all: &[(String, String)]) -> String {
     out.end("ListMultipartUploadsResult")
 }
 
+/// What was removed, where versions are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// The version that the client named.
+    pub version: Option<String>,
+    /// The deletion that was noted, or removed.
+    pub marker: Option<String>,
+}
+
 /// Writes what became of the keys that were to be deleted.
-pub fn deleted(keys: &[(String, Result<(), ObjectError>)], quiet: bool) -> String {
+pub fn deleted(keys: &[(String, Result<Removed, ObjectError>)], quiet: bool) -> String {
     let mut out = Writer::root("DeleteResult");
     for (key, outcome) in keys {
         match outcome {
-            Ok(()) if quiet => {}
-            Ok(()) => {
-                out.open("Deleted").text("Key", key).close("Deleted");
+            Ok(_) if quiet => {}
+            Ok(removed) => {
+                out.open("Deleted").text("Key", key);
+                if let Some(version) = &removed.version {
+                    out.text("VersionId", version);
+                }
+                if let Some(marker) = &removed.marker {
+                    out.text("DeleteMarker", "true").text("DeleteMarkerVersionId", marker);
+                }
+                out.close("Deleted");
             }
             Err(error) => {
                 out.open("Error").text("Key", key).text("Code", error.code);
@@ -165,6 +181,58 @@ pub fn deleted(keys: &[(String, Result<(), ObjectError>)], quiet: bool) -> Strin
         }
     }
     out.end("DeleteResult")
+}
+
+/// A version of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedVersion {
+    pub object: Listed,
+    pub version: String,
+    pub is_current: bool,
+    /// Whether it is a deletion.
+    pub is_marker: bool,
+}
+
+/// Writes the versions of a bucket, from behind the one that the client has seen last.
+pub fn versions(
+    bucket: &str,
+    list: &List,
+    (key_marker, version_marker): (&str, &str),
+    all: &[ListedVersion],
+) -> String {
+    let seen = |one: &&ListedVersion| {
+        one.object.key == key_marker && (version_marker.is_empty() || one.version == version_marker)
+    };
+    let from = all.iter().rposition(|one| seen(&one)).map_or(0, |at| at + 1);
+    let from = from.max(all.partition_point(|one| one.object.key.as_str() < key_marker));
+    let mut found = all[from..].iter().filter(|one| one.object.key.starts_with(&list.prefix));
+    let page: Vec<&ListedVersion> = found.by_ref().take(list.most).collect();
+    let shown = |text: &str| if list.encoded { encoded(text) } else { text.to_owned() };
+    let mut out = Writer::root("ListVersionsResult");
+    out.text("Name", bucket).text("Prefix", &shown(&list.prefix));
+    out.text("KeyMarker", &shown(key_marker)).text("VersionIdMarker", version_marker);
+    out.text("MaxKeys", &list.most.to_string());
+    if list.encoded {
+        out.text("EncodingType", "url");
+    }
+    let next = found.next().and(page.last());
+    out.text("IsTruncated", if next.is_some() { "true" } else { "false" });
+    if let Some(last) = next {
+        out.text("NextKeyMarker", &shown(&last.object.key));
+        out.text("NextVersionIdMarker", &last.version);
+    }
+    for one in page {
+        let name = if one.is_marker { "DeleteMarker" } else { "Version" };
+        out.open(name).text("Key", &shown(&one.object.key)).text("VersionId", &one.version);
+        out.text("IsLatest", if one.is_current { "true" } else { "false" });
+        out.text("LastModified", &one.object.modified);
+        if !one.is_marker {
+            out.text("ETag", &quoted(&one.object.etag));
+            out.text("Size", &one.object.size.to_string()).text("StorageClass", "STANDARD");
+        }
+        out.close(name);
+    }
+    out.end("ListVersionsResult")
 }
 
 /// Writes an error. `request` is how the timeline knows the request.
@@ -224,11 +292,17 @@ impl Writer {
     }
 }
 
+/// A key that is to be deleted, or a version of it.
+pub type Deletion = (String, Option<String>);
+
 /// Reads the keys that are to be deleted, and whether the answer is to be short.
-pub fn read_deletion(body: &[u8]) -> Result<(Vec<String>, bool), ObjectError> {
+pub fn read_deletion(body: &[u8]) -> Result<(Vec<Deletion>, bool), ObjectError> {
     let (mut keys, mut quiet) = (Vec::new(), false);
+    let (mut key, mut version) = (None, None);
     each_text(body, |path, text| match path {
-        ["Delete", "Object", "Key"] => keys.push(text),
+        ["Delete", "Object", "Key"] => key = Some(text),
+        ["Delete", "Object", "VersionId"] => version = Some(text).filter(|id| !id.is_empty()),
+        ["Delete", "Object"] => keys.extend(key.take().map(|key| (key, version.take()))),
         ["Delete", "Quiet"] => quiet = text == "true",
         _ => {}
     })?;
@@ -259,7 +333,10 @@ pub fn read_completion(body: &[u8]) -> Result<Vec<(u32, String)>, ObjectError> {
 }
 
 /// Calls `take` with the path and the text of every element that has no other in it.
-fn each_text(body: &[u8], mut take: impl FnMut(&[&str], String)) -> Result<(), ObjectError> {
+pub(super) fn each_text(
+    body: &[u8],
+    mut take: impl FnMut(&[&str], String),
+) -> Result<(), ObjectError> {
     let body = std::str::from_utf8(body).map_err(|_| ObjectError::malformed_xml())?;
     let mut reader = Reader::from_str(body);
     let (mut path, mut text): (Vec<String>, String) = (Vec::new(), String::new());
@@ -349,6 +426,34 @@ mod tests {
     }
 
     #[test]
+    fn versions_come_in_pages_that_go_on_behind_the_last_one() {
+        let version = |key: &str, version: &str| ListedVersion {
+            object: all(&[key]).next().unwrap(),
+            version: version.into(),
+            is_current: version == "3",
+            is_marker: version == "2",
+        };
+        let three = [version("a", "3"), version("a", "2"), version("b", "3")];
+        let list = List { most: 2, ..List::default() };
+        let first = versions("goods", &list, ("", ""), &three);
+        assert!(
+            first.contains("<NextKeyMarker>a</NextKeyMarker><NextVersionIdMarker>2<"),
+            "{first}"
+        );
+        assert!(first.contains("<DeleteMarker><Key>a</Key><VersionId>2</VersionId>"), "{first}");
+        let second = versions("goods", &list, ("a", "2"), &three);
+        assert!(
+            second.contains("<IsTruncated>false<") && second.contains("<Key>b</Key>"),
+            "{second}"
+        );
+        assert!(!second.contains("<Key>a</Key>"));
+        assert_eq!(
+            versions("goods", &list, ("a", ""), &three),
+            second.replace("Marker>2<", "Marker><")
+        );
+    }
+
+    #[test]
     fn hostile_keys_are_written_as_text() {
         let keys = ["<x>&\"'", "bell\u{7}"];
         let list = List { most: 10, version_two: true, ..List::default() };
@@ -364,7 +469,12 @@ mod tests {
     fn what_clients_send_as_xml_is_read() {
         let body = br#"<?xml version="1.0"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
             <Object><Key>a &amp; b&#x21;</Key></Object><Object><Key><![CDATA[<c>]]></Key></Object><Quiet>true</Quiet></Delete>"#;
-        assert_eq!(read_deletion(body).unwrap(), (vec!["a & b!".into(), "<c>".into()], true));
+        let both = vec![("a & b!".into(), None), ("<c>".into(), None)];
+        assert_eq!(read_deletion(body).unwrap(), (both, true));
+        let body =
+            b"<Delete><Object><VersionId>7</VersionId><Key>a</Key></Object><Object><Key>b</Key></Object></Delete>";
+        let both = vec![("a".into(), Some("7".into())), ("b".into(), None)];
+        assert_eq!(read_deletion(body).unwrap(), (both, false));
         let body = br#"<CompleteMultipartUpload><Part><ETag>"aa"</ETag><PartNumber>1</PartNumber></Part>
             <Part><PartNumber>2</PartNumber><ETag>&quot;bb&quot;</ETag></Part></CompleteMultipartUpload>"#;
         assert_eq!(read_completion(body).unwrap(), vec![(1, "aa".into()), (2, "bb".into())]);

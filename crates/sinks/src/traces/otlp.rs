@@ -46,7 +46,7 @@ impl Export {
     }
 }
 
-/// Reads an export of protobuf. None if it is none.
+/// Reads an export in protobuf; `None` if it is not valid.
 pub fn from_protobuf(bytes: &[u8], most: usize) -> Option<Export> {
     read_export(bytes, most).ok()
 }
@@ -190,7 +190,7 @@ fn list(bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
     Ok(items.into())
 }
 
-/// Reads an export of JSON. None if it is none.
+/// Reads an export in JSON; `None` if it is not valid.
 pub fn from_json(tree: &Value, most: usize) -> Option<Export> {
     let groups = tree.get("resourceSpans")?.as_array()?;
     let mut export = Export::default();

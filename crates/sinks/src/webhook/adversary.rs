@@ -216,7 +216,7 @@ fn changed(secret: &str, how: &str) -> String {
     format!("whsec_{}", STANDARD.encode(&hash.as_ref()[..24]))
 }
 
-/// Makes a payload huge without making it another: a field more in the object, or in the form.
+/// Makes a payload huge without changing its meaning, by another field in the object or form.
 fn huge(mut payload: Payload) -> Payload {
     let padding = "x".repeat(HUGE);
     match serde_json::from_slice(&payload.bytes) {

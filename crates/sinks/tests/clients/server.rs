@@ -141,7 +141,12 @@ async fn answer(
         [next; 16]
     };
     let flags = FlagSet::default();
-    let mut context = Context { now: Timestamp::now(), random: &mut random, flags: &flags };
+    let mut context = Context {
+        now: Timestamp::now(),
+        random: &mut random,
+        flags: &flags,
+        mails: &hothouse_sinks::no_mails,
+    };
     let taken = (find(host).unwrap().take)(&call, &mut context);
     records.lock().unwrap().extend(taken.records);
     let mut response = Response::builder().status(taken.answer.status);

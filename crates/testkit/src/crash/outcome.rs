@@ -10,7 +10,7 @@ use crate::Ran;
 /// The exit code for what is not there.
 const NOT_FOUND: i32 = 4;
 
-/// We broke a promise to ourselves, or a program broke off.
+/// An internal error, or a program that was killed.
 const INTERNAL: [i32; 2] = [70, 101];
 
 impl Run<'_> {
@@ -82,7 +82,7 @@ impl Run<'_> {
         let sandbox = operation.sandbox().and_then(|name| self.sandboxes.get(name));
         let stand = sandbox.map_or(Stand::Unknown, |sandbox| sandbox.stand);
         match (operation, stand) {
-            // Whether a room that is not up can be paused is not our matter here.
+            // Pausing a room that is not up is not tested here.
             (
                 Operation::Pause(_) | Operation::Resume(_),
                 Stand::Up | Stand::Down | Stand::Unknown,

@@ -28,7 +28,7 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
 
-    /// Whether it sees a folder from its own world, as everything in a room does.
+    /// Whether it sees a folder from its own mount namespace, as everything in a room does.
     fn mounts(&self, folder: &str) -> bool {
         let own = fs::read_link("/proc/self/ns/mnt").ok();
         let its = fs::read_link(self.file("ns/mnt")).ok();

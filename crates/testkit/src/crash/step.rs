@@ -164,7 +164,7 @@ impl Step {
             )
     }
 
-    /// Whether an operation may end without a word.
+    /// Whether an operation may end without output.
     pub(super) fn kills(&self) -> bool {
         matches!(
             self.fault,

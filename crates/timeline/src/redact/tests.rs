@@ -107,6 +107,16 @@ fn a_key_in_base64_is_found_as_well() {
 }
 
 #[test]
+fn json_whose_values_are_numbers_stays_json() {
+    let text = r#"{"DO_NOT_SAVE_COOKIES":16,"cookie": 7, "password" : 1234,"rest":[1,2]}"#;
+    let redacted = redactor().text(text).into_owned();
+    let read: serde_json::Value = serde_json::from_str(&redacted).unwrap();
+    assert_eq!((&read["cookie"], &read["password"]), (&REDACTED.into(), &REDACTED.into()));
+    assert_eq!(read["rest"], serde_json::json!([1, 2]));
+    assert_eq!(redactor().text(&redacted), redacted, "twice is as once");
+}
+
+#[test]
 fn values_are_redacted_by_name_at_any_depth() {
     let mut value = json!({
         "user": { "password": "zzz", "pin": 1234, "active": true },

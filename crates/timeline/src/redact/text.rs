@@ -87,15 +87,29 @@ struct Pass<'a> {
     out: String,
 }
 
+/// What replaces a value of JSON that is not a string.
+const QUOTED: &str = "\"[redacted]\"";
+
 impl Pass<'_> {
     /// Replaces a part; returns where to go on.
     fn replace(&mut self, from: usize, to: usize) -> usize {
-        if &self.text[from..to] != REDACTED {
+        self.replace_by(from, to, REDACTED)
+    }
+
+    fn replace_by(&mut self, from: usize, to: usize, by: &str) -> usize {
+        if &self.text[from..to] != by {
             self.out.push_str(&self.text[self.kept..from]);
-            self.out.push_str(REDACTED);
+            self.out.push_str(by);
             self.kept = to;
         }
         to
+    }
+
+    /// Whether a name that ends here is a key of JSON.
+    fn ends_json_key(&self, at: usize) -> bool {
+        self.text[at..]
+            .strip_prefix('"')
+            .is_some_and(|rest| rest.trim_start_matches(' ').starts_with(':'))
     }
 
     fn end(mut self) -> Option<String> {
@@ -124,7 +138,15 @@ impl Pass<'_> {
         if is_sensitive(word)
             && let Some((from, to)) = self.value(at + length, word)
         {
-            return self.replace(from, to);
+            // A number in JSON becomes a string, or the whole would no longer be JSON.
+            let is_bare = self.ends_json_key(at + length)
+                && self.text.as_bytes()[from - 1] != b'"'
+                && self.text[from..to].parse::<f64>().is_ok();
+            return if is_bare {
+                self.replace_by(from, to, QUOTED)
+            } else {
+                self.replace(from, to)
+            };
         }
         // Parts after a dash may be credentials as well.
         at + rest.bytes().take_while(|c| is_of_word(*c)).count().max(1)
@@ -165,7 +187,7 @@ impl Pass<'_> {
             || name.to_ascii_lowercase().ends_with("authorization");
         let ends = |c: &u8| match quoted {
             Some(quote) => *c == quote || *c == b'\\' || *c == b'\n',
-            None if whole_line => matches!(c, b'\r' | b'\n'),
+            None if whole_line && !self.ends_json_key(at) => matches!(c, b'\r' | b'\n'),
             None => c.is_ascii_whitespace() || b"&,;\"'}])>".contains(c),
         };
         let length = bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin);

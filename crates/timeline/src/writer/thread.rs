@@ -15,7 +15,7 @@ use hothouse_model::record::{Kind, bodies::GapKind};
 
 use super::{Head, IDLE, Identity, Signal, gap};
 use crate::{
-    Anchor, Anchors, Disk,
+    Anchor, Anchors, Disk, blobs,
     chain::{self, Prepared},
     queue::{self, AppendError, Batch, Placed, Queue},
     recover::End,
@@ -104,7 +104,7 @@ impl Writer {
     }
 
     /// Writes a batch and tells everybody how it went.
-    fn write(&mut self, batch: Batch) {
+    fn write(&mut self, mut batch: Batch) {
         let mut end = self.end;
         let mut buffer = mem::take(&mut self.buffer);
         let mut place = |prepared: &Prepared| {
@@ -119,7 +119,7 @@ impl Writer {
         let places: Vec<Placed> =
             batch.entries.iter().map(|entry| place(&entry.prepared)).collect();
         end.offset += buffer.len() as u64;
-        let written = self.store(&batch, &buffer);
+        let written = self.store(&mut batch, &buffer);
         buffer.clear();
         buffer.shrink_to(BUFFER);
         self.buffer = buffer;
@@ -129,12 +129,12 @@ impl Writer {
         }
     }
 
-    fn store(&mut self, batch: &Batch, lines: &[u8]) -> io::Result<()> {
+    fn store(&mut self, batch: &mut Batch, lines: &[u8]) -> io::Result<()> {
         if self.torn {
             self.disk.cut(self.end.offset)?;
             self.torn = false;
         }
-        batch.blobs.iter().try_for_each(|blob| blob.sync())?;
+        blobs::sync(&mut batch.blobs)?;
         self.disk.write_at(lines, self.end.offset).and_then(|()| self.disk.sync()).inspect_err(
             |_| {
                 // After a failed sync nobody knows what is on the disk, so it is written again as a whole.

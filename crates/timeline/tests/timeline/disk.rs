@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use hothouse_model::record::Kind;
 use hothouse_timeline::{AppendError, Disk, FileDisk, OpenError, Timeline};
 
 use crate::{Kept, RUN, check, log, open, order, text};
@@ -90,4 +91,29 @@ fn a_folder_has_one_writer() {
     assert!(matches!(second, Err(OpenError::Held(_))));
     timeline.close();
     open(folder.path());
+}
+
+#[test]
+fn a_file_whose_sync_failed_is_written_again_before_the_next_record() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (timeline, _) = open(folder.path());
+    let files = [("errors/1.json", &b"{}"[..]), ("errors/2.json", &b"{}"[..])];
+    timeline.put_files(Kind::Error, files).unwrap();
+    let (path, aside) = (folder.path().join("errors/1.json"), folder.path().join("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    // A link to itself cannot be opened, so this file cannot be synced.
+    symlink(&path, &path).unwrap();
+    assert!(matches!(timeline.append(log("one")), Err(AppendError::Disk(_))));
+    assert!(matches!(timeline.append(log("two")), Err(AppendError::Disk(_))));
+    std::fs::rename(&aside, &path).unwrap();
+    let before = std::fs::metadata(&path).unwrap().ino();
+    timeline.append(log("three")).unwrap();
+    assert_ne!(std::fs::metadata(&path).unwrap().ino(), before, "it was written anew");
+    assert_eq!(std::fs::read(&path).unwrap(), b"{}");
+    // One that somebody removed does not hold up the records of others.
+    timeline.put_files(Kind::Error, [("errors/3.json", &b"{}"[..])]).unwrap();
+    std::fs::remove_file(folder.path().join("errors/3.json")).unwrap();
+    timeline.append(log("four")).unwrap();
+    assert!(check(folder.path(), &[timeline.anchor()]).ok);
 }

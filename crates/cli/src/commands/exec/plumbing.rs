@@ -12,6 +12,8 @@ use hothouse_host::{pump::pump, terminal};
 use hothouse_model::{Failure, FailureKind};
 use tokio::sync::mpsc;
 
+use super::detach::{Keys, Typed};
+
 /// What to do with the streams of a command.
 pub(super) trait Plumbing {
     /// Connects the streams, and returns what must be drained before we exit.
@@ -121,8 +123,30 @@ impl Pumps {
     }
 }
 
+/// The user leaves the terminal of a command, which goes on.
+pub(super) struct Leave;
+
 /// Connects our standard streams to the command.
-pub(super) struct Plain;
+pub(super) struct Plain {
+    pub(super) leave_tx: mpsc::UnboundedSender<Leave>,
+}
+
+/// Passes what is typed on, until the keys that leave.
+fn type_into(mut input: File, leave_tx: &mpsc::UnboundedSender<Leave>) {
+    let mut keys = Keys::default();
+    let mut from = terminal::stdin();
+    let mut part = vec![0; 4 << 10];
+    while let Ok(count @ 1..) = from.read(&mut part) {
+        let Typed { passed, leaves } = keys.read(&part[..count]);
+        if input.write_all(&passed).is_err() {
+            return;
+        }
+        if leaves {
+            leave_tx.send(Leave).ok();
+            return;
+        }
+    }
+}
 
 impl Plumbing for Plain {
     fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps {
@@ -135,7 +159,11 @@ impl Plumbing for Plain {
             && let Some(input) = streams.next()
         {
             // Not joined: it ends with this process.
-            thread::spawn(move || pump(terminal::stdin(), input));
+            let leave_tx = self.leave_tx.clone();
+            match pumps.raw.is_some() {
+                true => drop(thread::spawn(move || type_into(input, &leave_tx))),
+                false => drop(thread::spawn(move || pump(terminal::stdin(), input).ok())),
+            }
         }
         for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
             pumps.carry(from, output, cut_tx, |from, to| pump(from, to));

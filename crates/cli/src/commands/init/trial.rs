@@ -67,6 +67,7 @@ pub(super) fn run(
         environment: Default::default(),
         repository: None,
         tree: None,
+        stack: None,
         setup: false,
         variables: surroundings.variables.iter().cloned().collect(),
     };

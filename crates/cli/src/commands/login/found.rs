@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::grant::{self, Grant};
 use crate::args::LoginTool;
 
 /// A tool's login: where it may be, and what it is good for.
@@ -26,8 +27,10 @@ struct Place {
 enum Source {
     /// A variable of the host.
     Variable(&'static str),
-    /// A file of JSON below the home, the pointer to the value, and the pointer to when it expires, in milliseconds.
-    Json(&'static str, &'static str, Option<&'static str>),
+    /// A file of JSON below the home, and the pointer to the value.
+    Json(&'static str, &'static str),
+    /// A token that expires and is renewed on this host.
+    Grant(&'static Grant),
     /// A file of lines, and what comes before the value.
     Line(&'static str, &'static str),
 }
@@ -41,10 +44,16 @@ pub(super) struct Found {
     /// Where it is from, for the user.
     pub(super) origin: String,
     pub(super) expires: Option<Timestamp>,
+    /// How it is renewed.
+    pub(super) grant: Option<&'static Grant>,
+    /// The account that requests name beside the token, and the variable of the room for it.
+    pub(super) account: Option<(&'static str, String)>,
 }
 
 const ANTHROPIC: &[&str] = &["api.anthropic.com"];
 const OPENAI: &[&str] = &["api.openai.com"];
+const CHATGPT: &[&str] = &["chatgpt.com"];
+const GOOGLE: &[&str] = &["cloudcode-pa.googleapis.com", "www.googleapis.com"];
 const GEMINI: &[&str] = &["generativelanguage.googleapis.com"];
 const GITHUB: &[&str] = &["api.github.com", "github.com"];
 const COPILOT: &[&str] = &[
@@ -68,11 +77,7 @@ const CLAUDE_PLACES: &[Place] = &[
     Place {
         variable: "CLAUDE_CODE_OAUTH_TOKEN",
         hosts: ANTHROPIC,
-        source: Source::Json(
-            ".claude/.credentials.json",
-            "/claudeAiOauth/accessToken",
-            Some("/claudeAiOauth/expiresAt"),
-        ),
+        source: Source::Grant(&grant::CLAUDE),
     },
 ];
 const CODEX_PLACES: &[Place] = &[
@@ -81,7 +86,12 @@ const CODEX_PLACES: &[Place] = &[
     Place {
         variable: "CODEX_API_KEY",
         hosts: OPENAI,
-        source: Source::Json(".codex/auth.json", "/OPENAI_API_KEY", None),
+        source: Source::Json(".codex/auth.json", "/OPENAI_API_KEY"),
+    },
+    Place {
+        variable: "CODEX_CHATGPT_TOKEN",
+        hosts: CHATGPT,
+        source: Source::Grant(&grant::CHATGPT),
     },
 ];
 const GEMINI_PLACES: &[Place] = &[
@@ -90,6 +100,11 @@ const GEMINI_PLACES: &[Place] = &[
         variable: "GEMINI_API_KEY",
         hosts: GEMINI,
         source: Source::Line(".gemini/.env", "GEMINI_API_KEY="),
+    },
+    Place {
+        variable: "GOOGLE_CLOUD_ACCESS_TOKEN",
+        hosts: GOOGLE,
+        source: Source::Grant(&grant::GOOGLE),
     },
 ];
 const COPILOT_PLACES: &[Place] = &[
@@ -130,14 +145,14 @@ impl Login {
             LoginTool::Codex => Self {
                 tool: "codex",
                 places: CODEX_PLACES,
-                how: "run `codex login --with-api-key` on this host, or set OPENAI_API_KEY; logins by ChatGPT cannot be used by rooms",
+                how: "run `codex login` on this host, or set OPENAI_API_KEY",
                 renew: "run `codex login` on this host",
             },
             LoginTool::Gemini => Self {
                 tool: "gemini",
                 places: GEMINI_PLACES,
-                how: "set GEMINI_API_KEY, or write it to ~/.gemini/.env",
-                renew: "set another GEMINI_API_KEY",
+                how: "run `gemini` on this host and log in, or set GEMINI_API_KEY",
+                renew: "run `gemini` once on this host: it renews the login",
             },
             LoginTool::Copilot => Self {
                 tool: "copilot",
@@ -156,7 +171,12 @@ impl Login {
 
     /// The secrets that a login may be.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        let mut names: Vec<_> = self.places.iter().map(|place| place.variable).collect();
+        let accounts = self.places.iter().filter_map(|place| match &place.source {
+            Source::Grant(grant) => grant.account.map(|(_, variable)| variable),
+            _ => None,
+        });
+        let own = self.places.iter().map(|place| place.variable);
+        let mut names: Vec<_> = own.chain(accounts).collect();
         names.sort_unstable();
         names.dedup();
         names.into_iter()
@@ -170,13 +190,24 @@ pub(super) fn find(
     read: &dyn Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Found> {
     login.places.iter().find_map(|place| {
+        let text_at = |value: &Value, pointer: &str| {
+            value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
+        };
+        let (mut grant, mut account) = (None, None);
         let (value, origin, expires) = match place.source {
             Source::Variable(name) => (variable(name)?, format!("the variable {name}"), None),
-            Source::Json(file, pointer, expires) => {
+            Source::Json(file, pointer) => {
                 let value: Value = serde_json::from_slice(&read(file)?).ok()?;
-                let until = expires.and_then(|pointer| value.pointer(pointer)?.as_i64());
-                let until = until.and_then(|until| Timestamp::from_millisecond(until).ok());
-                (value.pointer(pointer)?.as_str()?.to_owned(), format!("~/{file}"), until)
+                (text_at(&value, pointer)?, format!("~/{file}"), None)
+            }
+            Source::Grant(own) => {
+                let file: Value = serde_json::from_slice(&read(own.file)?).ok()?;
+                grant = Some(own);
+                account = match own.account {
+                    Some((pointer, variable)) => Some((variable, text_at(&file, pointer)?)),
+                    None => None,
+                };
+                (text_at(&file, own.access)?, format!("~/{}", own.file), own.expires(&file))
             }
             Source::Line(file, before) => {
                 let text = String::from_utf8(read(file)?).ok()?;
@@ -192,6 +223,8 @@ pub(super) fn find(
             value,
             origin,
             expires,
+            grant,
+            account,
         })
     })
 }
@@ -230,6 +263,15 @@ mod tests {
             found(LoginTool::Codex, &[], &[(".codex/auth.json", r#"{"OPENAI_API_KEY":"o"}"#)])
                 .unwrap();
         assert_eq!((codex.variable, codex.hosts), ("CODEX_API_KEY", OPENAI));
+        let by_chatgpt =
+            r#"{"OPENAI_API_KEY":null,"tokens":{"access_token":"a.b.c","account_id":"acc-1"}}"#;
+        let chatgpt = found(LoginTool::Codex, &[], &[(".codex/auth.json", by_chatgpt)]).unwrap();
+        assert_eq!((chatgpt.variable, chatgpt.hosts), ("CODEX_CHATGPT_TOKEN", CHATGPT));
+        assert_eq!(chatgpt.account, Some(("CODEX_CHATGPT_ACCOUNT", "acc-1".to_owned())));
+        let by_google = r#"{"access_token":"ya29.x","refresh_token":"r","expiry_date":1000}"#;
+        let google =
+            found(LoginTool::Gemini, &[], &[(".gemini/oauth_creds.json", by_google)]).unwrap();
+        assert_eq!((google.variable, google.hosts), ("GOOGLE_CLOUD_ACCESS_TOKEN", GOOGLE));
         let gh = found(
             LoginTool::Gh,
             &[],
@@ -251,6 +293,8 @@ mod tests {
             )
             .is_none()
         );
+        let no_account = r#"{"tokens":{"access_token":"a.b.c","refresh_token":"r"}}"#;
+        assert!(found(LoginTool::Codex, &[], &[(".codex/auth.json", no_account)]).is_none());
         assert!(found(LoginTool::Codex, &[], &[(".codex/auth.json", "nonsense")]).is_none());
         assert!(found(LoginTool::Gemini, &[], &[(".gemini/.env", "OTHER=x")]).is_none());
     }

@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Manager {
     pub(super) name: &'static str,
     lockfile: Option<String>,
-    /// The exact version, where `packageManager` has one.
+    /// The version, where `packageManager` or the lockfile tells.
     version: Option<String>,
 }
 
@@ -52,7 +52,10 @@ impl Manager {
         let name = name.or(of_lock.as_ref().map(|(name, _)| *name)).unwrap_or("npm");
         let lockfile =
             of_lock.filter(|(of_lock, path)| *of_lock == name && !path.ends_with("workspace.yaml"));
-        Self { name, lockfile: lockfile.map(|(_, path)| path), version }
+        let lockfile = lockfile.map(|(_, path)| path);
+        let of_lock = || pnpm_of(&view.text(lockfile.as_deref().filter(|_| name == "pnpm")?)?);
+        let version = version.or_else(of_lock);
+        Self { name, lockfile, version }
     }
 
     /// Returns the command that runs a script.
@@ -166,6 +169,19 @@ impl Manager {
     }
 }
 
+/// Returns the last release of pnpm that writes a lockfile of this version: later ones have other defaults.
+fn pnpm_of(lockfile: &str) -> Option<String> {
+    let line = lockfile.lines().take(5).find(|line| line.starts_with("lockfileVersion"))?;
+    let version: String = line.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
+    let release = match version.split('.').next()? {
+        "5" => "7",
+        "6" => "8",
+        "9" => "10",
+        _ => return None,
+    };
+    Some(release.to_owned())
+}
+
 fn is_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 40
@@ -237,4 +253,16 @@ pub(super) fn members(view: &View<'_>, folders: &[String]) -> BTreeSet<String> {
                 .any(|pattern| fits(pattern, dir))
     };
     folders.iter().filter(is_member).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pnpm_of;
+
+    #[test]
+    fn lockfiles_tell_the_release_of_pnpm() {
+        assert_eq!(pnpm_of("lockfileVersion: '9.0'\n").as_deref(), Some("10"));
+        assert_eq!(pnpm_of("lockfileVersion: 5.4\n").as_deref(), Some("7"));
+        assert_eq!(pnpm_of("packages: {}\n"), None);
+    }
 }

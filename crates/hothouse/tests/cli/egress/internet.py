@@ -161,6 +161,20 @@ def serve_requests(stream, scheme):
             log(f"aws {path.partition('?')[0]} {signed_by_aws(words[0].decode(), path, headers, body)}")
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"0\"\r\n\r\n")
             continue
+        if path in ("/oauth/token", "/token", "/v1/oauth/token"):
+            # A vendor that renews logins; each token that renews is taken once.
+            text = body.decode()
+            with lock:
+                counts[text] = counts.get(text, 0) + 1
+                nth = len(counts)
+                is_good = "dead" not in text and counts[text] == 1
+            log(f"renew {host} {is_good} {text}")
+            claims = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800, "nth": nth}).encode()).decode().rstrip("=")
+            good = {"access_token": f"eyJhbGciOiJub25lIn0.{claims}.renewed-{nth}-0123456789", "refresh_token": f"r-{nth}", "expires_in": 3600}
+            text = json.dumps(good if is_good else {"error": "invalid_grant"}).encode()
+            status = b"200 OK" if is_good else b"400 Bad Request"
+            stream.sendall(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(text)) + text)
+            continue
         if path == "/slow":
             # One line now; the connection then stays open without a byte.
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst\n")

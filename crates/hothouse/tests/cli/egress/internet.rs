@@ -17,14 +17,14 @@ static NEXT: AtomicU8 = AtomicU8::new(1);
 
 pub(crate) struct Internet {
     child: Child,
-    pub(super) address: String,
-    dns: u16,
+    pub(crate) address: String,
+    pub(crate) dns: u16,
     folder: tempfile::TempDir,
 }
 
 impl Internet {
     /// Starts it, if this host lets us.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if !is_root() {
             skip("hosts on ports 80 and 443", "root");
             return None;
@@ -38,12 +38,13 @@ impl Internet {
             skip("an Internet of our own", "openssl");
             return None;
         }
-        let names = serde_json::json!({
+        let mut names = serde_json::json!({
             "good.example": [address], "other.example": [address], "evil.example": [address],
             "inside.example": ["10.0.0.1"], "metadata.example": ["169.254.169.254"],
             "xn--bcher-kva.example": [address],
             "mapped.example": ["::ffff:127.0.0.1"], "six.example": ["::1"],
         });
+        VENDORS.iter().for_each(|host| names[host] = serde_json::json!([address]));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/egress/internet.py");
         let mut child = Command::new("python3")
             .arg(script)
@@ -65,7 +66,7 @@ impl Internet {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    fn certificate(&self) -> PathBuf {
+    pub(crate) fn certificate(&self) -> PathBuf {
         self.file("ca.pem")
     }
 
@@ -75,16 +76,28 @@ impl Internet {
     }
 }
 
+/// Hosts of vendors of coding agents, for which it stands in.
+pub(crate) const VENDORS: [&str; 6] = [
+    "chatgpt.com",
+    "auth.openai.com",
+    "oauth2.googleapis.com",
+    "cloudcode-pa.googleapis.com",
+    "www.googleapis.com",
+    "platform.claude.com",
+];
+
 /// Makes a CA and a certificate of the names there are.
 fn certify(folder: &Path) -> bool {
+    let vendors = VENDORS.map(|host| format!(",DNS:{host}")).concat();
     let script = "set -e
 key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
 openssl req -x509 $key -days 2 -subj '/CN=test authority' -keyout ca-key.pem -out ca.pem
 openssl req $key -subj '/CN=test' -keyout key.pem -out leaf.csr
-printf 'subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example\nbasicConstraints=CA:FALSE\n' >leaf.ext
+printf 'subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.exampleVENDORS\nbasicConstraints=CA:FALSE\n' >leaf.ext
 openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile leaf.ext -out leaf.pem
 ";
-    let made = Command::new("sh").args(["-c", script]).current_dir(folder).output();
+    let script = script.replace("VENDORS", &vendors);
+    let made = Command::new("sh").args(["-c", &script]).current_dir(folder).output();
     made.is_ok_and(|made| made.status.success())
 }
 

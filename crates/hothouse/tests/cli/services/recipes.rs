@@ -188,3 +188,107 @@ fn an_interrupted_initialisation_is_never_used() {
     assert_eq!(ran, "5\n");
     assert!(golden.join("PG_VERSION").is_file() && !new.exists() && !copy.exists());
 }
+
+/// Speaks to a server in its own protocol: the recipe, its config, and a script that fails unless it answers.
+const MORE: [(&str, &str, &str); 3] = [
+    (
+        "memcached",
+        "[service.cache]\nrecipe = \"memcached\"\nport = 11311\n",
+        "import socket\ns = socket.create_connection(('127.0.0.1', 11311))\n\
+         s.sendall(b'set k 0 0 5\\r\\nvalue\\r\\nget k\\r\\n')\nr = b''\n\
+         while b'END' not in r: r += s.recv(999)\nassert b'value' in r, r",
+    ),
+    (
+        "nats",
+        "[service.cache]\nrecipe = \"nats\"\n",
+        "import socket\ns = socket.create_connection(('127.0.0.1', 4222))\nr = s.recv(9999)\n\
+         assert b'jetstream\":true' in r.replace(b' ', b''), r\n\
+         s.sendall(b'CONNECT {\"verbose\":false}\\r\\nSUB a 1\\r\\nPUB a 2\\r\\nhi\\r\\n')\nr = b''\n\
+         while b'hi' not in r: r += s.recv(999)",
+    ),
+    (
+        "rabbitmq",
+        "[service.cache]\nrecipe = \"rabbitmq\"\n",
+        "import socket\ns = socket.create_connection(('127.0.0.1', 5672))\n\
+         s.sendall(b'AMQP\\0\\0\\x09\\x01')\nr = s.recv(9999)\nassert b'RabbitMQ' in r, r",
+    ),
+];
+
+#[test]
+fn brokers_and_caches_of_the_distribution_answer_in_their_own_protocol() {
+    users(|user| {
+        for (recipe, config, script) in MORE {
+            let Some((env, repository)) = forked(user, config) else { continue };
+            env.ok(&repository, &["up", "-w", "a", "--timeout", "120s"]);
+            let ask = || exec(&env, &repository, &["cache", "--", "python3", "-c", script]);
+            let ran = ask();
+            assert_eq!(ran.code, 0, "{recipe}: {ran}");
+            env.ok(&repository, &["restart", "cache", "-w", "a"]);
+            env.ok(&repository, &["up", "-w", "a", "--timeout", "120s"]);
+            let ran = ask();
+            assert_eq!(ran.code, 0, "{recipe} again: {ran}");
+        }
+    });
+}
+
+#[test]
+fn what_rabbitmq_keeps_comes_along_with_a_fork() {
+    let Some((env, repository)) = forked(None, "[service.mq]\nrecipe = \"rabbitmq\"\n") else {
+        return;
+    };
+    env.ok(&repository, &["up", "-w", "a", "--timeout", "120s"]);
+    let ctl = |name: &str, words: &str| {
+        let line = format!("rabbitmqctl --quiet {words}");
+        env.ok(&repository, &["exec", "-w", name, "mq", "--", "sh", "-c", &line])
+    };
+    ctl("a", "add_vhost shop");
+    env.ok(&repository, &["fork", "b", "--from", "a"]);
+    env.ok(&repository, &["up", "-w", "b", "--timeout", "120s"]);
+    let hosts = ctl("b", "list_vhosts");
+    assert!(hosts.lines().any(|line| line == "shop"), "{hosts}");
+}
+
+#[test]
+fn a_file_of_sqlite_forks_like_any_database() {
+    users(|user| {
+        let config = "[service.db]\nrecipe = \"sqlite\"\n[service.once]\nrun = \"echo {db.url} >url.txt\"\n\
+                      task = true\nneeds = [\"db\"]\n";
+        let Some((env, repository)) = forked(user, config) else { return };
+        up(&env, &repository);
+        let sql = |name: &str, sql: &str| {
+            let script = format!(
+                "import os, sqlite3\nc = sqlite3.connect(os.environ['SQLITE_FILE'])\nprint(c.execute(\"{sql}\").fetchall())\nc.commit()"
+            );
+            env.ok(&repository, &["exec", "-w", name, "db", "--", "python3", "-c", &script])
+        };
+        sql("a", "create table t (x)");
+        sql("a", "insert into t values (7)");
+        let url = env.ok(&repository, &["exec", "-w", "a", "--", "cat", "url.txt"]);
+        assert_eq!(url, "sqlite:///var/lib/hothouse/db/app.db\n");
+        let tables = env.json(&repository, &["db", "-w", "a", "--tables", "--json"]);
+        assert_eq!(tables, serde_json::json!([{ "table": "t", "rows": 1 }]));
+        if env.ok(&repository, &["status", "a", "--caveats"]).contains("exist only in the room") {
+            return;
+        }
+        env.ok(&repository, &["fork", "b", "--from", "a"]);
+        env.ok(&repository, &["up", "-w", "b", "--timeout", "60s"]);
+        assert_eq!(sql("b", "select x from t"), "[(7,)]\n");
+        sql("b", "delete from t");
+        assert_eq!(sql("a", "select x from t"), "[(7,)]\n");
+    });
+}
+
+#[test]
+fn extensions_of_postgres_are_made_where_they_are_installed() {
+    let Some((env, repository)) = forked(None, "[service.db]\nrecipe = \"postgres\"\n") else {
+        return;
+    };
+    up(&env, &repository);
+    let psql = |sql: &str| exec(&env, &repository, &["db", "--", "psql", "-qtAc", sql]);
+    let made = psql("create extension hstore; create extension pg_trgm");
+    assert_eq!(made.code, 0, "{made}");
+    let used = psql("select 'a=>1'::hstore->'a', similarity('word', 'words') > 0.5");
+    assert_eq!(used.stdout, "1|t\n", "{used}");
+    let missing = psql("create extension nonsense");
+    assert!(missing.code != 0 && missing.stderr.contains("nonsense"), "{missing}");
+}

@@ -64,10 +64,21 @@ pub(super) struct Pages {
 impl Pages {
     /// Compares one page, with more filters than the usual ones.
     pub(super) fn compare(&self, name: &str, text: &str, more: &[(&str, &str)]) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/snapshots");
+        self.compare_in(folder, name, text, more);
+    }
+
+    /// Compares a page of what terminals show, which has a folder of its own.
+    pub(super) fn compare_shown(&self, name: &str, text: &str, more: &[(&str, &str)]) {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/snapshots/terminal");
+        self.compare_in(folder, name, text, more);
+    }
+
+    fn compare_in(&self, folder: &str, name: &str, text: &str, more: &[(&str, &str)]) {
         let mut settings = insta::Settings::clone_current();
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
-        settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/snapshots"));
+        settings.set_snapshot_path(folder);
         for (pattern, name) in more.iter().chain(&FILTERS) {
             settings.add_filter(pattern, *name);
         }
@@ -97,6 +108,25 @@ pub(super) fn entry(env: &TestEnv, ran: &Ran) -> String {
     }
     entry.push_str(&format!("--- exit {}\n\n", ran.code));
     entry
+}
+
+/// Writes down what a command showed on a terminal.
+pub(super) fn screen(env: &TestEnv, command: &str, shown: &str) -> String {
+    let root = env.root().to_str().unwrap();
+    let (mut parts, mut table) = (vec![String::new()], None::<Vec<usize>>);
+    for line in shown.lines() {
+        // A message may follow a table at once, which is seen by what stands between its columns.
+        let crosses = |start: &usize| line.chars().nth(start - 1).is_some_and(|c| c != ' ');
+        if table.as_ref().is_some_and(|starts| starts.iter().skip(1).any(crosses)) {
+            parts.push(String::new());
+            table = None;
+        }
+        table = table.or_else(|| columns(line)).filter(|_| !line.is_empty());
+        let part = parts.last_mut().expect("there is a first part");
+        part.push_str(&format!("{line}\n"));
+    }
+    let parts: String = parts.iter().map(|part| align(part, root)).collect();
+    format!("$ {command}\n{parts}\n")
 }
 
 /// Names the folder of the test and what is volatile in tables, and aligns those again. A cell that
@@ -158,7 +188,7 @@ fn replace_volatile(table: &mut [Vec<String>], root: &str) {
     for (cell, name) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&*head)) {
         let volatile = VOLATILE.iter().find(|(volatile, _)| volatile == name);
         *cell = match volatile {
-            Some((_, token)) if cell != "-" => (*token).to_owned(),
+            Some((_, token)) if cell != "-" && !cell.is_empty() => (*token).to_owned(),
             _ if is_size(cell) => "[SIZE]".to_owned(),
             _ if is_host_port(cell) => "[PORT]".to_owned(),
             _ => cell.replace(root, "[ROOT]"),

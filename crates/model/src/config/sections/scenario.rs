@@ -72,6 +72,11 @@ pub struct Expectation {
     pub errors: Option<u32>,
     /// How many calls may be without a fixture; `None` means no limit.
     pub unmatched: Option<u32>,
+    /// How many queries of a database one request may make, as traces tell; `None` means no limit.
+    pub queries: Option<u32>,
+    /// How long a query of a database may take, as traces tell; `None` means no limit.
+    #[serde(with = "optional_duration")]
+    pub slowest_query: Option<Duration>,
     /// How many errors the page may write to its console; none by default.
     pub console: Option<u32>,
     /// How many requests of the page may fail; none by default.

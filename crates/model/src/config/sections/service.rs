@@ -25,6 +25,8 @@ choice_type! {
     Recipe {
         Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey",
         Memcached = "memcached", Nats = "nats", Rabbitmq = "rabbitmq", Mongodb = "mongodb", Meilisearch = "meilisearch",
+        /// A file of SQLite, which needs no server: a place for it among the data of services.
+        Sqlite = "sqlite",
         /// Mail by SMTP.
         Mailbox = "mailbox",
         /// Errors, as Sentry's clients send them.
@@ -55,9 +57,10 @@ choice_type! {
 }
 
 impl Recipe {
-    /// Returns the default port of the program.
-    pub fn default_port(self) -> u16 {
-        match self {
+    /// Returns the default port of the program, if it has one.
+    pub fn default_port(self) -> Option<u16> {
+        Some(match self {
+            Self::Sqlite => return None,
             Self::Postgres => 5432,
             Self::Mariadb | Self::Mysql => 3306,
             Self::Redis | Self::Valkey => 6379,
@@ -70,7 +73,7 @@ impl Recipe {
             Self::Errors => 8969,
             Self::Otel => 4318,
             Self::Objects => 9000,
-        }
+        })
     }
 
     /// Returns what it is made of.
@@ -85,6 +88,7 @@ impl Recipe {
             Self::Rabbitmq => Work::Database(DatabaseRecipe::Rabbitmq),
             Self::Mongodb => Work::Database(DatabaseRecipe::Mongodb),
             Self::Meilisearch => Work::Database(DatabaseRecipe::Meilisearch),
+            Self::Sqlite => Work::Database(DatabaseRecipe::Sqlite),
             Self::Mailbox => Work::Sink(SinkRecipe::Mailbox),
             Self::Errors => Work::Sink(SinkRecipe::Errors),
             Self::Otel => Work::Sink(SinkRecipe::Otel),
@@ -105,6 +109,7 @@ pub enum DatabaseRecipe {
     Rabbitmq,
     Mongodb,
     Meilisearch,
+    Sqlite,
 }
 
 /// Something that Hothouse itself takes on a port of the room.
@@ -192,7 +197,7 @@ impl Service {
 
     /// Returns the port that it listens on, the recipe's own if none is named.
     pub fn main_port(&self) -> Option<u16> {
-        self.port.or_else(|| self.recipe.map(Recipe::default_port))
+        self.port.or_else(|| self.recipe.and_then(Recipe::default_port))
     }
 }
 

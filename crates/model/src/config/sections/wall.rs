@@ -74,17 +74,19 @@ choice_type! {
     /// Whose protocol an integration speaks, where its hosts do not tell.
     Vendor {
         Amplitude = "amplitude", Anthropic = "anthropic", AzureBlob = "azure-blob", Bugsnag = "bugsnag",
-        Clerk = "clerk", ConfigCat = "configcat", Discord = "discord", Flagsmith = "flagsmith",
+        Clerk = "clerk", ConfigCat = "configcat", Contentful = "contentful", Discord = "discord",
+        Flagsmith = "flagsmith",
         Gcs = "gcs", Gemini = "gemini", GitHub = "github", GitLab = "gitlab",
-        GoogleAnalytics = "google-analytics", Honeybadger = "honeybadger",
+        GoogleAnalytics = "google-analytics", HCaptcha = "hcaptcha", Honeybadger = "honeybadger",
         LaunchDarkly = "launchdarkly", Mailchimp = "mailchimp", Mailgun = "mailgun",
         Mixpanel = "mixpanel", OpenAi = "openai", OpenFeature = "openfeature", Otlp = "otlp",
-        Plausible = "plausible", PostHog = "posthog", Postmark = "postmark", Resend = "resend",
-        Rollbar = "rollbar", RudderStack = "rudderstack", S3 = "s3", Segment = "segment",
+        Plausible = "plausible", PostHog = "posthog", Postmark = "postmark", Prismic = "prismic",
+        Recaptcha = "recaptcha", Resend = "resend",
+        Rollbar = "rollbar", RudderStack = "rudderstack", S3 = "s3", Sanity = "sanity", Segment = "segment",
         SendGrid = "sendgrid", Sentry = "sentry", Ses = "ses", Shippo = "shippo",
         Shopify = "shopify", Slack = "slack", Sns = "sns", Standard = "standard",
-        Statsig = "statsig", Stripe = "stripe", Svix = "svix", TaxJar = "taxjar",
-        Twilio = "twilio", Unleash = "unleash", Vonage = "vonage",
+        Statsig = "statsig", Storyblok = "storyblok", Stripe = "stripe", Svix = "svix", TaxJar = "taxjar",
+        Turnstile = "turnstile", Twilio = "twilio", Unleash = "unleash", Vonage = "vonage",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs::File};
 
 use bytes::Bytes;
-use hothouse_objects::{About, Expected, Object, StoreError};
+use hothouse_objects::{About, Deleted, Digests, Expected, Object, StoreError};
 use hothouse_sinks::objects::{
     Asked, ObjectError,
     conditions::Wanted,
@@ -104,6 +104,23 @@ pub(super) fn is_checksum(name: &str) -> bool {
     kind.is_some_and(|kind| !matches!(kind, "algorithm" | "mode" | "type"))
 }
 
+/// Reads which digests a client sends, before its bytes or behind them.
+pub(super) fn digests(asked: &Asked<'_>) -> Digests {
+    let trailers = asked.header("x-amz-trailer").unwrap_or_default();
+    let announced = |kind: &str| {
+        let name = format!("x-amz-checksum-{kind}");
+        asked.header(&name).is_some()
+            || trailers.split(',').any(|trailer| trailer.trim().eq_ignore_ascii_case(&name))
+    };
+    let hash = asked.header("x-amz-content-sha256").is_some_and(|sha| sha.len() == 64);
+    Digests {
+        crc32: announced("crc32"),
+        crc32c: announced("crc32c"),
+        sha1: announced("sha1"),
+        sha256: announced("sha256") || hash,
+    }
+}
+
 /// Reads what a client says of the bytes.
 pub(super) fn expected(asked: &Asked<'_>, is_chunked: bool) -> Expected {
     let length = if is_chunked { "x-amz-decoded-content-length" } else { "content-length" };
@@ -123,7 +140,34 @@ pub(super) fn expected(asked: &Asked<'_>, is_chunked: bool) -> Expected {
 
 /// Answers that an object is stored.
 pub(super) fn stored(object: &Object) -> StreamedAnswer {
-    part(&object.etag, &object.checksums)
+    let mut answer = part(&object.etag, &object.checksums);
+    answer.headers.extend(version_of(object));
+    answer
+}
+
+fn version_of(object: &Object) -> Option<(String, String)> {
+    object.version.clone().map(|version| ("x-amz-version-id".to_owned(), version))
+}
+
+/// Answers that an object was removed, or hidden.
+pub(super) fn deleted(deleted: &Deleted) -> StreamedAnswer {
+    let mut answer = empty(204, &[]);
+    let version = deleted.version.clone().map(|version| ("x-amz-version-id".to_owned(), version));
+    answer.headers.extend(version);
+    if deleted.is_marker {
+        answer.headers.push(("x-amz-delete-marker".into(), "true".into()));
+    }
+    answer
+}
+
+/// Describes a version as a listing has it.
+pub(super) fn listed_version((object, is_current): &(Object, bool)) -> xml::ListedVersion {
+    xml::ListedVersion {
+        object: object.listed(),
+        version: object.version_id().to_owned(),
+        is_current: *is_current,
+        is_marker: object.is_marker,
+    }
 }
 
 /// Answers that bytes are stored.
@@ -160,6 +204,7 @@ pub(super) fn of_object(
         }
     }
     headers.extend(shown);
+    headers.extend(version_of(object));
     let metadata = object.about.metadata.iter();
     headers.extend(metadata.map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone())));
     if wanted == Wanted::Whole && asked.header("x-amz-checksum-mode") == Some("ENABLED") {
@@ -271,6 +316,6 @@ pub(super) fn copied_range(range: Option<&str>, size: u64) -> Result<(u64, u64),
     }
 }
 
-fn http_date(time: Timestamp) -> String {
+pub(super) fn http_date(time: Timestamp) -> String {
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }

@@ -12,6 +12,12 @@ pub(super) fn config(token: &str, set: &FlagSet) -> Value {
     tree
 }
 
+/// Answers with a script of our own that does what pages ask of the vendor's.
+pub(super) fn library() -> Taken {
+    const LIBRARY: &str = include_str!("../../../fixtures/scripts/posthog.js");
+    http::text(200, "application/javascript; charset=utf-8", LIBRARY, VENDOR)
+}
+
 /// Answers with the settings as a script. Nothing of the room can end the script early.
 pub(super) fn script(token: &str, set: &FlagSet) -> Taken {
     let config = config(token, set).to_string().replace('<', "\\u003c");

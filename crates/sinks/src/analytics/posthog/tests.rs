@@ -156,6 +156,8 @@ fn pages_get_what_they_ask_for() {
     assert!(text.contains("_POSTHOG_REMOTE_CONFIG") && !text.contains('<'), "{text}");
     assert_eq!(tree(&sent(&Sent::get("/array/phc_x/config")))["token"], "phc_x");
     assert_eq!(sent(&Sent::get("/static/recorder.js")).answer.status, 200);
+    let library = tree(&sent(&Sent::get("/static/array.js")));
+    assert!(library.as_str().unwrap().contains("'/e/'"), "pages that use the snippet send events");
     let origin = Sent { method: "OPTIONS", path: "/e/", ..Sent::default() }
         .header("origin", "https://web.example")
         .header("access-control-request-headers", "x-a");

@@ -24,7 +24,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let taken = match (call.request.method, &segments[..]) {
         ("POST", ["emails"]) => one(call, context),
         ("POST", ["emails", "batch"]) => batch(call, context),
-        ("GET", ["emails", id]) => Ok(Taken::json(200, &sent(id), "resend", Vec::new())),
+        ("GET", ["emails", id]) => sent(id, context),
         ("POST", ["emails", id, "cancel"]) => {
             Ok(Taken::json(200, &json!({ "object": "email", "id": id }), "resend", Vec::new()))
         }
@@ -66,8 +66,10 @@ fn invalid(message: &str) -> Complaint {
 
 fn accept(tree: &Value, context: &mut Context<'_>) -> Result<(String, Recorded), Complaint> {
     let mail = read(tree)?;
-    let record = mail.record("resend", context);
-    Ok((uuid((context.random)()), record))
+    let mut record = mail.record("resend", context);
+    let id = uuid((context.random)());
+    record.body["vendor_id"] = id.as_str().into();
+    Ok((id, record))
 }
 
 fn read(tree: &Value) -> Result<Outgoing, Complaint> {
@@ -120,8 +122,20 @@ fn read(tree: &Value) -> Result<Outgoing, Complaint> {
     })
 }
 
-/// Returns what is known of a mail by its id alone.
-fn sent(id: &str) -> Value {
-    json!({ "object": "email", "id": id, "last_event": "delivered", "to": [], "from": "", "subject": "",
-            "html": null, "text": null, "bcc": [], "cc": [], "reply_to": [], "created_at": null })
+/// Returns a mail that was sent, by the id that it got.
+fn sent(id: &str, context: &Context<'_>) -> Result<Taken, Complaint> {
+    let mail = (context.mails)(id).filter(|mail| mail.via == "resend");
+    let mail = mail.ok_or_else(|| Complaint(404, "not_found", "Email not found".to_owned()))?;
+    let header = |name: &str| {
+        let found = mail.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone())
+    };
+    let tree = json!({
+        "object": "email", "id": id, "last_event": "delivered",
+        "from": header("from").unwrap_or_else(|| mail.from.clone()), "to": mail.to, "cc": mail.cc, "bcc": mail.bcc,
+        "reply_to": header("reply-to").map(|one| vec![one]).unwrap_or_default(),
+        "subject": mail.subject, "html": mail.html, "text": mail.text,
+        "created_at": header("date"), "scheduled_at": null, "tags": [],
+    });
+    Ok(Taken::json(200, &tree, "resend", Vec::new()))
 }

@@ -17,7 +17,12 @@ pub(super) fn taken(host: &str, method: &str, path: &str, kind: &str, body: &[u8
         [next; 16]
     };
     let flags = FlagSet::new();
-    let mut context = Context { now: Timestamp::UNIX_EPOCH, random: &mut random, flags: &flags };
+    let mut context = Context {
+        now: Timestamp::UNIX_EPOCH,
+        random: &mut random,
+        flags: &flags,
+        mails: &crate::no_mails,
+    };
     let sink = find(host).expect("the host is known");
     (sink.take)(&Call::read(request), &mut context)
 }

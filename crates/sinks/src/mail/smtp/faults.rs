@@ -39,7 +39,49 @@ pub(super) enum Verdict {
     Greylist { key: String },
 }
 
+/// What becomes of a mail that comes by an API, which takes all recipients or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallVerdict {
+    Accept {
+        after: Duration,
+    },
+    Reject {
+        recipient: String,
+    },
+    /// Of those that are greylisted, the keys: they are accepted the next time.
+    Defer {
+        recipient: String,
+        greylisted: Vec<String>,
+    },
+}
+
 impl Faults {
+    /// Decides about all recipients of a mail. The worst that one of them gets counts.
+    pub fn decide_call<'a>(
+        &self,
+        from: &str,
+        recipients: impl IntoIterator<Item = &'a str>,
+    ) -> CallVerdict {
+        let (mut late, mut greylisted, mut deferred) = (Duration::ZERO, Vec::new(), None);
+        for to in recipients {
+            match self.decide(from, to) {
+                Verdict::Accept { after } => late = late.max(after),
+                Verdict::Refuse(reply) if reply.starts_with('5') => {
+                    return CallVerdict::Reject { recipient: to.to_owned() };
+                }
+                Verdict::Refuse(_) => deferred = deferred.or_else(|| Some(to.to_owned())),
+                Verdict::Greylist { key } => {
+                    greylisted.push(key);
+                    deferred = deferred.or_else(|| Some(to.to_owned()));
+                }
+            }
+        }
+        match deferred {
+            Some(recipient) => CallVerdict::Defer { recipient, greylisted },
+            None => CallVerdict::Accept { after: late },
+        }
+    }
+
     /// Decides about a recipient.
     pub(super) fn decide(&self, from: &str, to: &str) -> Verdict {
         let rule = self.rules.iter().find(|rule| fits(&rule.recipient, to));
@@ -89,6 +131,26 @@ mod tests {
         ] {
             assert_eq!(fits(pattern, address), expected, "{pattern} {address}");
         }
+    }
+
+    #[test]
+    fn a_call_is_taken_for_all_recipients_or_none() {
+        let rule = |recipient: &str, fault| FaultRule { recipient: recipient.into(), fault };
+        let faults = Faults {
+            rules: vec![
+                rule("no@*", Fault::Reject),
+                rule("later@*", Fault::Defer),
+                rule("grey@*", Fault::Greylist),
+                rule("slow@*", Fault::Slow(Duration::from_secs(2))),
+            ],
+            known: BTreeSet::new(),
+        };
+        let of = |all: &[&str]| faults.decide_call("f@x", all.iter().copied());
+        assert_eq!(of(&["a@y"]), CallVerdict::Accept { after: Duration::ZERO });
+        assert_eq!(of(&["a@y", "slow@y"]), CallVerdict::Accept { after: Duration::from_secs(2) });
+        assert_eq!(of(&["later@y", "no@y"]), CallVerdict::Reject { recipient: "no@y".into() });
+        let CallVerdict::Defer { recipient, greylisted } = of(&["a@y", "grey@y"]) else { panic!() };
+        assert_eq!((recipient.as_str(), greylisted), ("grey@y", vec!["f@x grey@y".to_owned()]));
     }
 
     #[test]

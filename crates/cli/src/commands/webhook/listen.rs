@@ -1,0 +1,244 @@
+//! `webhook listen`: a port of this host that takes deliveries of a real vendor and hands them to the daemon, which
+//! verifies and records them.
+//!
+//! It is open for as long as the command runs, on the loopback alone: who lets the vendor in, by a tunnel or the
+//! vendor's own program, is the user.
+
+use std::{convert::Infallible, net::Ipv4Addr, process::ExitCode, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use hothouse_api::{
+    route,
+    secret::Hidden,
+    webhook::{ForwardBody, ForwardView, ListenBody, ListenView},
+};
+use hothouse_host::random;
+use hothouse_model::{Failure, FailureKind, OperationId, config};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode, body::Incoming, header, server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::{net::TcpListener, sync::Semaphore};
+
+use super::{answer, checked};
+use crate::{
+    args::ListenArgs,
+    commands::secret::read_value,
+    reach::Reach,
+    render::plain,
+    session::{Session, failure},
+    ui::Ui,
+};
+
+/// How many connections are open at a time.
+const CONNECTIONS: usize = 32;
+
+/// The longest delivery.
+const BODY_MOST: usize = 4 << 20;
+
+/// How long a vendor may take to send one.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Listens until it is interrupted, or for a while.
+pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<ExitCode, Failure> {
+    let time = args.time.as_deref().map(span).transpose()?;
+    let secret = match args.secret {
+        true => read_value(ui, &format!("the endpoint's secret at {}", args.vendor))?,
+        false => None,
+    };
+    let (sandbox, folder) = (checked(args.which)?, session.folder_text()?);
+    let body = ListenBody {
+        sandbox: sandbox.clone(),
+        folder: folder.clone(),
+        vendor: args.vendor.clone(),
+        secret: secret.map(Hidden),
+        to: args.to.clone(),
+    };
+    let made: ListenView = session.post(route::WEBHOOKS_LISTEN, &session.operation(), &body)?;
+    let listener = Listener {
+        reach: session.reach(),
+        ui: *ui,
+        wanted: ForwardBody {
+            sandbox,
+            folder,
+            vendor: args.vendor,
+            to: args.to,
+            headers: Vec::new(),
+            base64: String::new(),
+            url: String::new(),
+        },
+        public: args.url,
+    };
+    session.block_on(async {
+        let host = |error: std::io::Error| Failure::of(FailureKind::Host, &error);
+        let address = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(0));
+        let socket = TcpListener::bind(address).await.map_err(host)?;
+        let port = socket.local_addr().map_err(host)?.port();
+        begin(ui, &made, port);
+        let listener = Arc::new(listener);
+        tokio::select! {
+            () = accept(socket, listener) => {}
+            _ = tokio::signal::ctrl_c() => {}
+            () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn span(text: &str) -> Result<Duration, Failure> {
+    config::parse_duration(text).map_err(|_| {
+        let message = format!("`{text}` is not a duration");
+        Failure::new(FailureKind::Usage, message).hint("such as `30s` or `5m`")
+    })
+}
+
+/// Says where to send to, and what the vendor has to know.
+fn begin(ui: &Ui, made: &ListenView, port: u16) {
+    let url = format!("http://127.0.0.1:{port}");
+    if ui.json {
+        ui.print_json_line(&json!({ "url": url, "to": made.to, "secret_file": made.secret_file }));
+    } else {
+        ui.print(&url);
+    }
+    ui.say(&format!("Deliveries of {} go on to {}. Stop with Ctrl-C.", made.vendor, made.to));
+    match made.vendor.as_str() {
+        "stripe" => ui.say(&format!("Such as `stripe listen --forward-to {url}`, in test mode.")),
+        _ => ui.say("Let the vendor reach this address, for instance by a tunnel."),
+    }
+    if made.made {
+        ui.say(&format!("Enter the secret in {} at the vendor.", made.secret_file));
+    }
+    if !made.signed {
+        ui.say("The integration names no `secret`, so the app gets them without a signature.");
+    }
+}
+
+async fn accept(socket: TcpListener, listener: Arc<Listener>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = socket.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let listener = listener.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let listener = listener.clone();
+                async move { Ok::<_, Infallible>(listener.answer(request).await) }
+            });
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that leaves needs nothing more.
+            served.await.ok();
+            drop(place);
+        });
+    }
+}
+
+struct Listener {
+    reach: Reach,
+    ui: Ui,
+    /// What is the same of all deliveries.
+    wanted: ForwardBody,
+    /// The address that the vendor knows.
+    public: Option<String>,
+}
+
+impl Listener {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if request.method() != Method::POST {
+            return told(StatusCode::METHOD_NOT_ALLOWED, "webhooks are sent with POST");
+        }
+        let (head, body) = request.into_parts();
+        let read = tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MOST).collect()).await;
+        let Ok(Ok(body)) = read else {
+            return told(StatusCode::PAYLOAD_TOO_LARGE, "the delivery is too long or too slow");
+        };
+        let Some(headers) = texts(&head.headers) else {
+            return told(StatusCode::BAD_REQUEST, "a header is not text");
+        };
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let forward = ForwardBody {
+            url: format!("{}{target}", self.origin(&headers)),
+            headers,
+            base64: STANDARD.encode(body.to_bytes()),
+            ..self.wanted.clone()
+        };
+        match self.forward(&forward).await {
+            Ok(view) => {
+                self.tell(&view);
+                response(view)
+            }
+            Err(failure) => {
+                self.ui.say(&plain(&format!("not delivered: {}", failure.message)));
+                told(StatusCode::SERVICE_UNAVAILABLE, "the sandbox did not take the delivery")
+            }
+        }
+    }
+
+    async fn forward(&self, body: &ForwardBody) -> Result<ForwardView, Failure> {
+        let reach = self.reach.clone();
+        let connected = tokio::task::spawn_blocking(move || reach.connect_or_start()).await;
+        let client = connected.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+        let operation = OperationId::from_random(random::bytes());
+        client.post(route::WEBHOOKS_FORWARD, &operation, body).await.map_err(failure)
+    }
+
+    /// Returns the address that the vendor sent to, without its path.
+    fn origin(&self, headers: &[(String, String)]) -> String {
+        if let Some(public) = &self.public {
+            return public.trim_end_matches('/').to_owned();
+        }
+        let find = |name: &str| headers.iter().find(|(other, _)| other == name).map(|(_, v)| v);
+        let host = find("x-forwarded-host").or_else(|| find("host"));
+        let scheme = find("x-forwarded-proto").map_or("http", String::as_str);
+        format!("{scheme}://{}", host.map_or("", String::as_str))
+    }
+
+    fn tell(&self, view: &ForwardView) {
+        if self.ui.json {
+            self.ui.print_json_line(view);
+            return;
+        }
+        let status = answer(view.status, view.error.as_deref());
+        let line = format!("{}/{} {status} {} ms", view.vendor, view.kind, view.duration_ms);
+        self.ui.print(&plain(&line));
+    }
+}
+
+fn texts(headers: &HeaderMap) -> Option<Vec<(String, String)>> {
+    let text = |(name, value): (&header::HeaderName, &header::HeaderValue)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    };
+    headers.iter().map(text).collect()
+}
+
+/// The vendor gets the app's answer, so that it tries again by its own rules.
+fn response(view: ForwardView) -> Response<Full<Bytes>> {
+    if view.refused {
+        return told(StatusCode::FORBIDDEN, view.error.as_deref().unwrap_or("not passed on"));
+    }
+    let status = view.status.and_then(|status| StatusCode::from_u16(status).ok());
+    let Some(status) = status else {
+        return told(StatusCode::BAD_GATEWAY, "the app did not answer");
+    };
+    let mut response = Response::new(Full::from(view.text.unwrap_or_default()));
+    *response.status_mut() = status;
+    if let Some(kind) = view.content_type.and_then(|kind| kind.parse().ok()) {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    }
+    response
+}
+
+fn told(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(format!("{text}\n")));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,139 @@
+//! Routes as frameworks tell them when they are asked. What is printed is the room's word: bounded, and nothing of it
+//! is more than a text.
+
+use serde_json::Value;
+
+use super::{ROUTES_LIMIT, Route, plain_path};
+
+/// Reads lines of `METHODS<TAB>PATH`, as our questions have frameworks print them.
+pub fn read_lines(text: &str, app: &str, framework: &str) -> Vec<Route> {
+    let lines = text.lines().filter_map(|line| line.trim_end().split_once('\t'));
+    let routes = lines.filter_map(|(methods, path)| route(methods, path, app, framework));
+    collected(routes)
+}
+
+/// Reads what `artisan route:list --json` prints.
+pub fn read_laravel(text: &str, app: &str) -> Vec<Route> {
+    let printed: Value = serde_json::from_str(text.trim()).unwrap_or_default();
+    let all = printed.as_array().map(Vec::as_slice).unwrap_or_default();
+    collected(
+        all.iter()
+            .filter_map(|one| route(one["method"].as_str()?, one["uri"].as_str()?, app, "Laravel")),
+    )
+}
+
+/// Reads the paths of a description in OpenAPI, as FastAPI serves one of itself.
+pub fn read_openapi(text: &str, app: &str) -> Vec<Route> {
+    let document: Value = serde_json::from_str(text).unwrap_or_default();
+    let paths = document["paths"].as_object().into_iter().flatten();
+    collected(paths.filter_map(|(path, operations)| {
+        let methods = operations.as_object()?.keys();
+        let known = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+        let methods: Vec<&str> =
+            methods.map(String::as_str).filter(|method| known.contains(method)).collect();
+        route(&methods.join("|"), path, app, "OpenAPI")
+    }))
+}
+
+fn collected(routes: impl Iterator<Item = Route>) -> Vec<Route> {
+    let mut all: Vec<Route> = routes.take(ROUTES_LIMIT).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn route(methods: &str, path: &str, app: &str, framework: &str) -> Option<Route> {
+    // Rails writes an optional part as `(.:format)`, Django the end of a pattern as `$`.
+    let path = path.split("(.").next().unwrap_or(path);
+    let path = path.trim_start_matches('^').trim_end_matches('$').replace("\\Z", "");
+    if path.contains(char::is_whitespace) || path.len() > 1000 {
+        return None;
+    }
+    let is_word = |word: &&str| !word.is_empty() && word.bytes().all(|c| c.is_ascii_alphabetic());
+    let words = methods.split(['|', ',', ' ']).filter(is_word).take(10);
+    let mut methods: Vec<String> = words.map(str::to_ascii_uppercase).collect();
+    // Every framework answers these along with the others.
+    let is_implied = |method: &String| method == "HEAD" || method == "OPTIONS";
+    if !methods.iter().all(is_implied) {
+        methods.retain(|method| !is_implied(method));
+    }
+    if methods.is_empty() {
+        methods.push("ANY".into());
+    }
+    methods.sort();
+    methods.dedup();
+    let source = format!("told by {framework}");
+    Some(Route { app: Some(app.to_owned()), path: plain_path(&path), methods, source })
+}
+
+/// Adds what frameworks told to what their source shows: a path that is known already keeps its source.
+pub fn merge(found: &mut Vec<Route>, told: Vec<Route>) {
+    for route in told {
+        let same = |known: &&mut Route| {
+            shape(&known.path) == shape(&route.path)
+                && (known.app == route.app || known.app.is_none())
+        };
+        match found.iter_mut().find(same) {
+            Some(known) => known.app = route.app,
+            None => found.push(route),
+        }
+    }
+    found.truncate(ROUTES_LIMIT);
+    found.sort();
+}
+
+/// Returns a path without the names of its parameters, which source and framework may write differently.
+fn shape(path: &str) -> String {
+    let part = |part: &str| if part.starts_with(':') { ":".to_owned() } else { part.to_owned() };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(routes: &[Route]) -> Vec<String> {
+        routes.iter().map(|one| format!("{} {}", one.methods.join(","), one.path)).collect()
+    }
+
+    #[test]
+    fn frameworks_tell_their_routes_in_their_own_ways() {
+        let lines = "GET,HEAD,OPTIONS\t/items/<int:id>\nPOST\t/orders(.:format)\n\t^admin/$\nno tab\nGET\t/a b\n";
+        let routes = read_lines(lines, "web", "Flask");
+        assert_eq!(shown(&routes), ["ANY /admin", "GET /items/:id", "POST /orders"]);
+        assert!(routes.iter().all(|one| one.source == "told by Flask"));
+        let laravel = r#"[{"method": "GET|HEAD", "uri": "api/users/{user}", "action": "x"}, {"method": "POST", "uri": "/"}, 7]"#;
+        assert_eq!(shown(&read_laravel(laravel, "web")), ["POST /", "GET /api/users/:user"]);
+        let openapi = r#"{"paths": {"/pets/{id}": {"get": {}, "delete": {}, "parameters": []}, "/files/{path:path}": {"get": {}}}}"#;
+        assert_eq!(shown(&read_openapi(openapi, "web")), ["GET /files/*", "DELETE,GET /pets/:id"]);
+        for nonsense in ["", "{", "null", "[]", "{\"paths\": 7}"] {
+            assert!(
+                read_openapi(nonsense, "w").is_empty() && read_laravel(nonsense, "w").is_empty()
+            );
+        }
+        let flood = "GET\t/x\n".repeat(100_000);
+        assert_eq!(read_lines(&flood, "w", "Flask").len(), 1);
+    }
+
+    #[test]
+    fn what_is_told_adds_to_what_the_source_shows() {
+        let route = |app: Option<&str>, path: &str, source: &str| Route {
+            app: app.map(str::to_owned),
+            path: path.into(),
+            methods: vec!["GET".into()],
+            source: source.into(),
+        };
+        let mut found = vec![route(None, "/items/:item_id", "app.py:7")];
+        merge(
+            &mut found,
+            vec![
+                route(Some("web"), "/items/:id", "told by Flask"),
+                route(Some("web"), "/plugin", "told by Flask"),
+            ],
+        );
+        let told: Vec<_> =
+            found.iter().map(|one| (one.path.as_str(), one.source.as_str())).collect();
+        assert_eq!(told, [("/items/:item_id", "app.py:7"), ("/plugin", "told by Flask")]);
+        assert_eq!(found[0].app.as_deref(), Some("web"));
+    }
+}

@@ -1,0 +1,173 @@
+//! What becomes of objects is told: to the timeline, with their bytes as artifacts, and to the app, as a bucket tells it.
+
+use std::{
+    io::Read as _,
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_engine::WebhookTarget;
+use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_model::{
+    ledger::RoomProcess,
+    record::{
+        Kind,
+        bodies::{MediaSize, ObjectBody},
+    },
+};
+use hothouse_objects::{Object, Store, StoreError};
+use hothouse_sinks::{
+    Recorded,
+    objects::{media, notify},
+};
+
+use super::{At, Call};
+use crate::{
+    mocks::webhook_of,
+    sinks::{NotKept, RunSinks},
+    webhooks::VendorWebhook,
+};
+
+/// How often the config is asked who is told of changes.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Who is told of changes, and when that was found.
+pub(crate) type ToldOfChanges = Option<(Instant, Option<(String, WebhookTarget)>)>;
+
+/// Returns how S3 calls a change.
+pub(super) fn event_of(operation: &str, call: &Call) -> &'static str {
+    let asked = call.asked();
+    match (operation, asked.method) {
+        ("delete", _) => "ObjectRemoved:Delete",
+        (_, "POST") if asked.parameter("uploadId").is_some() => {
+            "ObjectCreated:CompleteMultipartUpload"
+        }
+        (_, "POST") => "ObjectCreated:Post",
+        _ if asked.header("x-amz-copy-source").is_some() => "ObjectCreated:Copy",
+        _ => "ObjectCreated:Put",
+    }
+}
+
+impl RunSinks {
+    /// Tells the app of a change, where the integration of the store says where its webhooks go. What cannot be told is
+    /// in the log: the object is stored either way.
+    pub(super) fn notify(
+        &self,
+        store: &Store,
+        at: &At,
+        object: &Object,
+        event: &'static str,
+    ) -> Result<(), StoreError> {
+        let Some((integration, target)) = self.told_of_changes() else { return Ok(()) };
+        let setting = store.setting(&at.bucket, "notification").ok().flatten();
+        if !notify::is_told(setting.as_deref(), event, &at.key) {
+            return Ok(());
+        }
+        let payload = notify::event(&notify::Change {
+            bucket: &at.bucket,
+            key: &at.key,
+            size: object.size,
+            etag: &object.etag,
+            version: object.version.as_deref(),
+            event,
+            time: HostClock.now(),
+        });
+        let webhook = VendorWebhook {
+            integration,
+            vendor: Some("s3".to_owned()),
+            kind: event.to_owned(),
+            payload,
+            target,
+        };
+        // Nothing is waited for: S3 tells of a change before or after its answer.
+        let (_, now) = tokio::sync::oneshot::channel();
+        if let Err(failure) = self.webhooks.queue_vendor(&self.sandbox, vec![webhook], now) {
+            tracing::warn!(?failure, "an app is not told of an object");
+        }
+        Ok(())
+    }
+
+    /// Returns who is told of changes, as the config of the worktree says; looked at from time to time.
+    fn told_of_changes(&self) -> Option<(String, WebhookTarget)> {
+        let mut known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, found)) = known.as_ref()
+            && at.elapsed() < LOOK
+        {
+            return found.clone();
+        }
+        let all = self.flags.engine().integrations(&self.sandbox).unwrap_or_default();
+        let found = all.iter().find_map(|(name, one)| {
+            let (_, (vendor, target)) = webhook_of(name.as_str(), one)?;
+            (vendor.as_deref() == Some("s3")).then(|| (name.to_string(), target))
+        });
+        *known = Some((Instant::now(), found.clone()));
+        found
+    }
+
+    /// Writes down that an object was stored or removed, and keeps its bytes beside the timeline.
+    pub(super) async fn keep_object(
+        self: &Arc<Self>,
+        mut body: ObjectBody,
+        content: Option<std::path::PathBuf>,
+        process: Option<RoomProcess>,
+    ) -> Result<(), NotKept> {
+        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
+        let id = timeline.mint(Kind::Object);
+        if let Some(content) = content {
+            let file = format!("objects/{}/{id}{}", body.bucket, extension(&body.key));
+            let to = timeline.folder().join(&file);
+            body.file = Some(file);
+            let linked = tokio::task::spawn_blocking(move || {
+                link(&content, &to).map(|()| measured(&content))
+            });
+            let linked = linked.await.map_err(|error| NotKept::Disk(error.to_string()))?;
+            body.media = linked.map_err(|error| NotKept::Disk(error.to_string()))?;
+        }
+        let summary = match body.operation.as_str() {
+            "delete" => format!("{}/{} deleted", body.bucket, body.key),
+            _ => {
+                let image = body.media.as_ref();
+                let image = image.map(|image| format!(", {} × {}", image.width, image.height));
+                let image = image.unwrap_or_default();
+                format!("{}/{}, {} bytes{image}", body.bucket, body.key, body.size)
+            }
+        };
+        let body = serde_json::to_value(body).expect("plain values are JSON");
+        let record = Recorded {
+            kind: Kind::Object,
+            id: Some(id),
+            trace: None,
+            summary,
+            body,
+            files: Vec::new(),
+        };
+        self.keep(vec![record], process).await.map(drop)
+    }
+}
+
+/// Measures an image by its first bytes.
+fn measured(content: &Path) -> Option<MediaSize> {
+    let mut head = Vec::new();
+    let file = std::fs::File::open(content).ok()?;
+    file.take(media::LOOKED_AT as u64).read_to_end(&mut head).ok()?;
+    media::measure(&head)
+}
+
+/// The artifact has the same bytes: an object is never changed, only replaced.
+fn link(content: &Path, to: &Path) -> Result<(), hothouse_host::FileError> {
+    if let Some(folder) = to.parent() {
+        files::make_private_folder(folder)?;
+    }
+    match std::fs::hard_link(content, to) {
+        Ok(()) => Ok(()),
+        Err(_) => hothouse_host::copy::copy_file(content, to, 0o600),
+    }
+}
+
+/// The end of a key that a viewer may know a file by.
+fn extension(key: &str) -> String {
+    let end = key.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
+    let is_plain = (1..=8).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_plain { format!(".{}", end.to_ascii_lowercase()) } else { String::new() }
+}

@@ -1,0 +1,61 @@
+//! One copy of git's index of a golden tree, which all forks of it link to.
+//!
+//! ```text
+//! .git/hothouse-indexes/KEY   the copy, on the repository's file system, where forks have their index
+//! ```
+//!
+//! An index grows with the repository, so a copy for each fork would make forks of large repositories
+//! slower. git replaces an index and never writes into one, and neither do we. Programs that do write
+//! into it (some other implementations of git) are refused, because nobody may write the file. That
+//! does not stop root, so the copy is compared with the original by size and time before each use.
+
+use std::path::Path;
+
+use hothouse_host::{FileError, copy::copy_file, files, random};
+
+use super::Golden;
+
+/// The folder of the copies in a repository.
+const FOLDER: &str = "hothouse-indexes";
+/// The maximum number of copies in a repository.
+const KEPT: usize = 4;
+const READ_ONLY: u32 = 0o444;
+
+impl Golden {
+    /// Gives a fork git's index of its files: a link to the copy that forks share, or a copy of its
+    /// own where the file system has no links.
+    pub(crate) fn lend_index(&self, common_dir: &Path, to: &Path) -> Result<(), FileError> {
+        let (original, folder) = (self.folder.join("index"), common_dir.join(FOLDER));
+        let shared = folder.join(&self.key);
+        if !files::is_same_version(&original, &shared) && make(&original, &shared, &folder).is_err()
+        {
+            return self.copy_index(to);
+        }
+        // The link may be refused: too many of them, or none on this file system.
+        files::link(&shared, to).or_else(|_| self.copy_index(to))
+    }
+}
+
+fn make(original: &Path, shared: &Path, folder: &Path) -> Result<(), FileError> {
+    files::make_private_folder(folder)?;
+    remove_oldest(folder, KEPT - 1)?;
+    // Several forks may do so at once.
+    let own = shared.with_added_extension(format!("{:016x}", u64::from_ne_bytes(random::bytes())));
+    copy_file(original, &own, READ_ONLY)?;
+    files::take_time_of(original, &own)?;
+    files::rename(&own, shared)
+}
+
+/// Forks keep what they link to.
+fn remove_oldest(folder: &Path, kept: usize) -> Result<(), FileError> {
+    let mut all: Vec<_> =
+        files::list(folder)?.into_iter().map(|path| (files::modified(&path).ok(), path)).collect();
+    all.sort();
+    let surplus = all.len().saturating_sub(kept);
+    all.iter().take(surplus).try_for_each(|(_, path)| files::remove_file(path))
+}
+
+/// Removes all copies from a repository.
+pub(crate) fn remove_all(common_dir: &Path) -> Result<(), FileError> {
+    files::remove_tree(&common_dir.join(FOLDER))
+}
