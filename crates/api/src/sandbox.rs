@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use hothouse_model::{
-    SandboxState, caveat::Caveat, fence::Fences, room::Capability, tree::TreeMaker,
+    SandboxState,
+    agent::{AgentMode, AgentState},
+    caveat::Caveat,
+    fence::Fences,
+    room::Capability,
+    tree::TreeMaker,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -70,8 +75,10 @@ pub struct SandboxView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentBrief {
     pub tool: String,
-    pub mode: String,
-    pub state: String,
+    #[schema(value_type = String)]
+    pub mode: AgentMode,
+    #[schema(value_type = String)]
+    pub state: AgentState,
     pub round: u32,
     pub reason: Option<String>,
     /// By which account or key it works, if that is known.

@@ -202,7 +202,7 @@ struct Map {
     extents: [Extent; EXTENTS],
 }
 
-/// Returns how many bytes of a file lie in blocks that another file has too.
+/// Returns how many bytes of a file lie in blocks that another file has too. A file system without extents, such as tmpfs, shares none.
 fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
     let (mut start, mut shared) = (0, 0);
     loop {
@@ -219,7 +219,8 @@ fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
         // the descriptor is borrowed, hence open.
         let answer = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
         if answer < 0 {
-            return Err(io::Error::last_os_error());
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(0) } else { Err(error) };
         }
         let mapped = &map.extents[..EXTENTS.min(map.mapped as usize)];
         shared += mapped
@@ -241,6 +242,13 @@ mod tests {
 
     use super::*;
     use crate::walk::planted;
+
+    #[test]
+    fn a_file_system_without_extents_shares_nothing() {
+        let file = rustix::fs::memfd_create("tmpfs", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, b"text").unwrap();
+        assert_eq!(shared_bytes(std::os::fd::AsFd::as_fd(&file)).unwrap(), 0);
+    }
 
     #[test]
     fn the_request_has_the_size_that_its_number_names() {

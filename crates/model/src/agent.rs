@@ -11,10 +11,8 @@ pub struct AgentRecord {
     pub sandbox: String,
     /// `claude`, `codex`, …, or the command.
     pub tool: String,
-    /// `once` or `loop`.
-    pub mode: String,
-    /// `starting`, `running`, `waiting`, `exited`, `failed` or `stopped`.
-    pub state: String,
+    pub mode: AgentMode,
+    pub state: AgentState,
     /// Its number in the room, while it runs.
     pub pid: Option<i32>,
     pub model: Option<String>,
@@ -35,6 +33,88 @@ pub struct AgentRecord {
     pub run: Option<String>,
     /// What each round of a loop did.
     pub rounds: Vec<RoundRecord>,
+}
+
+/// How often an agent runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentMode {
+    #[default]
+    Once,
+    Loop,
+}
+
+impl AgentMode {
+    /// Returns its name, as JSON has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Loop => "loop",
+        }
+    }
+}
+
+/// How an agent stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentState {
+    #[default]
+    Starting,
+    Running,
+    /// For its user: an answer, an approval, a login.
+    Waiting,
+    /// By itself, and well.
+    Exited,
+    Failed,
+    /// By its user.
+    Stopped,
+}
+
+impl AgentState {
+    /// Returns its name, as JSON has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Exited => "exited",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether the agent has not ended.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Starting | Self::Running | Self::Waiting)
+    }
+}
+
+impl std::fmt::Display for AgentState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether the room did what a line of an audit tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Seen {
+    Yes,
+    /// Said but not seen.
+    No,
+    /// Seen but not said.
+    Unsaid,
+}
+
+impl Seen {
+    /// Returns its name, as JSON has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unsaid => "unsaid",
+        }
+    }
 }
 
 /// One round of a loop.
@@ -97,8 +177,8 @@ pub struct AuditRow {
     pub severity: String,
     pub confidence: String,
     pub reason: String,
-    /// Whether the room did it: `yes`, `no` (said but not seen), `unsaid` (seen but not said), or none.
-    pub seen: Option<String>,
+    /// None for what leaves no trace in the room.
+    pub seen: Option<Seen>,
     /// The id of the record.
     pub record: Option<String>,
 }
@@ -120,7 +200,7 @@ pub struct RaceSide {
     pub tool: String,
     pub commit: Option<String>,
     /// How its agent ended.
-    pub state: String,
+    pub state: AgentState,
     pub exit: Option<i32>,
     pub diff: RaceDiff,
     pub checks: Vec<RaceCheck>,

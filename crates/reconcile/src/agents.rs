@@ -33,7 +33,7 @@ use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock, files, random};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    agent::{AgentRecord, LoopSpec},
+    agent::{AgentMode, AgentRecord, AgentState, LoopSpec},
     id::{SandboxKey, hex},
     record::{Draft, bodies},
 };
@@ -117,7 +117,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn is_active(&self) -> bool {
-        matches!(self.record.state.as_str(), "starting" | "running" | "waiting")
+        self.record.state.is_active()
     }
 }
 
@@ -226,9 +226,11 @@ impl Agents {
             rounds,
             ..
         } = kept.record.clone();
-        let summary = match (&reason, state.as_str()) {
+        let summary = match (&reason, state) {
             (Some(reason), _) => format!("{tool} {state}: {reason}"),
-            (None, "running") if mode == "loop" => format!("{tool} running, round {round}"),
+            (None, AgentState::Running) if mode == AgentMode::Loop => {
+                format!("{tool} running, round {round}")
+            }
             (None, state) => format!("{tool} {state}"),
         };
         let commit = rounds.last().and_then(|round| round.commit.clone());
@@ -284,8 +286,8 @@ impl Agents {
             project: sandbox.project.to_string(),
             sandbox: sandbox.name.to_string(),
             tool: tool.name().to_owned(),
-            mode: if wish.rounds.is_some() { "loop" } else { "once" }.to_owned(),
-            state: "starting".to_owned(),
+            mode: if wish.rounds.is_some() { AgentMode::Loop } else { AgentMode::Once },
+            state: AgentState::Starting,
             pid: None,
             model: wish.model.clone(),
             round: 1,
@@ -305,7 +307,7 @@ impl Agents {
         self.note(sandbox, &kept);
         if let Err(failure) = self.launch(&inside, &mut kept).await {
             self.change(sandbox, |kept| {
-                kept.record.state = "failed".to_owned();
+                kept.record.state = AgentState::Failed;
                 kept.record.ended = Some(HostClock.now());
                 kept.record.reason = Some(failure.message.clone());
             });
@@ -326,12 +328,12 @@ impl Agents {
         started.map_err(|error| crate::in_room::lost(&error))?;
         let execs = inside.room.execs().await.unwrap_or_default();
         kept.record.pid = execs.into_iter().find(|exec| exec.id == id).map(|exec| exec.pid);
-        kept.record.state = "running".to_owned();
+        kept.record.state = AgentState::Running;
         let (pid, exec) = (kept.record.pid, kept.record.exec.clone());
         self.change(&inside.sandbox, |kept| {
             kept.record.pid = pid;
             kept.record.exec = exec;
-            kept.record.state = "running".to_owned();
+            kept.record.state = AgentState::Running;
         });
         Ok(())
     }
@@ -344,7 +346,7 @@ impl Agents {
             return Ok(());
         }
         let AgentRecord { tool, mode, .. } = &kept.record;
-        let what = if mode == "loop" { "a loop of" } else { "an agent," };
+        let what = if *mode == AgentMode::Loop { "a loop of" } else { "an agent," };
         let message = format!("`{}` has {what} `{tool}` already", sandbox.name);
         Err(Failure::new(FailureKind::Conflict, message).hint(format!(
             "end it with `hothouse agent stop {}`, or attach: `hothouse agent attach {}`",
@@ -377,7 +379,8 @@ impl Agents {
 
     /// What is written down, or that the room ended under it.
     async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
-        let is_between_rounds = kept.record.mode == "loop" && self.is_followed(sandbox.key);
+        let is_between_rounds =
+            kept.record.mode == AgentMode::Loop && self.is_followed(sandbox.key);
         if !kept.is_active() || is_between_rounds || self.look(sandbox, &kept).await.is_some() {
             return kept.record;
         }
@@ -442,7 +445,7 @@ impl Agents {
         tokio::time::timeout(GRACE, ended).await.ok();
         let now = self.change(sandbox, |kept| {
             if kept.is_active() {
-                kept.record.state = "stopped".to_owned();
+                kept.record.state = AgentState::Stopped;
                 kept.record.pid = None;
                 kept.record.ended = Some(HostClock.now());
             }

@@ -12,7 +12,7 @@ use hothouse_api::{
 use hothouse_host::{Clock, clock::HostClock, files, terminal};
 use hothouse_model::{
     Failure, FailureKind,
-    agent::{AgentRecord, LoopSpec},
+    agent::{AgentRecord, AgentState, LoopSpec},
     config::parse_duration,
 };
 
@@ -135,7 +135,7 @@ fn rounds(session: &Session, ui: &Ui, args: AgentLoopArgs) -> Result<ExitCode, F
         return Ok(ExitCode::SUCCESS);
     }
     let ended = await_end(session, &started, &body)?;
-    let done = ended.state == "exited";
+    let done = ended.state == AgentState::Exited;
     match ui.json {
         true => ui.print_json(&ended),
         false => show_rounds(ui, &ended),
@@ -166,7 +166,7 @@ fn await_end(
         };
         let all: Vec<AgentRecord> = session.query(route::AGENTS, &query)?;
         if let Some(now) = all.into_iter().find(|one| one.id == agent.id)
-            && !matches!(now.state.as_str(), "starting" | "running" | "waiting")
+            && !now.state.is_active()
         {
             return Ok(now);
         }
@@ -238,18 +238,18 @@ fn list(session: &Session, ui: &Ui, args: NamedRun) -> Result<ExitCode, Failure>
 }
 
 fn row(agent: &AgentRecord, now: jiff::Timestamp) -> Vec<Cell> {
-    let state = Cell::new(&agent.state);
-    let state = match agent.state.as_str() {
-        "failed" => state.tone(Tone::Bad),
-        "waiting" => state.tone(Tone::Warning),
-        "running" => state.tone(Tone::Good),
+    let state = Cell::new(agent.state.as_str());
+    let state = match agent.state {
+        AgentState::Failed => state.tone(Tone::Bad),
+        AgentState::Waiting => state.tone(Tone::Warning),
+        AgentState::Running => state.tone(Tone::Good),
         _ => state,
     };
     let cost = agent.cost.map_or("-".to_owned(), |cost| format!("${cost:.2}"));
     vec![
         Cell::new(format!("{}/{}", agent.project, agent.sandbox)).tone(Tone::Strong),
         Cell::new(agent.tool.chars().take(30).collect::<String>()),
-        Cell::new(&agent.mode),
+        Cell::new(agent.mode.as_str()),
         state,
         Cell::new(agent.round.to_string()),
         Cell::new(cost),
@@ -286,9 +286,7 @@ fn attach(session: &Session, ui: &Ui, which: Which, kind: &str) -> Result<ExitCo
     let own: hothouse_api::SandboxView = session.query(route::SANDBOX_FIND, &found)?;
     let named = AgentQuery { sandbox: Some(format!("{}/{}", own.project, own.name)), ..query };
     let agents: Vec<AgentRecord> = session.query(route::AGENTS, &named)?;
-    let agent = agents
-        .into_iter()
-        .find(|agent| matches!(agent.state.as_str(), "starting" | "running" | "waiting"));
+    let agent = agents.into_iter().find(|agent| agent.state.is_active());
     let agent = agent.ok_or_else(|| {
         Failure::new(FailureKind::Conflict, format!("no agent of `{}` is running", own.name))
             .hint(format!("`hothouse agent logs {}` shows what the last one did", own.name))

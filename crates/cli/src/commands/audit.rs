@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hothouse_api::{agent::AuditQuery, route};
 use hothouse_model::{
     Failure,
-    agent::{AuditReport, AuditRow},
+    agent::{AuditReport, AuditRow, Seen},
 };
 
 use super::timeline::checked;
@@ -68,7 +68,7 @@ fn row(row: &AuditRow) -> Vec<Cell> {
         Cell::new(&row.tool),
         decision,
         Cell::new(&row.severity),
-        Cell::new(row.seen.as_deref().unwrap_or("-")),
+        Cell::new(row.seen.map_or("-", Seen::as_str)),
         Cell::new(short(&row.target, 60)),
         Cell::new(short(&row.reason, 80)),
     ]

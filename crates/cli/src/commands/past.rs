@@ -132,7 +132,7 @@ impl<'a> Past<'a> {
     }
 
     fn agent(&self, record: &Record, body: AgentBody) -> AgentRecord {
-        let is_active = matches!(body.state.as_str(), "starting" | "running" | "waiting");
+        let is_active = body.state.is_active();
         AgentRecord {
             id: body.agent,
             project: self.run.project.clone().unwrap_or_default(),

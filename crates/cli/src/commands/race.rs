@@ -121,7 +121,7 @@ fn row(side: &RaceSide) -> Vec<Cell> {
     vec![
         Cell::new(&side.name).tone(Tone::Strong),
         Cell::new(side.tool.chars().take(30).collect::<String>()),
-        Cell::new(&side.state),
+        Cell::new(side.state.as_str()),
         Cell::new(checks),
         number(side.diff.files),
         number(side.diff.added),
@@ -295,8 +295,7 @@ fn environment(surroundings: &Surroundings) -> Vec<(String, String)> {
 fn start_unless_running(session: &Session, sandbox: &str, tool: &str) -> Result<(), Failure> {
     let query = AgentQuery { sandbox: Some(sandbox.to_owned()), folder: session.folder_text()? };
     let agents: Vec<AgentRecord> = session.query(route::AGENTS, &query)?;
-    if agents.iter().any(|agent| matches!(agent.state.as_str(), "starting" | "running" | "waiting"))
-    {
+    if agents.iter().any(|agent| agent.state.is_active()) {
         return Ok(());
     }
     let body = AgentStartBody {

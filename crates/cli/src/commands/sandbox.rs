@@ -9,6 +9,7 @@ use hothouse_api::{
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
+    agent::AgentState,
     caveat::{Caveat, Class},
 };
 
@@ -236,8 +237,8 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
 
 /// Names an agent, and how it stands unless it works.
 fn agent_word(agent: &AgentBrief) -> String {
-    match agent.state.as_str() {
-        "running" => agent.tool.clone(),
+    match agent.state {
+        AgentState::Running => agent.tool.clone(),
         state => format!("{} ({state})", agent.tool),
     }
 }

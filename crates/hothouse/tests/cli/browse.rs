@@ -414,7 +414,7 @@ fn pages_that_misbehave_are_told_and_end() {
         "{report:#}"
     );
     assert!(pixels(&shot(&report, 0)).0 == 1280, "what is there is shown");
-    let (code, report) = shop.browse(&["web", "/loop", "--timeout", "2s"]);
+    let (code, report) = shop.browse(&["web", "/loop", "--timeout", "6s"]);
     assert!(
         code == 1 && has(&lines(&report, "page_errors", ""), "its script does not end"),
         "{report:#}"

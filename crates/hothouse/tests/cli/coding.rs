@@ -305,6 +305,21 @@ fn an_agent_outlives_the_daemon_and_its_state_stays_true() {
 }
 
 #[test]
+fn an_agent_that_asks_is_waiting_although_it_draws_without_end() {
+    let Some(stage) = Stage::open("an agent that asks") else { return };
+    // Many tools draw a spinner while they wait.
+    let script = "(while :; do printf '\\r.'; sleep 0.05; done) & \
+                  hothouse ask --wait 'a key for the shop'; kill $!";
+    stage.run(&["agent", "start", "a", "--tool", script]);
+    wait_until("it waits for its user", || stage.state() == "waiting");
+    let reason = stage.agent()["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains("hothouse asks"), "{reason}");
+    let asks = stage.env.json(&stage.repository, &["asks", "-w", "a", "--json"]);
+    stage.run(&["asks", "answer", asks[0]["id"].as_str().unwrap(), "deny"]);
+    stage.await_end();
+}
+
+#[test]
 fn agents_that_hang_crash_or_lose_their_room_end_with_a_true_state() {
     let Some(stage) = Stage::open("agents that end badly") else { return };
     stage.run(&["agent", "start", "a", "--tool", "trap '' TERM; sleep 1000"]);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Kind;
+use crate::agent::{AgentMode, AgentState};
 
 /// A body that belongs to one kind of record.
 pub trait Body: Serialize {
@@ -414,8 +415,8 @@ pub struct AskBody {
 pub struct AgentBody {
     pub agent: String,
     pub tool: String,
-    pub mode: String,
-    pub state: String,
+    pub mode: AgentMode,
+    pub state: AgentState,
     pub pid: Option<i32>,
     pub model: Option<String>,
     pub round: u32,

@@ -13,7 +13,7 @@ use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
     Explain, Failure, SandboxRecord,
-    agent::{AuditReport, AuditRow},
+    agent::{AgentState, AuditReport, AuditRow, Seen},
     query::Query,
     record::{Kind, Record},
 };
@@ -37,7 +37,7 @@ pub struct AuditWish {
 
 /// What the room really did.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Done {
     /// Files that differ from the base, from the top of the worktree.
     files: Vec<String>,
     records: Vec<Record>,
@@ -51,7 +51,7 @@ pub fn audit(
     wish: &AuditWish,
 ) -> Result<AuditReport, Failure> {
     let said = records(timelines, &wish.place, Kind::Audit)?;
-    let mut seen = Seen::default();
+    let mut seen = Done::default();
     for kind in [Kind::Connection, Kind::Exec, Kind::Commit, Kind::Agent] {
         seen.records.extend(records(timelines, &wish.place, kind)?);
     }
@@ -104,7 +104,7 @@ fn text<'a>(body: &'a Value, key: &str) -> &'a str {
 }
 
 /// Joins what was said with what was seen. Pure.
-fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
+fn join(said: &[Record], seen: &Done) -> Vec<AuditRow> {
     let mut named: BTreeSet<&str> = BTreeSet::new();
     let mut rows: Vec<AuditRow> = Vec::new();
     for record in said {
@@ -134,7 +134,7 @@ fn join(said: &[Record], seen: &Seen) -> Vec<AuditRow> {
             severity: "low".to_owned(),
             confidence: "high".to_owned(),
             reason: "changed, but no tool call names it".to_owned(),
-            seen: Some("unsaid".to_owned()),
+            seen: Some(Seen::Unsaid),
             record: None,
         }));
     }
@@ -176,7 +176,7 @@ fn unreported(call: &TranscriptCall) -> AuditRow {
 }
 
 /// What the agent said, and whether the room did it.
-fn said_row<'s>(record: &Record, seen: &'s Seen, named: &mut BTreeSet<&'s str>) -> AuditRow {
+fn said_row<'s>(record: &Record, seen: &'s Done, named: &mut BTreeSet<&'s str>) -> AuditRow {
     let body = &record.body;
     let (tool, target, decision) =
         (text(body, "tool"), text(body, "target"), text(body, "decision"));
@@ -189,17 +189,16 @@ fn said_row<'s>(record: &Record, seen: &'s Seen, named: &mut BTreeSet<&'s str>) 
         .collect();
     named.extend(files.iter().copied());
     let was_seen = match (writes, decision) {
-        (true, "allow") => Some(if files.is_empty() { "no" } else { "yes" }),
-        (true, "deny") => Some(if files.is_empty() { "no" } else { "yes" }),
-        (false, _) if !files.is_empty() => Some("yes"),
+        (true, "allow" | "deny") => Some(if files.is_empty() { Seen::No } else { Seen::Yes }),
+        (false, _) if !files.is_empty() => Some(Seen::Yes),
         _ => None,
     };
     let mut reason = text(body, "reason").to_owned();
     match (decision, was_seen) {
-        ("deny", Some("yes")) if writes => {
+        ("deny", Some(Seen::Yes)) if writes => {
             reason = format!("{reason}; the file changed all the same")
         }
-        ("allow", Some("no")) if writes && !seen.worktree.is_empty() => {
+        ("allow", Some(Seen::No)) if writes && !seen.worktree.is_empty() => {
             reason = format!("{reason}; said but not seen: nothing changed there");
         }
         _ => {}
@@ -212,7 +211,7 @@ fn said_row<'s>(record: &Record, seen: &'s Seen, named: &mut BTreeSet<&'s str>) 
         severity: text(body, "severity").to_owned(),
         confidence: text(body, "confidence").to_owned(),
         reason,
-        seen: was_seen.map(str::to_owned),
+        seen: was_seen,
         record: Some(record.id.clone()),
     }
 }
@@ -253,7 +252,7 @@ fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> 
             severity: severity.to_owned(),
             confidence: "high".to_owned(),
             reason: record.summary.clone(),
-            seen: Some(if said { "yes" } else { "unsaid" }.to_owned()),
+            seen: Some(if said { Seen::Yes } else { Seen::Unsaid }),
             record: Some(record.id.clone()),
         };
         let (_, ids) =
@@ -286,7 +285,7 @@ fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Ve
                 confidence: "high".to_owned(),
                 reason: "ran in the room".to_owned(),
                 seen: is_guarded
-                    .then(|| if names_program(says, &argv) { "yes" } else { "unsaid" }.to_owned()),
+                    .then(|| if names_program(says, &argv) { Seen::Yes } else { Seen::Unsaid }),
                 record: Some(record.id.clone()),
             };
             (row, 0)
@@ -327,7 +326,7 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
                 severity: severity.to_owned(),
                 confidence: "high".to_owned(),
                 reason,
-                seen: Some(if said { "yes" } else { "unsaid" }.to_owned()),
+                seen: Some(if said { Seen::Yes } else { Seen::Unsaid }),
                 record: Some(record.id.clone()),
             }
         };
@@ -360,7 +359,7 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
         }
         Kind::Agent => {
             let state = text(body, "state");
-            let severity = if state == "failed" { "medium" } else { "none" };
+            let severity = if state == AgentState::Failed.as_str() { "medium" } else { "none" };
             Some(row(
                 "agent",
                 text(body, "tool").to_owned(),
@@ -377,8 +376,8 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
 /// Whether a row is to be looked at first.
 fn stands_out(row: &AuditRow) -> bool {
     let quiet = row.tool == "commit" || row.tool == "connection" && row.decision == "allow";
-    let unseen = row.seen.as_deref() == Some("unsaid") && !quiet;
-    let not_done = row.decision == "allow" && row.seen.as_deref() == Some("no");
+    let unseen = row.seen == Some(Seen::Unsaid) && !quiet;
+    let not_done = row.decision == "allow" && row.seen == Some(Seen::No);
     row.decision == "deny"
         || row.decision == "ask"
         || unseen
@@ -415,7 +414,7 @@ fn section<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = &'a Aud
     out.push_str(&format!("\n## {}\n\n| time | decision | severity | seen | target | reason |\n|---|---|---|---|---|---|\n", cell(title)));
     for row in rows {
         let AuditRow { time, decision, severity, seen, target, reason, .. } = row;
-        let seen = seen.as_deref().unwrap_or("–");
+        let seen = seen.map_or("–", Seen::as_str);
         out.push_str(&format!(
             "| {time} | {} | {} | {seen} | {} | {} |\n",
             cell(decision),
@@ -467,8 +466,8 @@ mod tests {
         serde_json::from_value(text).unwrap()
     }
 
-    fn seen(files: &[&str], records: Vec<Record>) -> Seen {
-        Seen {
+    fn seen(files: &[&str], records: Vec<Record>) -> Done {
+        Done {
             files: files.iter().map(|file| (*file).to_owned()).collect(),
             records,
             worktree: "/w/a".into(),
@@ -484,7 +483,7 @@ mod tests {
         ];
         let rows = join(&all, &seen(&["x.txt", "quiet.txt"], Vec::new()));
         let found: Vec<_> =
-            rows.iter().map(|row| (row.target.as_str(), row.seen.as_deref())).collect();
+            rows.iter().map(|row| (row.target.as_str(), row.seen.map(Seen::as_str))).collect();
         assert!(found.contains(&("/w/a/x.txt", Some("yes"))));
         assert!(found.contains(&("/w/a/never", Some("no"))));
         assert!(found.contains(&("/etc/x", Some("no"))));
@@ -501,7 +500,7 @@ mod tests {
         let rows = join(&[said("Bash", "ls", "allow")], &seen(&[], vec![denied]));
         let row = rows.iter().find(|row| row.tool == "connection").unwrap();
         assert_eq!(
-            (row.target.as_str(), row.decision.as_str(), row.seen.as_deref()),
+            (row.target.as_str(), row.decision.as_str(), row.seen.map(Seen::as_str)),
             ("evil.example:80", "deny", Some("unsaid"))
         );
         assert!(stands_out(row));

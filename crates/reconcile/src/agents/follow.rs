@@ -12,8 +12,8 @@ use hothouse_backend::{
 };
 use hothouse_engine::Notice;
 use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{SandboxRecord, ask::AskState};
-use tokio::{io::AsyncReadExt, net::unix::pipe};
+use hothouse_model::{SandboxRecord, agent::AgentState, ask::AskState};
+use tokio::{io::AsyncReadExt, net::unix::pipe, time::MissedTickBehavior};
 
 use super::{
     Agents, Kept,
@@ -217,24 +217,27 @@ impl Agents {
         tokio::pin!(wait);
         self.replay(&mut output, &mut buffer, file, listener).await;
         let (mut exit, mut open, mut heard) = (None, true, Instant::now());
+        // By the clock, not by silence: a tool that draws a spinner while it waits is never silent.
+        let mut look = tokio::time::interval(QUIET);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while exit.is_none() {
             tokio::select! {
                 biased;
+                _ = look.tick() => self.note_waiting(inside, listener, heard.elapsed()),
                 count = output.read(&mut buffer), if open => match count {
                     Ok(count @ 1..) => {
                         heard = Instant::now();
-                        self.take(inside, &buffer[..count], file, listener);
+                        take(&buffer[..count], file, listener);
                     }
                     _ => open = false,
                 },
                 ended = &mut wait => exit = Some(ended?),
-                () = tokio::time::sleep(QUIET) => self.note_silence(inside, listener, heard.elapsed()),
             }
         }
         // What it wrote last is in the pipe already.
         while open {
             match tokio::time::timeout(REPLAY, output.read(&mut buffer)).await {
-                Ok(Ok(count @ 1..)) => self.take(inside, &buffer[..count], file, listener),
+                Ok(Ok(count @ 1..)) => take(&buffer[..count], file, listener),
                 _ => open = false,
             }
         }
@@ -250,8 +253,9 @@ impl Agents {
         file: Option<&PathBuf>,
         listener: &mut Listener,
     ) {
-        let mut all = Vec::new();
-        while all.len() < 2 << 20 {
+        let (mut all, begun) = (Vec::new(), Instant::now());
+        // Its backlog comes at once; a tool that draws without end would never be silent.
+        while all.len() < 2 << 20 && begun.elapsed() < QUIET {
             match tokio::time::timeout(REPLAY, output.read(buffer)).await {
                 Ok(Ok(count @ 1..)) => all.extend_from_slice(&buffer[..count]),
                 _ => break,
@@ -266,27 +270,11 @@ impl Agents {
         }
     }
 
-    fn take(&self, inside: &InRoom, bytes: &[u8], file: Option<&PathBuf>, listener: &mut Listener) {
-        listener.hear(bytes);
-        if let Some(file) = file {
-            output::append(file, bytes);
-        }
-        if !listener.told.rang {
-            self.set_waiting(&inside.sandbox, None);
-        }
-    }
-
-    /// Decides whether a quiet agent is waiting for a human.
-    fn note_silence(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
+    /// Writes down whether an agent waits for a human, and what it has cost.
+    fn note_waiting(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
         let asks = self.with.engine.asks(Some(inside.sandbox.key)).unwrap_or_default();
-        let reason = match asks.iter().find(|ask| ask.state == AskState::Open) {
-            Some(_) => Some("it asks for something: `hothouse asks`"),
-            None if listener.told.rang && quiet >= QUIET => {
-                Some("it rang the bell and is quiet since")
-            }
-            None => None,
-        };
-        self.set_waiting(&inside.sandbox, reason);
+        let asks = asks.iter().any(|ask| ask.state == AskState::Open);
+        self.set_waiting(&inside.sandbox, waits_for(asks, listener.told.rang, quiet));
         if let (Some(cost), Some(kept)) = (listener.told.cost, self.kept(&inside.sandbox))
             && kept.record.cost.is_none_or(|known| known < cost)
         {
@@ -296,12 +284,13 @@ impl Agents {
 
     fn set_waiting(&self, sandbox: &SandboxRecord, reason: Option<&str>) {
         let Some(kept) = self.kept(sandbox).filter(Kept::is_active) else { return };
-        let waits = kept.record.state == "waiting";
+        let waits = kept.record.state == AgentState::Waiting;
         if waits == reason.is_some() {
             return;
         }
         self.change(sandbox, |kept| {
-            kept.record.state = if reason.is_some() { "waiting" } else { "running" }.to_owned();
+            kept.record.state =
+                if reason.is_some() { AgentState::Waiting } else { AgentState::Running };
             kept.record.reason = reason.map(str::to_owned);
         });
         if let Some(reason) = reason {
@@ -325,21 +314,21 @@ impl Agents {
             let is_done =
                 kept.wish.rounds.is_some() && reason.as_deref().is_some_and(rounds::is_success);
             let state = match (&gone, code) {
-                _ if kept.stopped => "stopped",
-                (Some(_), _) => "failed",
-                _ if late => "failed",
-                _ if is_done => "exited",
-                _ if kept.wish.rounds.is_some() => "failed",
-                (None, 0) => "exited",
-                _ => "failed",
+                _ if kept.stopped => AgentState::Stopped,
+                (Some(_), _) => AgentState::Failed,
+                _ if late => AgentState::Failed,
+                _ if is_done => AgentState::Exited,
+                _ if kept.wish.rounds.is_some() => AgentState::Failed,
+                (None, 0) => AgentState::Exited,
+                _ => AgentState::Failed,
             };
-            kept.record.state = state.to_owned();
+            kept.record.state = state;
             kept.record.pid = None;
             kept.record.ended = Some(HostClock.now());
             kept.record.exit = gone.is_none().then_some(code);
             kept.record.cost = told.cost.or(kept.record.cost);
             kept.record.model = told.model.clone().or_else(|| kept.record.model.clone());
-            let failed = (state == "failed").then(|| match (&gone, code) {
+            let failed = (state == AgentState::Failed).then(|| match (&gone, code) {
                 _ if late => "its time was up".to_owned(),
                 (Some(gone), _) => gone.clone(),
                 (None, 126 | 127) => format!("exit {code}: the command could not be run"),
@@ -367,9 +356,25 @@ impl Agents {
     }
 }
 
+fn take(bytes: &[u8], file: Option<&PathBuf>, listener: &mut Listener) {
+    listener.hear(bytes);
+    if let Some(file) = file {
+        output::append(file, bytes);
+    }
+}
+
+/// Decides what an agent waits for, if it waits for a human. Pure.
+fn waits_for(asks: bool, rang: bool, quiet: Duration) -> Option<&'static str> {
+    match (asks, rang) {
+        (true, _) => Some("it asks for something: `hothouse asks`"),
+        (false, true) if quiet >= QUIET => Some("it rang the bell and is quiet since"),
+        _ => None,
+    }
+}
+
 /// Marks an agent whose room is gone.
 pub(super) fn room_gone(kept: &mut Kept) {
-    kept.record.state = if kept.stopped { "stopped" } else { "failed" }.to_owned();
+    kept.record.state = if kept.stopped { AgentState::Stopped } else { AgentState::Failed };
     kept.record.pid = None;
     kept.record.ended = Some(HostClock.now());
     kept.record.reason = Some("its room ended".to_owned());

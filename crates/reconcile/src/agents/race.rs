@@ -10,7 +10,7 @@ use hothouse_engine::{ForkSpec, FromRef, UpSpec};
 use hothouse_host::random;
 use hothouse_model::{
     Failure, FailureKind, OperationId, SandboxName, SandboxRecord, SandboxRef,
-    agent::{AgentRecord, RaceCheck, RaceDiff, RaceEgress, RaceSide, RaceView},
+    agent::{AgentRecord, AgentState, RaceCheck, RaceDiff, RaceEgress, RaceSide, RaceView},
     query::Query,
     record::Kind,
 };
@@ -229,7 +229,7 @@ async fn run(keepers: &Keepers, wish: &RaceWish, sandbox: SandboxRecord, tool: S
     let mut ran = Ran { sandbox: now, tool, agent: started, seconds: 0.0, cpu: None, memory: None };
     let mut last = Instant::now() - SAMPLE;
     while let Ok(agent) = &ran.agent {
-        if !matches!(agent.state.as_str(), "starting" | "running" | "waiting") {
+        if !agent.state.is_active() {
             break;
         }
         if last.elapsed() >= SAMPLE {
@@ -426,7 +426,7 @@ async fn judge(
 }
 
 struct AgentEnd {
-    state: String,
+    state: AgentState,
     exit: Option<i32>,
     cost: Option<f64>,
 }
@@ -434,8 +434,8 @@ struct AgentEnd {
 impl AgentEnd {
     fn of(agent: &Result<AgentRecord, Failure>) -> Self {
         match agent {
-            Ok(agent) => Self { state: agent.state.clone(), exit: agent.exit, cost: agent.cost },
-            Err(_) => Self { state: "failed".to_owned(), exit: None, cost: None },
+            Ok(agent) => Self { state: agent.state, exit: agent.exit, cost: agent.cost },
+            Err(_) => Self { state: AgentState::Failed, exit: None, cost: None },
         }
     }
 }
