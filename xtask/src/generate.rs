@@ -1,11 +1,11 @@
 //! The generated files, which are checked in so that a change of a contract shows in its diff.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 
 use hothouse_host::files;
 use hothouse_model::FailureKind;
 
-use crate::crates;
+use crate::{borders, crates};
 
 /// Writes the files that are out of date.
 pub(crate) fn write() -> Result<(), String> {
@@ -31,6 +31,15 @@ pub(crate) fn check() -> Result<(), String> {
 fn all() -> Result<Vec<(PathBuf, String)>, String> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let schema = root.join("schema");
+    let mut names = BTreeSet::new();
+    for file in borders::sources(&root.join("crates/api/src"))? {
+        let text = files::read_text(&file).map_err(|error| error.to_string())?;
+        if let Some(twice) = described(&text).find(|name| !names.insert((*name).to_owned())) {
+            return Err(format!(
+                "two types of the API are called `{twice}`: one would describe both"
+            ));
+        }
+    }
     let openapi = hothouse_daemon::openapi::document();
     let output = hothouse_cli::output_schema(&openapi);
     Ok(vec![
@@ -41,6 +50,15 @@ fn all() -> Result<Vec<(PathBuf, String)>, String> {
         (root.join("docs/crates.md"), crates::document()?),
         (root.join("docs/commands.md"), hothouse_cli::document()),
     ])
+}
+
+/// Returns the names of the types that a source describes in the API.
+fn described(source: &str) -> impl Iterator<Item = &str> {
+    let after = source.split("ToSchema)]").skip(1);
+    after.filter_map(|rest| {
+        let at = [rest.find("pub struct "), rest.find("pub enum ")].into_iter().flatten().min()?;
+        rest[at..].split(' ').nth(2)?.split(['(', ';', '<']).next()
+    })
 }
 
 fn pretty(value: &serde_json::Value) -> String {
@@ -75,4 +93,16 @@ fn environment() -> String {
             .expect("a string takes all text");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_the_api_are_found_by_name() {
+        let source = "#[derive(Clone, ToSchema)]\npub struct A {\n    b: C,\n}\n\n\
+                      /// Text.\n#[derive(ToSchema)]\n#[serde(untagged)]\npub enum B {\n    One,\n}\n";
+        assert_eq!(described(source).collect::<Vec<_>>(), ["A", "B"]);
+    }
 }

@@ -56,7 +56,7 @@ pub struct SandboxView {
     pub caveats: Vec<CaveatView>,
     /// How outside services are treated.
     #[serde(default)]
-    pub integrations: Vec<TreatedView>,
+    pub integrations: Vec<IntegrationBrief>,
     /// Whether dependency folders came along that an earlier install with the same inputs made.
     #[serde(default)]
     pub installed: bool,
@@ -88,7 +88,7 @@ pub struct AgentBrief {
 
 /// An outside service, and how it is treated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TreatedView {
+pub struct IntegrationBrief {
     pub name: String,
     pub class: String,
     pub vendor: Option<String>,

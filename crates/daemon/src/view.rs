@@ -8,7 +8,7 @@ use std::{
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{AgentBrief, AppView, CaveatView, ExposedView, RunView, TreatedView},
+    sandbox::{AgentBrief, AppView, CaveatView, ExposedView, IntegrationBrief, RunView},
     seed::RunSeedView,
     service::ServiceView,
 };
@@ -143,7 +143,7 @@ fn integrations(
     daemon: &Daemon,
     record: &SandboxRecord,
     lives: bool,
-) -> (Vec<TreatedView>, Vec<CaveatView>) {
+) -> (Vec<IntegrationBrief>, Vec<CaveatView>) {
     let reports = daemon.engine.integration_reports(record).unwrap_or_default();
     let caveat = |report: &IntegrationReport| CaveatView {
         area: report.name.clone(),
@@ -168,7 +168,7 @@ fn integrations(
         let found = daemon.engine.uncovered_vendors(record, hosts.iter().map(String::as_str));
         caveats.extend(found.unwrap_or_default().iter().map(uncovered));
     }
-    let treated = reports.into_iter().map(|report| TreatedView {
+    let treated = reports.into_iter().map(|report| IntegrationBrief {
         name: report.name,
         class: report.class.to_string(),
         vendor: report.vendor,

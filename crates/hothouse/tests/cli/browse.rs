@@ -14,7 +14,7 @@ use std::{
 use hothouse_testkit::{TestEnv, User, skip, wait_until};
 use serde_json::Value;
 
-use crate::surroundings;
+use crate::{outputs, surroundings};
 
 const APP: &str = include_str!("browse/app.py");
 
@@ -112,6 +112,7 @@ impl Shop {
     fn browse_in(&self, sandbox: &str, words: &[&str]) -> (i32, Value) {
         let all = [&["browse"], words, &["-w", sandbox, "--json"]].concat();
         let ran = self.env.run(&self.repository, &all);
+        outputs::check(&ran);
         let report = serde_json::from_str(&ran.stdout);
         (ran.code, report.unwrap_or_else(|_| panic!("{words:?}: {}\n{}", ran.stdout, ran.stderr)))
     }

@@ -11,7 +11,7 @@ use std::{
 use hothouse_testkit::{TestEnv, git, wait_until};
 use serde_json::{Value, json};
 
-use crate::surroundings;
+use crate::{outputs, surroundings};
 
 const CONFIG: &str =
     "[project]\nname = \"shop\"\n[egress]\nmode = \"allowlist\"\nallow = [\"allowed.example\"]\n";
@@ -43,7 +43,7 @@ impl Stage {
     }
 
     fn agent(&self) -> Value {
-        let all = self.env.json(&self.repository, &["agent", "list", "--json"]);
+        let all = outputs::json(&self.env, &self.repository, &["agent", "list", "--json"]);
         all.as_array()
             .unwrap()
             .iter()
@@ -438,7 +438,7 @@ fn a_race_shows_who_weakened_a_test() {
         "sh check.sh",
         "--json",
     ];
-    let race = env.json(&repository, &words);
+    let race = outputs::json(&env, &repository, &words);
     let sides = race["sides"].as_array().unwrap();
     assert_eq!(sides.len(), 3);
     let ok: Vec<_> = sides.iter().map(|side| side["checks"][0]["ok"].as_bool().unwrap()).collect();

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use hothouse_testkit::{TestEnv, git, skip};
 
-use crate::{room::each_mode, surroundings};
+use crate::{outputs, room::each_mode, surroundings};
 
 /// Makes a repository without a config.
 fn repository(env: &TestEnv, files: &[(&str, &str)]) -> std::path::PathBuf {
@@ -57,7 +57,7 @@ fn a_draft_is_tried_and_leaves_nothing_behind() {
         return;
     }
     let repository = repository(&env, &PAGES);
-    let tried = env.json(&repository, &["init", "--yes", "--try", "--json"]);
+    let tried = outputs::json(&env, &repository, &["init", "--yes", "--try", "--json"]);
     assert_eq!(tried["try"]["ok"], true, "{tried}");
     assert_eq!(env.json(&repository, &["list", "--json"]), serde_json::json!([]));
     let branches = git(&repository, &["branch", "--list", "init-try-*"]);
@@ -76,7 +76,7 @@ fn evidence_answers_and_edits() {
     let package = "{\n  \"scripts\": {\n    \"dev\": \"node server.js\"\n  },\n  \"dependencies\": { \"express\": \"4\", \"stripe\": \"17\" }\n}\n";
     let files = [("package.json", package), ("server.js", "start()\n")];
     let repository = repository(&env, &files);
-    let found = env.json(&repository, &["init", "--json"]);
+    let found = outputs::json(&env, &repository, &["init", "--json"]);
     let web =
         found["services"].as_array().unwrap().iter().find(|one| one["name"] == "web").unwrap();
     assert_eq!(web["evidence"][0]["file"], "package.json");

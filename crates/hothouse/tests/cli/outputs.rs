@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};
 
-use hothouse_testkit::Ran;
+use hothouse_testkit::{Ran, TestEnv};
 use serde_json::Value;
 
 fn document() -> &'static Value {
@@ -40,6 +40,14 @@ pub(crate) fn check(ran: &Ran) {
         let problems = problems(schema, value, "");
         assert!(problems.is_empty(), "hothouse {}: {problems:#?}\n{value:#}", ran.words);
     }
+}
+
+/// Runs a command that must succeed, and returns its JSON, which must be what its schema says.
+pub(crate) fn json(env: &TestEnv, folder: &Path, words: &[&str]) -> Value {
+    let ran = env.run(folder, words);
+    assert_eq!(ran.code, 0, "{ran}");
+    check(&ran);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
 }
 
 fn resolved(schema: &Value) -> &Value {

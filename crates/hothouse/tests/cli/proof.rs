@@ -17,7 +17,7 @@ use std::{
 use hothouse_testkit::{TestEnv, User, git, skip, wait_until};
 use serde_json::Value;
 
-use crate::surroundings;
+use crate::{outputs, surroundings};
 
 const CONFIG: &str = r#"[project]
 name = "shop"
@@ -149,13 +149,14 @@ impl Shop {
     }
 
     fn json(&self, words: &[&str]) -> Value {
-        self.env.json(&self.repository, words)
+        outputs::json(&self.env, &self.repository, words)
     }
 
     /// Runs a command that may end with 1; returns whether it did not, and what it printed.
     fn judge(&self, words: &[&str]) -> (bool, Value) {
         let ran = self.env.run(&self.repository, words);
         assert!(ran.code == 0 || ran.code == 1, "{ran}");
+        outputs::check(&ran);
         (ran.code == 0, serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran}")))
     }
 
