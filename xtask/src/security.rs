@@ -72,7 +72,7 @@ fn has_test(source: &str, name: &str) -> bool {
         let above = lines[..at].iter().rev().take_while(|line| line.starts_with("#["));
         above.into_iter().any(|line| line.contains("test]") || line.contains("test("))
     };
-    lines.iter().enumerate().any(|(at, line)| is_named(&line) && is_test(at))
+    lines.iter().enumerate().any(|(at, line)| is_named(line) && is_test(at))
 }
 
 #[cfg(test)]

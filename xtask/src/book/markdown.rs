@@ -73,7 +73,7 @@ pub(super) fn spans(text: &str) -> Vec<(usize, &str)> {
     for (number, line) in prose(text) {
         let parts: Vec<&str> = line.split('`').collect();
         // An odd number of backticks: what is code cannot be told from this line.
-        if parts.len() % 2 == 1 {
+        if !parts.len().is_multiple_of(2) {
             found.extend(parts.into_iter().skip(1).step_by(2).map(|span| (number, span)));
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn spans(text: &str) -> Vec<(usize, &str)> {
 /// Blanks code spans, in which nothing is a link.
 fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return line.to_owned();
     }
     parts.into_iter().step_by(2).collect()

@@ -61,6 +61,14 @@ fn the_pages_about_stripe_and_compose_run_as_they_are_written() {
     }
 }
 
+#[test]
+fn the_page_about_proofs_runs_as_it_is_written() {
+    match Path::new("/usr/bin/chromium").exists() {
+        true => run("docs/howto/prove-a-change.md", surroundings()),
+        false => skip("a browser in a room", "chromium"),
+    }
+}
+
 /// A block: commands with what each prints, or a script that prints nothing that is shown.
 #[derive(Debug)]
 struct Command {
