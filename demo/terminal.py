@@ -55,7 +55,9 @@ if kind == "svg":
         for piece, one in line:
             x, y = 24 + column * step, 58 + row * line_height
             if piece.strip():
-                print(f'<text x="{x:.1f}" y="{y}" textLength="{len(piece) * step:.1f}" style="{css(one)}">{html.escape(piece)}</text>')
+                # Browsers differ in whether they collapse spaces within a picture; these they all keep.
+                shown = html.escape(piece).replace(" ", "&#160;")
+                print(f'<text x="{x:.1f}" y="{y}" textLength="{len(piece) * step:.1f}" style="{css(one)}">{shown}</text>')
             column += len(piece)
     print("</g></svg>")
 else:

@@ -12,6 +12,7 @@ mod router;
 mod services;
 pub(crate) mod sinks;
 mod timeline;
+pub(crate) mod written;
 
 use std::{
     io::Write,
@@ -61,6 +62,14 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs the benchmarks that are named, or all, and writes their reports into `docs/bench`.
+pub(crate) fn run_and_write(binary: &Path, names: &[&str]) -> Result<(), String> {
+    for benchmark in wanted(names)? {
+        written::record(benchmark.name, || run(binary, &[benchmark.name]))?;
+    }
+    crate::generate::write()
+}
+
 /// Runs the benchmarks that are named, or all, with two binaries in turns, and compares them.
 ///
 /// What else the machine does, and how warm it is, then meets both alike.
@@ -98,6 +107,7 @@ fn wanted(names: &[&str]) -> Result<Vec<&'static Benchmark>, String> {
 
 /// Prints a line of the report.
 pub(crate) fn print(line: &str) {
+    written::keep(line);
     writeln!(std::io::stdout(), "{line}").ok();
 }
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 use hothouse_host::files;
 use hothouse_model::FailureKind;
 
-use crate::{borders, crates};
+
+use crate::{bench, book::reference, borders, crates};
 
 /// Writes the files that are out of date.
 pub(crate) fn write() -> Result<(), String> {
@@ -48,6 +49,10 @@ fn all() -> Result<Vec<(PathBuf, String)>, String> {
         (schema.join("output.json"), output),
         (schema.join("environment.md"), environment()),
         (root.join("docs/crates.md"), crates::document()?),
+        (root.join("docs/bench/README.md"), bench::written::index()?),
+        (root.join("docs/codes.md"), hothouse_cli::codes_document()),
+        (root.join("docs/config-keys.md"), reference::config_keys(&hothouse_config::json_schema())),
+        (root.join("docs/records.md"), reference::records()),
         (root.join("docs/commands.md"), hothouse_cli::document()),
     ])
 }

@@ -1,6 +1,7 @@
-//! What is done to the project itself: generated files, borders, words, dependencies, benchmarks, and crashes.
+//! What is done to the project itself: generated files, the book, borders, words, dependencies, benchmarks, releases, and crashes.
 
 mod bench;
+mod book;
 mod borders;
 mod crash;
 mod crates;
@@ -8,6 +9,8 @@ mod flows;
 mod generate;
 mod markup;
 mod pure;
+mod release;
+mod security;
 mod words;
 
 use std::{env, process::ExitCode};
@@ -22,16 +25,24 @@ fn main() -> ExitCode {
         ["words"] => words::check(),
         ["markup"] => markup::check(),
         ["flows"] => flows::check(),
+        ["book"] => book::check().and_then(|()| security::check()),
+        ["book", "--into", folder] => book::check().and_then(|()| book::assemble(folder.as_ref())),
         ["dependencies"] => crates::check_dependencies(),
         ["graph"] => crates::document().map(|text| bench::print(&text)),
         ["bench", "--binary", binary, "--against", revision, before, ref names @ ..] => {
             bench::run_against(binary.as_ref(), revision, before.as_ref(), names)
         }
+        ["bench", "--binary", binary, "--write", ref names @ ..] => {
+            bench::run_and_write(binary.as_ref(), names)
+        }
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         // What the benchmark of sinks runs in a room.
         ["load", ref words @ ..] => bench::sinks::load::run(words),
+        ["release", "--binary", binary, "--into", folder] => {
+            release::run(binary.as_ref(), folder.as_ref())
+        }
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | dependencies | graph | bench --binary PATH [--against REV PATH] [NAME…] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | book [--into FOLDER] | dependencies | graph | bench --binary PATH [--against REV PATH | --write] [NAME…] | release --binary PATH --into FOLDER | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,7 +15,7 @@ mod init;
 mod integration;
 mod mail;
 mod objects;
-mod parse;
+pub(crate) mod parse;
 mod pool;
 mod proof;
 mod queue;
@@ -509,7 +509,7 @@ pub(crate) enum Command {
     Webhook(WebhookArgs),
     /// List the webhooks that were delivered to apps, an attempt each
     #[command(
-        after_help = "Examples:\n  hothouse webhooks -w agent-a\n  hothouse webhooks type:payment_intent -status=200\n  \
+        after_help = "Examples:\n  hothouse webhooks -w agent-a\n  hothouse webhooks 'type:payment_intent -status=200'\n  \
                       hothouse webhooks --out --json"
     )]
     Webhooks(WebhooksArgs),

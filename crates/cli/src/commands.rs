@@ -13,7 +13,7 @@ mod egress;
 mod errors;
 mod event;
 mod exec;
-mod explain;
+pub(crate) mod explain;
 mod flag;
 pub(crate) mod guard;
 mod init;

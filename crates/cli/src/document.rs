@@ -72,7 +72,7 @@ fn section(known: Description, command: &Command, outputs: &Outputs) -> String {
         let examples = examples.to_string();
         let lines = examples.lines().skip(1).map(|line| line.strip_prefix("  ").unwrap_or(line));
         let lines = lines.collect::<Vec<_>>().join("\n");
-        text.push_str(&format!("\n```sh\n{lines}\n```\n"));
+        text.push_str(&format!("\n```sh,not-run\n{lines}\n```\n"));
     }
     if let Some(output) = outputs.shown(known.path) {
         text.push_str(&format!("\n`--json`: `{output}`\n"));

@@ -36,7 +36,8 @@ use hothouse_host::{
 };
 use hothouse_model::{Failure, FailureKind};
 
-pub use args::command;
+pub use args::{command, parse::verb_first};
+pub use commands::explain::document as codes_document;
 pub use document::document;
 pub use outputs::output_schema;
 

@@ -9,6 +9,8 @@ mod applications;
 mod bad_input;
 #[path = "cli/bite.rs"]
 mod bite;
+#[path = "cli/book.rs"]
+mod book;
 #[path = "cli/broken_output.rs"]
 mod broken_output;
 #[path = "cli/browse.rs"]
@@ -121,6 +123,8 @@ mod tools;
 mod trash;
 #[path = "cli/trust.rs"]
 mod trust;
+#[path = "cli/upgrade.rs"]
+mod upgrade;
 #[path = "cli/url.rs"]
 mod url;
 #[path = "cli/vendors.rs"]

@@ -47,7 +47,7 @@ fn name_the_nearest(error: &mut clap::Error) {
 }
 
 /// Puts the verb of `integration NAME record` before the name.
-fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
+pub fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
     let mut words = arguments.to_vec();
     let before = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let noun = words[..before].iter().position(|word| word == "integration");
