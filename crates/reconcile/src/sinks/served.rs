@@ -80,7 +80,11 @@ impl RunSinks {
     }
 
     async fn served_map(&self, url: &str) -> Option<Vec<u8>> {
-        let room = InRoom::of(self.flags.engine(), &self.connections, &self.sandbox).await.ok()?;
+        let (engine, key) = (self.flags.engine().clone(), self.sandbox.key);
+        // The room may have been starting when its sinks were made.
+        let now = tokio::task::spawn_blocking(move || engine.sandbox(key)).await;
+        let now = now.ok()?.ok()??;
+        let room = InRoom::of(self.flags.engine(), &self.connections, &now).await.ok()?;
         let apps = room.stack.services.iter().map(|one| (one.app.as_deref(), one.port));
         let (port, path) = asked(apps, url)?;
         let ask = async |path: &str| {

@@ -11,10 +11,12 @@ const LISTS: [(&str, &str); 5] = [
     ("ActionName", "Actions"),
 ];
 
+type Parameters = Vec<(String, String)>;
+
 /// Makes a tree of parameters, as the newer protocol has it.
 pub(super) fn tree(parameters: &[(String, String)]) -> Value {
     let mut tree = Map::new();
-    let mut groups: Vec<(String, u32, Vec<(String, String)>)> = Vec::new();
+    let mut groups: Vec<(String, u32, Parameters)> = Vec::new();
     for (name, value) in parameters.iter().take(2000) {
         let mut words = name.splitn(3, '.');
         let (head, number, rest) = (words.next().unwrap_or_default(), words.next(), words.next());

@@ -431,7 +431,7 @@ impl Asked {
             true => Ok(json!({})),
             false => {
                 let code = "AWS.SimpleQueueService.MessageNotInflight";
-                Err(complaint("MessageNotInflight", code, "The message is not in flight."))
+                Err(complaint("MessageNotInflight", code, "The message is not being worked on."))
             }
         }
     }
