@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 use hothouse_host::files;
 use hothouse_model::FailureKind;
 
-
 use crate::{bench, book::reference, borders, crates};
 
 /// Writes the files that are out of date.

@@ -30,6 +30,9 @@ pub struct ShimSet(pub Vec<Shim>);
 
 /// Returns the shims that come with Hothouse for a vendor.
 pub fn shipped(name: &str, vendor: ShipShim) -> Vec<Shim> {
+    if let Some(known) = ANY.iter().find(|known| known.vendor == vendor) {
+        return shims(name, known.patterns, &known.script(name));
+    }
     let (patterns, script): (&[&str], String) = match vendor {
         ShipShim::Stripe => (
             &["https://js.stripe.com/*"],
@@ -52,15 +55,101 @@ pub fn shipped(name: &str, vendor: ShipShim) -> Vec<Shim> {
             // The token of hCaptcha's own test keys.
             captcha(name, "hcaptcha", "10000000-aaaa-bbbb-cccc-000000000001", "h-captcha-response"),
         ),
+        _ => (&[], String::new()),
     };
+    shims(name, patterns, &script)
+}
+
+fn shims(name: &str, patterns: &[&str], script: &str) -> Vec<Shim> {
     let shim = |pattern: &&str| Shim {
         name: name.to_owned(),
         pattern: (*pattern).to_owned(),
         content_type: JAVASCRIPT.to_owned(),
-        body: script.clone().into_bytes(),
+        body: script.as_bytes().to_vec(),
     };
     patterns.iter().map(shim).collect()
 }
+
+/// A script of which nothing is needed but that a page goes on: it takes whatever it is asked.
+struct Any {
+    vendor: ShipShim,
+    patterns: &'static [&'static str],
+    /// `map`, `chat` or `tag`.
+    kind: &'static str,
+    /// What pages find it by.
+    globals: &'static [&'static str],
+}
+
+impl Any {
+    fn script(&self, name: &str) -> String {
+        let globals: Vec<String> = self.globals.iter().map(|one| format!("'{one}'")).collect();
+        include_str!("shims/any.js")
+            .replace("`${NAME}: ", &format!("`{name}: "))
+            .replace("__KIND__", self.kind)
+            .replace("__GLOBALS__", &format!("[{}]", globals.join(", ")))
+    }
+}
+
+const ANY: [Any; 8] = [
+    Any {
+        vendor: ShipShim::GoogleMaps,
+        patterns: &[
+            "https://maps.googleapis.com/maps/api/js*",
+            "https://maps.google.com/maps/api/js*",
+        ],
+        kind: "map",
+        globals: &["google.maps"],
+    },
+    Any {
+        vendor: ShipShim::Mapbox,
+        patterns: &[
+            "https://api.mapbox.com/mapbox-gl-js/*.js*",
+            "https://api.tiles.mapbox.com/mapbox-gl-js/*.js*",
+        ],
+        kind: "map",
+        globals: &["mapboxgl"],
+    },
+    Any {
+        vendor: ShipShim::MetaPixel,
+        patterns: &["https://connect.facebook.net/*"],
+        kind: "tag",
+        globals: &["fbq", "FB"],
+    },
+    Any {
+        vendor: ShipShim::LinkedIn,
+        patterns: &["https://snap.licdn.com/*"],
+        kind: "tag",
+        globals: &["lintrk"],
+    },
+    Any {
+        vendor: ShipShim::Intercom,
+        patterns: &["https://widget.intercom.io/*", "https://js.intercomcdn.com/*"],
+        kind: "chat",
+        globals: &["Intercom"],
+    },
+    Any {
+        vendor: ShipShim::Crisp,
+        patterns: &["https://client.crisp.chat/*"],
+        kind: "chat",
+        globals: &["$crisp"],
+    },
+    Any {
+        vendor: ShipShim::Zendesk,
+        patterns: &["https://static.zdassets.com/*"],
+        kind: "chat",
+        globals: &["zE", "$zopim"],
+    },
+    Any {
+        vendor: ShipShim::HubSpot,
+        patterns: &[
+            "https://js.hs-scripts.com/*",
+            "https://js.usemessages.com/*",
+            "https://js.hsforms.net/*",
+        ],
+        kind: "chat",
+        globals: &["HubSpotConversations", "hbspt", "_hsq"],
+    },
+];
 
 /// The content type of a script.
 pub const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
@@ -133,12 +222,12 @@ mod tests {
 
     #[test]
     fn shims_report_by_the_name_that_the_config_gives_them() {
-        for vendor in
-            [ShipShim::Stripe, ShipShim::Turnstile, ShipShim::Recaptcha, ShipShim::Hcaptcha]
-        {
+        let all = ShipShim::WORDS.iter().map(|word| word.parse::<ShipShim>().unwrap());
+        for vendor in all {
             let set = ShimSet(shipped("pay", vendor));
             let script = String::from_utf8(set.0[0].body.clone()).unwrap();
             assert!(script.contains("`pay: ") && !script.contains("__NAME__"), "{vendor}");
+            assert!(!script.contains("__GLOBALS__") && !script.contains("__KIND__"), "{vendor}");
             assert!(script.contains(BINDING), "{vendor}");
         }
         let set = ShimSet(shipped("stripe", ShipShim::Stripe));

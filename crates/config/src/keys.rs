@@ -331,6 +331,29 @@ static INTEGRATION: Table = Table {
         key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
         key("fixtures", TREE_PATH, "The folder of its recorded answers."),
         key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
+        key(
+            "caps",
+            Shape::Table(&CAPS),
+            "How much a run may spend at a real model (`class = \"test-mode\"`).",
+        ),
+    ])
+};
+
+static CAPS: Table = Table {
+    optional: true,
+    ..Table::of(&[
+        key("calls", Shape::Integer(0, 1_000_000), "How many calls; 100 by default."),
+        key("cost", Shape::Number(0.0, 10_000.0), "What they may cost, in dollars; 1 by default."),
+        key(
+            "input-price",
+            Shape::Number(0.0, 10_000.0),
+            "Dollars for a million tokens of input, where the price of a model is not known.",
+        ),
+        key(
+            "output-price",
+            Shape::Number(0.0, 10_000.0),
+            "Dollars for a million tokens of output.",
+        ),
     ])
 };
 

@@ -308,13 +308,20 @@ fn is_picture(content_type: &str) -> bool {
     matches!(essence, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
+fn answered_by(call: &LlmBody) -> String {
+    match (&call.fixture, call.real, &call.refused) {
+        (Some(fixture), _, _) => fixture.clone(),
+        (None, true, Some(why)) => format!("none: refused, {why}"),
+        (None, true, None) => "none: the real model answered".to_owned(),
+        (None, false, _) => "none: an echo answered".to_owned(),
+    }
+}
+
 fn model(call: LlmBody) -> Detail {
     let facts = [
         given("endpoint", call.endpoint.clone()),
-        given(
-            "fixture",
-            call.fixture.clone().unwrap_or_else(|| "none: an echo answered".to_owned()),
-        ),
+        given("fixture", answered_by(&call)),
+        given("cost", call.cost.map(|cost| format!("${cost:.6}")).unwrap_or_default()),
         given("tokens", format!("{} in, {} out", call.input_tokens, call.output_tokens)),
         given("messages", call.prompt.messages.to_string()),
         given("tools", joined(&call.prompt.tools)),

@@ -322,6 +322,7 @@ fn model(record: &Record) -> Vec<Cell> {
     let call: LlmBody = body(record);
     let fixture = match call.fixture {
         Some(fixture) => faint(short(&fixture, 50)),
+        None if call.refused.is_some() => pill("refused", Tone::Busy),
         None if call.matched => faint(""),
         None => pill("echo", Tone::Busy),
     };

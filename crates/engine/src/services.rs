@@ -327,6 +327,18 @@ impl Engine {
         action: ServiceAction,
         timeout: Duration,
     ) -> Result<(), Failure> {
+        self.act_on_service_telling(sandbox, service, action, timeout, &|| {})
+    }
+
+    /// The same, calling `starts` as soon as the service is starting: its port may be one on which we answer.
+    pub fn act_on_service_telling(
+        &self,
+        sandbox: &SandboxRecord,
+        service: &str,
+        action: ServiceAction,
+        timeout: Duration,
+        starts: &dyn Fn(),
+    ) -> Result<(), Failure> {
         let runtime = self.running(sandbox)?;
         self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
         // Without a probe there is nothing to wait for but the process itself.
@@ -341,7 +353,7 @@ impl Engine {
             }
         };
         let deadline = Instant::now() + timeout;
-        let mut after = None;
+        let (mut after, mut is_told) = (None, false);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
@@ -350,6 +362,10 @@ impl Engine {
             let Some(own) = own else {
                 return Err(RoomError::NoService { service: service.to_owned() }.failure());
             };
+            if own.state == ServiceState::Starting && !is_told {
+                is_told = true;
+                starts();
+            }
             let names = [service.to_owned()];
             match done(own) {
                 true => return Ok(()),

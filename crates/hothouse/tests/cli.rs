@@ -131,6 +131,8 @@ mod url;
 mod vendors;
 #[path = "cli/webhooks.rs"]
 mod webhooks;
+#[path = "cli/widgets.rs"]
+mod widgets;
 #[path = "cli/workspace.rs"]
 mod workspace;
 

@@ -18,6 +18,7 @@
 //!
 //! Deliberately absent: HTTP (`hothouse_sinks::objects` reads and writes it), access control.
 
+mod blocks;
 mod crc32c;
 mod incoming;
 mod uploads;
@@ -37,6 +38,7 @@ use hothouse_sinks::objects::{ObjectError, xml::Listed};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use blocks::Block;
 pub use incoming::{Digests, Expected, Incoming, Received};
 pub use uploads::{PartRecord, UploadRecord};
 pub use versions::{Deleted, Versioning};

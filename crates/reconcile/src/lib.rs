@@ -148,7 +148,13 @@ impl Keepers {
             browsers.clone(),
         );
         let recordings = Recordings::new(engine.clone(), timelines.clone(), connections.clone());
-        let queues = Queues::new(engine.clone(), timelines.clone(), connections.clone(), interest);
+        let queues = Queues::new(
+            engine.clone(),
+            timelines.clone(),
+            connections.clone(),
+            interest,
+            walls.clone(),
+        );
         let agents = Agents::new(agents::AgentsOrder {
             folder: state.join("agents"),
             engine: engine.clone(),

@@ -4,7 +4,7 @@
 //! looked at again at most once a second. What a mock remembers is in the run's artifacts before the room
 //! gets an answer that rests on it, so the next daemon continues from there.
 
-mod kept;
+pub(crate) mod kept;
 
 use std::{
     collections::HashMap,

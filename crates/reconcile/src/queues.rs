@@ -24,8 +24,9 @@ use hothouse_model::{
 };
 
 use crate::{
-    Connections, Timelines,
+    Connections, LateWalls, Timelines,
     in_room::{InRoom, RoomTask, TaskOutput},
+    sinks::RunSinks,
 };
 
 pub use self::sweep::{Interested, JobInterest, watch};
@@ -54,6 +55,7 @@ pub struct Queues {
     /// The state in which a job was last recorded, by run.
     known: Mutex<HashMap<String, KnownJobs>>,
     interest: Arc<JobInterest>,
+    walls: Arc<LateWalls>,
 }
 
 /// What came of a schedule that was run by hand.
@@ -73,15 +75,32 @@ impl Queues {
         timelines: Arc<Timelines>,
         connections: Arc<Connections>,
         interest: Arc<JobInterest>,
+        walls: Arc<LateWalls>,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, timelines, connections, known: Mutex::default(), interest })
+        Arc::new(Self { engine, timelines, connections, known: Mutex::default(), interest, walls })
+    }
+
+    /// Returns what takes the messages to queues of vendors.
+    fn sinks(&self, sandbox: &SandboxRecord) -> Option<Arc<RunSinks>> {
+        Some(self.walls.get()?.sinks_of(sandbox))
+    }
+
+    /// Returns the messages of queues of vendors, which are recorded as they change.
+    async fn messages(&self, sandbox: &SandboxRecord) -> Result<Vec<Job>, Failure> {
+        match self.sinks(sandbox) {
+            Some(sinks) => {
+                sinks.queue_jobs().await.map_err(|error| Failure::of(FailureKind::Host, &error))
+            }
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Lists the jobs of all queues of a sandbox.
     pub async fn list(&self, sandbox: &SandboxRecord) -> Result<Vec<Job>, Failure> {
         let (room, config) = self.enter(sandbox).await?;
-        let jobs = self.jobs(&room, &config).await?;
+        let mut jobs = self.jobs(&room, &config).await?;
         self.record(sandbox, &jobs);
+        jobs.extend(self.messages(sandbox).await?);
         Ok(jobs)
     }
 
@@ -95,8 +114,13 @@ impl Queues {
         let deadline = Instant::now() + timeout;
         loop {
             self.promote(&room, &config).await?;
-            let jobs = self.jobs(&room, &config).await?;
+            if let Some(sinks) = self.sinks(sandbox) {
+                let promoted = sinks.promote_messages().await;
+                promoted.map_err(|error| Failure::of(FailureKind::Host, &error))?;
+            }
+            let mut jobs = self.jobs(&room, &config).await?;
             self.record(sandbox, &jobs);
+            jobs.extend(self.messages(sandbox).await?);
             let open: Vec<&Job> = jobs.iter().filter(|job| job.is_open()).collect();
             if open.is_empty() {
                 return Ok(jobs);
@@ -135,6 +159,9 @@ impl Queues {
             }
             jobs.extend(listed);
         }
+        let messages = self.messages(sandbox).await?;
+        let is_message = messages.iter().any(|job| job.id == id);
+        jobs.extend(messages);
         let Some(job) = jobs.iter().find(|job| job.id == id) else {
             let shown: String = id.chars().take(80).collect();
             let failure =
@@ -148,6 +175,12 @@ impl Queues {
             let message =
                 format!("job `{id}` is {}: only dead jobs are tried again by hand", job.state);
             return Err(Failure::new(FailureKind::Conflict, message));
+        }
+        if let Some(sinks) = self.sinks(sandbox).filter(|_| is_message) {
+            let tried = sinks.retry_message(id).await;
+            if tried.map_err(|error| Failure::of(FailureKind::Host, &error))? {
+                return Ok(Job { state: "waiting".into(), attempts: 0, ..job.clone() });
+            }
         }
         for task in scripts::retry(&room.stack.services, &own, id) {
             let ended = room.run(task).await?;

@@ -7,9 +7,12 @@
 mod base;
 pub(crate) mod local;
 pub(crate) mod mail;
+pub(crate) mod metered;
 mod models;
 pub(crate) mod objects;
+mod queues;
 mod resolved;
+mod served;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -35,14 +38,14 @@ use hothouse_model::{
 };
 use hothouse_objects::Store;
 use hothouse_sinks::{
-    Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, find_named, llm,
+    Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, find_named, llm, queue,
 };
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Order, Selection, Timeline};
 use serde_json::{Value, json};
 
 use self::{base::Base, objects::ObjectSink};
-use crate::{Flags, Timelines, Webhooks, mocks};
+use crate::{Connections, Flags, Timelines, Webhooks, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
 pub(crate) const LONG_BODY: usize = 50 << 20;
@@ -58,6 +61,7 @@ pub(crate) struct Sinks {
     timelines: Arc<Timelines>,
     flags: Arc<Flags>,
     webhooks: Arc<Webhooks>,
+    connections: Arc<Connections>,
     /// The state folder.
     state: PathBuf,
     runs: Mutex<HashMap<String, Weak<RunSinks>>>,
@@ -68,6 +72,7 @@ pub(crate) struct RunSinks {
     timelines: Arc<Timelines>,
     flags: Arc<Flags>,
     webhooks: Arc<Webhooks>,
+    connections: Arc<Connections>,
     sandbox: SandboxRecord,
     /// Empty for rooms without a run, whose sinks take nothing.
     run: String,
@@ -83,8 +88,14 @@ pub(crate) struct RunSinks {
     greylisted: Mutex<BTreeSet<String>>,
     /// What apps store.
     objects: Arc<Store>,
+    /// Messages of queues.
+    broker: queues::RunBroker,
+    /// What calls of real models have cost.
+    spending: metered::Spending,
     /// Who is told of what is stored.
     told: Mutex<objects::ToldOfChanges>,
+    /// Source maps that apps have sent.
+    served: served::Served,
 }
 
 /// Something that could not be stored, and so must not be acknowledged.
@@ -103,9 +114,10 @@ impl Sinks {
         timelines: Arc<Timelines>,
         flags: Arc<Flags>,
         webhooks: Arc<Webhooks>,
+        connections: Arc<Connections>,
         state: PathBuf,
     ) -> Arc<Self> {
-        Arc::new(Self { timelines, flags, webhooks, state, runs: Mutex::default() })
+        Arc::new(Self { timelines, flags, webhooks, connections, state, runs: Mutex::default() })
     }
 
     /// Returns the sinks of the run that a sandbox is in.
@@ -120,6 +132,7 @@ impl Sinks {
             timelines: self.timelines.clone(),
             flags: self.flags.clone(),
             webhooks: self.webhooks.clone(),
+            connections: self.connections.clone(),
             sandbox: sandbox.clone(),
             run: run.clone(),
             refused: AtomicU64::new(0),
@@ -129,7 +142,10 @@ impl Sinks {
             large: mail::LargeMessages::default(),
             greylisted: Mutex::default(),
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
+            broker: queues::RunBroker::default(),
+            spending: metered::Spending::default(),
             told: Mutex::default(),
+            served: served::Served::default(),
         });
         runs.insert(run, Arc::downgrade(&made));
         if let Err(error) = made.objects.tidy() {
@@ -159,6 +175,9 @@ impl RunSinks {
         let host = request.host.as_str();
         if llm::find(host).is_some() {
             return self.answer_model(request, None).await;
+        }
+        if vendor == Some("sqs") || vendor.is_none() && queue::knows(host) {
+            return self.answer_queue(request).await;
         }
         // What a host of one's own is told in JSON is taken for an event.
         match sink_for(host, vendor).or_else(|| is_json(&request).then_some(analytics::GENERIC)) {
@@ -208,9 +227,9 @@ impl RunSinks {
         process: Option<RoomProcess>,
     ) -> Result<Vec<Record>, NotKept> {
         let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
-        let own = self.clone();
+        let (own, maps) = (self.clone(), self.served_maps(&records).await);
         let drafting = tokio::task::spawn_blocking(move || {
-            own.drafts(&timeline, records, process).map(|drafts| (timeline, drafts))
+            own.drafts(&timeline, records, process, &maps).map(|drafts| (timeline, drafts))
         });
         let drafted = drafting.await.map_err(|error| NotKept::Disk(error.to_string()))?;
         let (timeline, mut drafts) = drafted?;
@@ -234,6 +253,7 @@ impl RunSinks {
         timeline: &Timeline,
         records: Vec<Recorded>,
         process: Option<RoomProcess>,
+        maps: &served::Maps,
     ) -> Result<Vec<Draft>, NotKept> {
         let files = records.iter().flat_map(|record| &record.files);
         let all: u64 = files.map(|file| file.bytes.len() as u64).sum();
@@ -243,7 +263,7 @@ impl RunSinks {
         let service = process.as_ref().and_then(|one| one.service.clone());
         let process = process.map(|one| Process { room_pid: one.pid, command: one.name });
         let drafts = records.into_iter().map(|record| {
-            let draft = drafted(timeline, self.told_if_new(timeline, record))?;
+            let draft = drafted(timeline, self.told_if_new(timeline, record, maps))?;
             Ok(Draft { process: process.clone(), service: service.clone(), ..draft })
         });
         let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
@@ -276,19 +296,29 @@ impl RunSinks {
     }
 
     /// Adds what only the sandbox tells about a record.
-    fn told_if_new(&self, timeline: &Timeline, mut record: Recorded) -> Recorded {
+    fn told_if_new(
+        &self,
+        timeline: &Timeline,
+        mut record: Recorded,
+        maps: &served::Maps,
+    ) -> Recorded {
         let engine = self.flags.engine();
         match record.kind {
             Kind::Event => self.base.compare_event(engine, &self.sandbox, &mut record.body),
             Kind::Mail => mail::check_links(engine, &self.sandbox, &mut record.body),
-            Kind::Error => return self.told_if_new_issue(timeline, record),
+            Kind::Error => return self.told_if_new_issue(timeline, record, maps),
             _ => {}
         }
         record
     }
 
     /// Notes on an event whether the run has seen its issue before.
-    fn told_if_new_issue(&self, timeline: &Timeline, mut record: Recorded) -> Recorded {
+    fn told_if_new_issue(
+        &self,
+        timeline: &Timeline,
+        mut record: Recorded,
+        maps: &served::Maps,
+    ) -> Recorded {
         let Some(id) = record.id.as_deref().filter(|_| record.kind == Kind::Error) else {
             return record;
         };
@@ -305,7 +335,7 @@ impl RunSinks {
         let in_base = self.base.has(self.flags.engine(), &self.sandbox, id);
         record.body["new"] = (is_new && !in_base).into();
         record.body["base"] = in_base.into();
-        resolved::resolve(self.flags.engine(), &self.sandbox, &mut record.body);
+        resolved::resolve(self.flags.engine(), &self.sandbox, &mut record.body, maps);
         record
     }
 }

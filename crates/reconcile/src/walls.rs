@@ -45,7 +45,7 @@ use crate::{
     mocks::Mocks,
     recordings::Recordings,
     room_api::RoomListener,
-    sinks::{Sinks, local::LocalSink},
+    sinks::{RunSinks, Sinks, local::LocalSink},
 };
 
 /// The proxy port on the room's loopback, for tools that need one.
@@ -104,6 +104,13 @@ pub struct Walls {
 /// stop when their owner drops them.
 #[derive(Default)]
 pub struct LateWalls(OnceLock<Weak<Walls>>);
+
+impl Walls {
+    /// Returns the sinks of the run that a sandbox is in.
+    pub(crate) fn sinks_of(&self, sandbox: &SandboxRecord) -> Arc<RunSinks> {
+        self.sinks.of(sandbox)
+    }
+}
 
 impl LateWalls {
     pub fn get(&self) -> Option<Arc<Walls>> {
@@ -195,6 +202,7 @@ impl Walls {
                 timelines.clone(),
                 keepers.flags.clone(),
                 keepers.webhooks.clone(),
+                keepers.connections.clone(),
                 state.to_owned(),
             ),
             timelines,

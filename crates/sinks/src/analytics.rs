@@ -26,7 +26,7 @@ use crate::{HostSink, Recorded, Take, Taken, bound};
 pub(crate) const EVENTS: usize = 2000;
 
 /// Hosts, and who takes what is sent to them.
-const HOSTS: [(&str, &str, Take); 25] = [
+const HOSTS: [(&str, &str, Take); 26] = [
     ("us.i.posthog.com", "posthog", posthog::take),
     ("eu.i.posthog.com", "posthog", posthog::take),
     ("*.posthog.com", "posthog", posthog::take),
@@ -43,6 +43,7 @@ const HOSTS: [(&str, &str, Take); 25] = [
     ("*.amplitude.com", "amplitude", amplitude::take),
     ("api.mixpanel.com", "mixpanel", mixpanel::take),
     ("*.mixpanel.com", "mixpanel", mixpanel::take),
+    ("cdn.mxpnl.com", "mixpanel", mixpanel::take),
     ("www.google-analytics.com", "google-analytics", google::take),
     ("*.google-analytics.com", "google-analytics", google::take),
     ("analytics.google.com", "google-analytics", google::take),

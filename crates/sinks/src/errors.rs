@@ -25,6 +25,7 @@ pub fn find(host: &str) -> Option<HostSink> {
     let (vendor, take): (_, crate::Take) = match host.as_str() {
         "sentry.io" => ("sentry", sentry::take),
         host if host.ends_with(".sentry.io") => ("sentry", sentry::take),
+        "browser.sentry-cdn.com" | "js.sentry-cdn.com" => ("sentry", take_script),
         "notify.bugsnag.com" | "sessions.bugsnag.com" => ("bugsnag", bugsnag::take),
         host if host.ends_with(".bugsnag.com") || host.ends_with(".insighthub.smartbear.com") => {
             ("bugsnag", bugsnag::take)
@@ -34,6 +35,12 @@ pub fn find(host: &str) -> Option<HostSink> {
         _ => return None,
     };
     Some(HostSink { vendor, take })
+}
+
+/// Answers with a script that stands in for Sentry's.
+fn take_script(call: &Call<'_>, _: &mut crate::Context<'_>) -> Taken {
+    const SCRIPT: &str = include_str!("../fixtures/scripts/sentry.js");
+    with_cors(call, "sentry", || crate::http::library("sentry", SCRIPT))
 }
 
 /// Answers what a browser asks before it sends, and lets its script read every answer.

@@ -21,6 +21,16 @@ pub(crate) fn script(vendor: &str) -> Taken {
     text(200, "application/javascript; charset=utf-8", SCRIPT, vendor)
 }
 
+/// Makes an answer of a script that stands in for the vendor's: what a page calls is sent to the vendor's host.
+pub(crate) fn library(vendor: &str, source: &'static str) -> Taken {
+    text(200, "application/javascript; charset=utf-8", source, vendor)
+}
+
+/// Whether the last part of a path is a script, also a packed one, as some vendors name theirs.
+pub(crate) fn is_script(name: &str) -> bool {
+    name.ends_with(".js") || name.ends_with(".js.gz")
+}
+
 /// Lets pages of any origin read an answer, with their cookies.
 pub(crate) fn shared(mut taken: Taken, call: &Call<'_>) -> Taken {
     let Some(origin) = call.request.header("origin") else { return taken };

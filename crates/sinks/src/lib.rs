@@ -12,6 +12,7 @@
 //! - [`flags`]: feature flags, one set in many dialects
 //! - [`llm`]: language models, for which fixtures answer first
 //! - [`objects`]: stores of objects, such as S3
+//! - [`queue`]: queues of vendors, such as SQS
 //! - [`traces`]: spans of OpenTelemetry
 //! - [`webhook`]: webhooks as vendors send them
 
@@ -23,6 +24,7 @@ pub mod llm;
 pub mod mail;
 mod multipart;
 pub mod objects;
+pub mod queue;
 pub mod taken;
 pub mod traces;
 pub mod webhook;

@@ -8,13 +8,16 @@
 //!
 //! - [`ask`]: what a request asks for, whoever is asked
 //! - [`openai`], [`anthropic`], [`gemini`]: the answers of each
+//! - [`price`], [`usage`]: what a real model costs, and what it says it took
 //! - [`stream`]: answers in pieces
 
 pub mod anthropic;
 pub mod ask;
 pub mod gemini;
 pub mod openai;
+pub mod price;
 pub mod stream;
+pub mod usage;
 
 use hothouse_mock::Answer;
 use hothouse_model::record::bodies::{LlmBody, Prompt};
@@ -63,6 +66,64 @@ pub fn find(host: &str) -> Option<Provider> {
     }
 }
 
+/// Finds who answers for an integration that names its vendor.
+pub fn find_named(vendor: &str) -> Option<Provider> {
+    [Provider::OpenAi, Provider::Anthropic, Provider::Gemini]
+        .into_iter()
+        .find(|provider| provider.as_str() == vendor)
+}
+
+/// A request to a real model that costs something.
+#[derive(Clone, Debug)]
+pub struct RealCall {
+    pub provider: Provider,
+    pub asked: Asked,
+    /// How many answers are asked for.
+    pub answers: u64,
+}
+
+/// How a call of a real model went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RealEnd {
+    pub status: Option<u16>,
+    /// In dollars.
+    pub cost: Option<f64>,
+    pub refused: Option<String>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// Reads a request to a real model. None for one that is free; an error for one whose cost nobody here can tell.
+pub fn read_real(call: &Call<'_>, provider: Provider) -> Result<Option<RealCall>, String> {
+    if matches!(call.request.method, "GET" | "HEAD" | "OPTIONS") {
+        return Ok(None);
+    }
+    let asked = provider.read(call).map_err(|refused| refused.message)?;
+    if !asked.is_generation() {
+        return Ok(None);
+    }
+    let tree = call.tree();
+    let count = |place: &str| tree.and_then(|tree| tree.pointer(place)).and_then(Value::as_u64);
+    let answers = count("/n").or_else(|| count("/generationConfig/candidateCount")).unwrap_or(1);
+    Ok(Some(RealCall { provider, asked, answers }))
+}
+
+impl RealCall {
+    /// Makes the record of it.
+    pub fn record(&self, end: RealEnd) -> Recorded {
+        let mut body =
+            body(self.provider, &self.asked, None, (end.input_tokens, end.output_tokens));
+        let how = match (&end.refused, end.cost) {
+            (Some(why), _) => format!("refused: {why}"),
+            (None, Some(cost)) => format!("${cost:.6}"),
+            (None, None) => "no answer".to_owned(),
+        };
+        (body.real, body.matched) = (true, end.refused.is_none());
+        (body.status, body.cost, body.refused) = (end.status, end.cost, end.refused);
+        recorded(&body, &how)
+    }
+}
+
 /// Answers what no fixture matched. None for a host of no model.
 pub fn echo(call: &Call<'_>, context: &mut Context<'_>) -> Option<Taken> {
     let provider = find(call.request.host)?;
@@ -105,40 +166,49 @@ pub fn observed(call: &Call<'_>, answer: &Answer, fixture: &str) -> Option<Recor
         return None;
     }
     let bytes = answer.body.bytes();
-    let told = usage(&bytes);
+    let told = usage::read(&bytes);
     let tokens = (
-        told.0.unwrap_or_else(|| asked.input_tokens()),
-        told.1.unwrap_or_else(|| ask::tokens(bytes.len())),
+        told.input.unwrap_or_else(|| asked.input_tokens()),
+        told.output.unwrap_or_else(|| ask::tokens(bytes.len())),
     );
     Some(record(provider, &asked, Some(fixture), tokens))
-}
-
-/// Returns the tokens that an answer says it took, in whoever's words.
-fn usage(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
-    let tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let usage = tree.get("usage").or_else(|| tree.get("usageMetadata"));
-    let number = |names: &[&str]| names.iter().find_map(|name| usage?.get(name)?.as_u64());
-    (
-        number(&["prompt_tokens", "input_tokens", "promptTokenCount"]),
-        number(&["completion_tokens", "output_tokens", "candidatesTokenCount"]),
-    )
 }
 
 fn record(
     provider: Provider,
     asked: &Asked,
     fixture: Option<&str>,
-    (input_tokens, output_tokens): (u64, u64),
+    tokens: (u64, u64),
 ) -> Recorded {
+    let how = if fixture.is_some() { "fixture" } else { "echo" };
+    recorded(&body(provider, asked, fixture, tokens), how)
+}
+
+fn recorded(body: &LlmBody, how: &str) -> Recorded {
+    let LlmBody { model, endpoint, input_tokens, output_tokens, .. } = body;
+    let summary = format!("{model} {endpoint}: {input_tokens} in, {output_tokens} out ({how})");
+    Recorded::of(summary, body)
+}
+
+fn body(
+    provider: Provider,
+    asked: &Asked,
+    fixture: Option<&str>,
+    (input_tokens, output_tokens): (u64, u64),
+) -> LlmBody {
     let begins: String = asked.last.chars().take(BEGINNING).collect();
     let tools = asked.tools.iter().take(50).map(|tool| bound::short(&tool.name)).collect();
-    let body = LlmBody {
+    LlmBody {
         provider: provider.as_str().to_owned(),
         model: bound::short(&asked.model),
         endpoint: asked.endpoint.to_owned(),
         stream: asked.stream,
         matched: fixture.is_some(),
         fixture: fixture.map(str::to_owned),
+        real: false,
+        status: None,
+        cost: None,
+        refused: None,
         input_tokens,
         output_tokens,
         prompt: Prompt {
@@ -148,11 +218,7 @@ fn record(
             tools,
             begins,
         },
-    };
-    let how = if body.matched { "fixture" } else { "echo" };
-    let summary =
-        format!("{} {}: {input_tokens} in, {output_tokens} out ({how})", body.model, body.endpoint);
-    Recorded::of(summary, &body)
+    }
 }
 
 #[cfg(test)]

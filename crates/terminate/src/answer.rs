@@ -61,6 +61,19 @@ impl Own {
         Self::new(StatusCode::FORBIDDEN, "live_key", message).hint(hint)
     }
 
+    pub(crate) fn own_key(host: &str, place: &str) -> Self {
+        let message = format!(
+            "{place} has a key of the room's own, and {host} is used with a key that the wall puts in"
+        );
+        let hint = "declare the key as `[secret.NAME]` with this host, and send what its variable holds in the room";
+        Self::new(StatusCode::FORBIDDEN, "own_key", message).hint(hint)
+    }
+
+    pub(crate) fn unmetered_upgrade() -> Self {
+        let message = "calls of this host are counted, and nobody can count what a WebSocket costs";
+        Self::new(StatusCode::FORBIDDEN, "denied", message).hint("use requests over HTTP")
+    }
+
     pub(crate) fn no_value(secret: &str, why: &str) -> Self {
         let message = format!("the request needs secret `{secret}`, which has no value: {why}");
         let hint = format!("a user on the host must run `hothouse secret set {secret}`");

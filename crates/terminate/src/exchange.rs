@@ -30,6 +30,7 @@ use crate::{
     finish::{AskedPart, finish, whole_values},
     frames::Frames,
     gate::{Asked, Gate},
+    meter::{self, Meter, Metered},
     outgoing::Outgoing,
     pulse::Pulse,
     record::{Draft, RecordSink, Side},
@@ -185,8 +186,17 @@ impl<U: Upstream> Exchange<U> {
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
+        let meter = self.gate.meter(&self.host);
+        let (parts, body) = match &meter {
+            Some(meter) => self.metered(&**meter, (parts, body), &guarded, draft).await?,
+            None => (parts, body),
+        };
         let Ready { request, echoes, part } = self.prepare(parts, body, guarded, draft).await?;
-        let request = self.without_live_keys(request).await?;
+        // Models have no test mode: the key that the wall puts in there is a real one.
+        let request = match meter {
+            Some(_) => request,
+            None => self.without_live_keys(request).await?,
+        };
         let answered = self.upstreams.send(request, wanted).await;
         let response = answered.map_err(|error| Own::unreachable(&error))?;
         let response = response.map(body::incoming);
@@ -230,6 +240,46 @@ impl<U: Upstream> Exchange<U> {
     /// Refuses a request with a live key to a host that is used in test mode, also one that the wall put in.
     async fn without_live_keys(&self, request: Request<Body>) -> Result<Request<Body>, Own> {
         let Some(settings) = self.gate.live_keys(&self.host) else { return Ok(request) };
+        let (parts, bytes, plain) = self.whole(request).await?;
+        match test_keys::find(&parts, &plain, &settings) {
+            Some(found) => Err(Own::live_key(&self.target.name, &found)),
+            None => Ok(Request::from_parts(parts, body::whole(bytes))),
+        }
+    }
+
+    /// Counts a request that costs something; a key in it must be one that the wall puts in.
+    async fn metered(
+        &self,
+        meter: &dyn Meter,
+        (parts, body): (Parts, Body),
+        Guarded { held, .. }: &Guarded,
+        draft: &Draft,
+    ) -> Result<(Parts, Body), Own> {
+        let known = self.put_in(&parts, held)?;
+        if let Some(place) = meter::own_key(&parts, known) {
+            return Err(Own::own_key(&self.target.name, &place));
+        }
+        let (parts, bytes, plain) = self.whole(Request::from_parts(parts, body)).await?;
+        let settings = self.gate.live_keys(&self.host).unwrap_or_default();
+        let (clean, clean_body) = meter::without_placeholders(&parts, &plain, known);
+        if let Some(found) = test_keys::find(&clean, &clean_body, &settings) {
+            return Err(Own::live_key(&self.target.name, &found));
+        }
+        let headers = meter::headers(&parts);
+        let charge = meter.begin(&Metered {
+            host: self.host.as_str(),
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or_default(),
+            headers: &headers,
+            body: &plain,
+        });
+        draft.charged(charge.map_err(Own::denied)?);
+        Ok((parts, body::whole(bytes)))
+    }
+
+    /// Reads a whole request: its body as it is, and decompressed.
+    async fn whole(&self, request: Request<Body>) -> Result<(Parts, Bytes, Bytes), Own> {
         let not_whole = |why| match why {
             NotWhole::TooLong => Own::too_long(BODY_LIMIT),
             NotWhole::Broken => Own::broken_body(),
@@ -244,10 +294,7 @@ impl<U: Upstream> Exchange<U> {
                 decode::decoded(body::whole(bytes.clone()), &codings).ok_or_else(Own::busy)?;
             plain = body::collect(decoded, BODY_LIMIT).await.map_err(not_whole)?;
         }
-        match test_keys::find(&parts, &plain, &settings) {
-            Some(found) => Err(Own::live_key(&self.target.name, &found)),
-            None => Ok(Request::from_parts(parts, body::whole(bytes))),
-        }
+        Ok((parts, bytes, plain))
     }
 
     /// Returns the secrets of the host, whose values must not come back, on whatever connection.
@@ -320,6 +367,9 @@ impl<U: Upstream> Exchange<U> {
         guarded: Guarded,
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
+        if self.gate.meter(&self.host).is_some() {
+            return Err(Own::unmetered_upgrade());
+        }
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
         let Ready { request, echoes, part } = self.prepare(parts, empty(), guarded, draft).await?;
         let request = self.without_live_keys(request).await?;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::record::{BODY_CAP, RECORDED_CAP};
+use crate::{
+    meter::Meter,
+    record::{BODY_CAP, RECORDED_CAP},
+};
 use hothouse_model::{
     config::{Config, HostName, HostPattern, Hosts, IntegrationClass, LiveKeys, Method, Rule},
     policy::{Answerer, PlainPath, Reason},
@@ -47,6 +50,11 @@ pub trait Gate: Send + Sync {
         None
     }
 
+    /// Returns what counts the cost of requests to a host, if they have one.
+    fn meter(&self, _host: &HostName) -> Option<Arc<dyn Meter>> {
+        None
+    }
+
     /// Returns how much of each body is kept of requests to a host.
     fn kept_of_bodies(&self, _host: &HostName) -> usize {
         BODY_CAP
@@ -67,6 +75,10 @@ impl Gate for Gates {
 
     fn live_keys(&self, host: &HostName) -> Option<Arc<LiveKeys>> {
         self.0.iter().find_map(|gate| gate.live_keys(host))
+    }
+
+    fn meter(&self, host: &HostName) -> Option<Arc<dyn Meter>> {
+        self.0.iter().find_map(|gate| gate.meter(host))
     }
 
     fn kept_of_bodies(&self, host: &HostName) -> usize {

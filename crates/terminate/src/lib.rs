@@ -22,6 +22,7 @@ mod gate;
 mod idle;
 mod local;
 mod messages;
+mod meter;
 mod outgoing;
 mod pulse;
 mod range;
@@ -62,6 +63,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
 pub use local::LocalHttp;
+pub use meter::{Charge, Meter, Metered};
 pub use record::{BODY_CAP, RECORDED_CAP, RecordSink, RecordedBody, RequestRecord, unpacked};
 pub use secrets::{SecretUse, Vault};
 pub use stand_in::{BODY_LIMIT, Fault, Held, Piece, StandIn, StandInAnswer, StandInRequest};

@@ -20,7 +20,7 @@ use hyper::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{decode, scan::Echoes, secrets::Secrets};
+use crate::{decode, meter::Charge, scan::Echoes, secrets::Secrets};
 
 /// Takes records, one per request, when the answer has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
@@ -93,6 +93,8 @@ pub(crate) struct Draft {
     sink: RecordSink,
     /// How much of each body is kept.
     cap: usize,
+    /// What has to be paid for when it has ended.
+    charge: Mutex<Option<Box<dyn Charge>>>,
 }
 
 impl Draft {
@@ -124,7 +126,14 @@ impl Draft {
             matched: None,
             fixture: None,
         };
-        Arc::new(Self { record: Mutex::new(record), secrets, begun: Instant::now(), sink, cap })
+        Arc::new(Self {
+            record: Mutex::new(record),
+            secrets,
+            begun: Instant::now(),
+            sink,
+            cap,
+            charge: Mutex::default(),
+        })
     }
 
     pub(crate) fn answered<B>(&self, response: &Response<B>) {
@@ -141,6 +150,10 @@ impl Draft {
         let mut record = self.record();
         (record.integration, record.class) =
             integration.map(|(name, class)| (name, class.to_string())).unzip();
+    }
+
+    pub(crate) fn charged(&self, charge: Option<Box<dyn Charge>>) {
+        *self.charge.lock().unwrap_or_else(PoisonError::into_inner) = charge;
     }
 
     pub(crate) fn stood_in(&self, matched: bool, fixture: Option<String>) {
@@ -179,6 +192,10 @@ impl Drop for Draft {
         unpack(&mut record.response_body, &record.response_headers, self.cap);
         if let Some(echoes) = Echoes::of(&self.secrets.seen(), Vec::new()) {
             clean(&mut record, &echoes);
+        }
+        let charge = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(charge) = charge {
+            charge.settle(&record);
         }
         (self.sink)(record);
     }

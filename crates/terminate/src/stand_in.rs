@@ -68,6 +68,11 @@ pub trait StandIn: Send + Sync {
         None
     }
 
+    /// Whether the answer to a request may wait for other requests.
+    fn waits(&self, _request: &StandInRequest) -> bool {
+        false
+    }
+
     /// Answers a request.
     fn answer(
         &self,
@@ -205,12 +210,14 @@ pub(crate) async fn play(
     let is_head = parts.method == Method::HEAD;
     let asked = async {
         let turn = held_whole.turns.acquire().await;
-        let _turn = turn.map_err(|_| Own::mock_failed("the wall is closing"))?;
+        let turn = turn.map_err(|_| Own::mock_failed("the wall is closing"))?;
         let most = stand_in.body_limit(host);
         let mut long = None;
         let body = read((held_whole, &mut long), most, &parts, body).await?;
         let process = target.process.clone();
         let request = StandInRequest { process, ..asked(host, &parts, body) };
+        // One that waits for others must not keep them from being read.
+        let _turn = (!stand_in.waits(&request)).then_some(turn);
         Ok::<_, Own>(stand_in.answer(request).await)
     };
     let answer = match asked.await {

@@ -91,6 +91,7 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("sunk_flags", sunk_flags),
     ("sunk_models", sunk_models),
     ("sunk_traces", sunk_traces),
+    ("queued_messages", queued_messages),
     ("stored_objects", stored_objects),
     ("measured_images", measured_images),
     ("arrived_webhooks", arrived_webhooks),
@@ -624,6 +625,51 @@ pub fn sunk_traces(bytes: &[u8]) {
     sunk(bytes, &|_| traces::OTLP);
 }
 
+/// Requests to SQS, one per line: an action and its JSON, or the parameters of older clients. What is kept is what is there.
+pub fn queued_messages(bytes: &[u8]) {
+    use hothouse_sinks::queue::{broker::Broker, sqs};
+    let (mut broker, mut count) = (Broker::default(), 0_u8);
+    let flags = hothouse_sinks::FlagSet::default();
+    let mut kept = std::collections::BTreeMap::new();
+    for line in bytes.split(|byte| *byte == b'\n').take(50) {
+        let at = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
+        let (action, body) = line.split_at(at);
+        let headers = match at {
+            0 => ("content-type".to_owned(), b"application/x-www-form-urlencoded".to_vec()),
+            _ => ("x-amz-target".to_owned(), [b"AmazonSQS.", action].concat()),
+        };
+        let call = hothouse_sinks::Call::read(hothouse_mock::Request {
+            method: "POST",
+            host: "sqs.us-east-1.amazonaws.com",
+            path: "/",
+            query: "",
+            headers: &[headers],
+            body: body.trim_ascii(),
+        });
+        count += 1;
+        let now = jiff::Timestamp::from_second(i64::from(count) * 10).expect("a moment");
+        let mut random = || [count; 16];
+        let mails = &hothouse_sinks::no_mails;
+        let mut context = Context { now, random: &mut random, flags: &flags, mails };
+        let (answer, _) = sqs::read(&call, &mut context).done(&mut broker, &mut context);
+        assert!(matches!(answer.status, 200 | 400));
+        let (changes, records) = broker.take_changes();
+        records.iter().for_each(self::kept);
+        for (key, value) in changes {
+            match value {
+                Some(value) => kept.insert(key, value),
+                None => kept.remove(&key),
+            };
+        }
+        let now = now.as_millisecond();
+        assert_eq!(Broker::load(kept.clone()).jobs(now), broker.jobs(now));
+        broker.take_changes().0.into_iter().for_each(|(key, value)| match value {
+            Some(value) => drop(kept.insert(key, value)),
+            None => drop(kept.remove(&key)),
+        });
+    }
+}
+
 /// Requests to an object store: a line with method, host, path and query, then the body.
 pub fn stored_objects(bytes: &[u8]) {
     use hothouse_sinks::objects::{
@@ -654,6 +700,7 @@ pub fn stored_objects(bytes: &[u8]) {
     form::read(&asked, body, now).ok();
     xml::read_deletion(body).ok();
     xml::read_completion(body).ok();
+    azure::read_block_list(body).ok();
     notify::is_told(std::str::from_utf8(body).ok(), "ObjectCreated:Put", path);
     if let Ok(gcs::GcsCall::Media(at) | gcs::GcsCall::Metadata(at)) = gcs::read(&asked) {
         assert!(!at.bucket.contains('/') && !at.bucket.starts_with('.') && !at.key.is_empty());

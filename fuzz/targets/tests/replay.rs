@@ -208,6 +208,12 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     {"model":"c","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}"#.to_vec()),
         ("sunk_models", "gemini", br#"generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse
     {"contents":[{"parts":[{"text":"hi"}]}]}"#.to_vec()),
+        ("queued_messages", "life", br#"CreateQueue {"QueueName":"q","Attributes":{"VisibilityTimeout":"1","RedrivePolicy":"{\"deadLetterTargetArn\":\"a:d\",\"maxReceiveCount\":1}"}}
+SendMessage {"QueueUrl":"x/q","MessageBody":"{}","MessageAttributes":{"a":{"DataType":"Binary","BinaryValue":"e30="}}}
+ReceiveMessage {"QueueUrl":"x/q"}
+ReceiveMessage {"QueueUrl":"x/q"}
+StartMessageMoveTask {"SourceArn":"a:d"}
+Action=SendMessageBatch&QueueUrl=x/q.fifo&SendMessageBatchRequestEntry.1.Id=a&SendMessageBatchRequestEntry.1.MessageBody=b"#.to_vec()),
         ("sunk_traces", "protobuf", b"h/v1/traces\n\x0a\x2a\x0a\x0c\x0a\x0a\x0a\x01k\x12\x05\x0a\x03api\x12\x1a\x12\x18\x0a\x02ab\x12\x02cd*\x02GE9\x01\0\0\0\0\0\0\0".to_vec()),
         ("sunk_traces", "json", br#"h/v1/traces
     {"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"ab","spanId":"cd","name":"x","attributes":[{"key":"a","value":{"kvlistValue":{"values":[{"key":"b","value":{"intValue":"1"}}]}}}]}]}]}]}"#.to_vec()),

@@ -144,6 +144,10 @@ struct LlmLine<'a> {
     stream: bool,
     matched: bool,
     fixture: Option<String>,
+    real: bool,
+    status: Option<u16>,
+    cost: Option<f64>,
+    refused: Option<String>,
     input_tokens: u64,
     output_tokens: u64,
     service: Option<&'a str>,
@@ -161,6 +165,10 @@ impl<'a> LlmLine<'a> {
             stream: body.stream,
             matched: body.matched,
             fixture: body.fixture,
+            real: body.real,
+            status: body.status,
+            cost: body.cost,
+            refused: body.refused,
             input_tokens: body.input_tokens,
             output_tokens: body.output_tokens,
             service: record.service.as_deref(),
@@ -178,7 +186,7 @@ pub(crate) fn models(session: &Session, ui: &Ui, args: LlmArgs) -> Result<ExitCo
         false if lines.is_empty() => ui.say("No such calls."),
         false => ui.print(&table(
             ui,
-            &["TIME", "PROVIDER", "MODEL", "ENDPOINT", "BY", "IN", "OUT"],
+            &["TIME", "PROVIDER", "MODEL", "ENDPOINT", "BY", "IN", "OUT", "COST"],
             lines.iter().map(llm_row).collect(),
         )),
     }
@@ -196,10 +204,20 @@ fn llm_row(line: &LlmLine<'_>) -> Vec<Cell> {
         Cell::new(&line.provider),
         Cell::new(&line.model),
         Cell::new(endpoint),
-        Cell::new(line.fixture.as_deref().unwrap_or("echo")),
+        Cell::new(answered_by(line)),
         Cell::new(line.input_tokens.to_string()),
         Cell::new(line.output_tokens.to_string()),
+        Cell::new(line.cost.map_or_else(|| "-".to_owned(), |cost| format!("${cost:.6}"))),
     ]
+}
+
+fn answered_by<'l>(line: &'l LlmLine<'_>) -> &'l str {
+    match (&line.fixture, line.real, &line.refused) {
+        (Some(fixture), _, _) => fixture,
+        (None, true, Some(_)) => "refused",
+        (None, true, None) => "the model",
+        (None, false, _) => "echo",
+    }
 }
 
 #[cfg(test)]

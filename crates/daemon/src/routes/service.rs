@@ -50,8 +50,11 @@ pub(crate) async fn act(
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let query = FindQuery { sandbox: body.sandbox, folder: body.folder };
+    let (keepers, runtime) = (daemon.keepers.clone(), tokio::runtime::Handle::current());
     sandbox::act(daemon, query, move |engine, record| {
-        engine.act_on_service(record, &body.service, action, timeout)
+        // It is ready once we answer on its port, if we are the ones who do.
+        let starts = || runtime.block_on(keepers.refresh_urls_of(record));
+        engine.act_on_service_telling(record, &body.service, action, timeout, &starts)
     })
     .await
 }

@@ -81,12 +81,13 @@ const NAMES: [&str; 19] = [
 ];
 
 /// What else it may have, which is Hothouse's own.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     ".timeline/",
     "audit-raw.jsonl",
     "blobs/",
     "mock-state.jsonl",
-    "webhook-queue.jsonl",
+    "queue-state.jsonl",
+    "private/",
     "seed-context.json",
     "seed-origin.json",
     "seed/",

@@ -10,6 +10,8 @@ mod browsers;
 mod datagrams;
 #[path = "egress/internet.rs"]
 pub(crate) mod internet;
+#[path = "egress/models.rs"]
+mod models;
 #[path = "egress/more_attacks.rs"]
 mod more_attacks;
 #[path = "egress/ping.rs"]

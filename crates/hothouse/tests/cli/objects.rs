@@ -380,6 +380,14 @@ for url in ["http://127.0.0.1:9000/acme", "https://acme.blob.core.windows.net"]:
     about = blob.get_blob_properties()
     assert about.size == 5 and about.content_settings.content_type == "text/plain" and about.metadata == {"order": "1"}, about
     container.upload_blob("b", b"x" * 100000)
+    # In blocks, as everything large is sent.
+    split = BlobServiceClient(url, credential={"account_name": "acme", "account_key": KEY}, max_single_put_size=1000, max_block_size=700)
+    large = split.get_blob_client(name, "large")
+    large.upload_blob(bytes(range(256)) * 10, content_settings=ContentSettings(content_type="text/x-large"))
+    assert large.download_blob().readall() == bytes(range(256)) * 10
+    assert large.get_blob_properties().content_settings.content_type == "text/x-large"
+    large.stage_block("later", b"later")
+    assert [(one.id, one.size) for one in large.get_block_list("all")[1]] == [("later", 5)], large.get_block_list("all")
     assert [one.name for one in container.list_blobs(name_starts_with="a/")] == ["a/ü.txt"]
     assert name in [one.name for one in service.list_containers()]
     container.get_blob_client("copy").start_copy_from_url(f"{url}/{name}/b")
@@ -401,9 +409,12 @@ await blob.upload('hello', 5, { blobHTTPHeaders: { blobContentType: 'text/plain'
 assert.equal((await blob.downloadToBuffer()).toString(), 'hello');
 const about = await blob.getProperties();
 assert.deepEqual([about.contentLength, about.contentType, about.metadata.order], [5, 'text/plain', '1']);
+const blocks = container.getBlockBlobClient('blocks');
+await blocks.uploadData(Buffer.alloc(5000, 'y'), { blockSize: 1500, maxSingleShotSize: 1000 });
+assert.equal((await blocks.downloadToBuffer()).toString(), 'y'.repeat(5000));
 const names = [];
 for await (const one of container.listBlobsFlat()) names.push(one.name);
-assert.deepEqual(names, ['a.txt']);
+assert.deepEqual(names, ['a.txt', 'blocks']);
 await blob.delete();
 assert.equal(await blob.exists(), false);
 console.log('done');
@@ -436,5 +447,5 @@ fn clients_of_azure_use_the_same_store() {
         assert_eq!((ran.code, ran.stdout.trim()), (0, "done"), "{ran}");
     }
     let listed = env.json(&repository, &["objects", "-w", "a", "--json"]);
-    assert_eq!(keys(&listed, "host-goods"), ["a/ü.txt", "copy"], "{listed:#}");
+    assert_eq!(keys(&listed, "host-goods"), ["a/ü.txt", "copy", "large"], "{listed:#}");
 }

@@ -2,6 +2,8 @@
 
 #[path = "queues/others.rs"]
 mod others;
+#[path = "queues/sqs.rs"]
+mod sqs;
 
 use std::{
     fs,

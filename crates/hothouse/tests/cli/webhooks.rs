@@ -101,6 +101,17 @@ impl Shop {
         assert_eq!(paid.trim(), "succeeded");
     }
 
+    /// What the room is told when it asks for a file of the run.
+    fn artifact_in_the_room(&self, file: &str) -> String {
+        let ask = format!(
+            "import http.client, socket\nc = http.client.HTTPConnection('x')\nc.sock = socket.socket(socket.AF_UNIX)\n\
+             c.sock.connect('{}')\nc.request('GET', '/v1/artifacts?folder=/&file={file}')\n\
+             print(c.getresponse().read().decode())",
+            hothouse_model::room::API_SOCKET
+        );
+        self.env.ok(&self.repository, &["exec", "-w", "a", "--", "python3", "-c", &ask])
+    }
+
     fn listed(&self) -> Vec<Value> {
         let all = self.env.json(&self.repository, &["webhooks", "-w", "a", "--json"]);
         all.as_array().unwrap().clone()
@@ -237,6 +248,12 @@ fn what_was_not_delivered_outlives_the_daemon() {
     fs::write(shop.worktree().join("closed"), "").unwrap();
     shop.pay();
     wait_until("an attempt fails", || !shop.got().is_empty());
+    // What waits has the secret of the endpoint, which is not for the room.
+    assert!(shop.artifact_in_the_room("run.json").contains("base64"));
+    for file in ["webhook-queue.jsonl", "private/webhook-queue.jsonl"] {
+        let told = shop.artifact_in_the_room(file);
+        assert!(told.contains("not-found") && !told.contains("base64"), "{file}: {told}");
+    }
     shop.env.kill_daemon();
     fs::remove_file(shop.worktree().join("closed")).unwrap();
     shop.env.ok(&shop.repository, &["daemon", "start"]);
@@ -246,7 +263,8 @@ fn what_was_not_delivered_outlives_the_daemon() {
             .any(|got| got["type"] == "payment_intent.succeeded" && got["status"] == 200)
     });
     let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
-    let queue = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("webhook-queue.jsonl");
+    let artifacts = Path::new(status["run"]["artifacts"].as_str().unwrap());
+    let queue = artifacts.join("private/webhook-queue.jsonl");
     wait_until("nothing waits any more", || !queue.exists());
 }
 
@@ -378,14 +396,8 @@ fn real_deliveries_go_on_to_the_app_signed_with_its_own_secret() {
     let inside = ["exec", "-w", "a", "--", "hothouse", "webhook", "listen", "stripe"];
     let ran = shop.env.run(&shop.repository, &inside);
     assert!(ran.code != 0 && ran.stderr.contains("not for rooms"), "{ran}");
-    let ask = format!(
-        "import http.client, socket\nc = http.client.HTTPConnection('x')\nc.sock = socket.socket(socket.AF_UNIX)\n\
-         c.sock.connect('{}')\nc.request('GET', '/v1/artifacts?folder=/&file=private/webhook-secret-stripe')\n\
-         print(c.getresponse().read())",
-        hothouse_model::room::API_SOCKET
-    );
-    let ran = shop.env.run(&shop.repository, &["exec", "-w", "a", "--", "python3", "-c", &ask]);
-    assert!(!ran.stdout.contains(vendor), "{ran}");
+    let told = shop.artifact_in_the_room("private/webhook-secret-stripe");
+    assert!(told.contains("not-found") && !told.contains(vendor), "{told}");
 }
 
 #[test]

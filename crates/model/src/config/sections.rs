@@ -22,7 +22,7 @@ pub use self::{
         RestartPolicy, Service, Signal, SinkRecipe, Work,
     },
     wall::{
-        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Mail, MailFault, MailFaultKind,
+        Caps, Integration, IntegrationClass, LiveKeyRule, LiveKeys, Mail, MailFault, MailFaultKind,
         Notify, SECRET_SOURCE, Secret, SecretForm, SecretSource, VALUE_SOURCE, ValueSource,
         Variable, VariableKind, Vendor, Webhook,
     },

@@ -685,7 +685,7 @@ pub struct FlagBody {
 }
 
 /// A call of a language model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LlmBody {
     /// `openai`, `anthropic` or `gemini`.
@@ -694,9 +694,17 @@ pub struct LlmBody {
     /// Such as `chat.completions`.
     pub endpoint: String,
     pub stream: bool,
-    /// Whether a fixture answered.
+    /// Whether a fixture or the real model answered.
     pub matched: bool,
     pub fixture: Option<String>,
+    /// Whether it was for the real model.
+    pub real: bool,
+    /// The status that the real model answered with.
+    pub status: Option<u16>,
+    /// What the real model cost, in dollars.
+    pub cost: Option<f64>,
+    /// Why it did not reach the real model.
+    pub refused: Option<String>,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub prompt: Prompt,

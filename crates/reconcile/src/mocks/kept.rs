@@ -32,7 +32,7 @@ struct Line {
 }
 
 /// The file of one run's mock.
-pub(super) struct StateFile {
+pub(crate) struct StateFile {
     file: Arc<DurableFile>,
     /// How long it is; none if it must be written anew.
     length: Option<u64>,
@@ -40,7 +40,7 @@ pub(super) struct StateFile {
 
 impl StateFile {
     /// Opens the file, and returns what an earlier daemon kept in it.
-    pub(super) fn open(path: PathBuf) -> (Self, State) {
+    pub(crate) fn open(path: PathBuf) -> (Self, State) {
         let bytes = match files::read_capped(&path, MOST) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -65,7 +65,7 @@ impl StateFile {
     }
 
     /// Writes down what has changed; it is kept once the receipt was waited for, if there is one.
-    pub(super) fn keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
+    pub(crate) fn keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
         let kept = self.try_keep(state);
         if kept.is_err() {
             self.doubt();
@@ -74,7 +74,7 @@ impl StateFile {
     }
 
     /// Has everything written anew the next time: what was to be written may be missing.
-    pub(super) fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.length = None;
     }
 

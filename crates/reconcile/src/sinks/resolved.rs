@@ -7,11 +7,25 @@ use hothouse_engine::Engine;
 use hothouse_model::SandboxRecord;
 use serde_json::Value;
 
-/// How many scripts of one stack have their map looked for.
-const SCRIPTS: usize = 5;
+use super::served::Maps;
 
-/// Replaces what can be found of the frames of an error.
-pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value) {
+/// How many scripts of one stack have their map looked for.
+pub(super) const SCRIPTS: usize = 5;
+
+/// Returns the addresses of the scripts in a stack.
+pub(super) fn scripts(body: &Value) -> Vec<String> {
+    let frames = body["frames"].as_array().into_iter().flatten();
+    frames.filter_map(place).map(|place| place.url).collect()
+}
+
+/// Returns the map of a script that the worktree has.
+pub(super) fn map(engine: &Engine, sandbox: &SandboxRecord, url: &str) -> Option<Vec<u8>> {
+    let path = path_of(url)?;
+    engine.source_map(sandbox, path).or_else(|| inline(&engine.script(sandbox, path)?))
+}
+
+/// Replaces what can be found of the frames of an error, also by maps that only a server had.
+pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value, served: &Maps) {
     let Some(frames) = body["frames"].as_array_mut() else { return };
     let mut scripts: BTreeMap<String, Vec<Place>> = BTreeMap::new();
     for place in frames.iter().filter_map(place) {
@@ -19,10 +33,8 @@ pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value
     }
     let mut found = BTreeMap::new();
     for (url, places) in scripts.into_iter().take(SCRIPTS) {
-        let map = path_of(&url).and_then(|path| {
-            let beside = engine.source_map(sandbox, path);
-            beside.or_else(|| inline(&engine.script(sandbox, path)?))
-        });
+        let own = map(engine, sandbox, &url);
+        let map = own.or_else(|| served.get(&url).map(|map| map.to_vec()));
         found.extend(map.map(|map| source_map::find(&map, &places)).unwrap_or_default());
     }
     frames.iter_mut().for_each(|frame| replace(frame, &found));

@@ -21,7 +21,7 @@ use hothouse_model::{
     policy::{Answerer, RequestLine},
     secret::SecretValue,
 };
-use hothouse_sinks::{llm, objects};
+use hothouse_sinks::{llm, objects, queue};
 use hothouse_terminate::{
     Asked, BODY_CAP, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal,
     RequestRecord, SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed, Terminator,
@@ -37,8 +37,12 @@ use crate::{
     sinks::{
         RunSinks, Sinks,
         mail::{MailOrder, Stream},
+        metered::ModelGate,
     },
 };
+
+/// How long a request may be that waits beside others: one that receives messages has a few words.
+const SMALL: usize = 16 << 10;
 
 /// The port on which mail is delivered by LMTP.
 const LMTP_PORT: u16 = 24;
@@ -67,8 +71,10 @@ pub(super) fn of(
     let asks = format!("{}/{}", sandbox.project, sandbox.name);
     let gate = IntegrationGate::of(&config).recording(recorded.map(str::to_owned));
     let integrations = Arc::new(gate);
+    let sinks = substitutes.sinks.of(sandbox);
+    let models = ModelGate::of(&config, &sinks);
     let gates: Vec<Arc<dyn Gate>> =
-        vec![integrations.clone(), Arc::new(PolicyGate { edge, sandbox: asks })];
+        vec![integrations.clone(), Arc::new(models), Arc::new(PolicyGate { edge, sandbox: asks })];
     let (names, closed) = (exact_names(&config), closed_hosts(&config, recorded));
     let terminator = Terminator::new(TerminatorSpec {
         ca,
@@ -80,7 +86,6 @@ pub(super) fn of(
         stand_in: stand_in(engine, (sandbox, substitutes), runtime, &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-    let sinks = substitutes.sinks.of(sandbox);
     let recording = substitutes.recording.cloned();
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
 }
@@ -139,6 +144,16 @@ impl StandIn for Substituted {
             }
             _ => BODY_LIMIT,
         }
+    }
+
+    fn waits(&self, request: &StandInRequest) -> bool {
+        let Some((name, IntegrationClass::Sink)) = self.integrations.integration(&request.host)
+        else {
+            return false;
+        };
+        let vendor = self.vendors.get(&name).map(String::as_str);
+        let is_queue = vendor == Some("sqs") || queue::knows(request.host.as_str());
+        is_queue && request.body.len() <= SMALL
     }
 
     fn streamed(&self, host: &HostName) -> Option<Arc<dyn Streamed>> {

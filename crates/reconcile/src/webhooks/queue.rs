@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::listen::PRIVATE;
 use crate::durable::{DurableFile, Receipt};
 
 /// Where a run keeps what is not delivered yet.
@@ -167,7 +168,17 @@ pub(crate) struct RunFile {
 impl RunFile {
     /// Opens the file of a run, and returns what an earlier daemon left in it, in order.
     pub(crate) fn open(artifacts: &Path) -> (Self, Vec<Pending>) {
-        let file = DurableFile::new(artifacts.join(FILE));
+        // It holds secrets of endpoints, so the room must not be able to ask for it.
+        let folder = artifacts.join(PRIVATE);
+        let (file, before) = (DurableFile::new(folder.join(FILE)), artifacts.join(FILE));
+        if files::exists(&before) {
+            // An earlier build kept it where a room could read it.
+            let moved = files::make_private_folder(&folder)
+                .and_then(|()| files::rename(&before, file.path()));
+            if let Err(error) = moved {
+                tracing::warn!(%error, "the queue of webhooks cannot be moved");
+            }
+        }
         let bytes = files::read_capped(file.path(), FILE_MOST).unwrap_or_default();
         let left = replayed(&bytes);
         let lines: Vec<Line> = left.iter().cloned().map(Box::new).map(Line::Add).collect();
@@ -225,7 +236,12 @@ impl RunFile {
     fn write(&self, lines: &[Line]) -> Result<Option<Receipt>, FileError> {
         match lines.is_empty() {
             true => Ok(None),
-            false => self.file.append(&text(lines)).map(Some),
+            false => {
+                if let Some(folder) = self.file.path().parent() {
+                    files::make_private_folder(folder)?;
+                }
+                self.file.append(&text(lines)).map(Some)
+            }
         }
     }
 }
@@ -323,7 +339,7 @@ mod tests {
         assert_eq!(found, [("a", 0, None), ("c", 2, Some(at(9)))]);
         assert_eq!(left[0].body, b"\xff{}");
         // A torn line is no delivery, and harms none after it.
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(PRIVATE).join(FILE);
         files::open_append(&path).unwrap().write_all(b"{\"add\":{\"id\":\"d").unwrap();
         let (mut torn, left) = RunFile::open(folder.path());
         assert_eq!(left.len(), 2);
@@ -333,6 +349,15 @@ mod tests {
         file.done("a").unwrap();
         file.done("c").unwrap();
         assert!(!files::exists(&path), "nothing waits");
+    }
+
+    #[test]
+    fn what_an_earlier_build_kept_is_found_and_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = text(&[Line::Add(Box::new(pending("a")))]);
+        files::write(&folder.path().join(FILE), line).unwrap();
+        assert_eq!(RunFile::open(folder.path()).1.len(), 1);
+        assert!(!files::exists(&folder.path().join(FILE)));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "amplitude";
 
+const SCRIPT: &str = include_str!("../../fixtures/scripts/amplitude.js");
+
 /// Takes a request to Amplitude.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
@@ -21,7 +23,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         ["groupidentify"] => identified(call, "identification", Type::Group),
         ["config", ..] => Taken::json(200, &json!({ "configs": {} }), VENDOR, Vec::new()),
         ["sdk", "v2", "vardata" | "flags"] => Taken::json(200, &json!({}), VENDOR, Vec::new()),
-        [.., last] if last.ends_with(".js") => http::script(VENDOR),
+        [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
         _ => Taken::json(404, &json!({ "code": 404, "error": "not found" }), VENDOR, Vec::new()),
     };
     http::shared(taken, call)

@@ -8,6 +8,8 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "google-analytics";
 
+const SCRIPT: &str = include_str!("../../fixtures/scripts/google.js");
+
 /// Takes a request to Google Analytics.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
@@ -18,8 +20,8 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
         ["debug", "mp", "collect"] => measured(call, true),
         ["g", "collect"] | ["g", "s", "collect"] => collected(call),
         ["collect" | "j" | "r", ..] => collected(call),
-        ["gtag", ..] | ["gtm.js"] => http::script(VENDOR),
-        [.., last] if last.ends_with(".js") => http::script(VENDOR),
+        ["gtag", ..] | ["gtm.js"] => http::library(VENDOR, SCRIPT),
+        [.., last] if http::is_script(last) => http::script(VENDOR),
         _ => Taken::empty(404, VENDOR, Vec::new()),
     };
     http::shared(taken, call)

@@ -7,6 +7,8 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "mixpanel";
 
+const SCRIPT: &str = include_str!("../../fixtures/scripts/mixpanel.js");
+
 /// Takes a request to Mixpanel.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
@@ -22,7 +24,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
         ["flags", ..] => Taken::json(200, &json!({ "flags": {} }), VENDOR, Vec::new()),
         ["settings"] => Taken::json(200, &json!({}), VENDOR, Vec::new()),
         ["record"] => Taken::json(200, &json!({ "code": 200, "status": "OK" }), VENDOR, Vec::new()),
-        [.., last] if last.ends_with(".js") => http::script(VENDOR),
+        [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
         _ => Taken::json(404, &json!({ "status": 0, "error": "not found" }), VENDOR, Vec::new()),
     };
     http::shared(taken, call)

@@ -7,6 +7,8 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "plausible";
 
+const SCRIPT: &str = include_str!("../../fixtures/scripts/plausible.js");
+
 /// Takes a request to Plausible.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
@@ -14,7 +16,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     }
     let taken = match http::path(call).as_slice() {
         ["api", "event"] => recorded(call),
-        [.., last] if last.ends_with(".js") => http::script(VENDOR),
+        [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
         _ => Taken::empty(404, VENDOR, Vec::new()),
     };
     http::shared(taken, call)

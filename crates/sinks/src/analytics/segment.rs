@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::{EVENTS, Event, Type, bad, first, listed, object, too_many, unwrap};
 use crate::{Call, Context, Taken, http};
 
+const SCRIPT: &str = include_str!("../../fixtures/scripts/segment.js");
+
 /// Takes a request to Segment.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     answered(call, "segment")
@@ -33,7 +35,7 @@ fn answered(call: &Call<'_>, vendor: &'static str) -> Taken {
         ["v1", kind] | ["beacon", "v1", kind] | ["internal", "v1", kind] => {
             recorded(call, kind, vendor)
         }
-        [.., last] if last.ends_with(".js") => http::script(vendor),
+        [.., last] if http::is_script(last) => http::library(vendor, SCRIPT),
         [] | ["health"] => Taken::json(200, &json!({ "status": "ok" }), vendor, Vec::new()),
         _ => Taken::json(404, &json!({ "error": "not found" }), vendor, Vec::new()),
     };

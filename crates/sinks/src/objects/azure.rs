@@ -1,8 +1,8 @@
 //! Azure Blob Storage, its basics: what a request asks, and what is answered as XML.
 //!
-//! A blob is sent at once; blocks, pages, appends, leases and snapshots are refused.
+//! A blob is sent at once or in blocks; pages, appends, leases and snapshots are refused.
 
-use super::{Asked, List, ObjectError, place};
+use super::{Asked, List, ObjectError, place, xml::each_text};
 
 /// The most entries that a listing has.
 const MOST: usize = 5000;
@@ -27,6 +27,22 @@ pub enum AzureCall {
         container: String,
         blob: String,
         from: (String, String),
+    },
+    /// A block of a blob, by its name.
+    PutBlock {
+        container: String,
+        blob: String,
+        name: String,
+    },
+    /// Makes a blob of blocks.
+    PutBlockList {
+        container: String,
+        blob: String,
+    },
+    /// The blocks that wait for their list.
+    Blocks {
+        container: String,
+        blob: String,
     },
     Get {
         container: String,
@@ -88,6 +104,14 @@ fn of_blob(
     part: &str,
     (container, blob): (String, String),
 ) -> Result<AzureCall, ObjectError> {
+    match (asked.method, part, asked.parameter("blockid")) {
+        ("PUT", "block", Some(name)) => {
+            return Ok(AzureCall::PutBlock { container, blob, name });
+        }
+        ("PUT", "blocklist", _) => return Ok(AzureCall::PutBlockList { container, blob }),
+        ("GET", "blocklist", _) => return Ok(AzureCall::Blocks { container, blob }),
+        _ => {}
+    }
     if !part.is_empty() || asked.parameter("snapshot").is_some() {
         return Err(ObjectError::not_here(&format!("`comp={part}` of Azure Blob Storage")));
     }
@@ -147,6 +171,28 @@ pub fn code(error: &ObjectError) -> &'static str {
         "PreconditionFailed" => "ConditionNotMet",
         other => other,
     }
+}
+
+/// Reads the list of blocks that make a blob.
+pub fn read_block_list(body: &[u8]) -> Result<Vec<String>, ObjectError> {
+    let mut names = Vec::new();
+    each_text(body, |path, text| {
+        if let ["BlockList", "Latest" | "Uncommitted" | "Committed"] = path {
+            names.push(text);
+        }
+    })?;
+    Ok(names)
+}
+
+/// Writes the blocks that wait for their list: names and sizes.
+pub fn blocks(all: &[(String, u64)]) -> String {
+    let one = |(name, size): &(String, u64)| {
+        format!("<Block>{}{}</Block>", text("Name", name), text("Size", &size.to_string()))
+    };
+    let all: String = all.iter().map(one).collect();
+    format!(
+        "{HEAD}<BlockList><CommittedBlocks/><UncommittedBlocks>{all}</UncommittedBlocks></BlockList>"
+    )
 }
 
 /// A blob in a listing.

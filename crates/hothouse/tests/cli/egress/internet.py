@@ -175,6 +175,17 @@ def serve_requests(stream, scheme):
             status = b"200 OK" if is_good else b"400 Bad Request"
             stream.sendall(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (status, len(text)) + text)
             continue
+        if path in ("/v1/chat/completions", "/v1/fine_tuning/jobs"):
+            # A vendor of models.
+            log(f"model {headers.get('authorization', '-')}")
+            usage = {"prompt_tokens": 1000, "completion_tokens": 500}
+            kind, text = "application/json", json.dumps({"choices": [], "usage": usage})
+            if json.loads(body).get("stream"):
+                kind = "text/event-stream"
+                text = "".join(f"data: {piece}\n\n" for piece in ['{"choices":[]}', json.dumps({"usage": usage}), "[DONE]"])
+            text = text.encode()
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (kind.encode(), len(text)) + text)
+            continue
         if path == "/slow":
             # One line now; the connection then stays open without a byte.
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst\n")

@@ -127,6 +127,14 @@ choice_type! {
         Turnstile = "turnstile",
         Recaptcha = "recaptcha",
         Hcaptcha = "hcaptcha",
+        GoogleMaps = "google-maps",
+        Mapbox = "mapbox",
+        MetaPixel = "meta-pixel",
+        LinkedIn = "linkedin",
+        Intercom = "intercom",
+        Crisp = "crisp",
+        Zendesk = "zendesk",
+        HubSpot = "hubspot",
     }
 }
 

@@ -84,7 +84,7 @@ choice_type! {
         Recaptcha = "recaptcha", Resend = "resend",
         Rollbar = "rollbar", RudderStack = "rudderstack", S3 = "s3", Sanity = "sanity", Segment = "segment",
         SendGrid = "sendgrid", Sentry = "sentry", Ses = "ses", Shippo = "shippo",
-        Shopify = "shopify", Slack = "slack", Sns = "sns", Standard = "standard",
+        Shopify = "shopify", Slack = "slack", Sns = "sns", Sqs = "sqs", Standard = "standard",
         Statsig = "statsig", Storyblok = "storyblok", Stripe = "stripe", Svix = "svix", TaxJar = "taxjar",
         Turnstile = "turnstile", Twilio = "twilio", Unleash = "unleash", Vonage = "vonage",
     }
@@ -133,6 +133,19 @@ pub struct Integration {
     pub fixtures: Option<TreePath>,
     #[serde(default)]
     pub env: BTreeMap<VariableName, Template>,
+    pub caps: Option<Caps>,
+}
+
+/// How much a run may spend at a real model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Caps {
+    pub calls: Option<u64>,
+    /// In dollars.
+    pub cost: Option<f64>,
+    /// Dollars per million tokens, for models whose price is not known here.
+    pub input_price: Option<f64>,
+    pub output_price: Option<f64>,
 }
 
 /// Where the webhooks of an integration go.

@@ -10,8 +10,9 @@ use hothouse_sinks::objects::{
 use hothouse_terminate::{AnswerBody, StreamedAnswer, StreamedBody};
 
 use super::{
-    Answered, At, Call, ObjectSink,
+    Answered, At, Call, ObjectSink, XML_LIMIT,
     answers::{http_date, of_object},
+    short,
 };
 
 /// What answered, as the request's record says.
@@ -76,6 +77,23 @@ impl ObjectSink {
                 let object = self.put(at, received, about(&asked), call).await?;
                 Ok(stored(201, &object))
             }
+            AzureCall::PutBlock { container, blob, name } => {
+                self.existing_bucket(&container)?;
+                let received = self.receive(&asked, &mut body).await?;
+                self.on_disk(move |store| store.stage_block((&container, &blob), &name, received))
+                    .await?;
+                Ok(empty(201))
+            }
+            AzureCall::PutBlockList { container, blob } => {
+                let at = At { bucket: container, key: blob };
+                self.azure_commit(at, call, &mut body).await
+            }
+            AzureCall::Blocks { container, blob } => {
+                let found =
+                    self.on_disk(move |store| store.staged_blocks((&container, &blob))).await?;
+                let found: Vec<_> = found.into_iter().map(|one| (one.name, one.size)).collect();
+                Ok(text(200, azure::blocks(&found)))
+            }
             AzureCall::Copy { container, blob, from } => {
                 let source = self.existing(At { bucket: from.0, key: from.1 }).await?;
                 let about = source.1.about.clone();
@@ -97,6 +115,18 @@ impl ObjectSink {
                 Ok(empty(202))
             }
         }
+    }
+
+    /// Makes a blob of the blocks that a list names.
+    async fn azure_commit(&self, at: At, call: &Call, body: &mut StreamedBody) -> Answered {
+        let names = azure::read_block_list(&short(body, XML_LIMIT).await?)?;
+        let here = at.clone();
+        let joined =
+            self.on_disk(move |store| store.join_blocks((&here.bucket, &here.key), &names));
+        let received = joined.await?;
+        let object = self.put(at.clone(), received, about(&call.asked()), call).await?;
+        self.on_disk(move |store| store.drop_blocks((&at.bucket, &at.key))).await?;
+        Ok(stored(201, &object))
     }
 
     fn existing_bucket(&self, container: &str) -> Result<(), StoreError> {
@@ -167,7 +197,9 @@ fn about(asked: &Asked<'_>) -> About {
         let name = name.strip_prefix("x-ms-meta-")?.to_owned();
         Some((name, String::from_utf8_lossy(value).into_owned()))
     };
-    let kind = asked.header("x-ms-blob-content-type").or_else(|| asked.header("content-type"));
+    // What a list of blocks is itself says nothing about the blob.
+    let own = asked.header("content-type").filter(|_| asked.parameter("comp").is_none());
+    let kind = asked.header("x-ms-blob-content-type").or(own);
     About {
         content_type: kind.map(str::to_owned),
         metadata: asked.headers.iter().filter_map(text).take(100).collect(),
