@@ -384,6 +384,10 @@ impl Agents {
         if !kept.is_active() || is_between_rounds || self.look(sandbox, &kept).await.is_some() {
             return kept.record;
         }
+        if self.is_paused(sandbox) {
+            let reason = Some("its room is paused: `hothouse resume`".to_owned());
+            return AgentRecord { reason, ..kept.record };
+        }
         // The follower will record how it ended; without a room there is no follower to wait for.
         let has_room = self.with.engine.running(sandbox).is_ok();
         if has_room && self.is_followed(sandbox.key) {
@@ -421,6 +425,11 @@ impl Agents {
         let kept = self.known(sandbox)?;
         if !kept.is_active() {
             return Ok(kept.record);
+        }
+        if self.is_paused(sandbox) {
+            let message = format!("`{}` is paused, and its agent with it", sandbox.name);
+            let hint = format!("run `hothouse resume -w {}` first", sandbox.name);
+            return Err(Failure::new(FailureKind::Conflict, message).hint(hint));
         }
         self.change(sandbox, |kept| kept.stopped = true);
         let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await;

@@ -25,11 +25,15 @@ struct Stage {
 
 impl Stage {
     fn open(what: &str) -> Option<Self> {
+        Self::with(what, CONFIG)
+    }
+
+    fn with(what: &str, config: &str) -> Option<Self> {
         let env = surroundings();
         if !env.can_have_rooms(what) {
             return None;
         }
-        let repository = env.repository("shop", CONFIG);
+        let repository = env.repository("shop", config);
         git(&repository, &["config", "user.name", "test"]);
         git(&repository, &["config", "user.email", "test@example.com"]);
         let forked = env.json(&repository, &["fork", "a", "--idea", "make it blue", "--json"]);
@@ -317,6 +321,30 @@ fn an_agent_that_asks_is_waiting_although_it_draws_without_end() {
     let asks = stage.env.json(&stage.repository, &["asks", "-w", "a", "--json"]);
     stage.run(&["asks", "answer", asks[0]["id"].as_str().unwrap(), "deny"]);
     stage.await_end();
+}
+
+#[test]
+fn an_agent_that_fills_the_disk_is_paused_with_its_room_and_goes_on() {
+    let config = format!("{CONFIG}[room]\ndisk = \"30M\"\n");
+    let Some(stage) = Stage::with("an agent that fills the disk", &config) else { return };
+    let script = "head -c 60000000 /dev/zero >~/big; until test -e go; do sleep 0.1; done; exit 4";
+    stage.run(&["agent", "start", "a", "--tool", script]);
+    let is_paused =
+        || stage.env.json(&stage.repository, &["list", "--json"])[0]["state"] == "paused";
+    wait_until("its room is paused", is_paused);
+    let agent = stage.agent();
+    assert_eq!(agent["state"], "running", "it has not ended: {agent}");
+    assert!(agent["reason"].as_str().unwrap().contains("paused"), "{agent}");
+    let stopped = stage.env.run(&stage.repository, &["agent", "stop", "a"]);
+    assert!(stopped.code == 5 && stopped.stderr.contains("resume"), "{stopped}");
+    // Its room is paused again if it has too much for another while.
+    wait_until("there is room again", || {
+        stage.env.run(&stage.repository, &["resume", "-w", "a"]);
+        let free = ["exec", "-w", "a", "--", "sh", "-c", "rm -f ~/big && touch go"];
+        stage.env.run(&stage.repository, &free).code == 0
+    });
+    let agent = stage.await_end();
+    assert_eq!((&agent["state"], &agent["exit"]), (&"failed".into(), &4.into()), "{agent}");
 }
 
 #[test]

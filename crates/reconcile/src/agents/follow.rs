@@ -184,7 +184,7 @@ impl Agents {
         }
     }
 
-    fn is_paused(&self, sandbox: &SandboxRecord) -> bool {
+    pub(super) fn is_paused(&self, sandbox: &SandboxRecord) -> bool {
         let engine = &self.with.engine;
         let now = engine.sandbox(sandbox.key).ok().flatten();
         now.is_some_and(|now| {
