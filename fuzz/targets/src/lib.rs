@@ -634,16 +634,16 @@ pub fn queued_messages(bytes: &[u8]) {
     for line in bytes.split(|byte| *byte == b'\n').take(50) {
         let at = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
         let (action, body) = line.split_at(at);
-        let headers = match at {
+        let headers = [match at {
             0 => ("content-type".to_owned(), b"application/x-www-form-urlencoded".to_vec()),
             _ => ("x-amz-target".to_owned(), [b"AmazonSQS.", action].concat()),
-        };
+        }];
         let call = hothouse_sinks::Call::read(hothouse_mock::Request {
             method: "POST",
             host: "sqs.us-east-1.amazonaws.com",
             path: "/",
             query: "",
-            headers: &[headers],
+            headers: &headers,
             body: body.trim_ascii(),
         });
         count += 1;

@@ -26,20 +26,25 @@ const FRESH: Duration = Duration::from_secs(5);
 const REMEMBERED: usize = 32;
 
 /// Maps by the address of their script.
-pub(super) type Maps = BTreeMap<String, Arc<Vec<u8>>>;
+pub(super) type Maps = BTreeMap<String, Map>;
+
+type Map = Arc<Vec<u8>>;
+
+/// What an app sent, and when.
+type Sent = (Instant, Option<Map>);
 
 /// What apps have sent lately, if they did.
 #[derive(Default)]
-pub(super) struct Served(Mutex<HashMap<String, (Instant, Option<Arc<Vec<u8>>>)>>);
+pub(super) struct Served(Mutex<HashMap<String, Sent>>);
 
 impl Served {
-    fn known(&self, url: &str) -> Option<Option<Arc<Vec<u8>>>> {
+    fn known(&self, url: &str) -> Option<Option<Map>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, map) = known.get(url)?;
         (since.elapsed() < FRESH).then(|| map.clone())
     }
 
-    fn remember(&self, url: &str, map: Option<Arc<Vec<u8>>>) {
+    fn remember(&self, url: &str, map: Option<Map>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
