@@ -180,6 +180,7 @@ pub struct Engine {
     installed: trees::InstalledFolders,
     known_sdks: integrations::KnownSdks,
     builders: stacks::Builders,
+    told: notify::Told,
 }
 
 impl Engine {
@@ -205,6 +206,7 @@ impl Engine {
             installed: trees::InstalledFolders::default(),
             known_sdks: integrations::KnownSdks::default(),
             builders: stacks::Builders::default(),
+            told: notify::Told::default(),
         }
     }
 
