@@ -235,11 +235,6 @@ impl Caller {
             Some(Value::String(run)) => self.check_run(run.clone()).await?,
             Some(_) => return Err(usage("`run` is not a text")),
         }
-        match body.get("run") {
-            None | Some(Value::Null) => {}
-            Some(Value::String(run)) => self.check_run(run.clone()).await?,
-            Some(_) => return Err(usage("`run` is not a text")),
-        }
         match matched.route {
             route::SANDBOX_UP => {
                 if body.get("ttl_seconds").is_some_and(|ttl| !ttl.is_null()) {

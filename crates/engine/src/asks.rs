@@ -24,21 +24,21 @@ impl Engine {
         hothouse_config::resolve(&layers).map(|found| found.config.notify).unwrap_or_default()
     }
 
-    /// Records a request of an agent.
+    /// Records a request of an agent; returns it, and whether it is a new one.
     pub fn ask(
         &self,
         sandbox: &SandboxRecord,
         text: String,
-        wanted: Wanted,
-    ) -> Result<AskRecord, Failure> {
+        mut wanted: Wanted,
+    ) -> Result<(AskRecord, bool), Failure> {
         check(&text, &wanted)?;
-        if let Some(host) = &wanted.host {
-            self.check_egress_rule(sandbox, host)?;
+        if let Some(host) = &mut wanted.host {
+            *host = self.check_egress_rule(sandbox, host)?;
         }
         let open = self.asks(Some(sandbox.key))?;
         let open: Vec<_> = open.iter().filter(|ask| ask.state == AskState::Open).collect();
         if let Some(same) = open.iter().find(|ask| ask.text == text && ask.wanted == wanted) {
-            return Ok((*same).clone());
+            return Ok(((*same).clone(), false));
         }
         if open.len() >= OPEN_LIMIT {
             let message = format!("`{}` has {OPEN_LIMIT} open requests already", sandbox.name);
@@ -56,7 +56,7 @@ impl Engine {
             answered: None,
         };
         self.with.store.add_ask(&ask, KEPT_LIMIT).map_err(|error| error.failure())?;
-        Ok(ask)
+        Ok((ask, true))
     }
 
     /// Returns the requests of one sandbox, or of all, the oldest first.

@@ -25,7 +25,7 @@ use hothouse_model::{SandboxRecord, id::hex};
 use hothouse_workspace::Repository;
 use serde::Deserialize;
 
-use crate::{Engine, data, managers::CACHES, trees};
+use crate::{Engine, data, managers::CACHES, setup, trees};
 
 /// The most that caches of a project may take to be brought along.
 const WHOLE_MOST: u64 = 4 << 30;
@@ -199,6 +199,11 @@ impl Engine {
     pub(crate) fn promote_verified(&self, sandbox: &SandboxRecord) -> Result<usize, FileError> {
         let own = trees::places(sandbox).data().join(CACHES);
         if !files::exists(&own) || files::exists(&approved(sandbox)) {
+            return Ok(0);
+        }
+        // An agent's lockfile verifies what the agent likes, and cargo takes a package that it has by its name.
+        let repository = Repository { place: sandbox.repository.clone() };
+        if !setup::is_users_own(&repository, &sandbox.base_commit).unwrap_or(false) {
             return Ok(0);
         }
         let locked = self.locked(sandbox);

@@ -157,15 +157,18 @@ impl Engine {
         allow().map_err(|error| error.failure())
     }
 
-    /// Checks that a rule could be allowed for a sandbox.
+    /// Checks that a rule could be allowed for a sandbox; returns it as it would be: letters of other alphabets that
+    /// look like ours are not shown as they are.
     pub(crate) fn check_egress_rule(
         &self,
         sandbox: &SandboxRecord,
         rule: &str,
-    ) -> Result<(), Failure> {
-        let check = || -> Result<(), EgressError> {
+    ) -> Result<String, Failure> {
+        let check = || -> Result<String, EgressError> {
             let config = self.pinned_config(sandbox)?;
-            opens_something(&config, &grant(rule)?)
+            let rule = grant(rule)?;
+            opens_something(&config, &rule)?;
+            Ok(rule)
         };
         check().map_err(|error| error.failure())
     }

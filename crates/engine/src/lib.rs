@@ -88,7 +88,11 @@ pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fixtures::{FixtureFolder, FixtureStamp, WorktreeFixture};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{
-    closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch, review::NewCommit,
+    closely::Finding,
+    pool::Pool,
+    promote::Merged,
+    refs::watch::RefWatch,
+    review::{Difference, NewCommit, parse_numstat},
 };
 pub use integrations::{
     IntegrationReport, Sdks, UncoveredVendor, WebhookPlace, WebhookTarget, Wiring, vendor_of,
@@ -176,6 +180,7 @@ pub struct Engine {
     installed: trees::InstalledFolders,
     known_sdks: integrations::KnownSdks,
     builders: stacks::Builders,
+    told: notify::Told,
 }
 
 impl Engine {
@@ -201,6 +206,7 @@ impl Engine {
             installed: trees::InstalledFolders::default(),
             known_sdks: integrations::KnownSdks::default(),
             builders: stacks::Builders::default(),
+            told: notify::Told::default(),
         }
     }
 

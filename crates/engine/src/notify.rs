@@ -2,7 +2,11 @@
 //!
 //! What is asked is the agent's text. It is handed over as an argument, never as part of a command.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use hothouse_host::Program;
 use hothouse_model::{config::Notify, visible};
@@ -14,6 +18,32 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much of a request is shown.
 const SHOWN: usize = 400;
+
+/// How often a user is told of one sandbox: so many times in so long. Each time runs programs of theirs.
+const TIMES: usize = 20;
+const WHILE: Duration = Duration::from_secs(600);
+
+/// When the user was last told, by sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashMap<String, VecDeque<Instant>>>);
+
+impl Told {
+    /// Counts one more, if that is not too often.
+    fn admits(&self, sandbox: &str, now: Instant) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |then: &Instant| now.duration_since(*then) < WHILE;
+        for times in all.values_mut() {
+            times.retain(is_recent);
+        }
+        all.retain(|_, times| !times.is_empty());
+        let times = all.entry(sandbox.to_owned()).or_default();
+        let admitted = times.len() < TIMES;
+        if admitted {
+            times.push_back(now);
+        }
+        admitted
+    }
+}
 
 /// Something that waits for the user.
 #[derive(Clone, Debug)]
@@ -27,8 +57,11 @@ pub struct Notice {
 
 impl Engine {
     /// Tells the user that an agent waits, as their own file says. It is a courtesy: nothing depends on it.
+    /// An agent that has much to tell is not told of every time.
     pub fn tell_user(&self, notice: &Notice) {
-        tell(&self.notify_settings(), notice);
+        if self.told.admits(&notice.sandbox, Instant::now()) {
+            tell(&self.notify_settings(), notice);
+        }
     }
 }
 
@@ -66,6 +99,17 @@ fn commands(settings: &Notify, notice: &Notice) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_that_asks_without_end_starts_no_programs_without_end() {
+        let (told, begun) = (Told::default(), Instant::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let heard = (0..300).filter(|_| told.admits("a", at(0))).count();
+        assert_eq!(heard, TIMES);
+        assert!(told.admits("b", at(1)), "another one is heard");
+        assert!(!told.admits("a", at(599)) && told.admits("a", at(600)));
+        assert_eq!(told.0.lock().unwrap().len(), 2);
+    }
 
     #[test]
     fn the_text_of_an_agent_is_an_argument_and_never_markup() {

@@ -53,6 +53,17 @@ impl Engine {
         look().map_err(|error| error.failure())
     }
 
+    /// Returns the commit that a sandbox is compared with.
+    pub fn base_commit(
+        &self,
+        sandbox: &SandboxRecord,
+        base: Option<&str>,
+    ) -> Result<String, Failure> {
+        self.import_if_possible(sandbox);
+        let repository = Repository { place: sandbox.repository.clone() };
+        base_of(&repository, sandbox, base).map_err(|error| error.failure())
+    }
+
     /// Lists what the imported commits of a sandbox bring that is not an ordinary file.
     pub fn look_closely(&self, sandbox: &SandboxRecord) -> Result<Vec<Finding>, Failure> {
         if sandbox.known_tip() == sandbox.base_commit {

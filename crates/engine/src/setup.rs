@@ -109,7 +109,7 @@ fn given(config: &Config) -> String {
 }
 
 /// Whether a commit is part of what the user has checked out.
-fn is_users_own(repository: &Repository, commit: &str) -> Result<bool, RunError> {
+pub(crate) fn is_users_own(repository: &Repository, commit: &str) -> Result<bool, RunError> {
     if project::is_bare(&repository.place) {
         return Ok(false);
     }

@@ -148,10 +148,11 @@ impl std::ops::Deref for WorktreeFolder {
     }
 }
 
-/// Opens a worktree to read in it.
+/// Opens a worktree to read in it what its room may read: files that are the user's alone are not in it, whatever
+/// the agent has renamed them to. What is read may come back to the room.
 pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, FileError> {
     let Some(hidden) = HiddenTree::at(&sandbox.worktree) else {
-        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        let folder = beneath::Folder::open(&sandbox.worktree)?.read_for(agent());
         return Ok(WorktreeFolder { folder, _view: None });
     };
     let view = View::open(&hidden.view())?;

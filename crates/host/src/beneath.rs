@@ -17,7 +17,10 @@ use std::{
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 
-use crate::files::{FileError, about};
+use crate::{
+    files::{FileError, about},
+    owners::Owner,
+};
 
 /// How a path below a held folder is resolved.
 const BENEATH: ResolveFlags =
@@ -28,6 +31,8 @@ const BENEATH: ResolveFlags =
 pub struct Folder {
     fd: OwnedFd,
     path: PathBuf,
+    /// For whom files are read, if not for ourselves.
+    reader: Option<Owner>,
 }
 
 /// One name in a folder.
@@ -68,21 +73,31 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| about("open the folder", path)(errno.into()))?;
-        Ok(Self { fd, path: path.to_owned() })
+        Ok(Self { fd, path: path.to_owned(), reader: None })
+    }
+
+    /// Reads only what somebody else may read too, from now on. We may read more than they, and what is read
+    /// comes to them.
+    pub fn read_for(self, reader: Option<Owner>) -> Self {
+        Self { reader, ..self }
     }
 
     /// Opens a folder below this one.
     pub fn folder(&self, relative: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = self.open_beneath(relative, flags, Mode::empty(), "open the folder")?;
-        Ok(Self { fd, path: self.path.join(relative) })
+        Ok(Self { fd, path: self.path.join(relative), reader: self.reader })
     }
 
     /// Reads at most `limit` bytes of a plain file; a larger one is an error.
     pub fn read_capped(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         let path = self.path.join(relative);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(self.open_beneath(relative, flags, Mode::empty(), "read")?);
+        let opened = match self.reader {
+            Some(reader) => open_as(&self.fd, relative, flags, reader),
+            None => open_beneath(&self.fd, relative, flags, Mode::empty()),
+        };
+        let file = File::from(opened.map_err(about("read", &path))?);
         if !file.metadata().map_err(about("read", &path))?.is_file() {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file");
             return Err(about("read", &path)(why));
@@ -285,6 +300,42 @@ pub(crate) fn open_beneath(
     open_short(&at, &piece, flags, mode)
 }
 
+/// Opens a file that a reader may read, by folders that they may enter. Each is asked for by what was opened, so
+/// nothing that is moved meanwhile takes its place.
+fn open_as(
+    folder: impl AsFd,
+    relative: &Path,
+    flags: OFlags,
+    reader: Owner,
+) -> io::Result<OwnedFd> {
+    const READ: u32 = 4;
+    const ENTER: u32 = 1;
+    let mut at = folder.as_fd().try_clone_to_owned()?;
+    let mut names = relative.iter().peekable();
+    while let Some(name) = names.next() {
+        let (flags, right) = match names.peek() {
+            Some(_) => (OFlags::PATH | OFlags::DIRECTORY, ENTER),
+            None => (flags, READ),
+        };
+        at = open_short(&at, Path::new(name), flags, Mode::empty())?;
+        if !may(reader, right, &FileStat::of(&rustix::fs::fstat(&at)?)) {
+            let why =
+                "its room may not read it, and would get to see it; `chmod o+r` lets the room";
+            return Err(io::Error::other(why));
+        }
+    }
+    Ok(at)
+}
+
+/// Whether permissions give somebody a right. An owner can give it to themselves.
+fn may(who: Owner, right: u32, file: &FileStat) -> bool {
+    match () {
+        () if file.user == who.user => true,
+        () if file.group == who.group => file.mode >> 3 & right != 0,
+        () => file.mode & right != 0,
+    }
+}
+
 fn open_short(
     folder: impl AsFd,
     relative: &Path,
@@ -337,6 +388,36 @@ mod tests {
         fs::write(folder.path().join("secret"), "secret").unwrap();
         let tree = Folder::open(&folder.path().join("tree")).unwrap();
         (folder, tree)
+    }
+
+    #[test]
+    fn for_somebody_else_only_what_they_may_read_is_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let (folder, tree) = ground();
+        let path = |name: &str| folder.path().join("tree").join(name);
+        fs::create_dir(path("below")).unwrap();
+        fs::write(path("below/file"), "text").unwrap();
+        let us = Owner::us();
+        let (stranger, fellow) = (
+            Owner { user: us.user + 1, group: us.group + 1 },
+            Owner { user: us.user + 1, group: us.group },
+        );
+        let tree = [None, Some(us), Some(fellow), Some(stranger)]
+            .map(|reader| Folder::open(tree.path()).unwrap().read_for(reader));
+        let readers = |below: u32, file: u32| {
+            let set = |name: &str, mode| {
+                fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+            };
+            set("below/file", file);
+            set("below", below);
+            let may = |tree: &Folder| tree.read_capped(Path::new("below/file"), 10).is_ok();
+            tree.each_ref().map(may)
+        };
+        assert_eq!(readers(0o755, 0o644), [true, true, true, true]);
+        assert_eq!(readers(0o755, 0o640), [true, true, true, false]);
+        assert_eq!(readers(0o755, 0o600), [true, true, false, false]);
+        assert_eq!(readers(0o700, 0o644), [true, true, false, false]);
+        assert_eq!(readers(0o701, 0o604), [true, true, false, true]);
     }
 
     #[test]

@@ -35,6 +35,8 @@ mod daemon;
 mod dashboard;
 #[path = "cli/dashboard_records.rs"]
 mod dashboard_records;
+#[path = "cli/deputy.rs"]
+mod deputy;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]

@@ -25,6 +25,10 @@ use filter::Filter;
 /// The most bytes that the templates of one answer may make.
 pub const MAX_OUTPUT: usize = 8 << 20;
 
+/// The most bytes that they may make on the way, before and between filters: each may make its text longer, and the
+/// last of them short again.
+const MAX_WORK: usize = 4 * MAX_OUTPUT;
+
 /// A text with references in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(Vec<Part>);
@@ -98,6 +102,7 @@ pub struct Context<'a, 'd> {
     /// The number of the answer within its integration, once a reference needs it.
     number: Option<u64>,
     budget: usize,
+    work: usize,
 }
 
 impl<'a, 'd> Context<'a, 'd> {
@@ -120,6 +125,7 @@ impl<'a, 'd> Context<'a, 'd> {
             counters: BTreeMap::new(),
             number: None,
             budget: MAX_OUTPUT,
+            work: MAX_WORK,
         }
     }
 }

@@ -29,6 +29,7 @@ pub mod record;
 pub mod room;
 pub mod routes;
 pub mod sandbox;
+pub mod search;
 pub mod secret;
 pub mod seed;
 pub mod sleep;

@@ -38,9 +38,35 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The same, but escape sequences for colours are kept, because the user asked for them.
+/// Makes a text fit for one line, in which tabs and colours stay. Other escape sequences do not: they move the cursor,
+/// set the clipboard, or ask the terminal for something that it then types.
 pub fn painted_line(text: &str) -> Cow<'_, str> {
-    shown(text, |c| matches!(c, '\t' | '\u{1b}' | '\u{7}'))
+    if !text.contains(|c| is_deceptive(c) && c != '\t') {
+        return Cow::Borrowed(text);
+    }
+    let (mut all, mut is_painted) = (String::with_capacity(text.len() + 16), false);
+    for (number, part) in text.split('\u{1b}').enumerate() {
+        let (kept, rest) = part.split_at(colour(part).filter(|_| number > 0).unwrap_or(0));
+        match (number, kept) {
+            (0, _) => {}
+            (_, "") => all.extend('\u{1b}'.escape_default()),
+            (_, kept) => {
+                is_painted = !matches!(kept, "[0m" | "[m");
+                all.extend(["\u{1b}", kept]);
+            }
+        }
+        all.push_str(&shown(rest, |c| c == '\t'));
+    }
+    // The next line has its own.
+    all.push_str(if is_painted { "\u{1b}[0m" } else { "" });
+    Cow::Owned(all)
+}
+
+/// Returns how long a sequence for colours is that a text begins with, after its escape character.
+fn colour(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('[')?;
+    let end = inner.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
+    inner[end..].starts_with('m').then_some(end + 2)
 }
 
 fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -131,6 +157,23 @@ mod tests {
     fn colours_stay_where_they_were_asked_for_and_the_rest_does_not() {
         let text = "\u{1b}[31mred\u{1b}[0m\t\u{202e}\r";
         assert_eq!(painted_line(text), "\u{1b}[31mred\u{1b}[0m\t\\u{202e}\\r");
+        let curled = "\u{1b}[4:3;38;2;1;2;3mx";
+        assert_eq!(painted_line(curled), format!("{curled}\u{1b}[0m"), "it ends with its line");
+        for sequence in [
+            "[21t",
+            "]52;c;eA==\u{7}",
+            "[2J",
+            "[6n",
+            "[?1049h",
+            "P$qm\u{1b}\\",
+            "[31",
+            "[>4;1m",
+            "",
+        ] {
+            let text = format!("a\u{1b}{sequence}");
+            let shown = painted_line(&text);
+            assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown:?}");
+        }
     }
 
     proptest::proptest! {

@@ -39,6 +39,7 @@ pub mod proofs;
 pub mod queues;
 pub mod recordings;
 pub mod room_api;
+pub mod room_diff;
 pub mod routes;
 pub mod seeds;
 mod sinks;

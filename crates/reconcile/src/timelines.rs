@@ -230,7 +230,7 @@ impl Timelines {
             Some(open) => {
                 drop(state);
                 let timeline = self.refreshed(&open);
-                if is_full(&timeline) {
+                if is_full(&timeline) && !is_users(&draft) {
                     timeline.count_dropped(1);
                 } else if let Err(error) = timeline.append_later(draft) {
                     tracing::debug!(%error, run, "a record was dropped");
@@ -383,6 +383,16 @@ impl Timelines {
     }
 }
 
+/// Whether a draft is of what the user did: a room that fills its timeline hides none of that.
+fn is_users(draft: &Draft) -> bool {
+    match draft.kind {
+        Kind::Policy => draft.body["by"] == "user",
+        Kind::Exec => draft.body["inside"] != true,
+        Kind::Restore => true,
+        _ => false,
+    }
+}
+
 /// Whether a room may not make a timeline longer.
 fn is_full(timeline: &Timeline) -> bool {
     timeline.head().offset > ROOM_LIMIT
@@ -397,5 +407,23 @@ fn take(state: &mut State, run: &str) -> Option<Timeline> {
             state.open.insert(run.to_owned(), Open { timeline, redacting, commits });
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_user_did_is_written_however_much_a_room_did() {
+        let is_users = |kind, body| is_users(&Draft::new(kind, Timestamp::UNIX_EPOCH, "", body));
+        assert!(is_users(Kind::Policy, json!({ "by": "user" })));
+        assert!(is_users(Kind::Exec, json!({ "argv": ["true"] })));
+        assert!(is_users(Kind::Restore, json!({})));
+        assert!(!is_users(Kind::Exec, json!({ "inside": true })));
+        assert!(!is_users(Kind::Policy, json!({ "by": "" })) && !is_users(Kind::Test, json!({})));
     }
 }

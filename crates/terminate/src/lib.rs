@@ -28,7 +28,6 @@ mod pulse;
 mod range;
 mod record;
 mod scan;
-mod search;
 mod secrets;
 mod sigv4;
 mod stand_in;

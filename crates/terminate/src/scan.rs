@@ -13,9 +13,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use hothouse_model::search::Search;
 
 use crate::{
-    search::Search,
     secrets::Known,
     text::{self, Secret},
 };
@@ -56,7 +56,7 @@ impl Echoes {
         for (value, instead) in sent {
             add(value, instead);
         }
-        let search = Search::new(pairs.iter().map(|pair| &pair.value));
+        let search = Search::new(pairs.iter().map(|pair| pair.value.as_slice()));
         let lines = !pairs.iter().any(|pair| pair.value.iter().any(u8::is_ascii_control));
         (!pairs.is_empty()).then_some(Self { pairs, search, lines })
     }

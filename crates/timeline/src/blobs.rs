@@ -22,6 +22,26 @@ pub const BLOB_CAP: usize = 8 << 20;
 
 const FOLDER: &str = "blobs";
 
+/// How many bytes of blobs are kept for a run, while one daemon writes it.
+const ALL_MOST: u64 = 2 << 30;
+
+/// How many bytes of blobs may still be kept.
+pub(crate) struct Allowance(AtomicU64);
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self(AtomicU64::new(ALL_MOST))
+    }
+}
+
+impl Allowance {
+    /// Takes some, if there are as many.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    }
+}
+
 /// A file that the next sync must reach.
 pub(crate) struct PendingBlob {
     path: PathBuf,
@@ -193,6 +213,14 @@ pub fn read_blob(folder: &Path, blob: &BlobRef) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_keeps_so_many_bytes_and_no_more() {
+        let allowance = Allowance::default();
+        let taken = (0..1000).filter(|_| allowance.take(BLOB_CAP as u64)).count() as u64;
+        assert_eq!(taken, ALL_MOST / BLOB_CAP as u64);
+        assert!(allowance.take(0) && !allowance.take(1));
+    }
 
     #[test]
     fn many_files_are_synced_together_and_one_that_is_gone_holds_nothing_up() {

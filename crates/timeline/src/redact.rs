@@ -12,6 +12,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use hothouse_model::{
     id::hex,
     record::{Draft, Kind},
+    search::Search,
 };
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -52,6 +53,7 @@ impl Care {
 pub struct Redactor {
     /// What is looked for, and what stands for it; the longest first. Wiped when it is dropped.
     values: Arc<Vec<(Zeroizing<String>, String)>>,
+    search: Arc<Search>,
     salt: [u8; 16],
 }
 
@@ -73,7 +75,8 @@ impl Redactor {
             })
             .collect();
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Self { values: Arc::new(values), salt }
+        let search = Search::new(values.iter().map(|(value, _)| value.as_bytes()));
+        Self { values: Arc::new(values), search: Arc::new(search), salt }
     }
 
     /// Returns one of the same run that knows other values.
@@ -94,19 +97,33 @@ impl Redactor {
         }
     }
 
-    /// Replaces the values that are known, also one whose end was cut off with the text's.
+    /// Replaces the values that are known, where they are whole.
+    ///
+    /// A room writes texts and reads its records. So a part of a value is left as it is, and takes no longer
+    /// than any other text: otherwise a room could guess a value letter by letter.
     fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for (value, stands) in self.values.iter() {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), stands).into();
-            }
+        let is_whole = |&(at, index): &(usize, usize)| {
+            text.as_bytes()[at..].starts_with(self.values[index].0.as_bytes())
+        };
+        let mut found = self.search.find(text.as_bytes());
+        found.retain(is_whole);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
         }
-        let cut = self.values.iter().find_map(|(value, stands)| {
-            let kept = text.len() - text::cut_off(&text, value)?;
-            Some(format!("{}{stands}", &text[..kept]))
-        });
-        cut.map_or(text, Cow::Owned)
+        // The longest values come first in the list.
+        found.sort_unstable();
+        let (mut clean, mut end) = (String::with_capacity(text.len()), 0);
+        for (at, index) in found {
+            let (value, stands) = &self.values[index];
+            if at >= end {
+                clean.push_str(&text[end..at]);
+                clean.push_str(stands);
+            }
+            // Of two that overlap nothing is left either.
+            end = end.max(at + value.len());
+        }
+        clean.push_str(&text[end..]);
+        clean.into()
     }
 
     /// Redacts a text and cuts it; what is cut has its length and its hash.

@@ -142,6 +142,8 @@ pub struct Timeline {
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
     troubles: indexer::Troubles,
+    /// How many bytes of blobs may still be kept.
+    blobs_left: blobs::Allowance,
     writer: Option<JoinHandle<()>>,
     indexer: Option<JoinHandle<()>>,
     _lock: Lock,
@@ -194,6 +196,7 @@ impl Timeline {
             signal,
             ended,
             troubles,
+            blobs_left: blobs::Allowance::default(),
             writer: Some(writer.spawn()),
             indexer: Some(indexer),
             _lock: lock,
@@ -265,8 +268,14 @@ impl Timeline {
         self.queue.count_dropped(count);
     }
 
-    /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later.
+    /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later. Rooms send them
+    /// without end, so they have a limit of their own: records are small beside them.
     pub fn put_blob(&self, kind: Kind, bytes: &[u8], cap: usize) -> Result<BlobRef, FileError> {
+        let cost = bytes.len().min(cap) as u64;
+        if !self.blobs_left.take(cost) {
+            let source = std::io::ErrorKind::QuotaExceeded.into();
+            return Err(FileError { attempt: "keep bytes in", path: self.folder.clone(), source });
+        }
         let redactor = self.redactor();
         let redacted = redactor.bytes(bytes, Care::of(kind));
         let (blob, pending) = blobs::put(&self.folder, &redacted, cap)?;

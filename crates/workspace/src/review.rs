@@ -266,7 +266,7 @@ fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileErr
 }
 
 /// Reads `git diff --numstat -z --no-renames`.
-pub(crate) fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
+pub fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
     let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
     lines
         .filter_map(|line| {

@@ -3,6 +3,7 @@
 
 mod detach;
 mod plumbing;
+mod screen;
 
 use std::{
     ffi::OsString,

@@ -58,7 +58,11 @@ pub(crate) async fn ask(
     let asked = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
         let AskBody { text, host, secret, limit, .. } = body;
-        let ask = daemon.engine.ask(&sandbox, text, Wanted { host, secret, limit })?;
+        let (ask, is_new) = daemon.engine.ask(&sandbox, text, Wanted { host, secret, limit })?;
+        // The user has heard of one that waits already.
+        if !is_new {
+            return Ok(view(&sandbox, ask));
+        }
         daemon.keepers.timelines.append(&sandbox, noted(&ask, "agent"));
         let notice = Notice {
             sandbox: sandbox.name.to_string(),

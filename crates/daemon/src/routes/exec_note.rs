@@ -1,6 +1,6 @@
 //! Commands that programs of a room run there with `exec`: they say so themselves, and the record says that.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use axum::extract::State;
 use hothouse_api::{
@@ -17,6 +17,9 @@ use crate::{Daemon, failure::ErrorResponse};
 const WORDS: usize = 64;
 const WORD: usize = 1000;
 
+/// How long the end of a command waits for its beginning to be written.
+const SETTLE: Duration = Duration::from_secs(1);
+
 #[utoipa::path(
     post, path = "/v1/timeline/exec", operation_id = "timeline_exec", request_body = ExecNoteBody,
     description = "Records a command that a program of the room runs there.",
@@ -29,7 +32,15 @@ pub(crate) async fn note(
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let noted = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(&body.folder))?;
-        let draft = draft(body);
+        let timeline = daemon.keepers.timelines.of(&sandbox).filter(|_| body.id.is_some());
+        let is_own = |id: &str| {
+            let Some(timeline) = &timeline else { return false };
+            // Its beginning may still be on its way to the disk.
+            timeline.settle(SETTLE);
+            let begun = timeline.reader().ok().and_then(|reader| reader.get(id).ok().flatten());
+            begun.is_some_and(|record| is_of_room(&record.body))
+        };
+        let draft = draft(body, &is_own);
         let id = draft.id.clone().unwrap_or_default();
         daemon.keepers.timelines.append(&sandbox, draft);
         Ok(ExecNoteView { id })
@@ -37,7 +48,12 @@ pub(crate) async fn note(
     noted.await.map(axum::Json)
 }
 
-fn draft(body: ExecNoteBody) -> Draft {
+/// Whether a record is a note of the room, rather than a command from outside or one that was seen.
+fn is_of_room(body: &serde_json::Value) -> bool {
+    body["inside"] == true && body["sampled"] != true
+}
+
+fn draft(body: ExecNoteBody, is_own: &dyn Fn(&str) -> bool) -> Draft {
     let word = |word: String| word.chars().take(WORD).collect();
     let argv: Vec<String> = body.argv.into_iter().take(WORDS).map(word).collect();
     let line = argv.join(" ");
@@ -45,8 +61,8 @@ fn draft(body: ExecNoteBody) -> Draft {
         Some(code) => format!("exit {code}: {line}"),
         None => line,
     };
-    // Only an id of this kind: no other record can be continued from a room.
-    let own = body.id.filter(|id| kind_of_id(id) == Some(Kind::Exec));
+    // Only what a room began is continued from a room: how a command from outside ended is not its to tell.
+    let own = body.id.filter(|id| kind_of_id(id) == Some(Kind::Exec) && is_own(id));
     let id = own.unwrap_or_else(|| Kind::Exec.id(random::bytes()));
     let (exit, duration_ms) = (body.exit, body.duration_ms);
     let body =
@@ -65,7 +81,7 @@ mod tests {
             id: Some("mail_0123456789abcdef".into()),
             ..ExecNoteBody::default()
         };
-        let noted = draft(body);
+        let noted = draft(body, &|_| true);
         assert!(noted.id.unwrap().starts_with("exec_"));
         assert_eq!(noted.body["argv"].as_array().unwrap().len(), WORDS);
         assert_eq!(noted.body["inside"], true);
@@ -74,6 +90,13 @@ mod tests {
             exit: Some(1),
             ..ExecNoteBody::default()
         };
-        assert_eq!(draft(body).id.as_deref(), Some("exec_0123456789abcdef"));
+        assert_eq!(draft(body.clone(), &|_| true).id.as_deref(), Some("exec_0123456789abcdef"));
+        // One that the user ran keeps its own end.
+        assert_ne!(draft(body, &|_| false).id.as_deref(), Some("exec_0123456789abcdef"));
+        let body = |inside, sampled| serde_json::json!({ "inside": inside, "sampled": sampled });
+        assert!(
+            is_of_room(&body(true, false)) && is_of_room(&serde_json::json!({ "inside": true }))
+        );
+        assert!(!is_of_room(&body(false, false)) && !is_of_room(&body(true, true)));
     }
 }

@@ -13,11 +13,11 @@ use hothouse_api::{
     },
 };
 use hothouse_engine::{
-    CleanWish, DeletedSandbox, Doing, Finding, GrantsAnswer, Merged, Promoted, Promotion,
-    SandboxSizes,
+    CleanWish, DeletedSandbox, Difference, Doing, Finding, GrantsAnswer, Merged, Promoted,
+    Promotion, SandboxSizes,
 };
 use hothouse_model::{Failure, SandboxRecord};
-use hothouse_reconcile::timelines::RunPlace;
+use hothouse_reconcile::{room_diff, timelines::RunPlace};
 use hothouse_store::RunLine;
 
 use super::{
@@ -40,28 +40,55 @@ const DIFF_LIMIT: usize = 16 << 20;
 )]
 pub(crate) async fn diff(
     State(daemon): State<Daemon>,
+    shown: Shown,
     Query(query): Query<ReviewQuery>,
 ) -> Result<axum::Json<DiffView>, ErrorResponse> {
+    if shown.0.is_some() {
+        return diff_of_room(daemon, query).await;
+    }
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let shown = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
         let (base, difference) = daemon.engine.difference(&sandbox, query.base.as_deref())?;
         let truncated = difference.text.len() > DIFF_LIMIT;
-        let text = &difference.text[..difference.text.len().min(DIFF_LIMIT)];
-        let files = difference.files.into_iter().map(|file| FileChangeView {
-            path: file.path,
-            added: file.added,
-            removed: file.removed,
-        });
-        Ok(DiffView {
-            base,
-            files: files.collect(),
-            look_closely: difference.closely.iter().map(finding_view).collect(),
-            diff: String::from_utf8_lossy(text).into_owned(),
-            truncated,
-        })
+        Ok(diff_view(base, difference, truncated))
     });
     shown.await.map(axum::Json)
+}
+
+/// Answers a room, with what git says in it: on the host git would read what only the user may.
+async fn diff_of_room(
+    daemon: Daemon,
+    query: ReviewQuery,
+) -> Result<axum::Json<DiffView>, ErrorResponse> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let engine = daemon.engine.clone();
+    let found = blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let base = engine.base_commit(&sandbox, query.base.as_deref())?;
+        let closely = engine.look_closely(&sandbox)?;
+        Ok((sandbox, base, closely))
+    });
+    let (sandbox, base, closely) = found.await?;
+    let looked = room_diff::difference(&daemon.keepers, &sandbox, &base, DIFF_LIMIT).await;
+    let (difference, truncated) = looked.map_err(ErrorResponse)?;
+    Ok(axum::Json(diff_view(base, Difference { closely, ..difference }, truncated)))
+}
+
+fn diff_view(base: String, difference: Difference, truncated: bool) -> DiffView {
+    let text = &difference.text[..difference.text.len().min(DIFF_LIMIT)];
+    let files = difference.files.into_iter().map(|file| FileChangeView {
+        path: file.path,
+        added: file.added,
+        removed: file.removed,
+    });
+    DiffView {
+        base,
+        files: files.collect(),
+        look_closely: difference.closely.iter().map(finding_view).collect(),
+        diff: String::from_utf8_lossy(text).into_owned(),
+        truncated,
+    }
 }
 
 #[utoipa::path(

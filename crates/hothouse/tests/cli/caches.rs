@@ -99,3 +99,30 @@ fn an_install_of_the_users_own_commit_is_approved_whole() {
     env.ok(&repository, &["up", "c"]);
     assert_eq!(exec(env, &repository, "c", look), expected);
 }
+
+#[test]
+fn a_lockfile_of_an_agent_verifies_nothing_for_others() {
+    let env = &surroundings();
+    if !env.can_have_rooms("caches") {
+        return;
+    }
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    env.ok(&repository, &["fork", "agent"]);
+    env.ok(&repository, &["up", "agent"]);
+    // cargo takes a package that it has by its name, so the hash of a lockfile decides for everybody.
+    let commit = "sum=$(printf poison | sha256sum | cut -d' ' -f1)
+        printf '[[package]]\\nname = \"serde\"\\nversion = \"1.0.0\"\\nchecksum = \"%s\"\\n' $sum >Cargo.lock
+        git add -A && git -c user.name=a -c user.email=a@b commit -qm lock
+        mkdir -p $CARGO_HOME/registry/cache/index-1 && printf poison >$CARGO_HOME/registry/cache/index-1/serde-1.0.0.crate";
+    exec(env, &repository, "agent", commit);
+    env.ok(&repository, &["fork", "review", "--base", "agent"]);
+    env.ok(&repository, &["up", "review"]);
+    let fill = commit.lines().last().unwrap();
+    exec(env, &repository, "review", &format!("grep -q serde Cargo.lock && {fill}"));
+    let found = "find /var/cache/hothouse -name '*.crate'";
+    assert_ne!(exec(env, &repository, "review", found), "", "it is there to be taken");
+    env.ok(&repository, &["down", "review"]);
+    env.ok(&repository, &["fork", "other"]);
+    env.ok(&repository, &["up", "other"]);
+    assert_eq!(exec(env, &repository, "other", found), "");
+}

@@ -102,6 +102,11 @@ fn a_room_reads_and_drives_its_own_sandbox_as_every_user() {
         let ran = ground.env.json(&ground.repository, &ran);
         let own = |one: &Value| one["body"]["inside"] == true && one["body"]["argv"][0] == "echo";
         assert!(ran.as_array().unwrap().iter().any(own), "{ran:#}");
+        // The end of each has the id of its beginning.
+        let ended = |one: &Value| own(one) && one["body"]["exit"] == 0;
+        let all = ran.as_array().unwrap();
+        let end = all.iter().find(|one| ended(one)).unwrap_or_else(|| panic!("{ran:#}"));
+        assert_eq!(all.iter().filter(|one| one["id"] == end["id"]).count(), 2, "{ran:#}");
         // It answers, then the room ends.
         ground.inside(&["down"]);
         wait_until("the room is down", || {
@@ -270,7 +275,7 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         let Some(ground) = Ground::open(user, "asking for a host") else { return };
         // The user is told by a command of their own, which has the text as an argument.
         let told = ground.env.root().join("config/told");
-        let settings = format!("[notify]\ncommand = 'printf %s \"$1: $2\" >{}'\n", told.display());
+        let settings = format!("[notify]\ncommand = 'printf %s \"$1: $2\" >>{}'\n", told.display());
         let write = format!(
             "mkdir -p config/hothouse && cat >config/hothouse/hothouse.toml <<'X'\n{settings}X"
         );
@@ -282,8 +287,18 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         wait_until("the user is told", || {
             fs::read_to_string(&told).is_ok_and(|text| text == "a: prices come from there")
         });
-        // The same request twice is one.
+        // The same request twice is one, of which the user has heard.
         assert_eq!(ground.json(&ask)["id"], id);
+        // A name in letters that look like others is shown as what it is.
+        let similar = ground.json(&["ask", "here", "--host", "\u{430}pi.example.com", "--json"]);
+        assert_eq!(similar["host"], "xn--pi-6kc.example.com");
+        wait_until("the user is told of the second one", || {
+            let text = fs::read_to_string(&told).unwrap_or_default();
+            assert_eq!(text.matches("prices").count(), 1, "{text}");
+            text.contains("a: here")
+        });
+        let similar = similar["id"].as_str().unwrap();
+        ground.env.ok(&ground.repository, &["asks", "answer", similar, "deny"]);
         let open = ground.env.json(&ground.repository, &["asks", "--json"]);
         assert_eq!(open[0]["text"], "prices come from there");
         assert_eq!(open[0]["sandbox"], "a");

@@ -26,7 +26,7 @@ fn project(extra: &str) -> String {
 const DECLARED: &str = "[secret.TOKEN]\nhosts = [\"api.test.example\"]\n";
 
 /// Runs a command with something on its standard input.
-fn with_input(env: &TestEnv, folder: &Path, words: &[&str], input: &str) -> Ran {
+pub(crate) fn with_input(env: &TestEnv, folder: &Path, words: &[&str], input: &str) -> Ran {
     let mut command = env.command(folder, words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

@@ -133,3 +133,25 @@ fn one_command_installs_completions_on_a_fresh_account() {
         assert_eq!(std::fs::read_to_string(home.join(file)).unwrap(), "", "{shell}");
     }
 }
+
+#[test]
+fn what_a_room_asks_the_terminal_is_not_answered_into_the_users_shell() {
+    let env = surroundings();
+    if !env.can_have_rooms("answers of a terminal") {
+        return;
+    }
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "a"]);
+    let binary = env!("CARGO_BIN_EXE_hothouse");
+    let attack = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attacks/replies.py");
+    for (how, after) in [("end", "true"), ("leave", "exec sleep 60")] {
+        // A title of the room's choosing, and the question for it.
+        let script = format!(r#"printf "\033]2;x\007\033[21t"; {after}"#);
+        let line = format!("python3 {attack} {how} {binary} exec -w a -- sh -c '{script}'");
+        let ran = env.shell(&repository, &line);
+        let told = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(told, "left: b'' exit: 0 asked: 1\n", "{how}: {said}");
+    }
+}

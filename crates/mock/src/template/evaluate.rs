@@ -72,11 +72,22 @@ impl Expression {
                     filter.apply(value, argument.as_ref())
                 }
             };
+            if let Ok(value) = &value {
+                context.worked(value)?;
+            }
         }
         let value = value?;
         let size = size(&value);
         context.budget = context.budget.checked_sub(size).ok_or(RenderError::TooLarge)?;
         Ok(value)
+    }
+}
+
+impl Context<'_, '_> {
+    /// Counts a value that was made on the way to another.
+    fn worked(&mut self, made: &Value) -> Result<(), RenderError> {
+        self.work = self.work.checked_sub(size(made)).ok_or(RenderError::TooLarge)?;
+        Ok(())
     }
 }
 
@@ -98,10 +109,12 @@ fn lookup(steps: &[Step], context: &mut Context<'_, '_>) -> Result<Value, Render
         });
     }
     let names: Vec<&str> = words.iter().map(String::as_str).collect();
-    resolve(&names, context).ok_or_else(|| {
+    let found = resolve(&names, context).ok_or_else(|| {
         let name: String = words.join(".").chars().take(120).collect();
         RenderError::Missing(name)
-    })
+    })?;
+    context.worked(&found)?;
+    Ok(found)
 }
 
 fn resolve(names: &[&str], context: &mut Context<'_, '_>) -> Option<Value> {

@@ -89,3 +89,16 @@ fn an_answer_has_a_largest_size() {
     let error = fill(&"{{request.body}}".repeat(MAX_OUTPUT / 50)).unwrap_err();
     assert!(error.starts_with("the answer would be larger"), "{error}");
 }
+
+#[test]
+fn filters_that_make_texts_longer_and_longer_are_stopped_on_the_way() {
+    for (filter, times) in [("base64", 100), ("json", 60)] {
+        let text = format!("{{{{counter {} | length}}}}", format!("| {filter} ").repeat(times));
+        assert!(fill(&text).unwrap_err().contains("larger than"), "{text}");
+    }
+    // However short the end is: what is read again and again counts as well.
+    let (long, steps) = ("x".repeat(10_000), "| text ".repeat(20));
+    let again = format!("{{{{\"{long}\" {steps} | length}}}}");
+    assert!(fill(&again.repeat(10)).is_ok());
+    assert!(fill(&again.repeat(200)).unwrap_err().contains("larger than"));
+}

@@ -345,16 +345,16 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
         Kind::Exec => {
             let argv: Vec<&str> =
                 body["argv"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            // What a program of the room says that it ran, nobody saw.
+            let is_noted = body["inside"] == true;
+            let (decision, reason) = match is_noted {
+                true => ("said", "noted by a program of the room"),
+                false => ("seen", "run from outside of the room"),
+            };
             // The end of a command is a record of its own.
-            body["exit"].is_null().then(|| {
-                row(
-                    "exec",
-                    argv.join(" "),
-                    "seen",
-                    "none",
-                    "run from outside of the room".to_owned(),
-                    true,
-                )
+            body["exit"].is_null().then(|| AuditRow {
+                seen: (!is_noted).then(|| "yes".to_owned()),
+                ..row("exec", argv.join(" "), decision, "none", reason.to_owned(), true)
             })
         }
         Kind::Agent => {
@@ -488,6 +488,22 @@ mod tests {
         assert!(found.contains(&("/w/a/never", Some("no"))));
         assert!(found.contains(&("/etc/x", Some("no"))));
         assert!(found.contains(&("quiet.txt", Some("unsaid"))));
+    }
+
+    #[test]
+    fn what_a_room_notes_itself_is_not_what_was_run_from_outside() {
+        let exec = |inside: bool| {
+            record(
+                Kind::Exec,
+                json!({ "argv": ["npm", "test"], "inside": inside, "exit": null }),
+                "",
+            )
+        };
+        let rows = join(&[], &seen(&[], vec![exec(false), exec(true)]));
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.decision.as_str(), row.seen.as_deref())).collect();
+        assert_eq!(found, [("seen", Some("yes")), ("said", None)]);
+        assert!(!rows[1].reason.contains("outside"), "{}", rows[1].reason);
     }
 
     #[test]

@@ -70,15 +70,6 @@ fn base64_inside(engine: &impl Engine, value: &str, shift: usize) -> String {
     encoded[first..bits / 6].to_owned()
 }
 
-/// Returns how many bytes at the end of a text are the beginning of a value, if they are too many for chance.
-pub(super) fn cut_off(text: &str, value: &str) -> Option<usize> {
-    let longest = value.len().saturating_sub(1).min(text.len());
-    let begins = |length: &usize| {
-        value.is_char_boundary(*length) && text.as_bytes().ends_with(&value.as_bytes()[..*length])
-    };
-    (super::LEAST..=longest).rev().find(begins)
-}
-
 struct Pass<'a> {
     text: &'a str,
     care: Care,

@@ -2,17 +2,20 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Write},
-    os::fd::OwnedFd,
+    io::{self, IsTerminal, Read, Write},
+    os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
 };
 
 use hothouse_host::{pump::pump, terminal};
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, visible};
 use tokio::sync::mpsc;
 
-use super::detach::{Keys, Typed};
+use super::{
+    detach::{Keys, Typed},
+    screen::Screen,
+};
 
 /// What to do with the streams of a command.
 pub(super) trait Plumbing {
@@ -87,20 +90,36 @@ impl Cut {
     }
 }
 
-/// Threads that copy bytes.
+/// Threads that copy bytes. When they are dropped, the terminal is the user's own again.
 #[derive(Default)]
 pub(super) struct Pumps {
     outputs: Vec<JoinHandle<()>>,
+    screen: Arc<Screen>,
+    /// Reads what is typed, until the pipe is closed.
+    typing: Option<(io::PipeWriter, JoinHandle<()>)>,
     raw: Option<terminal::RawMode>,
+}
+
+impl Drop for Pumps {
+    fn drop(&mut self) {
+        let asked = self.screen.close();
+        if let Some((open, typing)) = self.typing.take() {
+            drop(open);
+            typing.join().ok();
+        }
+        if asked {
+            terminal::hush();
+        }
+        self.raw = None;
+    }
 }
 
 impl Pumps {
     /// Waits until everything the command wrote has been passed on.
-    pub(super) fn drain(self) {
-        for output in self.outputs {
+    pub(super) fn drain(mut self) {
+        for output in self.outputs.drain(..) {
             output.join().ok();
         }
-        drop(self.raw);
     }
 
     /// Copies an output of the command on its own thread.
@@ -131,12 +150,12 @@ pub(super) struct Plain {
     pub(super) leave_tx: mpsc::UnboundedSender<Leave>,
 }
 
-/// Passes what is typed on, until the keys that leave.
-fn type_into(mut input: File, leave_tx: &mpsc::UnboundedSender<Leave>) {
+/// Passes what is typed on, until the keys that leave, or until the pipe is closed.
+fn type_into(mut input: File, leave_tx: &mpsc::UnboundedSender<Leave>, closes: &io::PipeReader) {
     let mut keys = Keys::default();
     let mut from = terminal::stdin();
     let mut part = vec![0; 4 << 10];
-    while let Ok(count @ 1..) = from.read(&mut part) {
+    while let count @ 1.. = terminal::read_until(&mut from, closes.as_fd(), &mut part) {
         let Typed { passed, leaves } = keys.read(&part[..count]);
         if input.write_all(&passed).is_err() {
             return;
@@ -160,13 +179,20 @@ impl Plumbing for Plain {
         {
             // Not joined: it ends with this process.
             let leave_tx = self.leave_tx.clone();
-            match pumps.raw.is_some() {
-                true => drop(thread::spawn(move || type_into(input, &leave_tx))),
-                false => drop(thread::spawn(move || pump(terminal::stdin(), input).ok())),
+            match (pumps.raw.is_some(), io::pipe()) {
+                (true, Ok((closes, open))) => {
+                    let typing = thread::spawn(move || type_into(input, &leave_tx, &closes));
+                    pumps.typing = Some((open, typing));
+                }
+                _ => drop(thread::spawn(move || pump(terminal::stdin(), input).ok())),
             }
         }
         for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
-            pumps.carry(from, output, cut_tx, |from, to| pump(from, to));
+            let screen = pumps.screen.clone();
+            pumps.carry(from, output, cut_tx, move |from, to| match to.is_terminal() {
+                true => screen.show(from, to),
+                false => pump(from, to),
+            });
         }
         pumps
     }
@@ -214,8 +240,19 @@ fn mark_lines(prefix: &str, mut from: &File, mut to: File) -> io::Result<()> {
 }
 
 fn write_line(prefix: &str, line: &[u8], to: &mut File) -> io::Result<()> {
+    let shown = match to.is_terminal() {
+        true => shown_line(line).into_bytes(),
+        false => line.to_vec(),
+    };
     let _turn = LINE.lock().expect("nobody panics while writing a line");
-    to.write_all(&[prefix.as_bytes(), line].concat())
+    to.write_all(&[prefix.as_bytes(), &shown].concat())
+}
+
+/// A line among those of others, on a terminal: with colours, and without anything else that a terminal does.
+fn shown_line(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end_matches(['\r', '\n']);
+    format!("{}\n", visible::painted_line(text))
 }
 
 /// Keeps what a command prints.
@@ -283,5 +320,18 @@ impl Plumbing for KeptBoth {
             kept.keep(from, &mut pumps);
         }
         pumps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_among_others_does_nothing_to_a_terminal() {
+        assert_eq!(shown_line(b"plain\r\n"), "plain\n");
+        assert_eq!(shown_line(b"\x1b[31mred\x1b[0m\n"), "\x1b[31mred\x1b[0m\n");
+        let shown = shown_line(b"\x1b]2;x\x07\x1b[21t \x1b[2J\xff\n");
+        assert!(!shown.contains(['\x1b', '\x07']), "{shown:?}");
     }
 }

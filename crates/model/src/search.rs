@@ -1,7 +1,7 @@
 //! Finding values in a text, in a time that does not tell how much of one was there. Pure.
 //!
 //! A search that looks at a value byte by byte takes longer where more of it fits, and an agent that may
-//! choose the text of a long answer could count on that. So the hashes of all stretches of a length are
+//! choose the text of a long answer, or of a record, could count on that. So the hashes of all stretches of a length are
 //! compared (Rabin and Karp): the same few operations for each byte, whatever it is, until a whole value
 //! is there. The multiplier is drawn again for each search.
 
@@ -10,8 +10,6 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use crate::text::Secret;
-
 /// How many texts of one length are looked for at once.
 const WANTED: usize = 2;
 
@@ -19,12 +17,14 @@ const WANTED: usize = 2;
 const ABREAST: usize = 4;
 
 /// Many texts to look for.
-pub(crate) struct Search {
+#[derive(Clone)]
+pub struct Search {
     multiplier: u64,
     lanes: Vec<Lane>,
 }
 
 /// A few texts of one length.
+#[derive(Clone)]
 struct Lane {
     length: usize,
     /// What the byte that leaves a stretch of this length counts.
@@ -37,7 +37,7 @@ struct Lane {
 
 impl Search {
     /// Prepares to look for texts, each known by its place in the list.
-    pub(crate) fn new<'a>(texts: impl Iterator<Item = &'a Secret>) -> Self {
+    pub fn new<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Self {
         let multiplier = RandomState::new().hash_one(0) | 1;
         let mut groups = BTreeMap::<usize, Vec<(u64, usize)>>::new();
         for (index, text) in texts.enumerate() {
@@ -53,7 +53,7 @@ impl Search {
     }
 
     /// Returns where a hash is that of a text, and which one. Whether it is the text is to be checked.
-    pub(crate) fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
+    pub fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let (abreast, rest) = self.lanes.as_chunks::<ABREAST>();
         for lanes in abreast {
@@ -66,7 +66,7 @@ impl Search {
     }
 
     /// Returns the length of the longest text.
-    pub(crate) fn longest(&self) -> usize {
+    pub fn longest(&self) -> usize {
         self.lanes.last().map_or(0, |lane| lane.length)
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_text_that_is_full_of_beginnings_takes_no_longer_than_another() {
         let value = "ghp_RealRealRealRealRealRealRealReal0001";
-        let search = Search::new([Secret::new(value.as_bytes().to_vec())].iter());
+        let search = Search::new([value.as_bytes()].into_iter());
         let texts =
             [&value[..39], "~~~~_~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"].map(|s| s.repeat(5000));
         let took = |text: &str| {
@@ -172,9 +172,8 @@ mod tests {
         fn every_place_is_found_and_no_other(
             text in "[abc]{0,60}", wanted in proptest::collection::vec("[abc]{1,6}", 1..5)
         ) {
-            let secrets: Vec<_> =
-                wanted.iter().map(|text| Secret::new(text.as_bytes().to_vec())).collect();
-            let mut found = Search::new(secrets.iter()).find(text.as_bytes());
+            let texts = wanted.iter().map(|text| text.as_bytes());
+            let mut found = Search::new(texts).find(text.as_bytes());
             found.sort_unstable();
             let mut expected = Vec::new();
             for at in 0..text.len() {

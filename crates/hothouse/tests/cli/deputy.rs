@@ -1,0 +1,92 @@
+//! What the daemon does for a room: with what the room may read, and nothing of the user's.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use hothouse_testkit::TestEnv;
+
+use crate::{room::each_mode, secrets::with_input, surroundings};
+
+/// Asks the daemon for files of the worktree in every way that a room has, and prints what it gets.
+const ASK: &str = include_str!("../attacks/deputy.py");
+
+/// Puts a file of the user's own into a worktree.
+fn own(env: &TestEnv, path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    env.give_to_user(path);
+}
+
+#[test]
+fn a_room_reads_no_file_of_the_users_through_the_daemon() {
+    each_mode(|env, is_single| {
+        if is_single {
+            // Its files are only in the room: there is none of the user's.
+            return;
+        }
+        let files = [("ask.py", ASK), (".gitignore", ".env\n"), ("tracked.md", "before\n")];
+        let repository = env.repository_with("acme", "[project]\nname = \"acme\"\n", &files);
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "a"]);
+        let inside =
+            |script: &str| env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", script]);
+        inside(
+            "mkdir -p sub/below hothouse/fixtures/x; echo mine-4711 >own.md; echo more-4711 >>tracked.md",
+        );
+        let worktree = env.root().join("acme-sandboxes/a");
+        for name in
+            [".env", "sub/.env", "sub/notes.md", "notes.md", "sub/closed.json", "sub/config"]
+        {
+            own(env, &worktree.join(name), "value = users-4712 {{{\n");
+        }
+        let closed = worktree.join("sub/closed");
+        fs::create_dir(&closed).unwrap();
+        own(env, &closed.join("open.md"), "users-4712\n");
+        fs::set_permissions(closed.join("open.md"), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        env.give_to_user(&closed);
+        // An agent may rename what lies in a folder of its own, and what git ignores is in its files.
+        inside(
+            ": >.gitignore; mv sub/notes.md sub/renamed.md; mv sub/.env sub/env.md; mv sub/closed.json hothouse/fixtures/x/",
+        );
+        let seen = inside(
+            "hothouse diff; python3 ask.py; hothouse mock 2>&1; hothouse integrations 2>&1 || :",
+        );
+        assert!(seen.contains("+mine-4711") && seen.contains("+more-4711"), "{seen}");
+        assert!(seen.contains("kept: mine-4711"), "the same way serves what is the room's: {seen}");
+        assert!(!seen.contains("users-4712"), "{seen}");
+        // In the place of the config too, whose mistakes are shown with their lines.
+        let seen = inside(
+            "mv sub/config hothouse.toml; hothouse up 2>&1; hothouse config check 2>&1; hothouse status 2>&1; python3 ask.py",
+        );
+        assert!(!seen.contains("users-4712"), "{seen}");
+    });
+}
+
+#[test]
+fn a_room_guesses_no_secret_by_its_own_records() {
+    let env = &surroundings();
+    if !env.can_have_rooms("records of guesses") {
+        return;
+    }
+    let value = "vnd_9fQ2zLk3Xw8RtYp1Mc5";
+    let config = "[project]\nname = \"acme\"\n[secret.TOKEN]\nhosts = [\"api.test.example\"]\n";
+    let repository = env.repository("acme", config);
+    let set = with_input(env, &repository, &["secret", "set", "TOKEN", "--from", "file"], value);
+    assert_eq!(set.code, 0, "{set}");
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "a"]);
+    // The beginnings of a value, by themselves: an answer of the daemon must not tell which of them are right.
+    let guesses: Vec<String> = (1..value.len()).map(|end| format!("={}", &value[..end])).collect();
+    let whole = format!("whole={value}");
+    let note = ["exec", "-w", "a", "--", "hothouse", "exec", "--", "true", &whole];
+    let words: Vec<&str> = guesses.iter().map(String::as_str).collect();
+    env.ok(&repository, &[&note, words.as_slice()].concat());
+    let read = ["exec", "-w", "a", "--", "hothouse", "timeline", "--kind", "exec", "--json"];
+    let records = env.json(&repository, &read);
+    let inside = |record: &&serde_json::Value| record["body"]["inside"] == true;
+    let record = records.as_array().unwrap().iter().find(inside).expect("a record of the room");
+    let argv = record["body"]["argv"].as_array().unwrap();
+    assert_eq!(argv[1], "whole=[secret TOKEN]", "a whole value is still taken out");
+    let kept: Vec<_> = argv[2..].iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(kept, words);
+}
