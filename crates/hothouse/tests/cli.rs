@@ -33,6 +33,8 @@ mod daemon;
 mod dashboard;
 #[path = "cli/dashboard_records.rs"]
 mod dashboard_records;
+#[path = "cli/dashboard_terminal.rs"]
+mod dashboard_terminal;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]
