@@ -1,6 +1,7 @@
 //! Benchmarks: ratios against named peers, measured in parallel in one run.
 
 mod browser;
+mod dashboard;
 mod door;
 mod egress;
 mod figures;
@@ -38,9 +39,10 @@ struct Benchmark {
     within: Option<fn() -> Result<(), String>>,
 }
 
-static BENCHMARKS: [Benchmark; 12] = [
+static BENCHMARKS: [Benchmark; 13] = [
     Benchmark { name: "browser", measure: browser::measure, within: None },
     Benchmark { name: "cli", measure: cli, within: None },
+    Benchmark { name: "dashboard", measure: dashboard::measure, within: None },
     Benchmark { name: "door", measure: door::measure, within: None },
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
     Benchmark { name: "egress", measure: egress::measure, within: None },

@@ -9,7 +9,9 @@
 
 mod actions;
 mod changes;
+mod compared;
 mod contents;
+mod data;
 mod files;
 mod inbox;
 mod keys;
@@ -17,6 +19,8 @@ mod page;
 mod records;
 mod rendered;
 mod stream;
+mod terminal;
+mod usage;
 
 use std::{
     collections::HashMap,
@@ -50,8 +54,11 @@ use self::{
     contents::Content,
     keys::{Keys, Session},
     rendered::Rendered,
+    terminal::Terminals,
+    usage::Usages,
 };
 use crate::Daemon;
+pub(crate) use terminal::room_of;
 
 /// What a page may load and where its forms go: only this site, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -72,6 +79,10 @@ pub(crate) struct Dashboard {
     /// How scenarios went that were run from a page, by sandbox and name.
     scenarios: Mutex<HashMap<(String, String), Ran>>,
     rendered: Rendered,
+    terminals: Terminals,
+    usages: Usages,
+    /// From when on pages are looked at, all at the same moments.
+    began: Instant,
     /// The daemon's own threads.
     handle: Handle,
 }
@@ -100,6 +111,9 @@ impl Dashboard {
             failures: Mutex::default(),
             scenarios: Mutex::default(),
             rendered: Rendered::default(),
+            terminals: Terminals::default(),
+            usages: Usages::default(),
+            began: Instant::now(),
             handle: Handle::current(),
         }
     }
@@ -159,6 +173,7 @@ impl Dashboard {
                 let at = query_value(&query, "at").unwrap_or_default();
                 stream::open(self, at, session)
             }
+            "/terminal" => terminal::open(self, request, session).await,
             "/palette" if get && is_own(request.headers()) => self.palette().await,
             "/act" if request.method() == Method::POST => self.act(request, &session).await,
             _ if !get => page::html(StatusCode::NOT_FOUND, &page::Nothing),
@@ -329,6 +344,12 @@ fn query_value(text: &str, name: &str) -> Option<String> {
     value.and_then(|(_, value)| decoded(value))
 }
 
+/// Returns all values of a name in a query, in their order.
+fn query_values(text: &str, name: &str) -> Vec<String> {
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(key, _)| *key == name).filter_map(|(_, value)| decoded(value)).collect()
+}
+
 /// Decodes a value of a form.
 fn decoded(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
@@ -376,6 +397,7 @@ mod tests {
         assert_eq!(query_value(form, "token").as_deref(), Some("ab/c"));
         assert_eq!(Wish::read("restart", form), Some(Wish::Restart("a b".into())));
         assert_eq!(Wish::read("delete", form), None);
+        assert_eq!(query_values("a=1&b=2&a=%33&a=%zz", "a"), ["1", "3"]);
         for name in ["bad", "cut", "none"] {
             assert_eq!(query_value(form, name), None, "{name}");
         }

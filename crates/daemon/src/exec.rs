@@ -1,6 +1,7 @@
 //! The second socket: commands in rooms, whose pipe ends are passed to the client.
 
 mod note;
+pub(crate) mod shell;
 
 use std::{
     os::fd::{AsFd, OwnedFd},

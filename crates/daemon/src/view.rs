@@ -125,6 +125,48 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     }
 }
 
+/// Shows of a sandbox what a list of many needs: how it stands, its services and its apps. What has to be read or
+/// computed for the rest is left out.
+pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
+    let engine = &daemon.engine;
+    let found = engine.room_of(&record);
+    let stack = engine.stack_of(&record);
+    let report = stack.as_ref().and_then(|_| engine.services(&record));
+    let state = engine.state_with_services(record.state(found.as_ref()), report.as_ref());
+    let services = services(stack.as_ref(), report, &engine.logs_of(&record));
+    let apps = apps(daemon, &record, &mut Vec::new());
+    SandboxView {
+        name: record.name.to_string(),
+        id: record.id.to_string(),
+        project: record.project.to_string(),
+        branch: record.branch,
+        base: record.base,
+        worktree: record.worktree.to_string_lossy().into_owned(),
+        created: record.created,
+        task: record.task,
+        stack: String::new(),
+        egress: String::new(),
+        ttl: None,
+        state,
+        asleep: record.room.as_ref().is_some_and(|room| room.slept.is_some()),
+        backend: String::new(),
+        capabilities: Vec::new(),
+        tree_driver: record.tree_driver,
+        profile: String::new(),
+        run: None,
+        services,
+        asks: 0,
+        agent: None,
+        exposed: Vec::new(),
+        apps,
+        fences: BTreeMap::new(),
+        caveats: Vec::new(),
+        integrations: Vec::new(),
+        installed: false,
+        flags: Vec::new(),
+    }
+}
+
 /// Shows what a run was seeded with.
 fn run_seed(summary: SeedSummary) -> RunSeedView {
     RunSeedView {

@@ -113,7 +113,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Returns a file's path below the run's folder.
-fn relative(file: &str, folder: &str) -> Option<String> {
+pub(crate) fn relative(file: &str, folder: &str) -> Option<String> {
     let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
     let file = below.unwrap_or(file);
     (!file.starts_with('/') && !file.is_empty()).then(|| file.to_owned())
@@ -303,7 +303,7 @@ fn object(object: ObjectBody, folder: &str) -> Detail {
 }
 
 /// Whether a browser may decode it: pictures of pixels alone. A drawing (SVG) can hold scripts.
-fn is_picture(content_type: &str) -> bool {
+pub(crate) fn is_picture(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     matches!(essence, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }

@@ -13,6 +13,7 @@ use crate::{
     list::{self, Cell, Look, Row},
     place::{Part, Place, Subject},
     text::{age, encoded, inline},
+    tree,
     waterfall::{self, Bar},
 };
 
@@ -35,12 +36,12 @@ pub struct Head {
 }
 
 /// An entry of the navigation.
-struct Entry {
-    to: String,
-    title: &'static str,
-    count: Option<u64>,
-    is_here: bool,
-    is_bad: bool,
+pub(crate) struct Entry {
+    pub(crate) to: String,
+    pub(crate) title: &'static str,
+    pub(crate) count: Option<u64>,
+    pub(crate) is_here: bool,
+    pub(crate) is_bad: bool,
 }
 
 impl Head {
@@ -54,7 +55,7 @@ impl Head {
         self.to(Part::File(file.to_owned()))
     }
 
-    fn entries(&self, here: Option<Section>) -> Vec<Entry> {
+    pub(crate) fn entries(&self, here: Option<Part>) -> Vec<Entry> {
         let is_run = matches!(self.subject, Subject::Run(_));
         let wanted = |section: &Section| !(is_run && section.needs_sandbox());
         let sections = Section::ALL.into_iter().filter(wanted).map(|section| {
@@ -69,12 +70,28 @@ impl Head {
                 title: section.title(),
                 is_bad: section == Section::Errors && count.is_some_and(|count| count > 0),
                 count,
-                is_here: here == Some(section),
+                is_here: here.as_ref() == Some(&Part::Section(section)),
             }
         });
-        sections.collect()
+        let more = OTHERS.into_iter().filter(|(_, part)| !(is_run && part.needs_sandbox()));
+        let more = more.map(|(title, part)| Entry {
+            is_here: here.as_ref().is_some_and(|here| here.is_like(&part)),
+            to: self.to(part),
+            title,
+            count: None,
+            is_bad: false,
+        });
+        sections.chain(more).collect()
     }
 }
+
+/// The pages about a sandbox that show no records.
+const OTHERS: [(&str, Part); 4] = [
+    ("Changes", Part::Changes),
+    ("Data", Part::Data),
+    ("Summary", Part::Summary),
+    ("Terminal", Part::Terminal(None)),
+];
 
 /// A flag that can be switched.
 #[derive(Clone, Debug)]
@@ -122,6 +139,8 @@ pub struct Extras {
     pub switches: Vec<Switch>,
     pub snapshots: Option<Vec<Kept>>,
     pub stories: Option<Vec<Story>>,
+    /// Objects by their folders.
+    pub tree: Vec<tree::Line>,
 }
 
 /// Records of a section.
@@ -140,13 +159,24 @@ pub struct Found {
 #[template(path = "section.html")]
 struct SectionPage<'a> {
     head: &'a Head,
-    here: Option<Section>,
+    here: Option<Part>,
     section: Section,
     extras: &'a Extras,
     columns: &'static [&'static str],
     rows: Vec<Row>,
     found: &'a Found,
     has_actions: bool,
+}
+
+/// A summary of a run, in a frame.
+#[derive(Template)]
+#[template(path = "summary.html")]
+pub struct SummaryPage<'a> {
+    pub head: &'a Head,
+    pub here: Option<Part>,
+    /// The file that the frame shows, below the run's folder.
+    pub file: Option<String>,
+    pub problem: Option<String>,
 }
 
 /// Renders a section.
@@ -156,7 +186,7 @@ pub fn section(head: &Head, section: Section, extras: &Extras, found: &Found) ->
         && (section == Section::Webhooks || rows.iter().any(|row| row.denied.is_some()));
     html::render(&SectionPage {
         head,
-        here: Some(section),
+        here: Some(Part::Section(section)),
         section,
         extras,
         columns: list::columns(section),
@@ -170,7 +200,7 @@ pub fn section(head: &Head, section: Section, extras: &Extras, found: &Found) ->
 #[template(path = "record.html")]
 struct RecordPage<'a> {
     head: &'a Head,
-    here: Option<Section>,
+    here: Option<Part>,
     section: Section,
     detail: Detail,
     bars: Vec<Bar>,
@@ -197,7 +227,7 @@ pub fn record(
     let bars = if related.len() > 1 { waterfall::bars(related) } else { Vec::new() };
     html::render(&RecordPage {
         head,
-        here: Some(section),
+        here: Some(Part::Section(section)),
         section,
         detail: detail::detail(record, folder),
         bars,
@@ -215,7 +245,7 @@ pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
     };
     html::render(&RecordPage {
         head,
-        here: Some(Section::Traces),
+        here: Some(Part::Section(Section::Traces)),
         section: Section::Traces,
         detail,
         bars: waterfall::bars(records),
@@ -224,17 +254,60 @@ pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
     })
 }
 
+/// A terminal that a page can show.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    pub title: String,
+    pub exec: String,
+    pub is_agent: bool,
+    /// Whether a page opened it.
+    pub is_own: bool,
+}
+
+/// The terminals of a room.
+#[derive(Template)]
+#[template(path = "terminal.html")]
+pub struct TerminalPage<'a> {
+    pub head: &'a Head,
+    pub here: Option<Part>,
+    pub shells: Vec<Shell>,
+    /// The command whose terminal is shown.
+    pub shown: Option<String>,
+    /// Why there is none.
+    pub problem: Option<String>,
+    /// The name of a shell to come.
+    pub new: String,
+}
+
+impl TerminalPage<'_> {
+    fn start(&self) -> String {
+        self.head.to(Part::Terminal(None))
+    }
+
+    fn at(&self, exec: &str) -> String {
+        self.head.to(Part::Terminal(Some(exec.to_owned())))
+    }
+}
+
+fn is_shown(shown: &Option<String>, shell: &Shell) -> bool {
+    shown.as_ref() == Some(&shell.exec)
+}
+
+fn can_close(shells: &[Shell], shown: &Option<String>) -> bool {
+    shells.iter().any(|shell| shell.is_own && is_shown(shown, shell))
+}
+
 /// The navigation of a sandbox, for a page that is rendered elsewhere.
 #[derive(Template)]
 #[template(path = "head.html")]
 struct HeadPart<'a> {
     head: &'a Head,
-    here: Option<Section>,
+    here: Option<Part>,
 }
 
 /// Renders the navigation alone.
-pub fn head(head: &Head) -> Markup {
-    html::render(&HeadPart { head, here: None })
+pub fn head(head: &Head, here: Option<Part>) -> Markup {
+    html::render(&HeadPart { head, here })
 }
 
 /// A request of an agent.

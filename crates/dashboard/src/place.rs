@@ -21,8 +21,14 @@ pub enum Part {
     Record(Section, String),
     /// What the agent changed.
     Changes,
-    /// A terminal in the room.
-    Terminal,
+    /// The databases of the room.
+    Data,
+    /// The log of a service.
+    Log(String),
+    /// The summary of the run.
+    Summary,
+    /// The terminals of the room, and the command whose terminal is shown.
+    Terminal(Option<String>),
     /// A file of the run, below its folder.
     File(String),
 }
@@ -35,6 +41,9 @@ pub enum Place {
     Inbox,
     /// All runs, also of sandboxes that are gone.
     Runs,
+    /// Runs beside each other.
+    Compare,
+    Races,
     Of(Subject, Part),
 }
 
@@ -45,6 +54,8 @@ impl Place {
             "/" => return Some(Self::Overview),
             "/inbox" => return Some(Self::Inbox),
             "/runs" => return Some(Self::Runs),
+            "/compare" => return Some(Self::Compare),
+            "/races" => return Some(Self::Races),
             _ => {}
         }
         let (what, rest) = path.strip_prefix('/')?.split_once('/')?;
@@ -56,12 +67,7 @@ impl Place {
             _ => return None,
         };
         let part = part(rest)?;
-        let is_of_sandbox = match &part {
-            Part::Changes | Part::Terminal => true,
-            Part::Section(section) | Part::Record(section, _) => section.needs_sandbox(),
-            Part::Start | Part::File(_) => false,
-        };
-        let fits = !is_of_sandbox || matches!(subject, Subject::Sandbox(_));
+        let fits = !part.needs_sandbox() || matches!(subject, Subject::Sandbox(_));
         fits.then_some(Self::Of(subject, part))
     }
 
@@ -71,6 +77,8 @@ impl Place {
             Self::Overview => "/".to_owned(),
             Self::Inbox => "/inbox".to_owned(),
             Self::Runs => "/runs".to_owned(),
+            Self::Compare => "/compare".to_owned(),
+            Self::Races => "/races".to_owned(),
             Self::Of(subject, part) => format!("{}{}", subject.path(), part.path()),
         }
     }
@@ -87,13 +95,31 @@ impl Subject {
 }
 
 impl Part {
+    /// Whether it needs a sandbox: what it shows is not part of a run.
+    pub fn needs_sandbox(&self) -> bool {
+        match self {
+            Self::Changes | Self::Data | Self::Log(_) | Self::Terminal(_) => true,
+            Self::Section(section) | Self::Record(section, _) => section.needs_sandbox(),
+            Self::Start | Self::Summary | Self::File(_) => false,
+        }
+    }
+
+    /// Whether it is the same page, of whatever it shows.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self == other || matches!((self, other), (Self::Terminal(_), Self::Terminal(_)))
+    }
+
     fn path(&self) -> String {
         match self {
             Self::Start => String::new(),
             Self::Section(section) => format!("/{}", section.word()),
             Self::Record(section, id) => format!("/{}/{}", section.word(), encoded(id)),
             Self::Changes => "/changes".to_owned(),
-            Self::Terminal => "/terminal".to_owned(),
+            Self::Data => "/data".to_owned(),
+            Self::Log(service) => format!("/log/{}", encoded(service)),
+            Self::Summary => "/summary".to_owned(),
+            Self::Terminal(None) => "/terminal".to_owned(),
+            Self::Terminal(Some(exec)) => format!("/terminal/{}", encoded(exec)),
             Self::File(file) => {
                 let parts: Vec<String> = file.split('/').map(encoded).collect();
                 format!("/file/{}", parts.join("/"))
@@ -110,7 +136,17 @@ fn part(rest: &str) -> Option<Part> {
     match (first, second) {
         ("", None) => Some(Part::Start),
         ("changes", None) => Some(Part::Changes),
-        ("terminal", None) => Some(Part::Terminal),
+        ("data", None) => Some(Part::Data),
+        ("summary", None) => Some(Part::Summary),
+        ("terminal", None) => Some(Part::Terminal(None)),
+        ("log", Some(service)) => {
+            let service = decoded(service).filter(|name| is_plain(name) && !name.contains('/'))?;
+            Some(Part::Log(service))
+        }
+        ("terminal", Some(exec)) => {
+            let exec = decoded(exec).filter(|exec| is_plain(exec) && !exec.contains('/'))?;
+            Some(Part::Terminal(Some(exec)))
+        }
         ("file", Some(file)) => decoded(file).filter(|file| is_plain(file)).map(Part::File),
         (word, None) => Section::read(word).map(Part::Section),
         (word, Some(id)) => {
@@ -154,9 +190,15 @@ mod tests {
             Place::Overview,
             Place::Inbox,
             Place::Runs,
+            Place::Compare,
+            Place::Races,
+            Place::Of(sandbox(), Part::Data),
+            Place::Of(Subject::Run("run_1".into()), Part::Summary),
             Place::Of(sandbox(), Part::Start),
             Place::Of(sandbox(), Part::Changes),
-            Place::Of(sandbox(), Part::Terminal),
+            Place::Of(sandbox(), Part::Log("web".into())),
+            Place::Of(sandbox(), Part::Terminal(None)),
+            Place::Of(sandbox(), Part::Terminal(Some("agent-1".into()))),
             Place::Of(sandbox(), Part::Section(Section::Mail)),
             Place::Of(sandbox(), Part::Section(Section::Snapshots)),
             Place::Of(Subject::Run("run_1".into()), Part::Record(Section::Mail, "mail_1".into())),
@@ -187,6 +229,7 @@ mod tests {
             "/run/r/changes",
             "/run/r/terminal",
             "/run/r/snapshots",
+            "/run/r/data",
         ] {
             assert_eq!(Place::read(path), None, "{path}");
         }

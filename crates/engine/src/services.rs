@@ -452,8 +452,8 @@ impl Engine {
     ) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
-        let wanted =
-            logs::Wanted { since, tail: Some(lines), limit: 64 << 10, ..logs::Wanted::default() };
+        let limit = (64 << 10).max(lines.saturating_mul(400));
+        let wanted = logs::Wanted { since, tail: Some(lines), limit, ..logs::Wanted::default() };
         let plain = |line: logs::Line| {
             // Traces of Go and Java are indented by tabs.
             let shown = line.text.chars().filter(|c| !c.is_control() || *c == '\t');

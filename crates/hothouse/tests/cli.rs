@@ -37,6 +37,8 @@ mod dashboard;
 mod dashboard_records;
 #[path = "cli/deputy.rs"]
 mod deputy;
+#[path = "cli/dashboard_terminal.rs"]
+mod dashboard_terminal;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]

@@ -21,7 +21,7 @@ mod rewrite;
 pub mod server;
 pub mod sign_in;
 pub mod table;
-mod websocket;
+pub mod websocket;
 
 use std::{
     future::Future,

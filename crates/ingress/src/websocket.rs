@@ -3,6 +3,7 @@
 //!
 //! Apps speak HTTP/1.1, while browsers open a WebSocket on the HTTP/2 connection that they have.
 
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use hothouse_host::random;
 use hothouse_http::asked_upgrade;
 use http_body_util::{BodyExt, Empty};
@@ -11,6 +12,7 @@ use hyper::{
     body::Incoming,
     ext::Protocol,
     header::{self, HeaderValue},
+    upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
 
@@ -95,6 +97,35 @@ pub(crate) async fn bridge(
     Ok(Response::from_parts(parts, nothing()))
 }
 
+/// Accepts a WebSocket for a page of our own: the answer, and the bytes of both sides once it is sent. `None` if the
+/// request asks for no WebSocket.
+pub fn accept(request: &mut Request<Incoming>) -> Option<(Response<Body>, OnUpgrade)> {
+    let asked = asked(request)?;
+    let mut response = Response::new(nothing());
+    if let Asked::Upgrade(to) = asked {
+        let headers = request.headers();
+        let is_known = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|it| it == "13");
+        if !to.as_bytes().eq_ignore_ascii_case(b"websocket") || !is_known {
+            return None;
+        }
+        let proof = accepted(headers.get(header::SEC_WEBSOCKET_KEY)?.as_bytes());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, HeaderValue::from_str(&proof).ok()?);
+    }
+    Some((response, hyper::upgrade::on(request)))
+}
+
+/// Returns the answer to a key (RFC 6455, 4.2.2).
+fn accepted(key: &[u8]) -> String {
+    let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(key);
+    context.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    base64(context.finish().as_ref())
+}
+
 fn nothing() -> Body {
     Empty::new().map_err(|never| match never {}).boxed()
 }
@@ -140,6 +171,11 @@ mod tests {
         };
         assert!(of("websocket") && of("tcp"));
         assert!(!of("h2c") && !of("websocket, H2C"));
+    }
+
+    #[test]
+    fn a_key_is_answered_as_the_standard_says() {
+        assert_eq!(accepted(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

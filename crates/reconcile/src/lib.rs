@@ -9,6 +9,7 @@
 //! - [`queues`]: queues and schedules of apps
 //! - [`routes`]: routes that frameworks tell
 //! - [`in_room`]: commands of Hothouse itself in rooms
+//! - [`tables`]: what is in the databases of rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
@@ -44,6 +45,7 @@ pub mod routes;
 pub mod seeds;
 mod sinks;
 pub mod sleep;
+pub mod tables;
 pub mod tasks;
 pub mod timelines;
 pub mod urls;

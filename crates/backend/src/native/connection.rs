@@ -1,10 +1,12 @@
 //! The control socket of room-init, as a connection.
 
 use std::{
+    collections::HashMap,
     future::Future,
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use hothouse_model::{ledger::RoomProcess, policy::Transport, stack::StackReport};
@@ -17,11 +19,18 @@ use hothouse_room::{
 use super::services;
 use crate::connection::{
     Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Owner, Pending,
-    RoomConnection, RoomInstance, Top, WindowSize,
+    RoomConnection, RoomInstance, Stdio, Top, WindowSize,
 };
 
+/// Of how many terminals the size is remembered.
+const SIZES: usize = 256;
+
 /// A connection to room-init.
-pub(super) struct NativeConnection(RoomClient);
+pub(super) struct NativeConnection {
+    client: RoomClient,
+    /// The sizes of terminals, as they were last set here.
+    sizes: Mutex<HashMap<ExecId, WindowSize>>,
+}
 
 impl NativeConnection {
     /// Connects to a room. One of this very release is not asked which protocol it speaks.
@@ -30,7 +39,15 @@ impl NativeConnection {
         if is_own {
             client.know_protocol();
         }
-        Ok(Self(client))
+        Ok(Self { client, sizes: Mutex::default() })
+    }
+
+    fn note_size(&self, exec: &ExecId, size: WindowSize) {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if sizes.len() >= SIZES {
+            sizes.clear();
+        }
+        sizes.insert(exec.clone(), size);
     }
 }
 
@@ -49,40 +66,48 @@ impl From<ClientError> for CallError {
 
 impl RoomConnection for NativeConnection {
     fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.client.is_closed()
     }
 
     fn exec(&self, spec: ExecSpec) -> Pending<'_, ExecStreams> {
-        asked(async { Ok(self.0.exec(spec).await?.streams) })
+        if let Stdio::Pty(size) = spec.stdio {
+            self.note_size(&spec.id, size);
+        }
+        asked(async { Ok(self.client.exec(spec).await?.streams) })
     }
 
     fn attach(&self, exec: ExecId) -> Pending<'_, Attached> {
-        asked(self.0.attach(exec))
+        asked(self.client.attach(exec))
     }
 
     fn wait(&self, exec: ExecId) -> Pending<'_, Exit> {
-        asked(self.0.wait(exec))
+        asked(self.client.wait(exec))
     }
 
     fn signal(&self, exec: ExecId, signal: i32) -> Pending<'_, ()> {
-        asked(self.0.signal(exec, signal))
+        asked(self.client.signal(exec, signal))
     }
 
     fn resize(&self, exec: ExecId, size: WindowSize) -> Pending<'_, ()> {
-        asked(self.0.resize(exec, size))
+        self.note_size(&exec, size);
+        asked(self.client.resize(exec, size))
+    }
+
+    fn size(&self, exec: &ExecId) -> Option<WindowSize> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).get(exec).copied()
     }
 
     fn close_output(&self, exec: ExecId, output: u8) -> Pending<'_, ()> {
-        asked(self.0.close_output(exec, output))
+        asked(self.client.close_output(exec, output))
     }
 
     fn execs(&self) -> Pending<'_, Vec<ExecRecord>> {
-        asked(self.0.execs())
+        asked(self.client.execs())
     }
 
     fn services(&self, after: Option<u64>) -> Pending<'_, StackReport> {
         asked(async move {
-            let report = self.0.services(after).await?;
+            let report = self.client.services(after).await?;
             let shown = report.services.into_iter().map(|record| services::shown(record, |_| None));
             Ok(StackReport { version: report.version, services: shown.collect() })
         })
@@ -90,7 +115,7 @@ impl RoomConnection for NativeConnection {
 
     fn service_changes(&self, after: u64) -> Pending<'_, Vec<StackReport>> {
         asked(async move {
-            let changes = self.0.service_changes(after).await?.into_iter();
+            let changes = self.client.service_changes(after).await?.into_iter();
             let report = |change: ServiceChange| StackReport {
                 version: change.version,
                 services: vec![services::shown(change.status, |_| None)],
@@ -100,20 +125,20 @@ impl RoomConnection for NativeConnection {
     }
 
     fn dial(&self, port: u16) -> Pending<'_, TcpStream> {
-        asked(async move { Ok(self.0.connect_inside(port).await?.into()) })
+        asked(async move { Ok(self.client.connect_inside(port).await?.into()) })
     }
 
     fn listen(&self, at: SocketAddr) -> Pending<'_, TcpListener> {
         let spec = ListenSpec { address: at.ip(), port: at.port(), proto: Proto::Tcp };
-        asked(async move { Ok(self.0.listen(spec).await?.0.into()) })
+        asked(async move { Ok(self.client.listen(spec).await?.0.into()) })
     }
 
     fn take_egress(&self) -> Pending<'_, Egress> {
-        asked(self.0.take_egress())
+        asked(self.client.take_egress())
     }
 
     fn take_api(&self) -> Pending<'_, Option<UnixListener>> {
-        asked(async move { Ok(self.0.take_api().await?.map(Into::into)) })
+        asked(async move { Ok(self.client.take_api().await?.map(Into::into)) })
     }
 }
 

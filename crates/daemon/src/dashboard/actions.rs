@@ -1,6 +1,6 @@
 //! What forms of the dashboard do. Each is what a command does too, through the same function.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::extract::{Query, State};
 use hothouse_api::{
@@ -8,6 +8,7 @@ use hothouse_api::{
     egress::{AllowBody, ApproveBody},
     flag::FlagBody,
     proof::{ProofView, SmokeBody},
+    sandbox::ForkBody,
     webhook::WebhookBody,
     workspace::SnapshotBody,
 };
@@ -23,6 +24,7 @@ use serde_json::Value;
 use super::{Dashboard, inbox, query_value, records};
 use crate::{
     Daemon,
+    exec::shell,
     failure::ErrorResponse,
     routes::{Json, Operation, ask, blocking, egress, flag, proof, snapshot, webhook},
 };
@@ -44,8 +46,16 @@ pub(super) enum Wish {
     Flag(String, Option<Value>),
     Snapshot,
     Restore(String),
+    /// Make a sandbox with this name from a snapshot.
+    Fork {
+        label: String,
+        name: String,
+    },
     /// Run a scenario.
     Smoke(String),
+    /// Open a shell with this name, or close it.
+    Shell(String),
+    CloseShell(String),
     /// Deliver a webhook again, by its record.
     Resend(String),
     /// Approve the settings with this digest.
@@ -69,7 +79,10 @@ impl Wish {
             "unflag" => Self::Flag(value("key")?, None),
             "snapshot" => Self::Snapshot,
             "restore" => Self::Restore(value("label")?),
+            "fork" => Self::Fork { label: value("label")?, name: value("name")? },
             "smoke" => Self::Smoke(value("scenario")?),
+            "shell" => Self::Shell(value("exec")?),
+            "close-shell" => Self::CloseShell(value("exec")?),
             "resend" => Self::Resend(value("record")?),
             "approve" => Self::Approve(value("text")?),
             "grant" => Self::Answer(true, said()),
@@ -123,6 +136,8 @@ async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), F
             let body = FlagBody { sandbox: sandbox_name, folder, key, value, unset };
             done(flag::set(state, Json(body)).await)
         }
+        Wish::Shell(exec) => shell::open(daemon, &sandbox, exec).await,
+        Wish::CloseShell(exec) => shell::close(daemon, &sandbox, exec).await,
         Wish::Snapshot => {
             let body = SnapshotBody { sandbox: sandbox_name, folder, label: None };
             done(snapshot::take(state, operation(), Json(body)).await)
@@ -130,6 +145,12 @@ async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), F
         Wish::Restore(label) => {
             let body = SnapshotBody { sandbox: sandbox_name, folder, label: Some(label) };
             done(snapshot::restore(state, operation(), Json(body)).await)
+        }
+        Wish::Fork { label, name } => {
+            let from = Some(format!("{}@{label}", sandbox.name));
+            let folder = sandbox.worktree.to_string_lossy().into_owned();
+            let body = forked(name, folder, from);
+            done(crate::routes::sandbox::fork(state, operation(), Json(body)).await)
         }
         Wish::Approve(shown) => {
             let pending = egress::pending(state.clone(), Query(named)).await;
@@ -152,8 +173,26 @@ async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), F
     }
 }
 
-fn operation() -> Operation {
+pub(super) fn operation() -> Operation {
     Operation(OperationId::from_random(hothouse_host::random::bytes()))
+}
+
+fn forked(name: String, folder: String, from: Option<String>) -> ForkBody {
+    ForkBody {
+        name,
+        folder,
+        from,
+        base: None,
+        branch: None,
+        task: None,
+        context: None,
+        repository: None,
+        environment: BTreeMap::new(),
+        tree: None,
+        stack: None,
+        setup: false,
+        variables: BTreeMap::new(),
+    }
 }
 
 fn done<T>(result: Result<T, ErrorResponse>) -> Result<(), Failure> {
@@ -254,6 +293,8 @@ mod tests {
         assert_eq!(Wish::read("allow", "rule=a.example"), Some(Wish::Allow("a.example".into())));
         let flag = Wish::read("flag", "key=x&value=false");
         assert_eq!(flag, Some(Wish::Flag("x".into(), Some(Value::Bool(false)))));
+        let fork = Wish::read("fork", "label=x&name=b");
+        assert_eq!(fork, Some(Wish::Fork { label: "x".into(), name: "b".into() }));
         assert_eq!(Wish::read("grant", "text="), Some(Wish::Answer(true, None)));
         for (word, form) in
             [("restart", ""), ("flag", "key=x&value=nonsense"), ("delete", ""), ("allow", "rul=x")]

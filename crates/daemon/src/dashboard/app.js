@@ -2,10 +2,11 @@
 (() => {
   // src/live.ts
   var END = 4;
+  var SCROLLED = "pre[id], .long[id]";
   function keep(main2) {
     const open = new Set([...main2.querySelectorAll("details[open]")].map((element) => element.id));
     const scrolled = /* @__PURE__ */ new Map();
-    for (const pre of main2.querySelectorAll("pre[id]")) {
+    for (const pre of main2.querySelectorAll(SCROLLED)) {
       const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - END;
       scrolled.set(pre.id, atEnd ? null : pre.scrollTop);
     }
@@ -18,7 +19,7 @@
       const element = document.getElementById(id);
       if (element instanceof HTMLDetailsElement) element.open = true;
     }
-    for (const pre of main2.querySelectorAll("pre[id]")) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
+    for (const pre of main2.querySelectorAll(SCROLLED)) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
     for (const input of main2.querySelectorAll("input[id]")) {
       const value = kept.typed.get(input.id);
       if (value !== void 0) input.value = value;
@@ -30,7 +31,7 @@
     return chosen !== null && !chosen.isCollapsed && main2.contains(chosen.anchorNode);
   }
   function keepLive(main2, shown) {
-    for (const pre of main2.querySelectorAll('pre.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
+    for (const pre of main2.querySelectorAll('.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
     const at = main2.dataset["at"];
     const live = document.getElementById("live");
     if (!at || !live) return;
@@ -91,6 +92,39 @@
       dialog.showModal();
     });
   }
+  function sliders() {
+    document.querySelectorAll("[data-slider]").forEach((shots, at) => {
+      const over = shots.querySelectorAll("img")[1];
+      if (!over) return;
+      const slider = document.createElement("input");
+      Object.assign(slider, { type: "range", min: "0", max: "100", value: "50", id: `slider-${at}` });
+      slider.setAttribute("aria-label", "How much of the left picture is seen");
+      const cut = () => {
+        over.style.clipPath = shots.classList.contains("difference") ? "" : `inset(0 0 0 ${slider.value}%)`;
+      };
+      const choices = [["beside", "Side by side"], ["over", "Slider"], ["difference", "Difference"]];
+      const buttons = choices.map(([kind, title]) => {
+        const button = document.createElement("button");
+        Object.assign(button, { type: "button", textContent: title });
+        button.addEventListener("click", () => choose(kind));
+        return button;
+      });
+      const choose = (kind) => {
+        shots.classList.toggle("over", kind !== "beside");
+        shots.classList.toggle("difference", kind === "difference");
+        slider.hidden = kind !== "over";
+        buttons.forEach((button, which) => button.setAttribute("aria-pressed", String(choices[which]?.[0] === kind)));
+        if (kind === "beside") over.style.clipPath = "";
+        else cut();
+      };
+      const controls = document.createElement("div");
+      controls.className = "modes";
+      controls.append(...buttons, slider);
+      shots.before(controls);
+      slider.addEventListener("input", cut);
+      choose("beside");
+    });
+  }
   function copyButtons() {
     document.addEventListener("click", (event) => {
       const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
@@ -112,7 +146,7 @@
     return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
   }
   function stops(main2) {
-    return [...main2.querySelectorAll("table.records td.name a, .rows .name")];
+    return [...main2.querySelectorAll("table.records td.name a, table.tree td.name a, .rows .name")];
   }
   function step(main2, by) {
     const all = stops(main2);
@@ -125,6 +159,10 @@
     const parts = location.pathname.split("/").filter(Boolean);
     parts.pop();
     location.assign(parts.length <= 1 ? "/" : `/${parts.join("/")}`);
+  }
+  function openTerminal() {
+    const found = /^\/sandbox\/[^/]+/.exec(location.pathname);
+    if (found) location.assign(`${found[0]}/terminal`);
   }
   function keys(main2, openPalette) {
     let going = false;
@@ -158,6 +196,12 @@
           break;
         case "r":
           if (goes) location.assign("/runs");
+          break;
+        case "c":
+          if (goes) location.assign("/compare");
+          break;
+        case "t":
+          openTerminal();
           break;
         case "/":
           document.getElementById("filter")?.focus();
@@ -257,6 +301,7 @@
     keepLive(main, () => localTimes(main));
     confirmForms();
     copyButtons();
+    sliders();
     keys(main, palette());
   }
 })();

@@ -3,23 +3,26 @@
 
 use askama::Template;
 use hothouse_api::workspace::FileChangeView;
-use hothouse_dashboard::text::encoded;
+use hothouse_dashboard::code::{self, Piece};
+use hothouse_ingress::html::Markup;
 
 use crate::Daemon;
 
 /// The maximum size of a diff in a page.
 const LIMIT: usize = 512 << 10;
 
+/// The longest line that is coloured.
+const CODE_LINE: usize = 2000;
+
 /// What a sandbox changed.
 #[derive(Template)]
 #[template(path = "changes.html")]
 pub(super) struct Changes {
-    id: String,
-    project: String,
     name: String,
     base: String,
     /// Or why it is not available.
     difference: Result<Difference, String>,
+    navigation: Markup,
 }
 
 struct Difference {
@@ -36,7 +39,7 @@ impl Difference {
 }
 
 /// Finds the changes of a sandbox; `None` if there is no such sandbox.
-pub(super) fn find(daemon: &Daemon, id: &str) -> Option<Changes> {
+pub(super) fn find(daemon: &Daemon, id: &str, navigation: Markup) -> Option<Changes> {
     let all = daemon.engine.sandboxes().ok()?;
     let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
     let difference = match daemon.engine.difference(&sandbox, None) {
@@ -51,12 +54,40 @@ pub(super) fn find(daemon: &Daemon, id: &str) -> Option<Changes> {
         Err(failure) => Err(failure.message),
     };
     Some(Changes {
-        id: id.to_owned(),
-        project: sandbox.project.as_str().to_owned(),
         name: sandbox.name.as_str().to_owned(),
         base: sandbox.base,
         difference,
+        navigation,
     })
+}
+
+/// A line of a diff.
+struct Line<'a> {
+    kind: Option<&'static str>,
+    pieces: Vec<(Piece, &'a str)>,
+}
+
+/// Takes a diff apart; lines of a file that is code are coloured by its language.
+fn lines<'a>(text: &'a str) -> Vec<Line<'a>> {
+    let mut comment = None;
+    let line = |line: &'a str| {
+        let kind = kind(line);
+        if let Some(path) = line.strip_prefix("+++ ").or_else(|| line.strip_prefix("--- ")) {
+            comment = if path == "/dev/null" { comment } else { code::comment_of(path) };
+        }
+        let is_code = matches!(kind, None | Some("plus" | "minus")) && line.len() < CODE_LINE;
+        let pieces = match comment.filter(|_| is_code && line.is_char_boundary(1)) {
+            Some(comment) => {
+                let (sign, rest) = line.split_at(line.len().min(1));
+                let mut pieces = vec![(Piece::Plain, sign)];
+                pieces.extend(code::pieces(rest, comment));
+                pieces
+            }
+            None => vec![(Piece::Plain, line)],
+        };
+        Line { kind, pieces }
+    };
+    text.lines().map(line).collect()
 }
 
 /// The kind of a diff line.
@@ -81,7 +112,8 @@ mod tests {
 
     fn page(word: &str, difference: Result<Difference, String>) -> String {
         let word = || word.to_owned();
-        let page = Changes { id: word(), project: word(), name: word(), base: word(), difference };
+        let navigation = askama::filters::Safe(String::new());
+        let page = Changes { name: word(), base: word(), difference, navigation };
         hothouse_ingress::html::render(&page).0
     }
 
@@ -97,6 +129,10 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{shown}");
         }
+        let code = body(&files, b"+++ b/x.rs\n+let a = \"<b>\"; // <i>\n");
+        let coloured = "<span class=plus>+<span class=word>let</span> a = <span class=string>&quot;&lt;b&gt;&quot;</span>; \
+                        <span class=comment>// &lt;i&gt;</span></span>";
+        assert!(code.contains(coloured), "{code}");
         assert!(body(&[], b"").contains("No changes."));
         assert!(body(&files, &vec![b'x'; LIMIT + 1]).contains("too long"));
     }

@@ -11,7 +11,7 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::html::{self, Markup};
 use serde::Serialize;
 
-use super::{Dashboard, changes, inbox, page, query_value, records};
+use super::{Dashboard, changes, compared, data, inbox, page, query_value, records, terminal};
 use crate::Daemon;
 
 /// How many runs are listed.
@@ -53,6 +53,18 @@ pub(super) async fn make(
             let title = format!("{} · {}", section.title(), head.name);
             (title, records::record(daemon, &head, section, id).await?, false)
         }
+        Place::Of(subject, Part::Terminal(exec)) => {
+            let head = on_thread(dashboard, move |known| records::head(known, &subject, token));
+            let head = head.await?;
+            let title = format!("Terminal · {}", head.name);
+            (title, terminal::page(daemon, &head, exec).await?, false)
+        }
+        Place::Of(subject, Part::Data) => {
+            let head = on_thread(dashboard, move |known| records::head(known, &subject, token));
+            let head = head.await?;
+            (format!("Data · {}", head.name), data::page(daemon, &head, query).await?, false)
+        }
+        Place::Compare => ("Compare".to_owned(), compared::compare(daemon, query).await?, false),
         place => {
             let filter = query_value(query, "q").unwrap_or_default();
             on_thread(dashboard, move |known| quiet(known, place, &filter, token)).await?
@@ -81,18 +93,30 @@ fn quiet(
     match place {
         Place::Overview => {
             let failures = dashboard.failures().clone();
-            Some((String::new(), page::overview_of(daemon, &token, &failures)?, true))
+            Some((String::new(), page::overview_of(dashboard, &token, &failures)?, true))
         }
+        Place::Races => Some(("Races".to_owned(), compared::races(daemon), true)),
         Place::Runs => Some(("Runs".to_owned(), runs(daemon), true)),
         Place::Of(Subject::Sandbox(id), Part::Start) => {
             let head = records::head(dashboard, &Subject::Sandbox(id.clone()), token.clone())?;
-            let navigation = pages::head(&head);
-            let main = page::single_of(daemon, &id, &token, head.failure.clone(), navigation)?;
+            let navigation = pages::head(&head, None);
+            let main = page::single_of(dashboard, &id, &token, head.failure.clone(), navigation)?;
             Some((head.name, main, true))
         }
         Place::Of(Subject::Sandbox(id), Part::Changes) => {
-            let changes = changes::find(daemon, &id)?;
-            Some((format!("Changes · {id}"), html::render(&changes), false))
+            let head = records::head(dashboard, &Subject::Sandbox(id.clone()), token)?;
+            let navigation = pages::head(&head, Some(Part::Changes));
+            let changes = changes::find(daemon, &id, navigation)?;
+            Some((format!("Changes · {}", head.name), html::render(&changes), false))
+        }
+        Place::Of(Subject::Sandbox(id), Part::Log(service)) => {
+            let head = records::head(dashboard, &Subject::Sandbox(id.clone()), token)?;
+            let main = page::log_of(daemon, &id, service.clone(), pages::head(&head, None))?;
+            Some((format!("{service} · {}", head.name), main, true))
+        }
+        Place::Of(subject, Part::Summary) => {
+            let head = records::head(dashboard, &subject, token)?;
+            Some((format!("Summary · {}", head.name), records::summary(daemon, &head), false))
         }
         Place::Of(subject, Part::Start) => {
             let part = Part::Section(Section::Timeline);
@@ -131,12 +155,17 @@ pub(super) fn destinations(daemon: &Daemon) -> Vec<PageLink> {
         to("All sandboxes".to_owned(), Place::Overview),
         to("Inbox".to_owned(), Place::Inbox),
         to("Runs".to_owned(), Place::Runs),
+        to("Compare runs".to_owned(), Place::Compare),
+        to("Races".to_owned(), Place::Races),
     ];
     for sandbox in daemon.engine.sandboxes().unwrap_or_default() {
         let of = |part| Place::Of(Subject::Sandbox(sandbox.id.to_string()), part);
         let name = format!("{} / {}", sandbox.project, sandbox.name);
         all.push(to(name.clone(), of(Part::Start)));
         all.push(to(format!("{name}: Changes"), of(Part::Changes)));
+        all.push(to(format!("{name}: Data"), of(Part::Data)));
+        all.push(to(format!("{name}: Summary"), of(Part::Summary)));
+        all.push(to(format!("{name}: Terminal"), of(Part::Terminal(None))));
         let sections = Section::ALL.into_iter();
         all.extend(
             sections.map(|section| {

@@ -15,8 +15,11 @@ use hyper::{
 use super::{page, records};
 use crate::{Daemon, failure::ErrorResponse, routes::artifact};
 
-/// The policy of a mail's page: text, its own style, and pictures that are part of it.
-const MAIL_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+/// The summary of a run, below its folder.
+pub(super) const SUMMARY: &str = "summary.html";
+
+/// The policy of a framed page, of a mail or a summary: text, its own style, and pictures that are part of it.
+const FRAME_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
                            form-action 'none'; base-uri 'none'; frame-ancestors 'self'";
 
 /// The policy of all other files.
@@ -26,7 +29,8 @@ const FILE_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Picture(&'static str),
-    Mail,
+    /// A page of markup without scripts, in a frame.
+    Framed,
     Download,
 }
 
@@ -35,6 +39,9 @@ pub(super) fn asset(path: &str) -> Option<Response<Body>> {
     let (kind, text) = match path {
         "/style.css" => ("text/css; charset=utf-8", include_str!("style.css")),
         "/app.js" => ("text/javascript; charset=utf-8", include_str!("app.js")),
+        "/terminal.js" => ("text/javascript; charset=utf-8", include_str!("terminal.js")),
+        "/terminal.css" => ("text/css; charset=utf-8", include_str!("terminal.css")),
+        "/terminal.license" => ("text/plain; charset=utf-8", include_str!("terminal.license")),
         "/icon.svg" => ("image/svg+xml", include_str!("icon.svg")),
         _ => return None,
     };
@@ -67,7 +74,7 @@ pub(super) async fn of_run(daemon: &Daemon, subject: Subject, file: String) -> R
 fn answer(used: Use, bytes: Vec<u8>) -> Response<Body> {
     let (kind, policy) = match used {
         Use::Picture(kind) => (kind, FILE_POLICY),
-        Use::Mail => ("text/html; charset=utf-8", MAIL_POLICY),
+        Use::Framed => ("text/html; charset=utf-8", FRAME_POLICY),
         Use::Download => ("application/octet-stream", FILE_POLICY),
     };
     let mut response = Response::new(body_of(bytes));
@@ -80,7 +87,7 @@ fn answer(used: Use, bytes: Vec<u8>) -> Response<Body> {
             let attached = HeaderValue::from_static("attachment");
             headers.insert(header::CONTENT_DISPOSITION, attached);
         }
-        Use::Mail => {
+        Use::Framed => {
             let own = HeaderValue::from_static("SAMEORIGIN");
             headers.insert(header::X_FRAME_OPTIONS, own);
         }
@@ -98,7 +105,8 @@ fn used(file: &str, bytes: &[u8]) -> Use {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
             Use::Picture("image/webp")
         }
-        _ if file.starts_with("email-outbox/") && file.ends_with(".html") => Use::Mail,
+        _ if file.starts_with("email-outbox/") && file.ends_with(".html") => Use::Framed,
+        _ if file == SUMMARY => Use::Framed,
         _ => Use::Download,
     }
 }
@@ -108,16 +116,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pictures_and_mails_are_opened() {
+    fn only_pictures_mails_and_summaries_are_opened() {
         for (file, bytes, expected) in [
             ("browser/1/page.png", &b"\x89PNG\r\n"[..], Use::Picture("image/png")),
             ("objects/x", b"\xff\xd8\xff\xe0", Use::Picture("image/jpeg")),
             ("objects/x.png", b"<script>", Use::Download),
             ("objects/x.svg", b"<svg onload=x>", Use::Download),
             ("objects/x.html", b"<script>", Use::Download),
-            ("email-outbox/1.html", b"<p>", Use::Mail),
+            ("email-outbox/1.html", b"<p>", Use::Framed),
             ("email-outbox/1.eml", b"From: x", Use::Download),
-            ("summary.html", b"<!doctype html>", Use::Download),
+            ("summary.html", b"<!doctype html>", Use::Framed),
+            ("objects/summary.html", b"<!doctype html>", Use::Download),
         ] {
             assert_eq!(used(file, bytes), expected, "{file}");
         }

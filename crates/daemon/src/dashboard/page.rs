@@ -6,14 +6,17 @@ use askama::{Template, filters::Safe};
 use hothouse_api::{SandboxView, service::ServiceView};
 use hothouse_dashboard::{
     place::Subject,
-    text::{age, encoded},
+    spark::Usage,
+    text::{age, encoded, short},
 };
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::{
     html::{self, Markup},
     proxy::{Body, body_of},
 };
-use hothouse_model::{SandboxState, stack::service::ServiceState};
+use hothouse_model::{
+    SandboxRecord, SandboxState, room::RunningProgram, stack::service::ServiceState,
+};
 use hyper::{
     Response, StatusCode,
     header::{self, HeaderValue},
@@ -22,10 +25,18 @@ use jiff::Timestamp;
 
 use hothouse_reconcile::urls::is_asleep;
 
+use super::Dashboard;
 use crate::{Daemon, view};
 
 /// How many lines of each log the page of one sandbox shows.
 const TAIL: usize = 60;
+
+/// How many lines the page of a log shows, and how many of them are laid out together.
+const LONG_TAIL: usize = 10_000;
+const LOG_PART: usize = 200;
+
+/// How many processes it lists.
+const PROGRAMS: usize = 200;
 
 /// A sandbox with what a page needs of it.
 struct Shown {
@@ -35,6 +46,9 @@ struct Shown {
     failure: Option<String>,
     /// The log of each service; of the page of one sandbox alone.
     logs: Vec<Log>,
+    usage: Option<Usage>,
+    /// What runs in its room; of the page of one sandbox alone.
+    programs: Vec<RunningProgram>,
     now: Timestamp,
 }
 
@@ -104,19 +118,38 @@ struct Single<'a> {
     navigation: Markup,
 }
 
+/// Many lines of a service, in parts: a browser lays out only the parts that are seen.
+#[derive(Template)]
+#[template(path = "log.html")]
+struct LongLog {
+    name: String,
+    lines: Vec<String>,
+    navigation: Markup,
+}
+
+impl LongLog {
+    fn parts(&self) -> impl Iterator<Item = String> {
+        self.lines.chunks(LOG_PART).map(|part| part.join("\n"))
+    }
+}
+
 /// Renders all sandboxes.
 pub(super) fn overview_of(
-    daemon: &Daemon,
+    dashboard: &Dashboard,
     token: &str,
     failures: &HashMap<String, String>,
 ) -> Option<Markup> {
+    let daemon = &dashboard.daemon;
     let all = daemon.engine.sandboxes().ok()?;
+    let mut usages = dashboard.usages.of(daemon, &all);
     let now = HostClock.now();
     let shown = all.into_iter().map(|record| Shown {
         logs: Vec::new(),
+        programs: Vec::new(),
+        usage: usages.remove(&record.key),
         asleep: is_asleep(&record),
         failure: failures.get(record.id.as_str()).cloned(),
-        view: view::sandbox(daemon, record),
+        view: view::row(daemon, record),
         now,
     });
     Some(overview(&shown.collect::<Vec<_>>(), token))
@@ -124,13 +157,16 @@ pub(super) fn overview_of(
 
 /// Renders one sandbox; `None` if it is not there.
 pub(super) fn single_of(
-    daemon: &Daemon,
+    dashboard: &Dashboard,
     id: &str,
     token: &str,
     failure: Option<String>,
     navigation: Markup,
 ) -> Option<Markup> {
-    let record = super::records::sandbox(daemon, id)?;
+    let daemon = &dashboard.daemon;
+    let all = daemon.engine.sandboxes().ok()?;
+    let mut usages = dashboard.usages.of(daemon, &all);
+    let record = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
     let services = daemon.engine.stack_of(&record).into_iter().flat_map(|stack| stack.services);
     let logs = services.map(|service| {
         let name = service.spec.name;
@@ -138,12 +174,40 @@ pub(super) fn single_of(
     });
     let shown = Shown {
         logs: logs.collect(),
+        programs: programs(daemon, &record),
+        usage: usages.remove(&record.key),
         asleep: is_asleep(&record),
         failure,
         view: view::sandbox(daemon, record),
         now: HostClock.now(),
     };
     Some(single(&shown, token, navigation))
+}
+
+/// Returns what runs in a room, in the order in which it started.
+fn programs(daemon: &Daemon, record: &SandboxRecord) -> Vec<RunningProgram> {
+    let mut programs = daemon.engine.programs(record);
+    programs.sort_by_key(|program| (program.started, program.pid));
+    programs.truncate(PROGRAMS);
+    programs
+}
+
+fn command(program: &RunningProgram) -> String {
+    short(&program.argv.join(" "), 200)
+}
+
+/// Renders the log of a service; `None` if there is no such service.
+pub(super) fn log_of(
+    daemon: &Daemon,
+    id: &str,
+    service: String,
+    navigation: Markup,
+) -> Option<Markup> {
+    let record = super::records::sandbox(daemon, id)?;
+    let stack = daemon.engine.stack_of(&record)?;
+    stack.services.iter().find(|known| known.name() == service)?;
+    let lines = daemon.engine.tail_of(&record, &service, LONG_TAIL);
+    Some(html::render(&LongLog { name: service, lines, navigation }))
 }
 
 fn overview(all: &[Shown], token: &str) -> Markup {
@@ -320,7 +384,16 @@ mod tests {
             flags: Vec::new(),
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
-        Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }
+        let program = RunningProgram { pid: 7, parent: 1, started: 1, argv: vec![word(), word()] };
+        Shown {
+            view,
+            asleep: false,
+            failure: Some(word()),
+            logs,
+            usage: Some(Usage::new(&[1], &[2], 3)),
+            programs: vec![program],
+            now: time(NOW),
+        }
     }
 
     fn pages(text: &str) -> [String; 3] {

@@ -3,9 +3,10 @@
 use hothouse_api::timeline::RequestQuery;
 use hothouse_dashboard::{
     Section,
-    page::{self, Extras, Found, Head, Kept, Ran, Story, Stub, Switch},
-    place::Subject,
+    page::{self, Extras, Found, Head, Kept, Ran, Story, Stub, SummaryPage, Switch},
+    place::{Part, Subject},
     text::age,
+    tree,
 };
 use hothouse_evidence::expected;
 use hothouse_host::{Clock, clock::HostClock};
@@ -15,7 +16,7 @@ use hothouse_model::{
     query::Query,
     record::{Kind, Record},
 };
-use hothouse_reconcile::timelines::RunPlace;
+use hothouse_reconcile::{proofs, timelines::RunPlace};
 use hothouse_timeline::{Order, Reader, Selection};
 
 use super::Dashboard;
@@ -52,7 +53,7 @@ pub(super) async fn run_of(daemon: &Daemon, subject: Subject) -> Option<Run> {
     tokio::task::spawn_blocking(move || find(&daemon, &subject)).await.ok()?
 }
 
-fn find(daemon: &Daemon, subject: &Subject) -> Option<Run> {
+pub(super) fn find(daemon: &Daemon, subject: &Subject) -> Option<Run> {
     match subject {
         Subject::Sandbox(id) => {
             let sandbox = sandbox(daemon, id)?;
@@ -155,9 +156,18 @@ fn select(
     reader.records(&selection).map_err(|error| error.failure())
 }
 
+/// Returns the newest records of a kind, or none if they cannot be read.
+pub(super) fn newest(daemon: &Daemon, place: &RunPlace, kind: Kind, limit: usize) -> Vec<Record> {
+    let found = reader(daemon, place).and_then(|reader| select(&reader, "", Some(kind), limit));
+    found.unwrap_or_default()
+}
+
 /// Returns what a section shows above its records.
 fn extras(dashboard: &Dashboard, head: &Head, section: Section) -> Extras {
     let daemon = &dashboard.daemon;
+    if section == Section::Objects {
+        return Extras { tree: objects(daemon, head), ..Extras::default() };
+    }
     let sandbox = head.sandbox.as_deref().and_then(|id| sandbox(daemon, id));
     let Some(sandbox) = sandbox else { return Extras::default() };
     match section {
@@ -170,6 +180,12 @@ fn extras(dashboard: &Dashboard, head: &Head, section: Section) -> Extras {
         }
         _ => Extras::default(),
     }
+}
+
+fn objects(daemon: &Daemon, head: &Head) -> Vec<tree::Line> {
+    let Some(run) = find(daemon, &head.subject) else { return Vec::new() };
+    let records = newest(daemon, &run.place, Kind::Object, GROUPED);
+    tree::lines(&records, &run.place.folder.to_string_lossy())
 }
 
 fn switches(daemon: &Daemon, sandbox: &SandboxRecord) -> Vec<Switch> {
@@ -207,6 +223,19 @@ fn stories(dashboard: &Dashboard, sandbox: &SandboxRecord) -> Vec<Story> {
         last: ran(name.as_str()),
     });
     story.collect()
+}
+
+/// Sums the run up, and renders the page that shows it.
+pub(super) fn summary(daemon: &Daemon, head: &Head) -> Markup {
+    let of_sandbox = head.sandbox.as_deref().and_then(|id| sandbox(daemon, id));
+    let (file, problem) = match find(daemon, &head.subject) {
+        None => (None, Some("There is no run yet.".to_owned())),
+        Some(run) => match proofs::summarize(&daemon.keepers, of_sandbox.as_ref(), &run.place) {
+            Ok(_) => (Some(super::files::SUMMARY.to_owned()), None),
+            Err(failure) => (None, Some(failure.message)),
+        },
+    };
+    page::render(&SummaryPage { head, here: Some(Part::Summary), file, problem })
 }
 
 /// Renders one record; an id of a trace leads to all of it.

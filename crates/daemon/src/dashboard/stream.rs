@@ -68,7 +68,8 @@ async fn follow(
                 return;
             }
         }
-        let pause = if looks < BUSY_LOOKS { LOOK } else { IDLE_LOOK };
+        let period = if looks < BUSY_LOOKS { LOOK } else { IDLE_LOOK };
+        let pause = until_next(dashboard.began.elapsed(), period);
         tokio::select! {
             () = event_tx.closed() => return,
             () = tokio::time::sleep(pause) => {}
@@ -77,6 +78,13 @@ async fn follow(
         }
         operations = operations.resubscribe();
     }
+}
+
+/// Returns how long it is until the next moment at which pages are looked at. All open pages look at the same moments,
+/// so that one rendering serves them all.
+fn until_next(passed: Duration, period: Duration) -> Duration {
+    let (passed, period) = (passed.as_millis(), period.as_millis().max(1));
+    Duration::from_millis(u64::try_from(period - passed % period).unwrap_or(1))
 }
 
 /// Writes a text as one event, line by line.
@@ -88,6 +96,14 @@ fn event(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_looked_at_together() {
+        let ms = Duration::from_millis;
+        for (passed, pause) in [(0, 4000), (1, 3999), (3999, 1), (4000, 4000), (9000, 3000)] {
+            assert_eq!(until_next(ms(passed), IDLE_LOOK), ms(pause));
+        }
+    }
 
     #[test]
     fn a_text_cannot_end_its_own_event() {

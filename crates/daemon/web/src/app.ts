@@ -1,6 +1,6 @@
 // The dashboard's script. Every page works without it: it keeps pages up to date and adds keys.
 import { keepLive } from './live.js';
-import { confirmForms, copyButtons, localTimes } from './page.js';
+import { confirmForms, copyButtons, localTimes, sliders } from './page.js';
 import { keys } from './keys.js';
 import { palette } from './palette.js';
 
@@ -10,5 +10,6 @@ if (main) {
   keepLive(main, () => localTimes(main));
   confirmForms();
   copyButtons();
+  sliders();
   keys(main, palette());
 }

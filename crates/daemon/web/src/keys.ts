@@ -6,7 +6,7 @@ function isTyping(target: EventTarget | null): boolean {
 
 /** What `j` and `k` go through: rows of a table, or sandboxes. */
 function stops(main: HTMLElement): HTMLElement[] {
-  return [...main.querySelectorAll<HTMLElement>('table.records td.name a, .rows .name')];
+  return [...main.querySelectorAll<HTMLElement>('table.records td.name a, table.tree td.name a, .rows .name')];
 }
 
 function step(main: HTMLElement, by: number): void {
@@ -21,6 +21,12 @@ function up(): void {
   const parts = location.pathname.split('/').filter(Boolean);
   parts.pop();
   location.assign(parts.length <= 1 ? '/' : `/${parts.join('/')}`);
+}
+
+/** Goes to the terminal of the sandbox that the page is about. */
+function openTerminal(): void {
+  const found = /^\/sandbox\/[^/]+/.exec(location.pathname);
+  if (found) location.assign(`${found[0]}/terminal`);
 }
 
 export function keys(main: HTMLElement, openPalette: () => void): void {
@@ -42,6 +48,8 @@ export function keys(main: HTMLElement, openPalette: () => void): void {
       case 'i': if (goes) location.assign('/inbox'); break;
       case 'h': if (goes) location.assign('/'); break;
       case 'r': if (goes) location.assign('/runs'); break;
+      case 'c': if (goes) location.assign('/compare'); break;
+      case 't': openTerminal(); break;
       case '/': document.getElementById('filter')?.focus(); break;
       case '?': {
         const dialog = document.getElementById('keys');

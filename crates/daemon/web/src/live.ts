@@ -10,10 +10,13 @@ interface Kept {
 
 const END = 4;
 
+/** What scrolls by itself. */
+const SCROLLED = 'pre[id], .long[id]';
+
 function keep(main: HTMLElement): Kept {
   const open = new Set([...main.querySelectorAll<HTMLDetailsElement>('details[open]')].map((element) => element.id));
   const scrolled = new Map<string, number | null>();
-  for (const pre of main.querySelectorAll('pre[id]')) {
+  for (const pre of main.querySelectorAll(SCROLLED)) {
     const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - END;
     scrolled.set(pre.id, atEnd ? null : pre.scrollTop);
   }
@@ -27,7 +30,7 @@ function restore(main: HTMLElement, kept: Kept): void {
     const element = document.getElementById(id);
     if (element instanceof HTMLDetailsElement) element.open = true;
   }
-  for (const pre of main.querySelectorAll('pre[id]')) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
+  for (const pre of main.querySelectorAll(SCROLLED)) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
   for (const input of main.querySelectorAll<HTMLInputElement>('input[id]')) {
     const value = kept.typed.get(input.id);
     if (value !== undefined) input.value = value;
@@ -42,7 +45,7 @@ function isMarked(main: HTMLElement): boolean {
 }
 
 export function keepLive(main: HTMLElement, shown: () => void): void {
-  for (const pre of main.querySelectorAll('pre.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
+  for (const pre of main.querySelectorAll('.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
   const at = main.dataset['at'];
   const live = document.getElementById('live');
   if (!at || !live) return;

@@ -32,6 +32,38 @@ export function confirmForms(): void {
   });
 }
 
+/** Lays two pictures over each other, with a slider between them and a switch that shows what differs. */
+export function sliders(): void {
+  document.querySelectorAll<HTMLElement>('[data-slider]').forEach((shots, at) => {
+    const over = shots.querySelectorAll('img')[1];
+    if (!over) return;
+    const slider = document.createElement('input');
+    Object.assign(slider, { type: 'range', min: '0', max: '100', value: '50', id: `slider-${at}` });
+    slider.setAttribute('aria-label', 'How much of the left picture is seen');
+    const cut = (): void => { over.style.clipPath = shots.classList.contains('difference') ? '' : `inset(0 0 0 ${slider.value}%)`; };
+    const choices = [['beside', 'Side by side'], ['over', 'Slider'], ['difference', 'Difference']] as const;
+    const buttons = choices.map(([kind, title]) => {
+      const button = document.createElement('button');
+      Object.assign(button, { type: 'button', textContent: title });
+      button.addEventListener('click', () => choose(kind));
+      return button;
+    });
+    const choose = (kind: string): void => {
+      shots.classList.toggle('over', kind !== 'beside');
+      shots.classList.toggle('difference', kind === 'difference');
+      slider.hidden = kind !== 'over';
+      buttons.forEach((button, which) => button.setAttribute('aria-pressed', String(choices[which]?.[0] === kind)));
+      if (kind === 'beside') over.style.clipPath = ''; else cut();
+    };
+    const controls = document.createElement('div');
+    controls.className = 'modes';
+    controls.append(...buttons, slider);
+    shots.before(controls);
+    slider.addEventListener('input', cut);
+    choose('beside');
+  });
+}
+
 /** Copies the text of an element. */
 export function copyButtons(): void {
   document.addEventListener('click', (event) => {

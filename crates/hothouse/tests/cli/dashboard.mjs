@@ -17,7 +17,8 @@ page.on('request', (request) => { if (!new URL(request.url()).hostname.endsWith(
 
 await page.goto(link);
 const { origin, pathname: sandbox } = new URL(page.url());
-const sections = ['timeline', 'mail', 'errors', 'events', 'requests', 'webhooks', 'objects', 'flags', 'models', 'traces', 'network', 'browser', 'queue', 'agents', 'scenarios', 'snapshots', 'changes'];
+const pages = ['data', 'summary', 'terminal', 'log/web'];
+const sections = ['timeline', 'mail', 'errors', 'events', 'requests', 'webhooks', 'objects', 'flags', 'models', 'traces', 'network', 'browser', 'queue', 'agents', 'scenarios', 'snapshots', 'changes', ...pages];
 const look = async (path) => {
   const answer = await page.goto(origin + path);
   if (answer.status() !== 200) problem(`status ${answer.status()}`);
@@ -27,7 +28,8 @@ const look = async (path) => {
   const found = await page.evaluate(`${axe}; axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html.slice(0, 150)))`);
   for (const one of found) if (/^(serious|critical)/.test(one)) problem(one);
 };
-for (const path of ['/', '/inbox', '/runs', sandbox, ...sections.map((word) => `${sandbox}/${word}`)]) {
+const sides = ['shop/a', 'shop/b'].map((side) => `side=${encodeURIComponent(side)}`).join('&');
+for (const path of ['/', '/inbox', '/runs', '/races', '/compare', `/compare?${sides}`, sandbox, ...sections.map((word) => `${sandbox}/${word}`)]) {
   await look(path);
   const record = path.startsWith(`${sandbox}/`) && await page.locator('table.records td.name a').first().getAttribute('href', { timeout: 200 }).catch(() => null);
   if (record) await look(record);
@@ -39,6 +41,18 @@ const frame = async () => {
   return inner.innerText();
 };
 console.log('MAIL', JSON.stringify(await frame()));
+
+// The rows of a table, page by page.
+await page.goto(`${origin}${sandbox}/data`);
+await page.locator('table.records td.name a').first().click();
+await page.locator('#rows').waitFor();
+await look(new URL(page.url()).pathname + new URL(page.url()).search);
+await page.getByRole('link', { name: 'Next' }).click();
+await page.waitForURL('**from=50*');
+console.log('ROWS', (await page.locator('#rows h2 small').innerText()).replace('rows ', ''));
+await page.goto(`${origin}/compare?${sides}`);
+const mails = await page.locator('.beside iframe').count();
+console.log('COMPARED', mails === 2 ? 1 : `${mails} frames`);
 
 // By keys alone.
 await page.goto(origin);

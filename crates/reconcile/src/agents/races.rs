@@ -58,6 +58,11 @@ impl Agents {
         names.filter_map(|name| self.kept_race(name)).collect()
     }
 
+    /// Returns the races whose sandboxes are there: their names, and how those went that have ended.
+    pub fn races(&self) -> Vec<(String, Option<Result<RaceView, Failure>>)> {
+        self.kept_races().into_iter().map(|kept| (kept.name, kept.ended)).collect()
+    }
+
     /// How a race went, if it has ended.
     pub fn race_of(&self, name: &str) -> Option<Result<RaceView, Failure>> {
         let is_name = name.strip_prefix("race-").is_some_and(|rest| {

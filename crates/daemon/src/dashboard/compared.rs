@@ -1,0 +1,171 @@
+//! Runs beside each other, and races.
+
+use axum::extract::State;
+use hothouse_api::proof::CompareBody;
+use hothouse_dashboard::{
+    compare::{self, Beside, Choice, ComparePage, DifferenceLine, Race, RaceLine, Races, SideLine},
+    page::render,
+    place::{Part, Place, Subject},
+};
+use hothouse_evidence::compare::{Comparison, Difference, SideShown};
+use hothouse_ingress::html::Markup;
+use hothouse_model::{SandboxRecord, agent::RaceView, record::Kind};
+
+use super::{actions::operation, query_values, records};
+use crate::{
+    Daemon,
+    failure::ErrorResponse,
+    routes::{Json, blocking, proof},
+};
+
+/// How many sides can be compared, and how many runs can be chosen.
+const SIDES: usize = 8;
+const RUNS: usize = 12;
+
+/// How many records of a kind are read of each side.
+const READ: usize = 200;
+
+/// How many races are shown.
+const RACES: usize = 20;
+
+/// The folder of a run with pictures of differences.
+const PICTURES: &str = "compare";
+
+/// Renders the comparison of the sides that a query names.
+pub(super) async fn compare(daemon: &Daemon, query: &str) -> Option<Markup> {
+    let sides: Vec<String> = query_values(query, "side").into_iter().take(SIDES).collect();
+    let (known, chosen) = (daemon.clone(), sides.clone());
+    let choices = blocking(move || Ok(choices(&known, &chosen))).await.ok()?;
+    let page = ComparePage { choices, ..ComparePage::default() };
+    if sides.len() < 2 {
+        let problem = (sides.len() == 1).then(|| "Choose at least two sides.".to_owned());
+        return Some(render(&ComparePage { problem, ..page }));
+    }
+    let body = CompareBody { sides, folder: "/".to_owned(), scenario: None };
+    let compared = proof::compare(State(daemon.clone()), operation(), Json(body)).await;
+    let page = match compared {
+        Ok(compared) => filled(daemon, page, compared.0).await,
+        Err(ErrorResponse(failure)) => ComparePage { problem: Some(failure.message), ..page },
+    };
+    Some(render(&page))
+}
+
+/// Lists sandboxes that have run, and the newest runs.
+fn choices(daemon: &Daemon, chosen: &[String]) -> Vec<Choice> {
+    let choice =
+        |value: String, title: String| Choice { is_chosen: chosen.contains(&value), value, title };
+    let sandboxes = daemon.engine.sandboxes().unwrap_or_default();
+    let of_sandbox = |sandbox: &SandboxRecord| {
+        let name = format!("{}/{}", sandbox.project, sandbox.name);
+        choice(name.clone(), name)
+    };
+    let mut all: Vec<Choice> =
+        sandboxes.iter().filter(|sandbox| sandbox.room.is_some()).map(of_sandbox).collect();
+    let mut runs = daemon.engine.runs().unwrap_or_default();
+    runs.sort_by_key(|run| std::cmp::Reverse(run.started));
+    let is_wanted = |at: usize, id: &String| at < RUNS || chosen.contains(id);
+    let runs = runs.into_iter().enumerate().filter(|(at, run)| is_wanted(*at, &run.id));
+    all.extend(runs.map(|(_, run)| {
+        let of = run.sandbox.unwrap_or_default();
+        choice(run.id.clone(), format!("{} of {of}", run.id))
+    }));
+    all
+}
+
+async fn filled(daemon: &Daemon, page: ComparePage, compared: Comparison) -> ComparePage {
+    let first = compared.sides.first().map(|side| side.run.clone()).unwrap_or_default();
+    let (known, sides) = (daemon.clone(), compared.sides.clone());
+    let beside = blocking(move || Ok(beside(&known, &sides))).await.unwrap_or_default();
+    let differences = compared.differences.into_iter().map(|one| difference(one, &first));
+    ComparePage {
+        sides: compared.sides.into_iter().map(side).collect(),
+        same: compared.same.into_iter().collect(),
+        differences: differences.collect(),
+        beside,
+        ..page
+    }
+}
+
+fn side(side: SideShown) -> SideLine {
+    SideLine {
+        held: side.checks.iter().filter(|check| check.ok).count(),
+        checks: side.checks.len(),
+        name: side.name,
+        run: side.run,
+        commit: side.commit,
+        ok: side.ok,
+        records: side.records,
+        took_ms: side.took_ms,
+    }
+}
+
+fn difference(one: Difference, first: &str) -> DifferenceLine {
+    let picture = one.picture.map(|picture| {
+        let name = picture.rsplit('/').next().unwrap_or_default();
+        let file = Part::File(format!("{PICTURES}/{name}"));
+        Place::Of(Subject::Run(first.to_owned()), file).path()
+    });
+    DifferenceLine {
+        kind: one.kind,
+        what: one.what,
+        left: one.left,
+        right: one.right,
+        side: one.side,
+        picture,
+    }
+}
+
+/// Reads the mails and pictures of the first side and of each other one.
+fn beside(daemon: &Daemon, sides: &[SideShown]) -> Vec<Beside> {
+    let read = |side: &SideShown| {
+        let run = records::find(daemon, &Subject::Run(side.run.clone()))?;
+        let folder = run.place.folder.to_string_lossy().into_owned();
+        let of = |kind: Kind| records::newest(daemon, &run.place, kind, READ);
+        let mails = compare::mails(&side.run, &folder, &of(Kind::Mail));
+        Some((mails, compare::shots(&side.run, &folder, &of(Kind::Browser))))
+    };
+    let Some((first, others)) = sides.split_first() else { return Vec::new() };
+    let Some((mails, shots)) = read(first) else { return Vec::new() };
+    let pair = |other: &SideShown| {
+        let (their_mails, their_shots) = read(other)?;
+        Some(Beside {
+            left: first.name.clone(),
+            right: other.name.clone(),
+            mails: compare::paired(mails.clone(), their_mails),
+            shots: compare::zipped(shots.clone(), their_shots),
+        })
+    };
+    others.iter().filter_map(pair).collect()
+}
+
+/// Renders all races.
+pub(super) fn races(daemon: &Daemon) -> Markup {
+    let sandboxes = daemon.engine.sandboxes().unwrap_or_default();
+    let all = daemon.keepers.agents.races().into_iter().rev().take(RACES);
+    let races = all.map(|(name, ended)| match ended {
+        Some(Ok(view)) => race(name, view, &sandboxes),
+        Some(Err(failure)) => unfinished(name, Some(failure.message), true),
+        None => unfinished(name, None, false),
+    });
+    render(&Races { races: races.collect() })
+}
+
+fn unfinished(name: String, problem: Option<String>, is_over: bool) -> Race {
+    Race { name, base: String::new(), sides: Vec::new(), problem, is_over, compare: None }
+}
+
+fn race(name: String, view: RaceView, sandboxes: &[SandboxRecord]) -> Race {
+    let runs: Vec<String> = view.sides.iter().filter_map(|side| side.run.clone()).collect();
+    let sides = view.sides.into_iter().map(|side| {
+        let of = sandboxes.iter().find(|sandbox| sandbox.name.as_str() == side.name);
+        RaceLine { sandbox: of.map(|sandbox| sandbox.id.to_string()), side }
+    });
+    Race {
+        name,
+        base: view.base,
+        sides: sides.collect(),
+        problem: None,
+        is_over: true,
+        compare: (runs.len() > 1).then(|| compare::address(&runs)),
+    }
+}
