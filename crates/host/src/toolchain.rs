@@ -37,10 +37,14 @@ const QUESTIONS: &[Question] = &[
     Question { program: "pip3", words: &["config", "list"], lines: &["index-url", "find-links"] },
     // The help names the default index.
     Question { program: "pip3", words: &["install", "--help"], lines: &["(default"] },
-    // An index may keep its files on another host: only the index itself knows.
+    // An index may keep its files on another host: only the index itself knows. The module is asked rather than
+    // `pip3`: pyenv's stand-in for that one writes to the user's pyenv after each `install`, waits a minute for a lock,
+    // and leaves the lock behind if it is ended meanwhile.
     Question {
-        program: "pip3",
+        program: "python3",
         words: &[
+            "-m",
+            "pip",
             "install",
             "--dry-run",
             "--no-deps",
