@@ -7,6 +7,7 @@ mod harmless;
 mod missing;
 mod questions;
 mod stores;
+mod versions;
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ pub(crate) fn decide(
     host: &HostFacts,
     folder: &str,
 ) -> Draft {
-    built::join(view, &mut found);
+    built::join(view, &mut found, folder);
     let mut draft = Draft { name: text::service_name(folder), ..Draft::default() };
     stores::decide(&mut found, host, &mut draft);
     let installs = installs(&found.installs, &mut draft);
@@ -43,7 +44,7 @@ pub(crate) fn decide(
     environment::fill(&found, &mut draft);
     external::integrations(&found, &mut draft);
     missing::decide(&found, host, &mut draft);
-    missing::versions(&found, host, &mut draft);
+    versions::decide(&found, host, &mut draft);
     tell(view, &found, &mut draft);
     questions::ask(&found, &mut draft);
     draft

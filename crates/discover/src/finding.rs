@@ -291,6 +291,8 @@ pub struct Findings {
     pub seeds: Vec<Step>,
     pub settings: Vec<Setting>,
     pub pins: Vec<Pin>,
+    /// Ranges that manifests allow, beside a version that another file names.
+    pub ranges: Vec<Pin>,
     pub integrations: Vec<Integration>,
     /// Programs that commands need, with what needs them.
     pub programs: Vec<(String, Evidence)>,

@@ -570,7 +570,7 @@ impl Walls {
         if !Policy::uses(&known.found.egress, NamedHosts::Toolchain) {
             return None;
         }
-        self.toolchain.registries(ASKED).await;
+        self.toolchain.told(ASKED).await;
         self.policy(sandbox).await.ok().map(|known| known.policy)
     }
 

@@ -8,8 +8,11 @@ use crate::{
 };
 
 /// Joins what compose builds with the apps that were found in its folders.
-pub(super) fn join(view: &View<'_>, found: &mut Findings) {
-    let built = std::mem::take(&mut found.built);
+pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
+    own_images(view, found, folder);
+    let mut built = std::mem::take(&mut found.built);
+    // Those that name their app take it before those that would take any.
+    built.sort_by_key(|service| !found.apps.iter().any(|app| is_named(app, service)));
     let mut taken: Vec<usize> = Vec::new();
     for service in &built {
         if !service.profiles.is_empty() {
@@ -21,31 +24,18 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings) {
             found.caveats.push(Evidence { fact, ..service.evidence[0].clone() });
             continue;
         }
-        let inside = |app: &App| {
-            app.dir == service.context
-                || (service.context.is_empty() && built.len() == 1)
-                || app.dir.starts_with(&format!("{}/", service.context))
-                    && !service.context.is_empty()
-        };
-        let free = |at: &usize| !taken.contains(at);
-        let candidates: Vec<usize> =
-            (0..found.apps.len()).filter(free).filter(|at| inside(&found.apps[*at])).collect();
-        let same_name = candidates.iter().find(|at| found.apps[**at].name == service.name);
-        let is_worker = service.ports.is_empty() && service.command.is_some();
-        let of_kind =
-            candidates.iter().find(|at| (found.apps[**at].kind == AppKind::Worker) == is_worker);
-        match same_name.or(of_kind).copied() {
+        match partner(found, service, &taken) {
             Some(at) => {
                 taken.push(at);
                 lead(&mut found.apps[at], service);
                 // Of two commands for one image, compose's is the one that is used.
                 let is_images =
                     found.apps[at].evidence.iter().any(|one| one.fact == "the image's command");
-                if let Some(own) = command(view, found, service).filter(|_| is_images) {
+                if let Some(own) = command(found, service).filter(|_| is_images) {
                     found.apps[at].run = own.run;
                 }
             }
-            None => match command(view, found, service) {
+            None => match command(found, service) {
                 Some(app) => {
                     taken.push(found.apps.len());
                     found.apps.push(app);
@@ -55,6 +45,90 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings) {
         }
     }
     found.built = built;
+}
+
+/// Takes images that the project itself publishes for what they are made of: the app in the worktree.
+fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
+    if found.apps.is_empty() {
+        return;
+    }
+    let text_of = |value: Option<serde_json::Value>, pointer: &str| {
+        value.and_then(|value| value.pointer(pointer)?.as_str().map(text::service_name))
+    };
+    let names = [
+        Some(text::service_name(folder)),
+        text_of(view.json("package.json"), "/name"),
+        text_of(view.toml("pyproject.toml"), "/project/name"),
+        text_of(view.toml("Cargo.toml"), "/package/name"),
+    ];
+    let (own, others): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut found.images).into_iter().partition(|image| {
+            let short = image.image.rsplit('/').next().unwrap_or_default();
+            let short = text::service_name(short.split([':', '@']).next().unwrap_or_default());
+            names.iter().flatten().any(|name| *name == short)
+        });
+    found.images = others;
+    for image in own {
+        let fact = format!("`{}` runs {}, which is this project's own", image.name, image.image);
+        let evidence = Evidence { fact, ..image.evidence[0].clone() };
+        found.built.push(BuiltService {
+            name: image.name,
+            context: String::new(),
+            dockerfile: String::new(),
+            command: None,
+            ports: image.ports,
+            env: image.env,
+            health: None,
+            needs: image.needs,
+            profiles: image.profiles,
+            evidence: vec![evidence],
+        });
+    }
+}
+
+/// The folder that a service is about: that of its Dockerfile, where only this is not the whole repository.
+fn home(service: &BuiltService) -> &str {
+    match service.context.as_str() {
+        "" => text::folder(&service.dockerfile),
+        context => context,
+    }
+}
+
+fn is_named(app: &App, service: &BuiltService) -> bool {
+    app.name == service.name || !app.dir.is_empty() && app.dir == home(service)
+}
+
+/// Returns the app that a service runs, of those that no other one has.
+fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<usize> {
+    let home = home(service);
+    let inside =
+        |app: &App| home.is_empty() || app.dir == home || app.dir.starts_with(&format!("{home}/"));
+    let free = |at: &usize| !taken.contains(at) && inside(&found.apps[*at]);
+    let candidates: Vec<usize> = (0..found.apps.len()).filter(free).collect();
+    let find =
+        |fits: &dyn Fn(&App) -> bool| candidates.iter().find(|at| fits(&found.apps[**at])).copied();
+    let is_worker = service.ports.is_empty() && service.command.is_some();
+    let of_kind = |app: &App| (app.kind == AppKind::Worker) == is_worker;
+    let program = service.command.as_deref().and_then(program);
+    let same_program =
+        |app: &App| of_kind(app) && program.is_some() && self::program(&app.run) == program;
+    // In a folder of its own any app of the kind is meant; in the whole repository only what serves, as long as
+    // nothing tells it from the others.
+    let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
+    find(&|app| app.name == service.name && of_kind(app))
+        .or_else(|| find(&same_program))
+        .or_else(|| find(&any))
+}
+
+/// Returns the program of a command, past what only starts it.
+fn program(line: &str) -> Option<String> {
+    let words = text::words(line);
+    let mut words = words.iter().map(String::as_str).filter(|word| !word.contains('='));
+    let mut first = words.next()?;
+    while ["uv", "poetry", "pipenv", "pdm", "bundle", "run", "exec", "npx"].contains(&first) {
+        first = words.next()?;
+    }
+    Some(text::name(first).to_owned())
 }
 
 /// Gives an app what compose knows of it.
@@ -73,28 +147,43 @@ fn lead(app: &mut App, service: &BuiltService) {
     app.evidence.extend(service.evidence.clone());
 }
 
+/// Programs that the environment of a project brings.
+const OF_PYTHON: [&str; 12] = [
+    "python",
+    "python3",
+    "gunicorn",
+    "uvicorn",
+    "flask",
+    "celery",
+    "rq",
+    "streamlit",
+    "fastapi",
+    "hypercorn",
+    "daphne",
+    "huey_consumer",
+];
+
 /// Makes an app of compose's own command, if that can run outside of the image.
-fn command(_view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
+fn command(found: &Findings, service: &BuiltService) -> Option<App> {
     let line = service.command.as_ref()?;
     let first = text::words(line).into_iter().next()?;
     if first.starts_with('/')
+        || first.starts_with("..")
         || first.contains("docker")
         || first.ends_with(".sh") && first.contains('/')
     {
         return None;
     }
-    let dir = &service.context;
-    let managers = ["pip"];
-    let is_python =
-        ["python", "python3", "gunicorn", "uvicorn", "flask", "celery", "rq", "streamlit"]
-            .contains(&first.as_str());
-    let up = found.install_for(dir, &managers).filter(|_| is_python).map(|install| {
-        let depth = dir.split('/').filter(|part| !part.is_empty()).count()
-            - install.dir.split('/').filter(|part| !part.is_empty()).count();
-        "../".repeat(depth)
-    });
-    let run = match up {
-        Some(up) => format!("{up}.venv/bin/{line}"),
+    let dir = home(service);
+    let managers = ["pip", "uv", "poetry", "pipenv", "pdm"];
+    let is_python = OF_PYTHON.contains(&first.as_str());
+    let install = found.install_for(dir, &managers).filter(|_| is_python);
+    let run = match install.map(|install| (install.manager, &install.dir)) {
+        Some(("pip", of)) => {
+            let depth = |dir: &str| dir.split('/').filter(|part| !part.is_empty()).count();
+            format!("{}.venv/bin/{line}", "../".repeat(depth(dir) - depth(of)))
+        }
+        Some((manager, _)) => format!("{manager} run {line}"),
         None => line.clone(),
     };
     let mut app = match service.ports.first() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::settings;
 use crate::{
     finding::{BuiltService, Certainty, Evidence, Findings, ImageService, Store, StoreKind},
     text,
@@ -118,8 +119,16 @@ const STORES: [(&str, StoreKind); 43] = [
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let Some(file) = FOLDERS.iter().find_map(|folder| view.first(folder, &FILES)) else { return };
     let services = merge::services(view, &file);
+    let values = settings::values(view, text::folder(&file));
+    let active: Vec<&str> =
+        values.get("COMPOSE_PROFILES").into_iter().flat_map(|names| names.split(',')).collect();
     for (name, (service, origin)) in &services {
-        one(view, origin, name, service, found);
+        let mut service = service.clone();
+        let profiles = strings(&service["profiles"]);
+        if profiles.iter().any(|profile| active.contains(&profile.as_str()) || active == ["*"]) {
+            service["profiles"] = Value::Null;
+        }
+        one(view, origin, name, &service, found);
     }
 }
 
