@@ -2,7 +2,7 @@
 
 use crate::{
     Question,
-    finding::{App, AppKind, BuiltService, Evidence, Findings},
+    finding::{App, AppKind, BuiltService, Evidence, Findings, Step},
     text,
     view::View,
 };
@@ -12,7 +12,7 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
     own_images(view, found, folder);
     let mut built = std::mem::take(&mut found.built);
     // Those that name their app take it before those that would take any.
-    built.sort_by_key(|service| !found.apps.iter().any(|app| is_named(app, service)));
+    built.sort_by_key(|service| !found.apps.iter().any(|app| is_named(&found.apps, app, service)));
     let mut taken: Vec<usize> = Vec::new();
     for service in &built {
         if !service.profiles.is_empty() {
@@ -24,6 +24,15 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
             found.caveats.push(Evidence { fact, ..service.evidence[0].clone() });
             continue;
         }
+        if is_for_tests(service) {
+            let fact = format!("`{}` is left out: it only runs tests", service.name);
+            found.caveats.push(Evidence { fact, ..service.evidence[0].clone() });
+            continue;
+        }
+        if service.is_task {
+            task(view, found, service);
+            continue;
+        }
         match partner(found, service, &taken) {
             Some(at) => {
                 taken.push(at);
@@ -31,11 +40,11 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
                 // Of two commands for one image, compose's is the one that is used.
                 let is_images =
                     found.apps[at].evidence.iter().any(|one| one.fact == "the image's command");
-                if let Some(own) = command(found, service).filter(|_| is_images) {
+                if let Some(own) = command(view, found, service).filter(|_| is_images) {
                     found.apps[at].run = own.run;
                 }
             }
-            None => match command(found, service) {
+            None => match command(view, found, service) {
                 Some(app) => {
                     taken.push(found.apps.len());
                     found.apps.push(app);
@@ -81,26 +90,38 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
             health: None,
             needs: image.needs,
             profiles: image.profiles,
+            is_task: false,
             evidence: vec![evidence],
         });
     }
 }
 
-/// The folder that a service is about: that of its Dockerfile, where only this is not the whole repository.
-fn home(service: &BuiltService) -> &str {
+/// The folder that a service is about: that of its Dockerfile, where the whole repository is its context and this folder
+/// has something to run.
+fn home<'s>(apps: &[App], service: &'s BuiltService) -> &'s str {
+    let folder = text::folder(&service.dockerfile);
+    let runs = |app: &App| app.dir == folder || app.dir.starts_with(&format!("{folder}/"));
     match service.context.as_str() {
-        "" => text::folder(&service.dockerfile),
+        "" if apps.iter().any(runs) => folder,
         context => context,
     }
 }
 
-fn is_named(app: &App, service: &BuiltService) -> bool {
-    app.name == service.name || !app.dir.is_empty() && app.dir == home(service)
+fn is_named(apps: &[App], app: &App, service: &BuiltService) -> bool {
+    app.name == service.name || !app.dir.is_empty() && app.dir == home(apps, service)
+}
+
+/// Whether a service only runs tests, by its name or that of its Dockerfile.
+fn is_for_tests(service: &BuiltService) -> bool {
+    let words = ["playwright", "cypress", "test", "tests", "e2e", "selenium"];
+    let file = text::name(&service.dockerfile);
+    let parts = service.name.split('-').chain(file.split(['.', '-', '_']));
+    parts.into_iter().any(|part| words.contains(&part.to_ascii_lowercase().as_str()))
 }
 
 /// Returns the app that a service runs, of those that no other one has.
 fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<usize> {
-    let home = home(service);
+    let home = home(&found.apps, service);
     let inside =
         |app: &App| home.is_empty() || app.dir == home || app.dir.starts_with(&format!("{home}/"));
     let free = |at: &usize| !taken.contains(at) && inside(&found.apps[*at]);
@@ -164,24 +185,29 @@ const OF_PYTHON: [&str; 12] = [
 ];
 
 /// Makes an app of compose's own command, if that can run outside of the image.
-fn command(found: &Findings, service: &BuiltService) -> Option<App> {
+fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
     let line = service.command.as_ref()?;
     let first = text::words(line).into_iter().next()?;
-    if first.starts_with('/')
-        || first.starts_with("..")
-        || first.contains("docker")
-        || first.ends_with(".sh") && first.contains('/')
-    {
+    if first.starts_with('/') || first.starts_with("..") || first.contains("docker") {
         return None;
     }
-    let dir = home(service);
+    let dir = home(&found.apps, service);
     let managers = ["pip", "uv", "poetry", "pipenv", "pdm"];
-    let is_python = OF_PYTHON.contains(&first.as_str());
+    let script = script(line);
+    // A script that only the image has.
+    if script.as_ref().is_some_and(|file| !view.has(&text::join(dir, file))) {
+        return None;
+    }
+    let is_python = OF_PYTHON.contains(&first.as_str()) || script.is_some();
     let install = found.install_for(dir, &managers).filter(|_| is_python);
     let run = match install.map(|install| (install.manager, &install.dir)) {
         Some(("pip", of)) => {
             let depth = |dir: &str| dir.split('/').filter(|part| !part.is_empty()).count();
-            format!("{}.venv/bin/{line}", "../".repeat(depth(dir) - depth(of)))
+            let up = "../".repeat(depth(dir) - depth(of));
+            match script {
+                Some(_) => format!("PATH=\"$PWD/{up}.venv/bin:$PATH\" {line}"),
+                None => format!("{up}.venv/bin/{line}"),
+            }
         }
         Some((manager, _)) => format!("{manager} run {line}"),
         None => line.clone(),
@@ -192,6 +218,31 @@ fn command(found: &Findings, service: &BuiltService) -> Option<App> {
     };
     lead(&mut app, service);
     Some(app)
+}
+
+/// Returns the script that a shell runs.
+fn script(line: &str) -> Option<String> {
+    let words = text::words(line);
+    match words.as_slice() {
+        [shell, file, ..] if ["sh", "bash"].contains(&shell.as_str()) && !file.starts_with('-') => {
+            Some(file.clone())
+        }
+        [file, ..] if file.ends_with(".sh") => Some(file.trim_start_matches("./").to_owned()),
+        _ => None,
+    }
+}
+
+/// Makes a task of what compose waits for to end.
+fn task(view: &View<'_>, found: &mut Findings, service: &BuiltService) {
+    match command(view, found, service) {
+        Some(app) => found.migrations.push(Step {
+            name: service.name.clone(),
+            dir: app.dir,
+            run: app.run,
+            evidence: service.evidence.clone(),
+        }),
+        None => ask(found, service),
+    }
 }
 
 fn ask(found: &mut Findings, service: &BuiltService) {

@@ -65,7 +65,7 @@ fn tell_uv(draft: &mut Draft, version: &str) {
     for service in &mut draft.services {
         let DraftWork::Run { run, .. } = &mut service.work else { continue };
         *run = told(run);
-        if run.starts_with("uv run ") {
+        if run.contains("uv run ") {
             service.env.insert("UV_PYTHON".to_owned(), short.clone());
         }
     }
@@ -85,7 +85,14 @@ fn chosen(host: &HostFacts, pin: &Pin, wanted: &Wanted) -> Option<(String, Strin
     let is_named = matches!(wanted, Wanted::Named(_));
     let named = all.iter().rfind(|(version, _)| is_named && wanted.is_met(pin.program, version));
     let usual = host.versions.get(pin.program);
-    let is_needed = usual.is_none_or(|have| !wanted.allows(have));
+    // Packages of Python are built for a line of releases: the next one is nearer than the usual.
+    let is_near = |version: &str| {
+        is_named
+            && pin.program == "python3"
+            && usual.is_some_and(|have| numbers(version) < numbers(have))
+    };
+    let is_needed = usual.is_none_or(|have| !wanted.allows(have))
+        || all.iter().any(|(version, _)| wanted.allows(version) && is_near(version));
     let allowed = || all.iter().find(|(version, _)| is_needed && wanted.allows(version));
     named.or_else(allowed).cloned()
 }
@@ -227,7 +234,9 @@ mod tests {
             ("3.12", Some("3.12.1"), 0),
             ("python-3.8.10", Some("3.8.18"), 0),
             ("3.11.9", None, 0),
-            // Not here, and an older one is no reason to fail.
+            // Not here: the next one is the nearest.
+            ("3.7", Some("3.8.18"), 0),
+            // Only newer ones than the usual: that is near enough.
             ("3.9", None, 1),
             (">=3.10", None, 0),
             (">=3.12", Some("3.12.1"), 0),
