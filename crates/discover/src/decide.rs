@@ -4,9 +4,11 @@ mod built;
 mod environment;
 mod external;
 mod harmless;
+mod loads;
 mod missing;
 mod questions;
 mod stores;
+mod versions;
 
 use std::collections::BTreeSet;
 
@@ -31,19 +33,22 @@ pub(crate) fn decide(
     host: &HostFacts,
     folder: &str,
 ) -> Draft {
-    built::join(view, &mut found);
+    built::join(view, &mut found, folder);
     let mut draft = Draft { name: text::service_name(folder), ..Draft::default() };
     stores::decide(&mut found, host, &mut draft);
     let installs = installs(&found.installs, &mut draft);
     name_apps(&mut found.apps);
     settle_ports(&mut found.apps, &draft);
-    let migrations = migrations(&found, &installs, &mut draft);
+    let loads = loads::decide(&found, &mut draft);
+    let mut migrations = migrations(&found, &installs, &loads, &mut draft);
+    migrations.extend(loads.into_iter().map(|name| (String::new(), name)));
     apps(&found, &installs, &migrations, &mut draft);
+    builds(&mut draft);
     seeds(&found, &mut draft);
     environment::fill(&found, &mut draft);
     external::integrations(&found, &mut draft);
     missing::decide(&found, host, &mut draft);
-    missing::versions(&found, host, &mut draft);
+    versions::decide(&found, host, &mut draft);
     tell(view, &found, &mut draft);
     questions::ask(&found, &mut draft);
     draft
@@ -230,9 +235,10 @@ fn takes_port(app: &mut App) -> bool {
 fn migrations(
     found: &Findings,
     installs: &[(String, String)],
+    loads: &[String],
     draft: &mut Draft,
 ) -> Vec<(String, String)> {
-    let stores = store_names(draft);
+    let stores: Vec<String> = store_names(draft).into_iter().chain(loads.iter().cloned()).collect();
     let mut tasks = Vec::new();
     for step in &found.migrations {
         let name = free(&step.name, |name| {
@@ -297,6 +303,25 @@ fn apps(
             .extend(app.framework.map(|framework| (app.name.clone(), framework.to_owned())));
     }
     break_circles(draft);
+}
+
+/// Adds a task that compiles what takes minutes the first time, which `up` waits for, before the service that runs it.
+fn builds(draft: &mut Draft) {
+    for at in (0..draft.services.len()).rev() {
+        let app = &draft.services[at];
+        let DraftWork::Run { run, task: false } = &app.work else { continue };
+        let Some(rest) = run.strip_prefix("cargo run") else { continue };
+        let own = rest.split(" -- ").next().unwrap_or(rest);
+        let name = free(&text::service_name(&format!("{}-build", app.name)), |name| {
+            draft.services.iter().any(|service| service.name == name)
+        });
+        let mut task = service(&name, &app.dir, &format!("cargo build{own}"), true, &app.evidence);
+        task.needs.clone_from(&app.needs);
+        task.env.clone_from(&app.env);
+        task.note = Some("compiles what the next service runs".to_owned());
+        draft.services[at].needs.push(name);
+        draft.services.insert(at, task);
+    }
 }
 
 /// Removes needs of compose files that lead in a circle once other needs were added.

@@ -240,6 +240,8 @@ pub struct BuiltService {
     pub health: Option<String>,
     pub needs: Vec<String>,
     pub profiles: Vec<String>,
+    /// Whether others wait for its end.
+    pub is_task: bool,
     pub evidence: Vec<Evidence>,
 }
 
@@ -249,6 +251,19 @@ pub struct Step {
     pub name: String,
     pub dir: String,
     pub run: String,
+    pub evidence: Vec<Evidence>,
+}
+
+/// Files that the image of a database loads when it starts for the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// As compose calls the database.
+    pub store: String,
+    pub kind: StoreKind,
+    /// Files of SQL, in their order.
+    pub files: Vec<String>,
+    /// Those that only the image could run.
+    pub others: Vec<String>,
     pub evidence: Vec<Evidence>,
 }
 
@@ -287,10 +302,13 @@ pub struct Findings {
     pub stores: Vec<Store>,
     pub images: Vec<ImageService>,
     pub built: Vec<BuiltService>,
+    pub loads: Vec<Load>,
     pub migrations: Vec<Step>,
     pub seeds: Vec<Step>,
     pub settings: Vec<Setting>,
     pub pins: Vec<Pin>,
+    /// Ranges that manifests allow, beside a version that another file names.
+    pub ranges: Vec<Pin>,
     pub integrations: Vec<Integration>,
     /// Programs that commands need, with what needs them.
     pub programs: Vec<(String, Evidence)>,

@@ -56,7 +56,9 @@ const ASIDE: [&str; 26] = [
 
 /// Whether a path is not part of what the project runs.
 fn is_aside(path: &str) -> bool {
-    path.split('/').any(|part| ASIDE.contains(&part) || part.starts_with("create-"))
+    let is_example = |part: &str| part.split(['-', '_']).any(|word| word == "examples");
+    path.split('/')
+        .any(|part| ASIDE.contains(&part) || part.starts_with("create-") || is_example(part))
 }
 
 /// Lets every reader look.

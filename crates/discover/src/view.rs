@@ -37,6 +37,8 @@ pub struct View<'a> {
     notes: RefCell<Vec<Evidence>>,
     /// Dependency folders that are there already.
     pub installed: BTreeSet<String>,
+    /// Files with the name of a secret that are part of the commit, and so none.
+    pub committed: BTreeSet<String>,
 }
 
 impl<'a> View<'a> {
@@ -49,6 +51,7 @@ impl<'a> View<'a> {
             spent: Cell::new(0),
             notes: RefCell::default(),
             installed: BTreeSet::new(),
+            committed: BTreeSet::new(),
         }
     }
 

@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Runs the script in a room that has nothing but the folder.
-    fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
+    pub(crate) fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
         let runtime = self.with.runtime.join(format!("data{TEMPORARY}{nonce:016x}"));
         let room = golden_room(order, folder, &runtime, nonce);

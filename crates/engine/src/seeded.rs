@@ -1,5 +1,6 @@
 //! Seeded stacks as snapshots: the data of services after a seeding, kept once and copied for each sandbox that would
-//! come to the same.
+//! come to the same. A stack without seeds whose tasks fill a database (migrations) has one too, without bundles: its
+//! tasks still run in each sandbox, and find their work done.
 //!
 //! ```text
 //! seeded/KEY.new            being made; never used
@@ -31,9 +32,10 @@ use hothouse_host::{
 };
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxRecord, Step,
-    config::{self, Config},
+    config::{self, Config, DatabaseRecipe},
     room::RunRecord,
     seed,
+    stack::DataOrder,
 };
 use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Repository, content, review::FilesOf};
@@ -141,7 +143,7 @@ impl Engine {
         }
         let manifest =
             match self.seed_manifest(sandbox, spec.profile.as_deref(), &spec.seed, &stack.data) {
-                Ok(manifest) => manifest.filter(|manifest| !manifest.bundles.is_empty())?,
+                Ok(manifest) => manifest?,
                 Err(failure) => {
                     tracing::debug!(?failure, "seeded data cannot be looked for");
                     return None;
@@ -160,7 +162,11 @@ impl Engine {
                 let objects = place.join(OBJECTS);
                 stack.objects = files::is_folder(&objects)
                     .then(|| trees::objects_copy(sandbox, &objects, ObjectsWay::Take));
-                SeedRole::Copied
+                // There are no files besides, so nothing is left to do.
+                match manifest.bundles.is_empty() {
+                    true => SeedRole::Settled,
+                    false => SeedRole::Copied,
+                }
             }
             _ if is_first => SeedRole::Candidate,
             _ => return None,
@@ -175,7 +181,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         profile: Option<&str>,
         names: &[String],
-        data: &[hothouse_model::stack::DataOrder],
+        data: &[DataOrder],
     ) -> Result<Option<SeedManifest>, Failure> {
         let profile = profile.unwrap_or(config::DEFAULT_PROFILE);
         let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
@@ -188,25 +194,29 @@ impl Engine {
             true => own.iter().map(ToString::to_string).collect(),
             false => names.to_vec(),
         };
-        if names.is_empty() {
-            return Ok(None);
-        }
-        let plan =
-            seed::plan(&config.seed, &config.scenarios, &names).map_err(|error| error.failure())?;
+        let bundles = match names.is_empty() {
+            true if !migrates(&config) => return Ok(None),
+            true => Vec::new(),
+            false => {
+                seed::plan(&config.seed, &config.scenarios, &names)
+                    .map_err(|error| error.failure())?
+                    .bundles
+            }
+        };
         let is_shared = |name: &config::EntryName| {
             config.seed.bundles.get(name).is_some_and(|one| one.snapshot)
         };
-        if !plan.bundles.iter().all(is_shared) {
+        if !bundles.iter().all(is_shared) {
             return Ok(None);
         }
         let Some(files) = self.project_files(sandbox)? else { return Ok(None) };
-        let kind = |data: &hothouse_model::stack::DataOrder| {
+        let kind = |data: &DataOrder| {
             let made = content::key(&[data.kind.as_bytes(), data.script.as_bytes()]);
             (data.service.clone(), format!("{} {made}", data.kind))
         };
         Ok(Some(SeedManifest {
             format: FORMAT.to_owned(),
-            bundles: plan.bundles.iter().map(ToString::to_string).collect(),
+            bundles: bundles.iter().map(ToString::to_string).collect(),
             profile: profile.to_owned(),
             config: digest_of(&config),
             recipes: data.iter().map(kind).collect(),
@@ -348,8 +358,15 @@ impl Engine {
         let stack = self.current_stack(&sandbox, &origin.manifest.profile)?;
         for data in &stack.data {
             let copy = new.join("data").join(&data.service);
-            if files::is_folder(&copy) {
-                self.settle_copy(data, &copy).map_err(|error| error.failure())?;
+            if !files::is_folder(&copy) {
+                continue;
+            }
+            self.settle_copy(data, &copy).map_err(|error| error.failure())?;
+            // Nobody said what tasks and apps write, as a bundle's context does: the data itself is asked.
+            let is_asked = origin.manifest.bundles.is_empty();
+            if is_asked && self.names_sandbox(&sandbox, data, &copy) {
+                remove_unfinished(&new).map_err(|error| error.failure())?;
+                return Ok(false);
             }
         }
         let finish = || -> Result<(), FileError> {
@@ -369,6 +386,15 @@ impl Engine {
         Ok(true)
     }
 
+    /// Whether data holds the name of a sandbox, as a URL does that an app stored: no other one can use it. Asked in a
+    /// room; data that cannot be looked through counts as such.
+    fn names_sandbox(&self, sandbox: &SandboxRecord, data: &DataOrder, copy: &Path) -> bool {
+        let name = format!(".{}.{}.localhost", sandbox.name, sandbox.label);
+        let script = format!("! grep -rqsaF -e '{name}' -e '{}' .", sandbox.id);
+        let order = DataOrder { script, settle: String::new(), ..data.clone() };
+        self.fill(&order, copy).is_err()
+    }
+
     /// Copies the data of services while the room stands still. A plan, so that a daemon that dies leaves no room frozen.
     fn copy_data(
         &self,
@@ -380,8 +406,10 @@ impl Engine {
         let freeze = self.holds_still(sandbox);
         let mut steps: Vec<_> =
             freeze.iter().map(|runtime| Step::Freeze { runtime: runtime.clone() }).collect();
-        let services =
-            origin.manifest.recipes.keys().filter(|service| files::is_folder(&data.join(service)));
+        let is_kept = |kind: &str| !origin.manifest.bundles.is_empty() || holds_rows(kind);
+        let services = origin.manifest.recipes.iter().filter(|(_, kind)| is_kept(kind));
+        let services = services.map(|(service, _)| service);
+        let services = services.filter(|service| files::is_folder(&data.join(service)));
         steps.extend(services.map(|service| Step::FreezeTree {
             from: data.join(service),
             to: new.join("data").join(service),
@@ -420,6 +448,7 @@ impl Engine {
             .unwrap_or_default()
             .iter()
             .filter_map(|place| read_manifest(place))
+            .filter(|manifest| !manifest.bundles.is_empty())
             .collect();
         let mut all = Vec::new();
         for manifest in known {
@@ -440,6 +469,34 @@ impl Engine {
         all.sort_by_key(|one| std::cmp::Reverse(one.manifest.created));
         Ok(all)
     }
+}
+
+/// Whether tasks fill a database: only then is there something to keep without a seed. A task that is told the URL of an
+/// app may store it.
+fn migrates(config: &Config) -> bool {
+    let holds = |service: &config::Service| {
+        matches!(
+            service.work(),
+            config::Work::Database(
+                DatabaseRecipe::Postgres | DatabaseRecipe::Mysql | DatabaseRecipe::Mongodb
+            )
+        )
+    };
+    let is_told = |service: &config::Service| {
+        let text = serde_json::to_string(service).unwrap_or_default();
+        let apps = config.services.iter().filter(|(_, service)| service.url.is_some());
+        apps.flat_map(|(name, _)| ["url", "hostname"].map(|field| format!("{{{name}.{field}}}")))
+            .any(|reference| text.contains(&reference))
+    };
+    let tasks = config.services.values().filter(|service| service.task);
+    let fills = |need: &config::Need| config.services.get(&need.service).is_some_and(holds);
+    let mut filling = tasks.filter(|task| task.needs.iter().any(fills));
+    filling.clone().next().is_some() && !filling.any(is_told)
+}
+
+/// Whether the data of a recipe is what tasks wrote, rather than what apps keep for a while.
+fn holds_rows(kind: &str) -> bool {
+    ["postgres", "mysql", "mariadb", "mongodb"].iter().any(|known| kind.starts_with(known))
 }
 
 /// Whether an object store holds anything.

@@ -41,6 +41,9 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 /// For how long a service must refuse its probe to be given up: some answer with 404 while they load.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// How long tasks may take at the most where nobody said how long to wait.
+const TASKS: Duration = Duration::from_secs(30 * 60);
+
 /// Why a wait for services ends without them.
 #[derive(Clone, Copy, Debug)]
 enum NotUp {
@@ -206,11 +209,33 @@ impl Engine {
         timeout: Duration,
         operation: &OperationId,
     ) -> Result<(), Failure> {
+        self.await_start(sandbox, timeout, Duration::ZERO, operation)
+    }
+
+    /// Waits likewise, but for as long as a task runs the time of the services that wait for it does not: installing
+    /// everything for the first time may take many minutes.
+    pub fn await_tasks_and_services(
+        &self,
+        sandbox: &SandboxRecord,
+        timeout: Duration,
+        operation: &OperationId,
+    ) -> Result<(), Failure> {
+        self.await_start(sandbox, timeout, TASKS, operation)
+    }
+
+    fn await_start(
+        &self,
+        sandbox: &SandboxRecord,
+        timeout: Duration,
+        tasks: Duration,
+        operation: &OperationId,
+    ) -> Result<(), Failure> {
         let runtime = self.running(sandbox)?;
-        if self.with.rooms.stack(&runtime).is_none() {
-            return Ok(());
-        }
-        let deadline = Instant::now() + timeout;
+        let Some(stack) = self.with.rooms.stack(&runtime) else { return Ok(()) };
+        let is_task =
+            |name: &str| stack.services.iter().any(|one| one.name() == name && one.spec.task);
+        let begun = Instant::now();
+        let mut deadline = begun + timeout;
         let (mut after, mut told) = (None, Vec::new());
         let (mut crashed, mut steady) = (HashSet::new(), SteadyAnswers::default());
         loop {
@@ -226,6 +251,10 @@ impl Engine {
             };
             self.say_waiting(&report, &mut told, operation);
             self.say_crashes(sandbox, &report, &mut crashed, operation);
+            let mut statuses = report.statuses();
+            if statuses.any(|one| one.state == ServiceState::Starting && is_task(&one.name)) {
+                deadline = put_off(deadline, Instant::now() + timeout, begun + tasks);
+            }
             let refusing = steady.refusing(&report, Instant::now());
             match report.verdict() {
                 Verdict::Ready => return Ok(()),
@@ -540,4 +569,24 @@ fn why(service: &ServiceStatus) -> Vec<String> {
         causes.push(format!("last probe result: {}", answer.found));
     }
     causes
+}
+
+/// Returns when services are given up whose task still runs: not before they had their own time after it, and not
+/// after the end of all patience with tasks.
+fn put_off(deadline: Instant, after_task: Instant, last: Instant) -> Instant {
+    deadline.max(after_task.min(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_task_has_its_own_time_after_it() {
+        let begun = Instant::now();
+        let at = |minutes: u64| begun + Duration::from_secs(60 * minutes);
+        assert_eq!(put_off(at(2), at(7), at(30)), at(7));
+        assert_eq!(put_off(at(31), at(33), at(30)), at(31), "a task without end is given up");
+        assert_eq!(put_off(at(5), at(9), at(0)), at(5), "who names a time means it");
+    }
 }

@@ -14,8 +14,9 @@ use hothouse_model::config::Destination;
 
 use crate::{Program, files};
 
-/// How long one tool may take. All are queried in parallel.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long one tool may take. All are queried in parallel, and a dozen of them on a busy machine need their time: what
+/// one does not tell is denied for the next ten minutes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The most of a tool's files that is read.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -28,6 +29,11 @@ struct Question {
     lines: &'static [&'static str],
 }
 
+/// Runs pip as pyenv does not notice: its stand-ins of `pip install` and `python3 -m pip install` write to the user's pyenv
+/// afterwards, wait a minute for a lock, and leave the lock behind if they are ended meanwhile.
+const PIP: &str =
+    "import runpy, sys; sys.argv[0] = 'pip'; runpy.run_module('pip', run_name='__main__')";
+
 const QUESTIONS: &[Question] = &[
     Question { program: "npm", words: &["config", "get", "registry"], lines: &[] },
     Question { program: "npm", words: &["config", "list"], lines: &["registry"] },
@@ -36,11 +42,13 @@ const QUESTIONS: &[Question] = &[
     Question { program: "yarn", words: &["config", "get", "npmRegistryServer"], lines: &[] },
     Question { program: "pip3", words: &["config", "list"], lines: &["index-url", "find-links"] },
     // The help names the default index.
-    Question { program: "pip3", words: &["install", "--help"], lines: &["(default"] },
+    Question { program: "python3", words: &["-c", PIP, "install", "--help"], lines: &["(default"] },
     // An index may keep its files on another host: only the index itself knows.
     Question {
-        program: "pip3",
+        program: "python3",
         words: &[
+            "-c",
+            PIP,
             "install",
             "--dry-run",
             "--no-deps",

@@ -64,7 +64,7 @@ const CHECK: Duration = Duration::from_secs(2);
 const REGISTRIES: Duration = Duration::from_secs(5);
 
 /// How long a connection that would be denied otherwise waits for them.
-const ASKED: Duration = Duration::from_secs(15);
+const ASKED: Duration = Duration::from_secs(45);
 
 /// The maximum age of a policy before it is computed again without a known change.
 const LONG_AGO: Duration = Duration::from_secs(60);
@@ -578,7 +578,7 @@ impl Walls {
         if !Policy::uses(&known.found.egress, NamedHosts::Toolchain) {
             return None;
         }
-        self.toolchain.registries(ASKED).await;
+        self.toolchain.told(ASKED).await;
         self.policy(sandbox).await.ok().map(|known| known.policy)
     }
 

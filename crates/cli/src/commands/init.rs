@@ -4,14 +4,15 @@ mod report;
 mod trial;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_discover::{Draft, HostFacts, plan, scan::Tree, write};
-use hothouse_host::{FileError, files};
+use hothouse_host::{FileError, Program, files};
 use hothouse_model::{Explain, Failure, FailureKind};
 
 use super::config;
@@ -22,6 +23,9 @@ const PLAN_FILE: &str = "hothouse-plan.md";
 
 /// The largest plan that is read back.
 const PLAN_MOST: u64 = 4 << 20;
+
+/// How long git may take to list files.
+const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A draft, and what it becomes.
 pub(super) struct Drafted {
@@ -105,7 +109,8 @@ fn draft(
 ) -> Result<Drafted, Failure> {
     let root = root(&session.folder);
     let tree = Tree::open(&root).map_err(|error| error.failure())?;
-    let view = tree.view();
+    let mut view = tree.view();
+    view.committed = committed(&root);
     let host = HostFacts::look(&session.folders.home, &surroundings.search_path.to_string_lossy());
     let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut draft = hothouse_discover::discover(&view, &host, &name);
@@ -245,6 +250,15 @@ fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
 }
 
 /// Returns the root of the repository around a folder, or the folder itself.
+/// Returns the files with settings that the repository has in its commits. Without git, or outside of one, there are none.
+fn committed(root: &Path) -> BTreeSet<String> {
+    let list = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--", ".env*", "**/.env*"];
+    let output = Program::new("git").args(list).folder(root).output_within(GIT_PATIENCE);
+    let names = output.unwrap_or_default();
+    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).take(1000);
+    names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
+}
+
 fn root(folder: &Path) -> PathBuf {
     let around = folder.ancestors().find(|folder| files::exists(&folder.join(".git")));
     around.unwrap_or(folder).to_owned()

@@ -139,7 +139,7 @@ async fn bring_up(
         only_running: body.only_running,
         measured: false,
     };
-    let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
+    let timeout = body.timeout_seconds.map(Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
     let seeding = (!body.no_wait).then(|| (find.clone(), body.seed, id.clone()));
     let (activities, all) = (daemon.keepers.activities.clone(), daemon.clone());
@@ -155,8 +155,11 @@ async fn bring_up(
         }
         let now = engine.sandbox(sandbox.key)?;
         let sandbox = now.as_ref().unwrap_or(sandbox);
-        engine
-            .await_services(sandbox, timeout, &id)
+        let awaited = match timeout {
+            Some(timeout) => engine.await_services(sandbox, timeout, &id),
+            None => engine.await_tasks_and_services(sandbox, START_TIMEOUT, &id),
+        };
+        awaited
             .map_err(|failure| with_denials(engine, sandbox, failure))
             .map_err(|failure| with_pending(engine, sandbox, failure))
             .map_err(|failure| with_tools(engine, sandbox, failure))

@@ -104,6 +104,7 @@ pub(super) async fn after_up(
     })
     .await?;
     if names.is_empty() {
+        daemon.keepers.seeds.keep_migrated(&sandbox).await;
         return match shown.run.as_ref().is_some_and(|run| run.seed.is_some()) {
             true => Ok(shown),
             false => describe(daemon, sandbox).await.map(axum::Json),

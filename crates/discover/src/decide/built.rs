@@ -2,14 +2,17 @@
 
 use crate::{
     Question,
-    finding::{App, AppKind, BuiltService, Evidence, Findings},
+    finding::{App, AppKind, BuiltService, Evidence, Findings, Step},
     text,
     view::View,
 };
 
 /// Joins what compose builds with the apps that were found in its folders.
-pub(super) fn join(view: &View<'_>, found: &mut Findings) {
-    let built = std::mem::take(&mut found.built);
+pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
+    own_images(view, found, folder);
+    let mut built = std::mem::take(&mut found.built);
+    // Those that name their app take it before those that would take any.
+    built.sort_by_key(|service| !found.apps.iter().any(|app| is_named(&found.apps, app, service)));
     let mut taken: Vec<usize> = Vec::new();
     for service in &built {
         if !service.profiles.is_empty() {
@@ -21,20 +24,16 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings) {
             found.caveats.push(Evidence { fact, ..service.evidence[0].clone() });
             continue;
         }
-        let inside = |app: &App| {
-            app.dir == service.context
-                || (service.context.is_empty() && built.len() == 1)
-                || app.dir.starts_with(&format!("{}/", service.context))
-                    && !service.context.is_empty()
-        };
-        let free = |at: &usize| !taken.contains(at);
-        let candidates: Vec<usize> =
-            (0..found.apps.len()).filter(free).filter(|at| inside(&found.apps[*at])).collect();
-        let same_name = candidates.iter().find(|at| found.apps[**at].name == service.name);
-        let is_worker = service.ports.is_empty() && service.command.is_some();
-        let of_kind =
-            candidates.iter().find(|at| (found.apps[**at].kind == AppKind::Worker) == is_worker);
-        match same_name.or(of_kind).copied() {
+        if is_for_tests(service) {
+            let fact = format!("`{}` is left out: it only runs tests", service.name);
+            found.caveats.push(Evidence { fact, ..service.evidence[0].clone() });
+            continue;
+        }
+        if service.is_task {
+            task(view, found, service);
+            continue;
+        }
+        match partner(found, service, &taken) {
             Some(at) => {
                 taken.push(at);
                 lead(&mut found.apps[at], service);
@@ -57,6 +56,102 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings) {
     found.built = built;
 }
 
+/// Takes images that the project itself publishes for what they are made of: the app in the worktree.
+fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
+    if found.apps.is_empty() {
+        return;
+    }
+    let text_of = |value: Option<serde_json::Value>, pointer: &str| {
+        value.and_then(|value| value.pointer(pointer)?.as_str().map(text::service_name))
+    };
+    let names = [
+        Some(text::service_name(folder)),
+        text_of(view.json("package.json"), "/name"),
+        text_of(view.toml("pyproject.toml"), "/project/name"),
+        text_of(view.toml("Cargo.toml"), "/package/name"),
+    ];
+    let (own, others): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut found.images).into_iter().partition(|image| {
+            let short = image.image.rsplit('/').next().unwrap_or_default();
+            let short = text::service_name(short.split([':', '@']).next().unwrap_or_default());
+            names.iter().flatten().any(|name| *name == short)
+        });
+    found.images = others;
+    for image in own {
+        let fact = format!("`{}` runs {}, which is this project's own", image.name, image.image);
+        let evidence = Evidence { fact, ..image.evidence[0].clone() };
+        found.built.push(BuiltService {
+            name: image.name,
+            context: String::new(),
+            dockerfile: String::new(),
+            command: None,
+            ports: image.ports,
+            env: image.env,
+            health: None,
+            needs: image.needs,
+            profiles: image.profiles,
+            is_task: false,
+            evidence: vec![evidence],
+        });
+    }
+}
+
+/// The folder that a service is about: that of its Dockerfile, where the whole repository is its context and this folder
+/// has something to run.
+fn home<'s>(apps: &[App], service: &'s BuiltService) -> &'s str {
+    let folder = text::folder(&service.dockerfile);
+    let runs = |app: &App| app.dir == folder || app.dir.starts_with(&format!("{folder}/"));
+    match service.context.as_str() {
+        "" if apps.iter().any(runs) => folder,
+        context => context,
+    }
+}
+
+fn is_named(apps: &[App], app: &App, service: &BuiltService) -> bool {
+    app.name == service.name || !app.dir.is_empty() && app.dir == home(apps, service)
+}
+
+/// Whether a service only runs tests, by its name or that of its Dockerfile.
+fn is_for_tests(service: &BuiltService) -> bool {
+    let words = ["playwright", "cypress", "test", "tests", "e2e", "selenium"];
+    let file = text::name(&service.dockerfile);
+    let parts = service.name.split('-').chain(file.split(['.', '-', '_']));
+    parts.into_iter().any(|part| words.contains(&part.to_ascii_lowercase().as_str()))
+}
+
+/// Returns the app that a service runs, of those that no other one has.
+fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<usize> {
+    let home = home(&found.apps, service);
+    let inside =
+        |app: &App| home.is_empty() || app.dir == home || app.dir.starts_with(&format!("{home}/"));
+    let free = |at: &usize| !taken.contains(at) && inside(&found.apps[*at]);
+    let candidates: Vec<usize> = (0..found.apps.len()).filter(free).collect();
+    let find =
+        |fits: &dyn Fn(&App) -> bool| candidates.iter().find(|at| fits(&found.apps[**at])).copied();
+    let is_worker = service.ports.is_empty() && service.command.is_some();
+    let of_kind = |app: &App| (app.kind == AppKind::Worker) == is_worker;
+    let program = service.command.as_deref().and_then(program);
+    let same_program =
+        |app: &App| of_kind(app) && program.is_some() && self::program(&app.run) == program;
+    // In a folder of its own any app of the kind is meant; in the whole repository only what serves, as long as
+    // nothing tells it from the others.
+    let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
+    find(&|app| app.name == service.name && of_kind(app))
+        .or_else(|| find(&same_program))
+        .or_else(|| find(&any))
+}
+
+/// Returns the program of a command, past what only starts it.
+fn program(line: &str) -> Option<String> {
+    let words = text::words(line);
+    let mut words = words.iter().map(String::as_str).filter(|word| !word.contains('='));
+    let mut first = words.next()?;
+    while ["uv", "poetry", "pipenv", "pdm", "bundle", "run", "exec", "npx"].contains(&first) {
+        first = words.next()?;
+    }
+    Some(text::name(first).to_owned())
+}
+
 /// Gives an app what compose knows of it.
 fn lead(app: &mut App, service: &BuiltService) {
     app.name.clone_from(&service.name);
@@ -73,28 +168,48 @@ fn lead(app: &mut App, service: &BuiltService) {
     app.evidence.extend(service.evidence.clone());
 }
 
+/// Programs that the environment of a project brings.
+const OF_PYTHON: [&str; 12] = [
+    "python",
+    "python3",
+    "gunicorn",
+    "uvicorn",
+    "flask",
+    "celery",
+    "rq",
+    "streamlit",
+    "fastapi",
+    "hypercorn",
+    "daphne",
+    "huey_consumer",
+];
+
 /// Makes an app of compose's own command, if that can run outside of the image.
-fn command(_view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
+fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
     let line = service.command.as_ref()?;
     let first = text::words(line).into_iter().next()?;
-    if first.starts_with('/')
-        || first.contains("docker")
-        || first.ends_with(".sh") && first.contains('/')
-    {
+    if first.starts_with('/') || first.starts_with("..") || first.contains("docker") {
         return None;
     }
-    let dir = &service.context;
-    let managers = ["pip"];
-    let is_python =
-        ["python", "python3", "gunicorn", "uvicorn", "flask", "celery", "rq", "streamlit"]
-            .contains(&first.as_str());
-    let up = found.install_for(dir, &managers).filter(|_| is_python).map(|install| {
-        let depth = dir.split('/').filter(|part| !part.is_empty()).count()
-            - install.dir.split('/').filter(|part| !part.is_empty()).count();
-        "../".repeat(depth)
-    });
-    let run = match up {
-        Some(up) => format!("{up}.venv/bin/{line}"),
+    let dir = home(&found.apps, service);
+    let managers = ["pip", "uv", "poetry", "pipenv", "pdm"];
+    let script = script(line);
+    // A script that only the image has.
+    if script.as_ref().is_some_and(|file| !view.has(&text::join(dir, file))) {
+        return None;
+    }
+    let is_python = OF_PYTHON.contains(&first.as_str()) || script.is_some();
+    let install = found.install_for(dir, &managers).filter(|_| is_python);
+    let run = match install.map(|install| (install.manager, &install.dir)) {
+        Some(("pip", of)) => {
+            let depth = |dir: &str| dir.split('/').filter(|part| !part.is_empty()).count();
+            let up = "../".repeat(depth(dir) - depth(of));
+            match script {
+                Some(_) => format!("PATH=\"$PWD/{up}.venv/bin:$PATH\" {line}"),
+                None => format!("{up}.venv/bin/{line}"),
+            }
+        }
+        Some((manager, _)) => format!("{manager} run {line}"),
         None => line.clone(),
     };
     let mut app = match service.ports.first() {
@@ -103,6 +218,31 @@ fn command(_view: &View<'_>, found: &Findings, service: &BuiltService) -> Option
     };
     lead(&mut app, service);
     Some(app)
+}
+
+/// Returns the script that a shell runs.
+fn script(line: &str) -> Option<String> {
+    let words = text::words(line);
+    match words.as_slice() {
+        [shell, file, ..] if ["sh", "bash"].contains(&shell.as_str()) && !file.starts_with('-') => {
+            Some(file.clone())
+        }
+        [file, ..] if file.ends_with(".sh") => Some(file.trim_start_matches("./").to_owned()),
+        _ => None,
+    }
+}
+
+/// Makes a task of what compose waits for to end.
+fn task(view: &View<'_>, found: &mut Findings, service: &BuiltService) {
+    match command(view, found, service) {
+        Some(app) => found.migrations.push(Step {
+            name: service.name.clone(),
+            dir: app.dir,
+            run: app.run,
+            evidence: service.evidence.clone(),
+        }),
+        None => ask(found, service),
+    }
 }
 
 fn ask(found: &mut Findings, service: &BuiltService) {

@@ -23,8 +23,8 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
     for at in 0..draft.services.len() {
         let service = &draft.services[at];
         let DraftWork::Run { task, .. } = &service.work else { continue };
-        // Installing needs nothing of the app's own.
-        if *task && service.name.starts_with("install") {
+        // Installing and loading need nothing of the app's own.
+        if *task && (service.name.starts_with("install") || service.name.ends_with("-load")) {
             continue;
         }
         let env = variables(found, &known, service, &mut unknown);
@@ -119,7 +119,7 @@ fn variables<'f>(
         };
         env.extend(value.map(|value| (name.clone(), value)));
     }
-    usual(known, &mut env);
+    usual(known, service, &mut env);
     // A name that no shell could set is left out.
     env.retain(|name, _| harmless::is_variable(name));
     env.into_iter().take(VARIABLES_MOST).collect()
@@ -147,7 +147,7 @@ fn own(known: &Known, value: &str) -> Option<String> {
 }
 
 /// Adds the usual names of stores that no setting leads to.
-fn usual(known: &Known, env: &mut BTreeMap<String, String>) {
+fn usual(known: &Known, service: &DraftService, env: &mut BTreeMap<String, String>) {
     for (name, kind) in [
         ("DATABASE_URL", StoreKind::Postgres),
         ("DATABASE_URL", StoreKind::Mysql),
@@ -159,9 +159,21 @@ fn usual(known: &Known, env: &mut BTreeMap<String, String>) {
         let Some(store) = known.store(kind) else { continue };
         let is_led = env.values().any(|value| value.contains(&format!("{{{store}.")));
         if !is_led && !env.contains_key(name) {
-            env.insert(name.to_owned(), url(kind, store));
+            // SQLAlchemy knows the long name of the scheme alone.
+            let value = match kind == StoreKind::Postgres && is_python(service) {
+                true => stored(kind, store, "postgresql://"),
+                false => url(kind, store),
+            };
+            env.insert(name.to_owned(), value);
         }
     }
+}
+
+/// Whether a command runs Python.
+fn is_python(service: &DraftService) -> bool {
+    let DraftWork::Run { run, .. } = &service.work else { return false };
+    let ways = [".venv/bin/", "uv run ", "poetry run ", "pdm run ", "pipenv run ", "python"];
+    ways.iter().any(|way| run.contains(way))
 }
 
 /// Returns the URL of a store as a template.
@@ -270,7 +282,6 @@ fn stored(kind: StoreKind, store: &str, given: &str) -> String {
         (StoreKind::Postgres, "postgres") | (StoreKind::Mysql, "mysql") => {
             format!("{{{store}.url}}{query}")
         }
-        (StoreKind::Postgres, "postgresql") => format!("{{{store}.url}}{query}"),
         (StoreKind::Postgres | StoreKind::Mysql, scheme) if scheme.starts_with("jdbc:") => {
             format!("{scheme}://{host}/{{{store}.database}}{query}")
         }

@@ -30,6 +30,7 @@ const IMAGES: [(StoreKind, &str); 11] = [
 /// Adds a service for each store.
 pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
     mail(found);
+    undecided(found);
     let mut stores = std::mem::take(&mut found.stores);
     stores.sort_by_key(|store| (store.kind, store.name.clone()));
     for store in &stores {
@@ -48,6 +49,33 @@ pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) 
     }
     found.stores = stores;
     images(found, host, draft);
+}
+
+/// Asks which database is meant where only packages name several: such a project supports all of them, and usually
+/// starts with a file of its own.
+fn undecided(found: &mut Findings) {
+    let is_guess = |store: &Store| {
+        matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql)
+            && store.certainty == Certainty::Likely
+    };
+    let guesses: Vec<Store> =
+        found.stores.iter().filter(|store| is_guess(store)).cloned().collect();
+    if guesses.len() < 2 {
+        return;
+    }
+    found.stores.retain(|store| !is_guess(store));
+    let words: Vec<_> = guesses.iter().map(|store| store.kind.word()).collect();
+    found.questions.push(Question {
+        id: "database".to_owned(),
+        text: format!(
+            "Which database does the app use here? Its packages support {}; add `[service.db]` with `recipe = \"postgres\"` or another one if it needs any.",
+            words.join(" and ")
+        ),
+        until_then: "there is none".to_owned(),
+        key: None,
+        answer: None,
+        evidence: guesses.into_iter().flat_map(|store| store.evidence).collect(),
+    });
 }
 
 /// Whether Hothouse itself takes what is sent.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::settings;
 use crate::{
-    finding::{BuiltService, Certainty, Evidence, Findings, ImageService, Store, StoreKind},
+    finding::{BuiltService, Certainty, Evidence, Findings, ImageService, Load, Store, StoreKind},
     text,
     view::View,
 };
@@ -118,9 +119,29 @@ const STORES: [(&str, StoreKind); 43] = [
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let Some(file) = FOLDERS.iter().find_map(|folder| view.first(folder, &FILES)) else { return };
     let services = merge::services(view, &file);
+    let values = settings::values(view, text::folder(&file));
+    let active: Vec<&str> =
+        values.get("COMPOSE_PROFILES").into_iter().flat_map(|names| names.split(',')).collect();
     for (name, (service, origin)) in &services {
-        one(view, origin, name, service, found);
+        let mut service = service.clone();
+        let profiles = strings(&service["profiles"]);
+        if profiles.iter().any(|profile| active.contains(&profile.as_str()) || active == ["*"]) {
+            service["profiles"] = Value::Null;
+        }
+        one(view, origin, name, &service, found);
     }
+    let awaited: Vec<String> =
+        services.values().flat_map(|(service, _)| awaited(&service["depends_on"])).collect();
+    for built in &mut found.built {
+        built.is_task = awaited.contains(&built.name);
+    }
+}
+
+/// Returns the services whose end is waited for.
+fn awaited(value: &Value) -> Vec<String> {
+    let ends = |need: &Value| need["condition"] == "service_completed_successfully";
+    let all = value.as_object().into_iter().flatten();
+    all.filter(|(_, need)| ends(need)).map(|(name, _)| text::service_name(name)).collect()
 }
 
 /// Splits an image into its name without registry, and its tag.
@@ -176,6 +197,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             health: health(&service["healthcheck"]["test"]),
             needs,
             profiles,
+            is_task: false,
             evidence: vec![evidence],
         });
         return;
@@ -200,6 +222,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             health: health(&service["healthcheck"]["test"]),
             needs,
             profiles,
+            is_task: false,
             evidence: vec![at(service["image"].as_str().unwrap_or(&image), fact)],
         });
         return;
@@ -215,8 +238,20 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         });
         return;
     }
+    let kind = kind_of(&image).filter(|_| profiles.is_empty());
+    let mut load = kind.map(|kind| Load {
+        store: service_name.clone(),
+        kind,
+        files: Vec::new(),
+        others: Vec::new(),
+        evidence: vec![evidence.clone()],
+    });
     for (source, target) in binds(&service["volumes"]) {
         let path = text::join(text::folder(file), &source);
+        if let Some(load) = load.as_mut().filter(|_| target.starts_with(FIRST_START)) {
+            first_start(view, &path, load);
+            continue;
+        }
         if !view.has(&path) && !view.has_folder(&path) {
             // A folder that only the service fills.
             continue;
@@ -226,7 +261,9 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             ..evidence.clone()
         });
     }
-    if let Some(kind) = kind_of(&image).filter(|_| profiles.is_empty()) {
+    let has_files = |load: &Load| !load.files.is_empty() || !load.others.is_empty();
+    found.loads.extend(load.filter(has_files));
+    if let Some(kind) = kind {
         let mut store = Store::new(kind, Certainty::Declared, evidence);
         store.name = Some(service_name);
         store.version = tag.as_deref().and_then(text::major);
@@ -251,6 +288,23 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         profiles,
         evidence: vec![evidence],
     });
+}
+
+/// Where images of databases look for files that they load when they start for the first time.
+const FIRST_START: &str = "/docker-entrypoint-initdb.d";
+
+/// Adds the files of a folder, or one file, in the order in which the image takes them.
+fn first_start(view: &View<'_>, path: &str, load: &mut Load) {
+    let is_direct = |file: &&str| *file == path || text::folder(file) == path;
+    let mut files: Vec<_> =
+        view.below(path).chain(view.has(path).then_some(path)).filter(is_direct).collect();
+    files.sort_unstable();
+    for file in files.into_iter().take(50) {
+        match file.ends_with(".sql") {
+            true => load.files.push(file.to_owned()),
+            false => load.others.push(file.to_owned()),
+        }
+    }
 }
 
 fn shown(folder: &str) -> &str {

@@ -33,13 +33,13 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     for path in view
         .named(&["Dockerfile", "Dockerfile.dev", "Containerfile"])
         .into_iter()
-        .filter(|path| !super::is_aside(path))
+        .filter(|path| !super::is_aside(path) && !path.starts_with(".devcontainer/"))
         .take(20)
     {
         let Some(source) = view.text(&path) else { continue };
         let file = parse(&source);
         pins(&path, &file, found);
-        app(&path, &file, found);
+        app(view, &path, &file, found);
         if text::folder(&path).is_empty() && !file.packages.is_empty() {
             let fact = format!("the image installs {}", file.packages.join(", "));
             found.caveats.push(Evidence {
@@ -128,6 +128,13 @@ fn packages(line: &str) -> Vec<String> {
 fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
     let Some((image, line)) = &file.base else { return };
     let (name, tag) = super::compose::image_parts(image);
+    // The image of a devcontainer has a version of its own before that of the language: `1-3.12-bookworm`.
+    let tag = tag.map(|tag| match tag.split_once('-') {
+        Some((own, rest)) if image.contains("devcontainers/") && own.parse::<u8>().is_ok() => {
+            rest.to_owned()
+        }
+        _ => tag,
+    });
     let (Some((_, program)), Some(tag)) = (BASES.iter().find(|(base, _)| *base == name), tag)
     else {
         return;
@@ -142,7 +149,7 @@ fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
 }
 
 /// Gives an app of the folder its port, or makes one of the command where nothing else tells how to start.
-fn app(path: &str, file: &Dockerfile, found: &mut Findings) {
+fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
     let dir = text::folder(path);
     let exposed = file.port.map(|(port, line)| {
         (port, Evidence { file: path.to_owned(), line, fact: format!("it exposes {port}") })
@@ -156,7 +163,25 @@ fn app(path: &str, file: &Dockerfile, found: &mut Findings) {
         }
         return;
     }
-    let has_app = found.apps.iter().any(|app| app.dir == dir || dir.is_empty());
+    // A folder such as `docker` that holds nothing but the image is no app of its own.
+    const MANIFESTS: [&str; 13] = [
+        "package.json",
+        "pyproject.toml",
+        "requirements.txt",
+        "Pipfile",
+        "manage.py",
+        "go.mod",
+        "Cargo.toml",
+        "Gemfile",
+        "composer.json",
+        "mix.exs",
+        "pom.xml",
+        "build.gradle",
+        "deno.json",
+    ];
+    let is_bare = !dir.is_empty() && view.first(dir, &MANIFESTS).is_none();
+    let has_app = is_bare && !found.apps.is_empty()
+        || found.apps.iter().any(|app| app.dir == dir || dir.is_empty());
     let Some((command, line)) = file.command.as_ref().filter(|_| !has_app) else { return };
     // Paths such as `/app/server` exist only in the image.
     let first = text::words(command).into_iter().next().unwrap_or_default();
@@ -188,6 +213,35 @@ fn app(path: &str, file: &Dockerfile, found: &mut Findings) {
     found.apps.push(app);
 }
 
+/// Takes over what the Dockerfile of a devcontainer tells, and what runs once it is made.
+fn devcontainer_file(view: &View<'_>, path: &str, value: &serde_json::Value, found: &mut Findings) {
+    let name = value["build"]["dockerfile"].as_str().or_else(|| value["dockerFile"].as_str());
+    let folder = text::folder(path);
+    if let Some(name) = name.filter(|name| !text::leaves(folder, name)) {
+        let dockerfile = text::join(folder, name);
+        if let Some(source) = view.text(&dockerfile) {
+            let file = parse(&source);
+            pins(&dockerfile, &file, found);
+            if !file.packages.is_empty() {
+                let fact = format!(
+                    "the devcontainer installs {}: install what the app needs of it on this host, or build a stack of them (`stacks/NAME.sh`)",
+                    file.packages.join(", ")
+                );
+                found.caveats.push(view.evidence(&dockerfile, "install", fact));
+            }
+        }
+    }
+    for key in ["postCreateCommand", "updateContentCommand"] {
+        if let Some(line) = value[key].as_str() {
+            let line: String = line.chars().take(200).collect();
+            let fact = format!(
+                "the devcontainer runs `{line}` once it is made; what `install` does not do of it needs a task"
+            );
+            found.caveats.push(view.evidence(path, key, fact));
+        }
+    }
+}
+
 fn devcontainer(view: &View<'_>, found: &mut Findings) {
     let Some(path) = view.first("", &[".devcontainer/devcontainer.json", ".devcontainer.json"])
     else {
@@ -196,8 +250,12 @@ fn devcontainer(view: &View<'_>, found: &mut Findings) {
     let Some(value) = view.json(&path) else { return };
     if let Some(image) = value["image"].as_str() {
         let evidence = view.evidence(&path, image, format!("the devcontainer runs in {image}"));
+        let file =
+            Dockerfile { base: Some((image.to_owned(), evidence.line)), ..Dockerfile::default() };
+        pins(&path, &file, found);
         found.caveats.push(evidence);
     }
+    devcontainer_file(view, &path, &value, found);
     for (feature, _) in value["features"].as_object().into_iter().flatten() {
         let name = text::name(feature.split(':').next().unwrap_or(feature)).to_owned();
         let program = match name.as_str() {

@@ -114,8 +114,22 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
 }
 
 /// Scripts that run an app, in the order in which they are preferred.
-const RUN_SCRIPTS: [&str; 9] =
-    ["dev", "start:dev", "develop", "dev:server", "serve", "start", "server", "watch:dev", "web"];
+const RUN_SCRIPTS: [&str; 14] = [
+    "dev",
+    "start:dev",
+    "develop",
+    "dev:server",
+    "start-dev",
+    "dev-server",
+    "serve",
+    "start",
+    "server",
+    "watch:dev",
+    "watch-development",
+    "watch-dev",
+    "web",
+    "watch",
+];
 
 /// Returns the app that a package is, if it is one.
 fn app(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findings) -> Option<App> {

@@ -339,7 +339,8 @@ fn alembic(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fi
         found.migrations.push(Step {
             name: beside(dir, "migrate"),
             dir: dir.to_owned(),
-            run: environment.run("alembic upgrade head"),
+            // Its settings import the app, and only some of them say where from.
+            run: format!("PYTHONPATH=. {}", environment.run("alembic upgrade head")),
             evidence,
         });
         return;

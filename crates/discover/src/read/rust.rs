@@ -190,12 +190,20 @@ fn migrations(
             .take(100)
             .any(|path| view.text(path).is_some_and(|text| text.contains(word)))
     };
+    // What cargo itself can install needs no program of the host. It takes minutes, once.
+    let brought = |program: &str, package: &str, features: &str| {
+        format!(
+            "{{ command -v {program} >/dev/null || cargo install --quiet --root ~/.local {package} --no-default-features --features {features}; }}"
+        )
+    };
     let (program, run) = match () {
         () if dependencies.contains_key("sqlx") && !at_start("migrate!(") => {
-            ("sqlx", "sqlx database create && sqlx migrate run")
+            let first = brought("sqlx", "sqlx-cli", "rustls,postgres,mysql,sqlite");
+            ("sqlx", format!("{first} && sqlx database create && sqlx migrate run"))
         }
         () if dependencies.contains_key("diesel") && !at_start("embed_migrations!") => {
-            ("diesel", "diesel migration run")
+            let first = brought("diesel", "diesel_cli", "postgres");
+            ("diesel", format!("{first} && diesel migration run"))
         }
         () => return,
     };
@@ -204,16 +212,11 @@ fn migrations(
         "",
         format!("migrations of {program}"),
     );
-    found.needs(program, &evidence);
+    found.needs("cargo", &evidence);
     let name = if dir.is_empty() {
         "migrate".to_owned()
     } else {
         text::service_name(&format!("{}-migrate", text::name(dir)))
     };
-    found.migrations.push(Step {
-        name,
-        dir: dir.to_owned(),
-        run: run.to_owned(),
-        evidence: vec![evidence],
-    });
+    found.migrations.push(Step { name, dir: dir.to_owned(), run, evidence: vec![evidence] });
 }

@@ -1,6 +1,9 @@
 //! Examples of settings: which variables an app reads, and values that are harmless.
 //!
-//! Files with real values (`.env`, `.env.local`) are never opened.
+//! Files with real values (`.env`, `.env.local`) are never opened, unless the repository has them in its commits: then they
+//! are no secrets of this user, and rooms see them too.
+
+use std::collections::BTreeMap;
 
 use crate::{
     finding::{Certainty, Evidence, Findings, Setting, Store, StoreKind},
@@ -27,9 +30,38 @@ const EXAMPLES: [&str; 12] = [
 /// The most variables of one example.
 const VARIABLES_MOST: usize = 200;
 
-pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+/// Committed files with settings, in the order in which they are preferred.
+const COMMITTED: [&str; 4] = [".env.dev", ".env.development", ".env", ".env.local"];
+
+/// Returns the examples of settings of all folders, the nearest to the root first.
+fn examples(view: &View<'_>) -> Vec<String> {
     let mut files = view.named(&EXAMPLES);
+    let committed = COMMITTED.iter().flat_map(|name| view.named(&[name]));
+    files.extend(committed.filter(|path| view.committed.contains(path)));
     files.retain(|path| !super::is_aside(path));
+    files
+}
+
+/// Returns what the examples of a folder set, as compose would fill it in.
+pub(super) fn values(view: &View<'_>, dir: &str) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for path in examples(view).iter().filter(|path| text::folder(path) == dir) {
+        let text = view.text(path).unwrap_or_default();
+        for (name, value) in text.lines().take(5000).filter_map(entry) {
+            all.entry(name.to_owned()).or_insert(value);
+        }
+    }
+    all.retain(|_, value| !value.is_empty());
+    all
+}
+
+/// Whether a variable is for compose or Docker alone.
+fn is_for_containers(name: &str) -> bool {
+    name.starts_with("COMPOSE_") || name.starts_with("DOCKER_") || name.starts_with("BUILDKIT_")
+}
+
+pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+    let files = examples(view);
     for path in files.iter().take(30) {
         let Some(text) = view.text(path) else { continue };
         for (at, line) in text.lines().enumerate().take(5000) {
@@ -37,7 +69,10 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
             let folder = text::folder(path).to_owned();
             let is_known = |known: &Setting| known.dir == folder && known.name == name;
             let of_folder = found.settings.iter().filter(|known| known.dir == folder).count();
-            if found.settings.iter().any(is_known) || of_folder >= VARIABLES_MOST {
+            if found.settings.iter().any(is_known)
+                || of_folder >= VARIABLES_MOST
+                || is_for_containers(name)
+            {
                 continue;
             }
             let evidence = Evidence { file: path.clone(), line: at + 1, fact: name.to_owned() };

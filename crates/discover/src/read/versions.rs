@@ -7,10 +7,11 @@ use crate::{
 };
 
 /// Files that hold one version, and the program that they mean.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     (".nvmrc", "node"),
     (".node-version", "node"),
     (".python-version", "python3"),
+    ("runtime.txt", "python3"),
     (".ruby-version", "ruby"),
     (".go-version", "go"),
     (".java-version", "java"),
@@ -50,7 +51,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         else {
             continue;
         };
-        if !version.starts_with('[') {
+        if !version.starts_with('[') && (file != "runtime.txt" || version.starts_with("python-")) {
             pin(view, found, program, version, file);
         }
     }
@@ -78,6 +79,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
             named(view, found, tool, version.unwrap_or("latest"), file);
         }
     }
+    python(view, found);
     if let Some(version) =
         view.json("package.json").and_then(|value| text_at(&value, "/engines/node"))
     {
@@ -92,6 +94,30 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         && let Some(version) = text.lines().find_map(|line| line.strip_prefix("go "))
     {
         pin(view, found, "go", version.trim(), "go.mod");
+    }
+}
+
+/// Reads what manifests of Python ask for, that of the root first.
+fn python(view: &View<'_>, found: &mut Findings) {
+    for file in view.named(&[".python-version"]).iter().filter(|path| !super::is_aside(path)) {
+        let text = view.text(file).unwrap_or_default();
+        if let Some(version) = text.lines().map(str::trim).find(|line| !line.is_empty()) {
+            pin(view, found, "python3", version, file);
+        }
+    }
+    let manifests = view.named(&["pyproject.toml", "Pipfile"]);
+    for file in manifests.iter().filter(|path| !super::is_aside(path)).take(20) {
+        let Some(value) = view.toml(file) else { continue };
+        let places = [
+            "/project/requires-python",
+            "/tool/poetry/dependencies/python",
+            "/requires/python_version",
+        ];
+        if let Some(version) = places.iter().find_map(|place| text_at(&value, place)) {
+            let evidence = view.evidence(file, &version, format!("python3 {version}"));
+            found.ranges.push(Pin { program: "python3", version: version.clone(), evidence });
+            pin(view, found, "python3", &version, file);
+        }
     }
 }
 

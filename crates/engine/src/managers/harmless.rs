@@ -16,9 +16,11 @@ enum Form {
     Hosts,
     /// Names of packages, numbers, yes or no.
     Words,
+    /// A folder of the system, which rooms have too.
+    System,
 }
 
-const NPM: [(&str, Form); 19] = [
+const NPM: [(&str, Form); 20] = [
     ("registry", Form::Addresses),
     ("audit", Form::Words),
     ("auto-install-peers", Form::Words),
@@ -31,6 +33,8 @@ const NPM: [(&str, Form); 19] = [
     ("maxsockets", Form::Words),
     ("min-release-age", Form::Words),
     ("node-linker", Form::Words),
+    // Where the headers of Node are: without it, packages with native parts download them.
+    ("nodedir", Form::System),
     ("omit", Form::Words),
     ("package-lock", Form::Words),
     ("prefer-offline", Form::Words),
@@ -265,9 +269,20 @@ impl Form {
             Self::Addresses => is_plain_address,
             Self::Hosts => is_plain_host,
             Self::Words => |word: &str| is_word(word) && !is_like_token(word),
+            Self::System => is_system_folder,
         };
         parts.all(each)
     }
+}
+
+/// Whether a path is `/usr` or plainly below it.
+fn is_system_folder(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix("/usr") else { return false };
+    let parts = rest.split('/').skip(1);
+    (rest.is_empty() || rest.starts_with('/'))
+        && parts
+            .into_iter()
+            .all(|part| part.is_empty() || is_word(part) && part != ".." && !is_like_token(part))
 }
 
 /// Whether an address holds nothing but a scheme, a host, a port and a path without a token.
@@ -363,6 +378,19 @@ mod tests {
             format!("https://registry.example.com/simple;{token}"),
             format!("https://registry.example.com/%{token}"),
         ]
+    }
+
+    #[test]
+    fn only_folders_of_the_system_come_along() {
+        for (line, kept) in [
+            ("nodedir=/usr", true),
+            ("nodedir=/usr/local", true),
+            ("nodedir=/usr/../root/x", false),
+            ("nodedir=/home/ann/node", false),
+            ("nodedir=/usrx", false),
+        ] {
+            assert_eq!(!npmrc(line).is_empty(), kept, "{line}");
+        }
     }
 
     #[test]

@@ -362,3 +362,50 @@ m = ["count"]
         env.ok(&repository, &["db", "db", "-w", "d", "--", "-tAc", "select count(*) from t"]);
     assert_eq!(rows, "2\n", "nothing that another sandbox did reaches it");
 }
+
+#[test]
+fn migrations_run_once_for_equal_files_unless_their_data_names_the_sandbox() {
+    if !is_installed("postgres") {
+        return skip("data after migrations", "postgresql");
+    }
+    let env = surroundings();
+    if !env.can_have_rooms("data after migrations") {
+        return;
+    }
+    // A migration leaves a number that no other run of it would.
+    let config = r#"[project]
+name = "shop"
+[service.db]
+recipe = "postgres"
+[service.migrate]
+run = "psql {db.url} -Xqf migrate.sql"
+task = true
+needs = ["db"]
+"#;
+    let repository = env.repository("shop", config);
+    let migrate = |sql: &str| {
+        fs::write(repository.join("migrate.sql"), sql).unwrap();
+        git(&repository, &["add", "-A"]);
+        let who = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+        git(&repository, &[&who[..], &["commit", "-qm", "migrate"]].concat());
+    };
+    let made = |name: &str| {
+        env.ok(&repository, &["fork", name]);
+        env.ok(&repository, &["up", "-w", name]);
+        env.ok(&repository, &["db", "db", "-w", name, "--", "-tAc", "select made from t"])
+    };
+    migrate("create table if not exists t as select random()::text as made;");
+    let (first, second) = (made("a"), made("b"));
+    assert_eq!(first, second, "the second one has the rows of the first");
+    env.ok(&repository, &["db", "db", "-w", "b", "--", "-qc", "delete from t"]);
+    assert_eq!(made("c"), first, "what a sandbox does to its copy reaches no other one");
+    // Another migration is another key.
+    migrate("create table if not exists t as select random()::text || 'x' as made;");
+    assert_ne!(made("d"), first);
+    // What holds a sandbox's own name is of no use to others.
+    migrate(
+        "create table if not exists t as select random() || 'https://web.e.shop.localhost:1' as made;",
+    );
+    let own = made("e");
+    assert_ne!(made("f"), own);
+}

@@ -13,8 +13,12 @@ use hothouse_model::{
 use hothouse_timeline::{Order, Selection};
 use jiff::Timestamp;
 
-use super::{LABEL, Seeding, blocking, bundle::scheme};
-use crate::{Timelines, in_room::RoomTask, timelines::RunPlace};
+use super::{LABEL, Seeding, Seeds, blocking, bundle::scheme};
+use crate::{
+    Timelines,
+    in_room::{InRoom, RoomTask},
+    timelines::RunPlace,
+};
 
 /// What somebody does in a room whose data becomes a snapshot: nothing of it may have happened.
 const FOREIGN: [Kind; 5] = [Kind::Exec, Kind::Browser, Kind::Agent, Kind::Restore, Kind::Commit];
@@ -94,6 +98,9 @@ impl Seeding<'_> {
     /// Keeps what was seeded for other sandboxes, where it depends on nothing but the project's files.
     pub(super) async fn share(&self, begun: Timestamp) {
         let Some(origin) = self.origin(SeedRole::Candidate).await else { return };
+        if origin.manifest.bundles.is_empty() {
+            return;
+        }
         // Whatever comes of it, later seedings of this run depend on more.
         self.settle_origin(SeedOrigin { role: SeedRole::Settled, ..origin.clone() });
         let all_there =
@@ -130,7 +137,7 @@ impl Seeding<'_> {
         }
         // Before the data is copied, so that it knows their sessions.
         let sign_in = self.seeds.browsers.states_to_share(self.sandbox()).await;
-        self.checkpoint().await;
+        checkpoint(&self.room).await;
         let (engine, own, origin) =
             (self.seeds.engine.clone(), self.sandbox().clone(), origin.clone());
         let timelines = self.seeds.timelines.clone();
@@ -143,20 +150,6 @@ impl Seeding<'_> {
         .await
     }
 
-    /// Lets databases write down what they have, so that copies of their data start at once.
-    async fn checkpoint(&self) {
-        for service in self.room.stack.services.iter().filter(|service| service.database.is_some())
-        {
-            let script = match scheme(service) {
-                "postgres" => "exec psql -X -q -c CHECKPOINT",
-                _ => continue,
-            };
-            let mut task = RoomTask::shell(script).of_service(service.name());
-            (task.label, task.timeout) = (LABEL, Duration::from_secs(30));
-            self.room.run(task).await.ok();
-        }
-    }
-
     fn is_foreign(&self) -> bool {
         is_foreign(&self.seeds.engine, &self.seeds.timelines, self.sandbox())
     }
@@ -167,6 +160,54 @@ impl Seeding<'_> {
         let told = serde_json::to_string(&self.context).unwrap_or_default();
         told.contains(&format!(".{}.{}.localhost", sandbox.name, sandbox.label))
             || told.contains(sandbox.id.as_str())
+    }
+}
+
+impl Seeds {
+    /// Keeps the data of databases after the first `up` of a sandbox without seeds, so that the next one of the same
+    /// files begins with its migrations done.
+    pub async fn keep_migrated(&self, sandbox: &SandboxRecord) {
+        let turn = self.turn(sandbox.key);
+        let _turn = turn.lock().await;
+        let (engine, own) = (self.engine.clone(), sandbox.clone());
+        let origin = blocking(move || Ok(engine.seed_origin(&own))).await.ok().flatten();
+        let is_meant = |origin: &SeedOrigin| {
+            origin.role == SeedRole::Candidate && origin.manifest.bundles.is_empty()
+        };
+        let (Some(origin), Some(room)) = (origin.filter(is_meant), &sandbox.room) else { return };
+        let settled = SeedOrigin { role: SeedRole::Settled, ..origin.clone() };
+        if let Err(error) = self.engine.note_seed_origin(&room.run, &settled) {
+            return tracing::warn!(%error, "where the data of a run came from was not noted");
+        }
+        let Ok(room) = InRoom::of(&self.engine, &self.connections, sandbox).await else { return };
+        checkpoint(&room).await;
+        let (engine, own, timelines) =
+            (self.engine.clone(), sandbox.clone(), self.timelines.clone());
+        let kept = blocking(move || {
+            let is_still_ours = || !is_foreign(&engine, &timelines, &own);
+            match is_still_ours() {
+                true => engine.keep_seeded(&own, &origin, &SeedParts::default(), &is_still_ours),
+                false => Ok(false),
+            }
+        });
+        match kept.await {
+            Ok(true) => tracing::info!("data after migrations is kept for other sandboxes"),
+            Ok(false) => tracing::info!("data after migrations is not kept: it depends on more"),
+            Err(failure) => tracing::warn!(?failure, "data after migrations was not kept"),
+        }
+    }
+}
+
+/// Lets databases write down what they have, so that copies of their data start at once.
+async fn checkpoint(room: &InRoom) {
+    for service in room.stack.services.iter().filter(|service| service.database.is_some()) {
+        let script = match scheme(service) {
+            "postgres" => "exec psql -X -q -c CHECKPOINT",
+            _ => continue,
+        };
+        let mut task = RoomTask::shell(script).of_service(service.name());
+        (task.label, task.timeout) = (LABEL, Duration::from_secs(30));
+        room.run(task).await.ok();
     }
 }
 

@@ -62,11 +62,24 @@ impl Toolchain {
         }
         self.ask();
         if last.is_empty() {
-            let mut asking = self.asking.subscribe();
-            tokio::time::timeout(patience, asking.wait_for(|asking| !asking)).await.ok();
+            self.answered(patience).await;
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.map_or(last, |(_, found)| found)
+    }
+
+    /// Returns the registries as the tools tell them now: what an earlier daemon learned may lack the one that is needed.
+    pub(super) async fn told(self: &Arc<Self>, patience: Duration) -> Vec<Destination> {
+        if self.known.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            self.ask();
+            self.answered(patience).await;
+        }
+        self.registries(Duration::ZERO).await
+    }
+
+    async fn answered(&self, patience: Duration) {
+        let mut asking = self.asking.subscribe();
+        tokio::time::timeout(patience, asking.wait_for(|asking| !asking)).await.ok();
     }
 
     fn last(&self) -> Vec<Destination> {

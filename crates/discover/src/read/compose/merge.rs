@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::{text, view::View};
+use crate::{read::settings, text, view::View};
 
 /// How many files may include or extend one another.
 const DEPTH: usize = 8;
@@ -30,7 +30,48 @@ pub(super) fn services(view: &View<'_>, file: &str) -> Services {
             load(view, &path, DEPTH, &mut all);
         }
     }
+    let values = settings::values(view, text::folder(file));
+    all.values_mut().for_each(|(service, _)| fill(service, &values));
     all
+}
+
+/// Puts the values of examples in, as compose does with those of `.env`. What has none keeps its default.
+fn fill(value: &mut Value, values: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) => *text = filled(text, values),
+        Value::Array(all) => all.iter_mut().for_each(|value| fill(value, values)),
+        Value::Object(map) => map.values_mut().for_each(|value| fill(value, values)),
+        _ => {}
+    }
+}
+
+fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, end) = match after.strip_prefix('{').map(closing) {
+            Some(Some((inner, left))) => {
+                let end = inner.find(|c| !is_name(c)).unwrap_or(inner.len());
+                (&inner[..end], after.len() - left.len())
+            }
+            Some(None) => break,
+            // `$$` stands for one that is no variable.
+            None if after.starts_with('$') => ("", 1),
+            None => {
+                let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+                (&after[..end], end)
+            }
+        };
+        match values.get(name) {
+            Some(value) => out.push_str(&value.replace('$', "$$")),
+            None => out.push_str(&rest[at..at + 1 + end]),
+        }
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    out
 }
 
 fn load(view: &View<'_>, file: &str, depth: usize, all: &mut Services) {
@@ -225,6 +266,21 @@ mod tests {
             ("100%$", "100%$"),
         ] {
             assert_eq!(interpolate(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn examples_fill_variables_in() {
+        let values: BTreeMap<String, String> =
+            [("A", "1"), ("B", "x$y")].map(|(name, value)| (name.into(), value.into())).into();
+        for (text, expected) in [
+            ("${A}-$A-${A:-2}", "1-1-1"),
+            ("${C:-3}$C$$A", "${C:-3}$C$$A"),
+            ("$B", "x$$y"),
+            ("${A", "${A"),
+            ("é$", "é$"),
+        ] {
+            assert_eq!(filled(text, &values), expected, "{text}");
         }
     }
 

@@ -90,8 +90,9 @@ impl Manager {
         if dependencies.is_empty() && !is_workspace {
             return;
         }
-        let is_berry = view.has(&text::join(dir, ".yarnrc.yml"))
-            || self.major().is_some_and(|major| major >= 2);
+        let is_berry = self.name == "yarn"
+            && (view.has(&text::join(dir, ".yarnrc.yml"))
+                || self.major().is_some_and(|major| major >= 2));
         let line = match (self.name, &self.lockfile) {
             ("npm", Some(_)) => "test -e node_modules/.package-lock.json || npm ci --no-audit --no-fund".to_owned(),
             ("npm", None) => "test -e node_modules/.package-lock.json || npm install --no-audit --no-fund --no-package-lock".to_owned(),

@@ -33,6 +33,12 @@ pub(super) fn expanded(view: &View<'_>, package: &Package, manager: &Manager) ->
     parts.iter().map(|part| app(view, package, manager, part)).collect()
 }
 
+/// Whether a command begins with a program that finds those of packages by itself.
+fn finds_packages(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    ["npm", "npx", "yarn", "pnpm", "bun", "bunx", "node"].contains(&first)
+}
+
 /// One of several commands that a script starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
@@ -46,7 +52,9 @@ struct Part {
 fn app(view: &View<'_>, package: &Package, manager: &Manager, part: &Part) -> App {
     let run = match &part.script {
         Some(script) => manager.run(script),
-        None => part.line.clone(),
+        None if finds_packages(&part.line) => part.line.clone(),
+        // As in a script, programs of packages are found.
+        None => format!("export PATH=\"$PWD/node_modules/.bin:$PATH\"; {}", part.line),
     };
     let mut app = App::web(&text::service_name(&part.name), &part.dir, run);
     let needle = part.script.as_deref().unwrap_or("dev");
@@ -76,6 +84,20 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, part: &Part) -> Ap
     app
 }
 
+/// Returns the scripts that a pattern such as `dev:*` stands for, or the command itself.
+fn matching(package: &Package, command: &str, is_concurrently: bool) -> Vec<String> {
+    let (prefix, pattern) = match (command.strip_prefix("npm:"), is_concurrently) {
+        (Some(pattern), _) => ("npm:", pattern),
+        (None, true) => return vec![command.to_owned()],
+        (None, false) => ("", command),
+    };
+    let Some(start) = pattern.strip_suffix('*').map(|start| start.trim_end_matches('*')) else {
+        return vec![command.to_owned()];
+    };
+    let names = package.scripts.keys().filter(|name| name.starts_with(start));
+    names.map(|name| format!("{prefix}{name}")).collect()
+}
+
 /// Takes a line apart that starts several commands.
 fn parts(package: &Package, line: &str) -> Vec<Part> {
     let words = text::words(line);
@@ -97,7 +119,7 @@ fn parts(package: &Package, line: &str) -> Vec<Part> {
         if is_concurrently && takes_value(word) {
             rest.next();
         } else if !word.starts_with('-') {
-            commands.push(word.clone());
+            commands.extend(matching(package, word, is_concurrently));
         }
     }
     let one = |(at, command): (usize, &String)| {
