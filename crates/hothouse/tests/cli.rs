@@ -35,10 +35,10 @@ mod daemon;
 mod dashboard;
 #[path = "cli/dashboard_records.rs"]
 mod dashboard_records;
-#[path = "cli/deputy.rs"]
-mod deputy;
 #[path = "cli/dashboard_terminal.rs"]
 mod dashboard_terminal;
+#[path = "cli/deputy.rs"]
+mod deputy;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]
