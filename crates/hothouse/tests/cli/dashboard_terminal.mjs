@@ -20,7 +20,7 @@ const { origin, pathname: sandbox } = new URL(page.url());
 await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
 const shown = () => page.locator('.xterm-rows').innerText();
 const until = async (what, holds) => {
-  for (let turn = 0; turn < 200; turn++) {
+  for (let turn = 0; turn < 600; turn++) {
     if (await holds()) return;
     await page.waitForTimeout(50);
   }
