@@ -270,7 +270,9 @@ fn a_proof_leaves_a_folder_that_a_stranger_can_verify_and_nothing_else() {
 fn steady(markdown: &str) -> String {
     let words = markdown.split_inclusive(|c: char| c.is_whitespace());
     let is_own = |word: &str| {
-        ["run_", "mail_", "evt_", "req_", "page_", "trace_", "sha256:"].iter().any(|part| word.contains(part))
+        ["run_", "mail_", "evt_", "req_", "page_", "trace_", "sha256:"]
+            .iter()
+            .any(|part| word.contains(part))
     };
     words.filter(|word| !is_own(word)).collect()
 }
