@@ -353,7 +353,7 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
             };
             // The end of a command is a record of its own.
             body["exit"].is_null().then(|| AuditRow {
-                seen: (!is_noted).then(|| "yes".to_owned()),
+                seen: (!is_noted).then_some(Seen::Yes),
                 ..row("exec", argv.join(" "), decision, "none", reason.to_owned(), true)
             })
         }
