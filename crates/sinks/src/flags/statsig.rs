@@ -102,10 +102,25 @@ fn asked(
     Taken::json(200, &tree, VENDOR, vec![record])
 }
 
+/// Returns what an SDK sends; those of browsers pack it and say so in the query alone.
+fn sent(call: &Call<'_>) -> Option<Value> {
+    let body = call.request.body;
+    match bound::is_gzip(body) {
+        true => serde_json::from_slice(&bound::gunzip(body).ok()?).ok(),
+        false => call.tree().cloned(),
+    }
+}
+
 /// Makes records of what an SDK logs: evaluations of flags, and events of the app.
 fn logged(call: &Call<'_>, set: &FlagSet) -> Vec<Recorded> {
-    let events = call.tree().and_then(|tree| tree["events"].as_array());
-    events.into_iter().flatten().take(SEEN).filter_map(|event| log(event, set)).collect()
+    let tree = sent(call).unwrap_or_default();
+    tree["events"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .take(SEEN)
+        .filter_map(|event| log(event, set))
+        .collect()
 }
 
 fn log(event: &Value, set: &FlagSet) -> Option<Recorded> {
