@@ -501,7 +501,7 @@ mod tests {
         };
         let rows = join(&[], &seen(&[], vec![exec(false), exec(true)]));
         let found: Vec<_> =
-            rows.iter().map(|row| (row.decision.as_str(), row.seen.as_deref())).collect();
+            rows.iter().map(|row| (row.decision.as_str(), row.seen.map(Seen::as_str))).collect();
         assert_eq!(found, [("seen", Some("yes")), ("said", None)]);
         assert!(!rows[1].reason.contains("outside"), "{}", rows[1].reason);
     }
