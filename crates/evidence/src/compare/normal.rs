@@ -88,9 +88,13 @@ impl Normal {
             return;
         }
         let (host, has_port) = without_port(token);
+        let is_own_host = host.ends_with(".localhost");
         for word in host.split_inclusive(['.', ':', '+']) {
             let inner = word.trim_end_matches(['.', ':', '+']);
-            all.push_str(&self.word(inner));
+            match self.names.get(inner).filter(|_| is_own_host || is_distinct(inner)) {
+                Some(name) => all.push_str(name),
+                None => all.push_str(&self.word(inner)),
+            }
             all.push_str(&word[inner.len()..]);
         }
         if has_port {
@@ -99,9 +103,6 @@ impl Normal {
     }
 
     fn word<'w>(&self, word: &'w str) -> Cow<'w, str> {
-        if let Some(name) = self.names.get(word) {
-            return Cow::Borrowed(name);
-        }
         if !self.tokens.is_empty() && self.is_known(word) {
             return Cow::Borrowed("ID");
         }
@@ -203,6 +204,11 @@ fn is_token(part: &str) -> bool {
         && part.bytes().any(|c| c.is_ascii_uppercase())
 }
 
+/// Whether a name is none that a text would have by chance: a sandbox may be called `cart`, or `a`.
+fn is_distinct(name: &str) -> bool {
+    name.contains(['-', '_']) || is_mixed(name)
+}
+
 /// Whether a word has both letters and digits.
 fn is_mixed(word: &str) -> bool {
     word.bytes().any(|c| c.is_ascii_digit()) && word.bytes().any(|c| c.is_ascii_alphabetic())
@@ -237,6 +243,17 @@ mod tests {
             ("grüße, 東京", "grüße, 東京"),
             ("", ""),
             (":::...", ":::..."),
+        ] {
+            assert_eq!(normal.text(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_sandbox_that_is_called_by_a_plain_word_leaves_that_word_in_texts() {
+        let normal = Normal::new("b", "run_0123456789abcdef");
+        for (text, expected) in [
+            ("<b>bold</b>, a and b", "<b>bold</b>, a and b"),
+            ("https://web.b.acme.localhost/", "https://web.SANDBOX.acme.localhost/"),
         ] {
             assert_eq!(normal.text(text), expected);
         }

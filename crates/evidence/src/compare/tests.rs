@@ -9,7 +9,7 @@ fn side(name: &str, records: Vec<Record>) -> Side {
     let outcome = ScenarioOutcome { page: Some(page(name)), ..ScenarioOutcome::default() };
     Side {
         name: name.into(),
-        sandbox: name.into(),
+        sandbox: format!("agent-{name}"),
         run,
         records,
         outcome: Some(outcome),
@@ -19,10 +19,10 @@ fn side(name: &str, records: Vec<Record>) -> Side {
 
 fn page(name: &str) -> PageSeen {
     PageSeen {
-        final_url: format!("https://web.{name}.acme.localhost:8443/done?id=pi_{name}1B2c3D4e5"),
+        final_url: format!("https://web.agent-{name}.acme.localhost:8443/done?id=pi_{name}1B2c3D4e5"),
         status: Some(200),
         title: "Thank you".into(),
-        text: format!("Your order of {name}, 10 euro"),
+        text: format!("Your order of agent-{name}, 10 euro"),
         ..PageSeen::default()
     }
 }
@@ -46,7 +46,7 @@ fn kinds(comparison: &Comparison) -> Vec<&str> {
 fn full(name: &str) -> Vec<Record> {
     let paid = json!({ "name": "Paid", "vendor": "posthog", "properties": { "amount": 10, "at": "2026-11-17T11:12:04Z" } });
     vec![
-        mail(1, &format!("10 euro, {name}")),
+        mail(1, &format!("10 euro, agent-{name}")),
         request(2, &format!("/v1/charges/ch_{name}1B2c3D4e5"), 200),
         record(3, Kind::Event, "Paid", paid),
     ]
@@ -84,7 +84,7 @@ fn each_fault_is_named_and_nothing_else() {
     assert_eq!(missing.differences[0].left.as_deref(), Some("once"));
     assert_eq!(missing.differences[0].right, None);
     check(&|side| side.records.push(mail(9, "Hello")), &["mail"]);
-    let amount = check(&|side| side.records[0] = mail(1, "12 euro, b"), &["mail"]);
+    let amount = check(&|side| side.records[0] = mail(1, "12 euro, agent-b"), &["mail"]);
     assert_eq!(amount.differences[0].what, "\"Receipt\" to ann@example.com: text");
     assert_eq!(amount.differences[0].right.as_deref(), Some("12 euro, SANDBOX"));
     check(&|side| drop(side.records.remove(2)), &["event"]);

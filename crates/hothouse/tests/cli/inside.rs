@@ -102,8 +102,10 @@ fn a_room_reads_and_drives_its_own_sandbox_as_every_user() {
         let ran = ground.env.json(&ground.repository, &ran);
         let own = |one: &Value| one["body"]["inside"] == true && one["body"]["argv"][0] == "echo";
         assert!(ran.as_array().unwrap().iter().any(own), "{ran:#}");
-        // The end of each has the id of its beginning.
-        let ended = |one: &Value| own(one) && one["body"]["exit"] == 0;
+        // Where the command was waited for, its end has the id of its beginning.
+        let ran = ["timeline", "--kind", "exec", "argv:exit", "-w", "a", "--json"];
+        let ran = ground.env.json(&ground.repository, &ran);
+        let ended = |one: &Value| one["body"]["inside"] == true && one["body"]["exit"] == 0;
         let all = ran.as_array().unwrap();
         let end = all.iter().find(|one| ended(one)).unwrap_or_else(|| panic!("{ran:#}"));
         assert_eq!(all.iter().filter(|one| one["id"] == end["id"]).count(), 2, "{ran:#}");

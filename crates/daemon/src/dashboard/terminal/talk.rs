@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::unix::pipe,
+    time::Instant,
 };
 use tokio_tungstenite::tungstenite::Message;
 
@@ -23,6 +24,9 @@ const WINDOW: usize = 256 << 10;
 
 /// How much is read at once.
 const PIECE: usize = 32 << 10;
+
+/// How long a page may be behind. The terminal waits for the slowest of those that look at it, the agent with it.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long typed bytes wait for a command that does not read them.
 const TYPE_TIME: Duration = Duration::from_secs(2);
@@ -94,6 +98,8 @@ pub(super) struct Talk<'a> {
     typing: Option<Use>,
     /// Bytes that were sent and not drawn yet.
     ahead: usize,
+    /// When something was last sent or drawn.
+    moved: Instant,
     size: WindowSize,
 }
 
@@ -108,7 +114,17 @@ impl<'a> Talk<'a> {
         let size = room.size(&exec).unwrap_or(USUAL);
         let input = pipe::Sender::from_owned_fd(input)?;
         let output = pipe::Receiver::from_owned_fd(output)?;
-        Ok(Self { room, exec, activity, input, output, typing: None, ahead: 0, size })
+        Ok(Self {
+            room,
+            exec,
+            activity,
+            input,
+            output,
+            typing: None,
+            ahead: 0,
+            moved: Instant::now(),
+            size,
+        })
     }
 
     /// Passes bytes on until the command ends or the page leaves.
@@ -117,8 +133,8 @@ impl<'a> Talk<'a> {
         let (room, exec) = (self.room.clone(), self.exec.clone());
         let wait = room.wait(exec);
         tokio::pin!(wait);
-        let mut send = socket.send(Said::Size(size).message()).await.is_ok()
-            && socket.send(Said::Typing(false).message()).await.is_ok();
+        let mut send = say(socket, Said::Size(size).message()).await
+            && say(socket, Said::Typing(false).message()).await;
         let mut open = true;
         while send {
             tokio::select! {
@@ -130,14 +146,20 @@ impl<'a> Talk<'a> {
                 count = self.output.read(&mut buffer), if open && self.ahead < WINDOW => match count {
                     Ok(count @ 1..) => {
                         self.ahead += count;
-                        send = socket.send(Message::binary(buffer[..count].to_vec())).await.is_ok();
+                        self.moved = Instant::now();
+                        send = say(socket, Message::binary(buffer[..count].to_vec())).await;
                     }
                     _ => open = false,
                 },
                 exit = &mut wait, if !open || self.ahead < WINDOW => {
                     let said = exit.map_or_else(|_| "The room has ended.".to_owned(), |exit| ended(&exit));
                     self.drain(socket, &mut buffer).await;
-                    socket.send(Said::Ended(said).message()).await.ok();
+                    say(socket, Said::Ended(said).message()).await;
+                    return Ok(());
+                }
+                () = tokio::time::sleep_until(self.moved + PATIENCE), if self.ahead >= WINDOW => {
+                    let said = "This page fell behind. Load it again to go on.".to_owned();
+                    say(socket, Said::Ended(said).message()).await;
                     return Ok(());
                 }
                 () = tokio::time::sleep(LOOK) => send = self.look(socket).await,
@@ -153,7 +175,7 @@ impl<'a> Talk<'a> {
             match self.output.try_read(buffer) {
                 Ok(count @ 1..) => {
                     left = left.saturating_sub(count);
-                    if socket.send(Message::binary(buffer[..count].to_vec())).await.is_err() {
+                    if !say(socket, Message::binary(buffer[..count].to_vec())).await {
                         return;
                     }
                 }
@@ -166,10 +188,10 @@ impl<'a> Talk<'a> {
     async fn look(&mut self, socket: &mut Socket) -> bool {
         let now = self.room.size(&self.exec).unwrap_or(self.size);
         if now == self.size {
-            return socket.send(Message::Ping(Vec::new().into())).await.is_ok();
+            return say(socket, Message::Ping(Vec::new().into())).await;
         }
         self.size = now;
-        socket.send(Said::Size(now).message()).await.is_ok()
+        say(socket, Said::Size(now).message()).await
     }
 
     async fn hear(&mut self, message: Message, socket: &mut Socket) -> bool {
@@ -179,16 +201,19 @@ impl<'a> Talk<'a> {
                 Some(Word::Type { rows, columns }) => {
                     self.typing = Some(self.activity.enter());
                     self.resize(rows, columns).await;
-                    return socket.send(Said::Typing(true).message()).await.is_ok();
+                    return say(socket, Said::Typing(true).message()).await;
                 }
                 Some(Word::Look {}) => {
                     self.typing = None;
-                    return socket.send(Said::Typing(false).message()).await.is_ok();
+                    return say(socket, Said::Typing(false).message()).await;
                 }
                 Some(Word::Size { rows, columns }) if self.typing.is_some() => {
                     self.resize(rows, columns).await;
                 }
-                Some(Word::Drawn(count)) => self.ahead = self.ahead.saturating_sub(count),
+                Some(Word::Drawn(count)) => {
+                    self.ahead = self.ahead.saturating_sub(count);
+                    self.moved = Instant::now();
+                }
                 _ => {}
             },
             Message::Close(_) => return false,
@@ -209,6 +234,11 @@ impl<'a> Talk<'a> {
         self.size = size;
         self.room.resize(self.exec.clone(), size).await.ok();
     }
+}
+
+/// Sends a message to a page, unless it does not take any.
+async fn say(socket: &mut Socket, message: Message) -> bool {
+    tokio::time::timeout(PATIENCE, socket.send(message)).await.is_ok_and(|sent| sent.is_ok())
 }
 
 fn ended(exit: &Exit) -> String {
