@@ -151,10 +151,19 @@ impl Rooms for NativeRooms {
         }
         let wall = serde_json::to_vec(&order.wall).expect("texts are plain text");
         files::write_quick(&order.runtime.join(WALL), &wall, 0o600)?;
-        let started = {
+        let launch = || {
             let _turn = self.turns.take();
-            self.launcher.start(&self.spec(order))?
+            self.launcher.start(&self.spec(order))
         };
+        let held = |claim: &&PathBuf| matches!(room::claimant(claim), Ok(Some(_)));
+        let started = launch().or_else(|error| match order.claim.as_ref().filter(held) {
+            // A helper of a daemon that died took the claim after it was looked at.
+            Some(claim) => {
+                end_out_of_reach(claim, &order.runtime)?;
+                launch().map_err(RoomError::from)
+            }
+            None => Err(error.into()),
+        })?;
         self.started().insert(order.runtime.clone());
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }

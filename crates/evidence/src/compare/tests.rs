@@ -19,7 +19,9 @@ fn side(name: &str, records: Vec<Record>) -> Side {
 
 fn page(name: &str) -> PageSeen {
     PageSeen {
-        final_url: format!("https://web.agent-{name}.acme.localhost:8443/done?id=pi_{name}1B2c3D4e5"),
+        final_url: format!(
+            "https://web.agent-{name}.acme.localhost:8443/done?id=pi_{name}1B2c3D4e5"
+        ),
         status: Some(200),
         title: "Thank you".into(),
         text: format!("Your order of agent-{name}, 10 euro"),

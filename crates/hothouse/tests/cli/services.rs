@@ -240,13 +240,15 @@ run = "trap 'echo got-hup' HUP; echo begun; while :; do sleep 0.05; done"
         env.ok(&repository, &["restart", "loop", "-w", "a"]);
         let second = pid(&env, &repository, "loop");
         assert!(first != second && !is_running(first));
+        let begun = || log_of(&env, &repository, "loop").matches("begun").count();
+        wait_until("it has begun again", || begun() == 2);
         env.ok(&repository, &["stop", "loop", "-w", "a"]);
         assert_eq!(state(&env, &repository, "loop"), "stopped");
         assert!(!is_running(second));
         let started = env.json(&repository, &["start", "loop", "-w", "a", "--json"]);
         assert!(started["pid"].is_u64(), "{started}");
         wait_until("it is ready", || state(&env, &repository, "loop") == "ready");
-        assert_eq!(log_of(&env, &repository, "loop").matches("begun").count(), 3);
+        wait_until("it has begun for the third time", || begun() == 3);
         let unknown = env.run(&repository, &["restart", "nope", "-w", "a"]);
         assert_eq!(unknown.code, 4, "{unknown}");
         assert_eq!(env.run(&repository, &["signal", "loop", "NOPE", "-w", "a"]).code, 2);

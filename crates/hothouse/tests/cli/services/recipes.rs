@@ -151,7 +151,7 @@ fn a_room_that_makes_the_first_data_ends_with_its_daemon() {
     env.kill_daemon();
     env.ok(&repository, &["daemon", "start"]);
     env.ok(&repository, &["up", "-w", "a"]);
-    assert_eq!(making(), 0, "the room of the first attempt is gone");
+    wait_until("the room of the first attempt is gone", || making() == 0);
     let report = env.json(&repository, &["doctor", "--json"]);
     assert_eq!(report["leftovers"], serde_json::json!([]));
     assert!(
