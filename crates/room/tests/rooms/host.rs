@@ -94,8 +94,10 @@ fn ordinary(mode: &'static str, user: &'static str, built: &Path) -> Result<Host
         let made =
             program("useradd").args(["--create-home", "--shell", "/bin/bash", user]).output();
         let made = made.map_err(|error| format!("useradd: {error}"))?;
-        if !made.status.success() {
-            return Err(String::from_utf8_lossy(&made.stderr).into_owned());
+        // Another test may have made it meanwhile.
+        let why = String::from_utf8_lossy(&made.stderr);
+        if !made.status.success() && !why.contains("already exists") {
+            return Err(why.into_owned());
         }
     }
     let ranges =

@@ -335,7 +335,7 @@ mod tests {
             Ok(AzureCall::Copy { container: "goods".into(), blob: "c".into(), from })
         );
         for (method, target, headers) in [
-            ("PUT", "/goods/a?comp=block&blockid=x", &[][..]),
+            ("PUT", "/goods/a?comp=page", &[][..]),
             ("PUT", "/goods/a", &[("x-ms-blob-type", "PageBlob")]),
             ("PUT", "/../a?restype=container", &[]),
             ("POST", "/goods/a", &[]),
