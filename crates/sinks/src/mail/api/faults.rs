@@ -13,7 +13,7 @@ const LATER: &str = "1";
 pub enum MailRefusal {
     /// For good: the recipient is not taken.
     Reject,
-    /// For now.
+    /// Temporarily: the sender may try again.
     Defer,
 }
 
