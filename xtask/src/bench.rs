@@ -1,5 +1,6 @@
 //! Benchmarks: ratios against named peers, measured in parallel in one run.
 
+mod bars;
 mod browser;
 mod dashboard;
 mod door;
@@ -18,14 +19,27 @@ pub(crate) mod written;
 use std::{
     io::Write,
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 use hothouse_host::Program;
+use serde_json::json;
 
-use self::figures::Figures;
+use self::{
+    bars::{Bar, bar},
+    figures::Figures,
+};
 
 const ROUNDS: usize = 200;
+
+/// How often commands are looked at with few and with many sandboxes.
+const LOOKS: usize = 11;
+const FEW: u32 = 10;
+const MANY: u32 = 200;
+
+/// Whether standard output is for one document.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// How often each of two binaries is measured.
 const TURNS: usize = 3;
@@ -58,10 +72,27 @@ static BENCHMARKS: [Benchmark; 13] = [
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     for benchmark in wanted(names)? {
+        print(&format!("-- {}, on {}", benchmark.name, written::machine()));
         (benchmark.measure)(binary, &mut Figures::default())?;
         benchmark.within.map_or(Ok(()), |within| within())?;
     }
     Ok(())
+}
+
+/// Runs the benchmarks that are named, or all, and prints one document: the figures that have a bar.
+///
+/// The report itself goes to standard error.
+pub(crate) fn run_as_json(binary: &Path, names: &[&str]) -> Result<(), String> {
+    AS_JSON.store(true, Ordering::Relaxed);
+    let machine = written::machine();
+    let mut benchmarks = serde_json::Map::new();
+    for benchmark in wanted(names)? {
+        run(binary, &[benchmark.name])?;
+        benchmarks.insert(benchmark.name.to_owned(), bars::take().into());
+    }
+    let commit = written::commit()?;
+    let all = json!({ "commit": commit, "machine": machine, "benchmarks": benchmarks });
+    writeln!(std::io::stdout(), "{all:#}").map_err(|error| error.to_string())
 }
 
 /// Runs the benchmarks that are named, or all, and writes their reports into `docs/bench`.
@@ -110,7 +141,11 @@ fn wanted(names: &[&str]) -> Result<Vec<&'static Benchmark>, String> {
 /// Prints a line of the report.
 pub(crate) fn print(line: &str) {
     written::keep(line);
-    writeln!(std::io::stdout(), "{line}").ok();
+    if AS_JSON.load(Ordering::Relaxed) {
+        writeln!(std::io::stderr(), "{line}").ok();
+    } else {
+        writeln!(std::io::stdout(), "{line}").ok();
+    }
 }
 
 /// `hothouse list` with a running daemon, against starting `/bin/true` in the same way.
@@ -133,10 +168,40 @@ fn cli(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print("cli: start to end, median of 200, alternating");
     print(&format!("  /bin/true       {:>8.2} ms", milliseconds(peer)));
     print(&format!("  hothouse list   {:>8.2} ms", milliseconds(ours)));
-    print(&format!(
-        "  ratio           {:>8.2} (bar: at most 5)",
-        ours.as_secs_f64() / peer.as_secs_f64()
-    ));
+    bar("list, ratio", ours.as_secs_f64() / peer.as_secs_f64(), "", Bar::AtMost(5.0));
+    many(binary, figures)
+}
+
+/// What `list` and `clean --dry-run` take with many sandboxes, against few.
+fn many(binary: &Path, figures: &mut Figures) -> Result<(), String> {
+    let ground = room::Ground::new(binary)?;
+    let commands: [&[&str]; 2] = [&["list"], &["clean", "--dry-run"]];
+    let mut times = Vec::new();
+    let mut made = 0;
+    for count in [FEW, MANY] {
+        for number in made..count {
+            ground.hothouse(&["fork", &format!("s{number}")])?;
+        }
+        made = count;
+        for words in commands {
+            let rounds = (0..LOOKS).map(|_| timed(|| ground.hothouse(words).map(drop)));
+            times.push(median(rounds.collect::<Result<_, _>>()?));
+        }
+    }
+    ground.hothouse(&["nuke", "--yes"])?;
+    ground.hothouse(&["daemon", "stop"])?;
+    for (number, words) in commands.iter().enumerate() {
+        let (few, many) = (milliseconds(times[number]), milliseconds(times[number + 2]));
+        let name = words.join(" ");
+        figures.add(format!("{name} of {MANY}"), many, "ms");
+        print(&format!("  {name} of {FEW}: {few:.1} ms, of {MANY}: {many:.1} ms"));
+        bar(
+            &format!("{name}, more per sandbox"),
+            (many - few) / f64::from(MANY - FEW),
+            "ms",
+            Bar::AtMost(0.25),
+        );
+    }
     Ok(())
 }
 

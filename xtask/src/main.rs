@@ -35,6 +35,9 @@ fn main() -> ExitCode {
         ["bench", "--binary", binary, "--write", ref names @ ..] => {
             bench::run_and_write(binary.as_ref(), names)
         }
+        ["bench", "--binary", binary, "--json", ref names @ ..] => {
+            bench::run_as_json(binary.as_ref(), names)
+        }
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         // What the benchmark of sinks runs in a room.
         ["load", ref words @ ..] => bench::sinks::load::run(words),
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
             release::run(binary.as_ref(), folder.as_ref())
         }
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | book [--into FOLDER] | dependencies | graph | bench --binary PATH [--against REV PATH | --write] [NAME…] | release --binary PATH --into FOLDER | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | book [--into FOLDER] | dependencies | graph | bench --binary PATH [--against REV PATH | --write | --json] [NAME…] | release --binary PATH --into FOLDER | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

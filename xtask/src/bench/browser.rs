@@ -4,7 +4,13 @@ use std::{path::Path, time::Duration};
 
 use hothouse_host::files;
 
-use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    median, milliseconds, print,
+    room::Ground,
+    timed,
+};
 
 const PAGES: usize = 21;
 const STARTS: usize = 5;
@@ -36,21 +42,8 @@ const ORDERS: &str = "insert into orders select n, 1 + n % 60000, repeat(md5(n::
 
 /// Runs all of it.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
-    machine();
     pages(binary, figures)?;
     seeds(binary, figures)
-}
-
-/// Tells what it runs on: these figures are of two programs that use all of a machine.
-fn machine() {
-    let read = |path: &str| files::read_capped(Path::new(path), 1 << 20).unwrap_or_default();
-    let cpu = String::from_utf8_lossy(&read("/proc/cpuinfo")).into_owned();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("an unknown processor", |(_, name)| name);
-    let cores = cpu.lines().filter(|line| line.starts_with("processor")).count();
-    let load = String::from_utf8_lossy(&read("/proc/loadavg")).into_owned();
-    let load = load.split(' ').next().unwrap_or("?");
-    print(&format!("browser: on {cores} cores of {model}, load {load}"));
 }
 
 fn repository(ground: &Ground<'_>, all: &[(&str, &str)]) -> Result<(), String> {
@@ -119,7 +112,7 @@ fn warm(
     print(&format!("browse, warm: the same captures of one page, median of {PAGES}, in turns"));
     print(&format!("  playwright-core           {:>9.1} ms", milliseconds(peer)));
     print(&format!("  hothouse browse           {:>9.1} ms", milliseconds(ours)));
-    print(&format!("  ratio                     {:>9.2} (bar: at most 1.2)", ratio(ours, peer)));
+    bar("browse, warm, ratio", ratio(ours, peer), "", Bar::AtMost(1.2));
     Ok(())
 }
 
@@ -147,7 +140,7 @@ fn cold(
     print(&format!("browse, cold: the first page of a room, median of {STARTS}, alternating"));
     print(&format!("  chromium --dump-dom       {:>9.1} ms", milliseconds(peer)));
     print(&format!("  hothouse browse           {:>9.1} ms", milliseconds(ours)));
-    print(&format!("  ratio                     {:>9.2} (bar: at most 1.5)", ratio(ours, peer)));
+    bar("browse, cold, ratio", ratio(ours, peer), "", Bar::AtMost(1.5));
     Ok(())
 }
 
@@ -191,8 +184,8 @@ fn seeds(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print(&format!("  up, no seed               {:>9.1} ms", milliseconds(bare)));
     print(&format!("  up, from a snapshot       {:>9.1} ms", milliseconds(snapshot)));
     let (of_seeding, of_bare) = (ratio(snapshot, seeding), ratio(snapshot, bare));
-    print(&format!("  of seeding                {of_seeding:>9.2} (bar: at most 0.10)"));
-    print(&format!("  of no seed                {of_bare:>9.2} (bar: at most 1.3)"));
+    bar("snapshot, of seeding", of_seeding, "", Bar::AtMost(0.1));
+    bar("snapshot, of no seed", of_bare, "", Bar::AtMost(1.3));
     Ok(())
 }
 

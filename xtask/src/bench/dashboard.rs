@@ -4,7 +4,12 @@ use std::path::Path;
 
 use hothouse_host::{Program, files};
 
-use super::{figures::Figures, print, room::Ground};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const SANDBOXES: usize = 50;
 /// How many of them have a room.
@@ -59,10 +64,8 @@ fn pages(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     figures.add("overview of 50 sandboxes", *median, "ms");
     figures.add("50 open pages", *share, "%");
     print(&format!("dashboard: {SANDBOXES} sandboxes, {UP} of them up"));
-    print(&format!("  overview, rendered anew, median {median:>8.1} ms (bar: at most 100)"));
+    bar("overview, rendered anew, median", *median, "ms", Bar::AtMost(100.0));
     print(&format!("  the worst of 12                 {worst:>8.1} ms"));
-    print(&format!(
-        "  {PAGES} open pages, nothing happens {share:>8.2} % of a core (bar: at most 5)"
-    ));
+    bar("50 idle open pages, share of a core", *share, "%", Bar::AtMost(5.0));
     Ok(())
 }

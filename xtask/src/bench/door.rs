@@ -4,7 +4,13 @@ use std::{path::Path, time::Duration};
 
 use hothouse_host::{Program, files};
 
-use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    median, milliseconds, print,
+    room::Ground,
+    timed,
+};
 
 const CALLS: usize = 300;
 const LOOKS: usize = 20;
@@ -45,7 +51,7 @@ fn tool_calls(ground: &Ground<'_>, binary: &Path, figures: &mut Figures) -> Resu
     ));
     print(&format!("  the same call of the API  {api:>9.2} ms"));
     print(&format!("  the tool                  {tool:>9.2} ms"));
-    print(&format!("  more                      {:>9.2} ms (bar: at most 2)", tool - api));
+    bar("a tool call over the API call", tool - api, "ms", Bar::AtMost(2.0));
     Ok(())
 }
 
@@ -71,6 +77,6 @@ fn looks(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     print(&format!("door: `hothouse status`, a loop of {LOOKS}, median of {ROUNDS}, alternating"));
     print(&format!("  outside                   {host:>9.2} ms"));
     print(&format!("  in the room               {own:>9.2} ms"));
-    print(&format!("  ratio                     {:>9.2} (bar: at most 1.5)", own / host));
+    bar("status in the room, ratio", own / host, "", Bar::AtMost(1.5));
     Ok(())
 }

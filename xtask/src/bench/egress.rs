@@ -15,7 +15,12 @@ use std::{
 use hothouse_host::{Program, files};
 
 use self::opened::Opened;
-use super::{figures::Figures, print, room::Ground};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const SERVER: &str = include_str!("egress/server.py");
 const CLIENT: &str = include_str!("egress/client.py");
@@ -143,11 +148,8 @@ impl Bench<'_> {
                 "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
                 our_cpu / gigabytes
             ));
-            print(&format!(
-                "  ratio               {:>8.2} (bar: at least 1), of CPU {:.2} (bar: at most 1)",
-                ours / peer,
-                our_cpu / peer_cpu
-            ));
+            bar("throughput, ratio", ours / peer, "", Bar::AtLeast(1.0));
+            bar("processor time, ratio", our_cpu / peer_cpu, "", Bar::AtMost(1.0));
         } else {
             print(&format!(
                 "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
@@ -177,10 +179,8 @@ impl Bench<'_> {
         if !peer.is_empty() {
             print(&format!("  squid, spliced      {:>8.3} ms", middle(peer)));
         }
-        print(&format!(
-            "  hothouse            {ours:>8.3} ms   adds {:.3} ms (bar: at most 1)",
-            ours - direct
-        ));
+        print(&format!("  hothouse            {ours:>8.3} ms"));
+        bar("set-up of a connection adds", ours - direct, "ms", Bar::AtMost(1.0));
         Ok(())
     }
 
@@ -191,7 +191,7 @@ impl Bench<'_> {
         figures.add("look-up of a known name", ours, "ms");
         print(&format!("egress: a name that is remembered, median of {LOOKUPS}"));
         print(&format!("  a resolver in Python {direct:>7.3} ms"));
-        print(&format!("  hothouse            {ours:>8.3} ms (bar: at most 0.3 added to nothing)"));
+        bar("look-up of a known name", ours, "ms", Bar::AtMost(0.3));
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl Bench<'_> {
         let each = after.saturating_sub(before) as f64 / 1024.0 / IDLE as f64;
         figures.add("memory of an idle connection", each, "KB");
         print(&format!("egress: {IDLE} idle connections"));
-        print(&format!("  memory of each      {each:>8.2} KB (bar: at most 20)"));
+        bar("memory of each", each, "KB", Bar::AtMost(20.0));
         Ok(())
     }
 }

@@ -17,7 +17,13 @@ use hothouse_workspace::{
     tree::{DriverName, Owner},
 };
 
-use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    median, milliseconds, print,
+    room::Ground,
+    timed,
+};
 
 /// Forks in a block, and blocks of each size.
 const FORKS: usize = 7;
@@ -43,8 +49,6 @@ pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String
     }
     ground.hothouse(&["nuke", "--yes"])?;
     ground.hothouse(&["daemon", "stop"])?;
-    print("  bar: at least 100 for btrfs and overlay, at least 2 for copy; 1.5 times at most;");
-    print("       50 times at most");
     remove_all(ground.folder.path())
 }
 
@@ -99,13 +103,18 @@ fn compare(driver: DriverName, ground: &Ground<'_>, figures: &mut Figures) -> Re
     }
     let (one_of_few, one_of_many) = (of_few.show(&few, figures), of_many.show(&many, figures));
     let ratio = one_of_many / one_of_few;
-    print(&format!("  {:<9} {MANY} files take {ratio:.2} times as long as {FEW}", ""));
+    bar(&format!("{MANY} files, times {FEW}, {driver}"), ratio, "", Bar::AtMost(1.2));
+    let faster = milliseconds(many.peer) / one_of_many;
+    match driver {
+        DriverName::Reflink => {}
+        DriverName::Copy => bar("times git worktree add, copy", faster, "", Bar::AtLeast(5.0)),
+        _ => bar(&format!("times git worktree add, {driver}"), faster, "", Bar::AtLeast(100.0)),
+    }
     if !copies {
         let wall = many.fork_at_once()?;
         figures.add(format!("{AT_ONCE} forks at once, {driver}"), wall, "ms");
         let ratio = wall / one_of_many;
-        let line = format!("{AT_ONCE} forks at once take {ratio:.1} times as long as one");
-        print(&format!("  {:<9} {line}", ""));
+        bar(&format!("{AT_ONCE} forks at once, times one, {driver}"), ratio, "", Bar::AtMost(50.0));
     }
     few.finish()?;
     many.finish()

@@ -10,7 +10,12 @@ use std::{
 
 use hothouse_host::{Program, files};
 
-use super::{figures::Figures, print, room::Ground};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const CONFIG: &str = "[project]\nname = \"bench\"\n[egress]\nmode = \"allowlist\"\n\
     [integration.things]\nclass = \"mock\"\nhosts = [\"api.things.example\"]\n";
@@ -62,16 +67,12 @@ fn rounds(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     print(&format!(
         "mock: a small fixture, kept connections, {ROUNDS} rounds of 5 s, every request recorded"
     ));
-    print(&format!(
-        "  one connection      median {one:>9.3} ms (bar: at most 1 over the terminated path)"
-    ));
+    bar("a request, one connection, median", one, "ms", Bar::AtMost(1.0));
     print(&format!("  16 connections      {many:>9.0} requests/s"));
     if !peer.is_empty() {
         let peer = middle(peer);
-        print(&format!(
-            "  Mockoon             {peer:>9.0} requests/s   {:.1} times (bar: at least 5)",
-            many / peer
-        ));
+        print(&format!("  Mockoon             {peer:>9.0} requests/s"));
+        bar("requests, times Mockoon", many / peer, "", Bar::AtLeast(5.0));
     }
     Ok(())
 }

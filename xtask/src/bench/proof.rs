@@ -10,7 +10,10 @@ use hothouse_evidence::{
 use hothouse_model::record::{Kind, Record};
 use serde_json::json;
 
-use super::{median, milliseconds, print, timed};
+use super::{
+    bars::{Bar, bar},
+    median, milliseconds, print, timed,
+};
 
 const COMPARED: u64 = 10_000;
 const SUMMED_UP: u64 = 5_000;
@@ -24,7 +27,7 @@ pub(crate) fn run() -> Result<(), String> {
         some => Err(format!("{} differences between equal runs", some.len())),
     })?;
     print(&format!("proof: compare two runs of {COMPARED} records"));
-    print(&format!("  median {:>8.1} ms (bar: at most 1000)", milliseconds(compared)));
+    bar("median", milliseconds(compared), "ms", Bar::AtMost(1000.0));
     let records = records("agent-a", SUMMED_UP);
     let outcome = ScenarioOutcome {
         scenario: "checkout".into(),
@@ -43,7 +46,7 @@ pub(crate) fn run() -> Result<(), String> {
         }
     })?;
     print(&format!("proof: sum up {SUMMED_UP} records"));
-    print(&format!("  median {:>8.1} ms (bar: at most 1000)", milliseconds(summed_up)));
+    bar("median", milliseconds(summed_up), "ms", Bar::AtMost(1000.0));
     Ok(())
 }
 

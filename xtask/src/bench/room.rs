@@ -3,15 +3,21 @@
 use std::{
     path::{Path, PathBuf},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hothouse_host::{Program, command::Talker, files, relay::Pipes};
 
-use super::{figures::Figures, median, milliseconds, print, timed};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    median, milliseconds, print, timed,
+};
 
 const ROUNDS: usize = 50;
 const CROWD: usize = 100;
+/// How many sandboxes with a service start at once.
+const SERVED: usize = 50;
 
 /// A repository with a state of its own.
 pub(super) struct Ground<'a> {
@@ -106,22 +112,21 @@ pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String
     figures.add("exec --fresh", milliseconds(fresh), "ms");
     print("room: start to end, median of 50, alternating");
     print(&format!("  bwrap --unshare-all true      {:>8.2} ms", milliseconds(peer)));
-    row("hothouse exec -- true", exec, peer, "1.0");
-    row("hothouse exec --fresh -- true", fresh, peer, "2.0");
+    print(&format!("  hothouse exec -- true         {:>8.2} ms", milliseconds(exec)));
+    print(&format!("  hothouse exec --fresh -- true {:>8.2} ms", milliseconds(fresh)));
+    bar("exec, of bwrap", ratio(exec, peer), "", Bar::AtMost(0.7));
+    bar("exec --fresh, of bwrap", ratio(fresh, peer), "", Bar::AtMost(1.6));
     docker(fresh);
     pipes(&ground, figures)?;
-    crowd(&ground, peer, figures)?;
+    crowd(&ground, bwrap, figures)?;
+    crowd_of_services(&ground, figures)?;
     ground.hothouse(&["nuke", "--yes"])?;
     ground.hothouse(&["daemon", "stop"])?;
     Ok(())
 }
 
-fn row(what: &str, ours: Duration, peer: Duration, bar: &str) {
-    let ratio = ours.as_secs_f64() / peer.as_secs_f64();
-    print(&format!(
-        "  {what:<30}{:>8.2} ms   {ratio:.2} of bwrap (bar: at most {bar})",
-        milliseconds(ours)
-    ));
+fn ratio(ours: Duration, peer: Duration) -> f64 {
+    ours.as_secs_f64() / peer.as_secs_f64()
 }
 
 /// Compares with an engine, where one runs and has an image.
@@ -138,11 +143,8 @@ fn docker(fresh: Duration) {
         run.map(|_| ()).map_err(|error| error.to_string())
     });
     if let Ok(once) = once {
-        let ratio = fresh.as_secs_f64() / once.as_secs_f64();
-        print(&format!(
-            "  docker run --rm               {:>8.2} ms   ours is {ratio:.2} of it (bar: 0.1)",
-            milliseconds(once)
-        ));
+        print(&format!("  docker run --rm               {:>8.2} ms", milliseconds(once)));
+        bar("exec --fresh, of docker run", ratio(fresh, once), "", Bar::AtMost(0.1));
     }
 }
 
@@ -161,34 +163,51 @@ fn pipes(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     figures.add("1 GB through exec cat", milliseconds(room), "ms");
     let share = 100.0 * plain.as_secs_f64() / room.as_secs_f64();
     print(&format!("  1 GB through cat              {:>8.0} ms", milliseconds(plain)));
-    print(&format!(
-        "  1 GB through exec cat         {:>8.0} ms   {share:.0} % of the plain speed (bar: 60 %)",
-        milliseconds(room)
-    ));
+    print(&format!("  1 GB through exec cat         {:>8.0} ms", milliseconds(room)));
+    bar("speed of a pipe", share, "%", Bar::AtLeast(60.0));
     Ok(())
 }
 
-/// A hundred rooms at once, and what they cost when they idle.
-fn crowd(ground: &Ground<'_>, peer: Duration, figures: &mut Figures) -> Result<(), String> {
+/// Does something for each name at the same time, and returns how long all of it took.
+fn at_once(
+    names: &[String],
+    each: impl Fn(&str) -> Result<(), String> + Sync,
+) -> Result<Duration, String> {
+    timed(|| {
+        thread::scope(|scope| {
+            let starts: Vec<_> = names.iter().map(|name| scope.spawn(|| each(name))).collect();
+            starts
+                .into_iter()
+                .try_for_each(|start| start.join().map_err(|_| "a start panicked".to_owned())?)
+        })
+    })
+}
+
+/// A hundred rooms at once against a hundred of the peer's, twice, and what they cost when they idle.
+fn crowd(
+    ground: &Ground<'_>,
+    peer: impl Fn() -> Result<(), String> + Sync,
+    figures: &mut Figures,
+) -> Result<(), String> {
     let names: Vec<_> = (0..CROWD).map(|n| format!("c{n}")).collect();
     for name in &names {
         ground.hothouse(&["fork", name])?;
     }
-    let begun = Instant::now();
-    thread::scope(|scope| {
-        let starts: Vec<_> =
-            names.iter().map(|name| scope.spawn(|| ground.hothouse(&["up", "-w", name]))).collect();
-        starts.into_iter().try_for_each(|start| {
-            start.join().map_err(|_| "a start panicked".to_owned())?.map(|_| ())
-        })
-    })?;
-    let wall = begun.elapsed();
-    figures.add(format!("{CROWD} rooms at once"), milliseconds(wall), "ms");
-    let ratio = wall.as_secs_f64() / peer.as_secs_f64();
-    print(&format!(
-        "  {CROWD} rooms at once            {:>8.0} ms   {ratio:.0} of bwrap (bar: at most 100)",
-        milliseconds(wall)
-    ));
+    let up = |name: &str| ground.hothouse(&["up", "-w", name]).map(drop);
+    let (mut peers, mut ours) = (Vec::new(), Vec::new());
+    for turn in 0..2 {
+        peers.push(at_once(&names, |_| peer())?);
+        ours.push(at_once(&names, up)?);
+        if turn == 0 {
+            at_once(&names, |name| ground.hothouse(&["down", "-w", name]).map(drop))?;
+        }
+    }
+    for (word, peer, ours) in [("first", peers[0], ours[0]), ("again", peers[1], ours[1])] {
+        print(&format!("  {CROWD} bwraps at once, {word}     {:>8.0} ms", milliseconds(peer)));
+        print(&format!("  {CROWD} rooms at once, {word}      {:>8.0} ms", milliseconds(ours)));
+        figures.add(format!("{CROWD} rooms at once, {word}"), milliseconds(ours), "ms");
+        bar(&format!("crowd, {word}, of bwrap's"), ratio(ours, peer), "", Bar::AtMost(3.0));
+    }
     let daemon = ground.hothouse(&["daemon", "status", "--json"])?;
     let daemon: serde_json::Value =
         serde_json::from_str(&daemon).map_err(|error| error.to_string())?;
@@ -205,9 +224,27 @@ fn crowd(ground: &Ground<'_>, peer: Duration, figures: &mut Figures) -> Result<(
     let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     figures.add("memory of an idle room", mean, "MB");
     figures.add(format!("memory of the daemon, {CROWD} rooms"), daemon, "MB");
-    print(&format!(
-        "  memory of an idle room        {mean:>8.2} MB   (bar: 3), of the daemon {daemon:.1} MB (bar: 40)"
-    ));
+    bar("memory of an idle room", mean, "MB", Bar::AtMost(3.0));
+    bar("memory of the daemon, 100 rooms", daemon, "MB", Bar::AtMost(40.0));
+    Ok(())
+}
+
+/// Fifty sandboxes with a service, started at once, against one.
+fn crowd_of_services(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
+    let config = "[project]\nname = \"r\"\n[service.web]\nrun = \"echo begun; exec sleep 100000\"\nready = { log = \"begun\" }\n";
+    files::write(&ground.repository().join("hothouse.toml"), config).map_err(|e| e.to_string())?;
+    ground.shell("cd r && git add -A && git commit -qm config")?;
+    let names: Vec<_> = (0..SERVED).map(|n| format!("s{n}")).collect();
+    for name in names.iter().map(String::as_str).chain(["alone"]) {
+        ground.hothouse(&["fork", name])?;
+    }
+    let up = |name: &str| ground.hothouse(&["up", "-w", name]).map(drop);
+    let one = timed(|| up("alone"))?;
+    let all = at_once(&names, up)?;
+    figures.add(format!("{SERVED} ups with a service at once"), milliseconds(all), "ms");
+    print(&format!("  up with a service             {:>8.0} ms", milliseconds(one)));
+    print(&format!("  {SERVED} of them at once            {:>8.0} ms", milliseconds(all)));
+    bar("50 ups with a service, times one", ratio(all, one), "", Bar::AtMost(50.0));
     Ok(())
 }
 

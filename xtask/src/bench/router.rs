@@ -6,7 +6,12 @@ use std::{path::Path, time::Duration};
 
 use hothouse_host::{Program, RunError, files};
 
-use super::{figures::Figures, print, room::Ground};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const ROUNDS: usize = 5;
 const SECONDS: &str = "4s";
@@ -153,8 +158,8 @@ fn report(ours: &[Load], peers: &[Load], figures: &mut Figures) {
         "  nginx                     {peer_rate:>9.0} requests/s, p99 {peer_p99:.2} ms"
     ));
     print(&format!("  hothouse, into a room     {rate:>9.0} requests/s, p99 {p99:.2} ms"));
-    print(&format!("  ratio of rates            {:>9.2} (bar: at least 0.80)", rate / peer_rate));
-    print(&format!("  ratio of p99              {:>9.2} (bar: at most 1.50)", p99 / peer_p99));
+    bar("ratio of rates", rate / peer_rate, "", Bar::AtLeast(0.8));
+    bar("ratio of p99", p99 / peer_p99, "", Bar::AtMost(1.5));
 }
 
 fn start(words: &[&str], config: &Path) -> Result<Running, String> {

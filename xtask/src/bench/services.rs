@@ -7,7 +7,13 @@ use hothouse_host::{
     usage::{Blocks, usage},
 };
 
-use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    median, milliseconds, print,
+    room::Ground,
+    timed,
+};
 
 const STARTS: usize = 5;
 const SEARCHES: usize = 5;
@@ -66,7 +72,7 @@ fn postgres(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print(&format!("  initdb and start by hand  {:>9.1} ms", milliseconds(peer)));
     print(&format!("  the very first up         {:>9.1} ms", milliseconds(first)));
     print(&format!("  up from golden data       {:>9.1} ms", milliseconds(ours)));
-    print(&format!("  ratio                     {:>9.2} (bar: at most 0.20)", ratio(ours, peer)));
+    bar("PostgreSQL from golden data, ratio", ratio(ours, peer), "", Bar::AtMost(0.2));
     Ok(())
 }
 
@@ -116,7 +122,7 @@ fn search(binary: &Path, figures: &mut Figures) -> Result<(), String> {
         print(&format!("  `{pattern}`"));
         print(&format!("    rg                      {:>9.1} ms", milliseconds(peer)));
         print(&format!("    hothouse logs --grep    {:>9.1} ms", milliseconds(ours)));
-        print(&format!("    ratio                   {:>9.2} (bar: at most 2)", ratio(ours, peer)));
+        bar("logs --grep, ratio", ratio(ours, peer), "", Bar::AtMost(2.0));
     }
     end(&ground)
 }
@@ -144,9 +150,8 @@ fn flood(binary: &Path) -> Result<(), String> {
     let kept = log.lines().filter(|line| line.starts_with("line ")).count();
     let told = log.lines().last().unwrap_or_default().to_owned();
     end(&ground)?;
-    print(&format!(
-        "flood: {kept} of 250000 lines kept, {told} s (bar: all of 50,000 lines a second)"
-    ));
+    print(&format!("flood: 50,000 lines a second for five seconds, {told} s"));
+    bar("lines kept, of 250,000", kept as f64, "", Bar::AtLeast(250_000.0));
     Ok(())
 }
 
@@ -177,7 +182,7 @@ fn restart(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print(&format!("  kill and spawn            {:>9.1} ms", milliseconds(bare)));
     print(&format!("  hothouse restart          {:>9.1} ms", milliseconds(ours)));
     let over = milliseconds(ours) - milliseconds(bare);
-    print(&format!("  overhead                  {over:>9.1} ms (bar: at most 20)"));
+    bar("restart, overhead", over, "ms", Bar::AtMost(20.0));
     Ok(())
 }
 
@@ -207,10 +212,7 @@ fn acme(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print("acme: the whole shop until ready");
     print(&format!("  the first up              {:>9.1} ms", milliseconds(first)));
     print(&format!("  the second up             {:>9.1} ms", milliseconds(second)));
-    print(&format!(
-        "  ratio                     {:>9.2} (bar: at most 0.33)",
-        ratio(second, first)
-    ));
+    bar("second up of acme, ratio", ratio(second, first), "", Bar::AtMost(0.33));
     Ok(())
 }
 

@@ -9,7 +9,12 @@ use std::path::{Path, PathBuf};
 use hothouse_host::files;
 use serde_json::{Value, json};
 
-use super::{figures::Figures, print, room::Ground};
+use super::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const CONFIG: &str = "[project]\nname = \"bench\"\n[egress]\nmode = \"allowlist\"\n\
     [integration.posthog]\nclass = \"sink\"\nhosts = [\"us.i.posthog.com\"]\n\
@@ -79,7 +84,7 @@ impl<'a> Bench<'a> {
     }
 
     fn all(&self, figures: &mut Figures) -> Result<(), String> {
-        print(&format!("sinks: from a room, {ROUNDS} rounds, alternating; {}", machine()));
+        print(&format!("sinks: from a room, {ROUNDS} rounds, alternating"));
         self.mail(figures)?;
         let sentry = ["127.0.0.1:8969", "/api/42/envelope/", "envelope"];
         self.events("Sentry envelopes", sentry, (ENVELOPES, 1, "error"), figures)?;
@@ -114,10 +119,8 @@ impl<'a> Bench<'a> {
             true => print("  aiosmtpd            SKIPPED (pip could not install it)"),
             false => {
                 let peer = middle(peer);
-                let ratio = ours / peer;
-                print(&format!(
-                    "  aiosmtpd, a maildir {peer:>9.0} /s   {ratio:.1} times (bar: at least 5)"
-                ));
+                print(&format!("  aiosmtpd, a maildir {peer:>9.0} /s"));
+                bar("mails, times aiosmtpd", ours / peer, "", Bar::AtLeast(5.0));
             }
         }
         Ok(())
@@ -145,7 +148,7 @@ impl<'a> Bench<'a> {
         let each = u32::try_from(each).map_err(|error| error.to_string())?;
         let rate = middle(rates) * f64::from(each);
         figures.add(name, rate, "events/s");
-        print(&format!("  {name:<20}{rate:>9.0} events/s (bar: at least 5000)"));
+        bar(name, rate, "/s", Bar::AtLeast(5000.0));
         Ok(())
     }
 
@@ -166,10 +169,8 @@ impl<'a> Bench<'a> {
             let (ours, plain) = (middle(ours), middle(plain));
             figures.add(format!("{name} of 1 MiB"), ours, "/s");
             print(&format!("  {name} of 1 MiB        {ours:>9.0} /s"));
-            print(&format!(
-                "  a plain file        {plain:>9.0} /s   {:.2} of it (bar: at least 0.7)",
-                ours / plain
-            ));
+            print(&format!("  a plain file        {plain:>9.0} /s"));
+            bar(&format!("{name} of objects, ratio"), ours / plain, "", Bar::AtLeast(0.7));
         }
         Ok(())
     }
@@ -188,10 +189,8 @@ impl<'a> Bench<'a> {
             "  memory of the daemon {first:>8.1} MB after {} more records",
             RECORDS / 10
         ));
-        print(&format!(
-            "                       {last:>8.1} MB after {RECORDS}   {:.2} times (bar: flat, at most 1.2)",
-            last / first
-        ));
+        print(&format!("                       {last:>8.1} MB after {RECORDS}"));
+        bar("memory, ratio", last / first, "", Bar::AtMost(1.2));
         Ok(())
     }
 
@@ -215,16 +214,6 @@ fn text(error: files::FileError) -> String {
 fn middle(mut rates: Vec<f64>) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates[rates.len() / 2]
-}
-
-/// Names the processor, so that figures can be told apart.
-fn machine() -> String {
-    let known = files::read_text(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    let name = known.lines().find_map(|line| line.strip_prefix("model name"));
-    let name =
-        name.map_or("an unknown processor", |rest| rest.trim_start_matches([' ', '\t', ':']));
-    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{count} of {name}, {}", std::env::consts::ARCH)
 }
 
 /// An error as an SDK sends it.

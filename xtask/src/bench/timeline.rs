@@ -21,7 +21,10 @@ use hothouse_timeline::{
 };
 use serde_json::json;
 
-use super::{median, milliseconds, print, timed};
+use super::{
+    bars::{Bar, bar},
+    median, milliseconds, print, timed,
+};
 
 const WRITERS: usize = 32;
 const ROUNDS: usize = 5;
@@ -124,7 +127,7 @@ fn durable(folder: &Path) -> Result<(), String> {
     ));
     print(&format!("  write and fdatasync {plain:>10.0}"));
     print(&format!("  hothouse            {ours:>10.0}"));
-    print(&format!("  ratio               {:>10.2} (bar: at least 0.5)", ours / plain));
+    bar("durable records, ratio", ours / plain, "", Bar::AtLeast(0.5));
     Ok(())
 }
 
@@ -177,7 +180,7 @@ fn waiting(folder: &Path) -> Result<(), String> {
     let worst = times.iter().max().copied().unwrap_or_default();
     print(&format!("timeline: wait, after the record, {WAITS} times"));
     print(&format!("  median {:>8.2} ms", milliseconds(median(times))));
-    print(&format!("  worst  {:>8.2} ms (bar: at most 20)", milliseconds(worst)));
+    bar("wait, worst", milliseconds(worst), "ms", Bar::AtMost(20.0));
     Ok(())
 }
 
@@ -201,9 +204,7 @@ fn queries(folder: &Path) -> Result<(), String> {
     fill(&timeline, QUERIED)?;
     timeline.close();
     let reader = Reader::open(folder).map_err(|error| error.to_string())?;
-    print(&format!(
-        "timeline: reads over {QUERIED} records, median of {QUERIES} (bar: at most 50 ms each)"
-    ));
+    print(&format!("timeline: reads over {QUERIED} records, median of {QUERIES}"));
     let since = || reader.since("begin", 100).map(drop).map_err(|error| error.to_string());
     measure("since begin", &since)?;
     for query in [
@@ -222,7 +223,7 @@ fn queries(folder: &Path) -> Result<(), String> {
 
 fn measure(name: &str, read: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
     let times = (0..QUERIES).map(|_| timed(read)).collect::<Result<Vec<_>, _>>()?;
-    print(&format!("  {name:<36} {:>8.2} ms", milliseconds(median(times))));
+    bar(name, milliseconds(median(times)), "ms", Bar::AtMost(50.0));
     Ok(())
 }
 
@@ -236,7 +237,7 @@ fn memory(folder: &Path) -> Result<(), String> {
     print(&format!("timeline: memory of the process over {MANY} records"));
     print(&format!("  after the first tenth {first:>8.1} MB"));
     print(&format!("  at the end            {last:>8.1} MB"));
-    print(&format!("  ratio                 {:>8.2} (bar: flat, at most 1.2)", last / first));
+    bar("memory, ratio", last / first, "", Bar::AtMost(1.2));
     Ok(())
 }
 

@@ -54,7 +54,7 @@ fn head(facts: &[(&str, String)]) -> String {
 }
 
 /// Returns the commit, and whether files differ from it.
-fn commit() -> Result<String, String> {
+pub(super) fn commit() -> Result<String, String> {
     let git = |words: &[&str]| {
         let output = Program::new("git").folder(&folder()).args(words).output();
         output
@@ -67,7 +67,7 @@ fn commit() -> Result<String, String> {
 }
 
 /// Describes the machine, and how busy it was before.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let read = |path: &str| files::read_text(Path::new(path)).unwrap_or_default();
     let (processors, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
     let value = |text: &str, key: &str| {

@@ -9,7 +9,12 @@ use std::{
 use hothouse_host::{Program, files};
 
 use super::{ADDRESS, IDLE, PYTHON, end, memory, middle, spawn, text};
-use crate::bench::{figures::Figures, print, room::Ground};
+use crate::bench::{
+    bars::{Bar, bar},
+    figures::Figures,
+    print,
+    room::Ground,
+};
 
 const SCRIPT: &str = include_str!("opened.py");
 const REQUESTS: &str = "2000";
@@ -75,12 +80,13 @@ impl Opened {
             of(&direct, tail)
         ));
         print(&format!(
-            "  hothouse    median {:>7.3} ms   p99 {:>7.3} ms   adds {:.3} and {:.3} ms (bars: at most 1 and 3)",
+            "  hothouse    median {:>7.3} ms   p99 {:>7.3} ms",
             of(&ours, median),
-            of(&ours, tail),
-            of(&ours, median) - of(&direct, median),
-            of(&ours, tail) - of(&direct, tail)
+            of(&ours, tail)
         ));
+        let added = |part| of(&ours, part) - of(&direct, part);
+        bar("a request adds, median", added(median), "ms", Bar::AtMost(1.0));
+        bar("a request adds, p99", added(tail), "ms", Bar::AtMost(3.0));
         idle(ground, daemon, figures)
     }
 
@@ -118,6 +124,6 @@ fn idle(ground: &Ground<'_>, daemon: u64, figures: &mut Figures) -> Result<(), S
     let each = after.saturating_sub(before) as f64 / 1024.0 / IDLE as f64;
     figures.add("memory of an idle terminated connection", each, "KB");
     print(&format!("egress: {IDLE} idle connections to a terminated host, each after one request"));
-    print(&format!("  memory of each      {each:>8.2} KB (bar: at most 20)"));
+    bar("memory of each, terminated", each, "KB", Bar::AtMost(20.0));
     Ok(())
 }
