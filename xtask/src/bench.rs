@@ -175,7 +175,7 @@ fn cli(binary: &Path, figures: &mut Figures) -> Result<(), String> {
 /// What `list` and `clean --dry-run` take with many sandboxes, against few.
 fn many(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = room::Ground::new(binary)?;
-    let commands: [&[&str]; 2] = [&["list"], &["clean", "--dry-run"]];
+    let commands: [&[&str]; 2] = [&["list"], &["clean", "--merged", "--dry-run"]];
     let mut times = Vec::new();
     let mut made = 0;
     for count in [FEW, MANY] {

@@ -100,6 +100,10 @@ pub trait Rooms: Send + Sync {
     /// Pauses a room whose own files take more disk space than allowed; returns how much, if it did.
     fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
 
+    /// Makes what rooms share before the first of them needs it. Blocks for seconds where it is missing. A start
+    /// that finds it missing makes it itself, and reports why it cannot.
+    fn prepare(&self) {}
+
     /// Removes what earlier rooms shared and no room needs any more.
     fn tidy(&self) -> Result<(), RoomError>;
 

@@ -278,6 +278,10 @@ impl Rooms for NativeRooms {
         Ok(Some(found))
     }
 
+    fn prepare(&self) {
+        self.launcher.make_layer(&self.base_layer);
+    }
+
     fn tidy(&self) -> Result<(), RoomError> {
         if !files::exists(&self.base_layer) {
             return Ok(());

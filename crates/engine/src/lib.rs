@@ -65,7 +65,7 @@ mod wall;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, Once, OnceLock},
 };
 
 use hothouse_backend::Rooms;
@@ -181,6 +181,7 @@ pub struct Engine {
     known_sdks: integrations::KnownSdks,
     builders: stacks::Builders,
     told: notify::Told,
+    prepared: Once,
 }
 
 impl Engine {
@@ -207,6 +208,7 @@ impl Engine {
             known_sdks: integrations::KnownSdks::default(),
             builders: stacks::Builders::default(),
             told: notify::Told::default(),
+            prepared: Once::new(),
         }
     }
 

@@ -361,6 +361,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes what all rooms share, once for this engine. Blocks.
+    pub fn prepare_rooms(&self) {
+        self.prepared.call_once(|| self.with.rooms.prepare());
+    }
+
     /// Removes what earlier rooms shared and no room needs any more.
     pub fn tidy_rooms(&self) -> Result<(), Failure> {
         self.with.rooms.tidy().map_err(|error| error.failure())

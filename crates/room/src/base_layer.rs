@@ -7,6 +7,7 @@
 mod accounts;
 mod browsers;
 mod packages;
+mod parallel;
 mod prune;
 mod scan;
 mod write;
@@ -123,14 +124,14 @@ fn word(mode: Mode) -> &'static str {
 /// Scans outside, where owners are what they are, and writes inside, where ids are the room's.
 fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let system = layout::look();
-    let entries = scan::scan(&system);
+    let parts = scan::scan(&system);
     let owner = own_ids();
     if mode == Mode::Root {
         let fresh = folder.join(fresh);
-        return write::Job { fresh: &fresh, mode, entries: &entries, init: INIT, owner }.run();
+        return write::Job { fresh: &fresh, mode, parts: &parts, init: INIT, owner }.run();
     }
     in_namespace(mode, wall, folder, || {
-        write::Job { fresh, mode, entries: &entries, init: INIT, owner }.run()
+        write::Job { fresh, mode, parts: &parts, init: INIT, owner }.run()
     })
 }
 

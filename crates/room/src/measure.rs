@@ -51,7 +51,7 @@ impl Launcher {
         match self.ask(&Job::MeasureStorage { storage: storage.to_owned(), mode, groups })? {
             Report::Measured(measured) => Ok(measured),
             Report::Failed(error) => Err(MeasureError::Step(error)),
-            Report::Removed | Report::Started(_) => Err(MeasureError::OtherJob),
+            Report::Removed | Report::Made | Report::Started(_) => Err(MeasureError::OtherJob),
         }
     }
 }

@@ -26,7 +26,7 @@ impl Launcher {
         }
         match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
-            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }
@@ -41,7 +41,18 @@ impl Launcher {
     ) -> Result<(), RemoveError> {
         match self.ask(&Job::PruneLayers { folder: folder.to_owned(), which, mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
-            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Launcher {
+    /// Makes the base layer of the rooms that this process can start, if it is missing. Blocks.
+    pub fn make_layer(&self, folder: &Path) {
+        match self.ask(&Job::MakeLayer { folder: folder.to_owned(), mode: None }) {
+            Ok(Report::Failed(error)) => tracing::debug!(%error, "the base layer is not made"),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the base layer is not made"),
         }
     }
 }

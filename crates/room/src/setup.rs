@@ -54,6 +54,11 @@ pub(super) enum Job {
         which: Prune,
         mode: Option<Mode>,
     },
+    /// Makes the base layer, if it is missing.
+    MakeLayer {
+        folder: PathBuf,
+        mode: Option<Mode>,
+    },
 }
 
 /// What the helper says before it leaves.
@@ -61,6 +66,7 @@ pub(super) enum Job {
 pub(super) enum Report {
     Started(Box<Started>),
     Removed,
+    Made,
     Measured(Measured),
     Failed(SystemError),
 }
@@ -139,6 +145,10 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             base_layer::prune(&folder, which, mode, &wall);
             Ok(Report::Removed)
+        }
+        Job::MakeLayer { folder, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            base_layer::ensure(&folder, mode, &wall).map(|_| Report::Made)
         }
         Job::MeasureStorage { storage, mode, groups } => {
             if let Some(groups) = groups {

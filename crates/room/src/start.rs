@@ -76,7 +76,7 @@ impl Launcher {
         match report {
             Report::Started(started) => Ok(*started),
             Report::Failed(source) => Err(StartError::Step { id: id(), source }),
-            Report::Removed | Report::Measured(_) => {
+            Report::Removed | Report::Made | Report::Measured(_) => {
                 let reason = "the helper did another job";
                 let source = SystemError::because("start the room", None, reason);
                 Err(StartError::Step { id: id(), source })

@@ -94,6 +94,9 @@ pub(crate) async fn fork(
     }
     let made = blocking(move || {
         let made = daemon.engine.fork(&spec, id)?;
+        // The first room of a host needs seconds for this, so it begins before anybody waits.
+        let engine = daemon.engine.clone();
+        tokio::task::spawn_blocking(move || engine.prepare_rooms());
         Ok(view::sandbox(&daemon, made))
     });
     made.await.map(axum::Json)

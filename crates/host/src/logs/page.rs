@@ -190,6 +190,12 @@ impl Search<'_> {
                 found.next = found.next.max(over.unwrap_or(0));
                 continue;
             }
+            if let Some(over) = over
+                && self.has_none(segment)
+            {
+                found.next = found.next.max(over);
+                continue;
+            }
             let Some(Scanned { lines, next, cut }) = self.scan(segment) else { continue };
             size += lines.iter().map(weight).sum::<usize>();
             found.lines.extend(lines);
@@ -200,6 +206,15 @@ impl Search<'_> {
             }
         }
         found
+    }
+
+    /// Whether no line of a segment matches the pattern.
+    fn has_none(&self, segment: &Segment) -> bool {
+        let Some(pattern) = &self.wanted.pattern else { return false };
+        !segment.may_match(|lines| match self.wanted.raw {
+            true => pattern.is_match(lines),
+            false => pattern.is_match(&ansi::strip(lines)),
+        })
     }
 
     fn backwards(&self, segments: &[Segment], tail: usize) -> Found {

@@ -1,5 +1,6 @@
 //! What of the host's system goes into the base layer.
 
+use super::parallel;
 use crate::layout::{COPIED, System};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -62,16 +63,25 @@ const REPLACED: [&str; 10] = [
     "etc/subgid",
 ];
 
-/// Lists what a layer holds.
-pub(super) fn scan(system: &System) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    for name in COPIED {
-        walk(Path::new(name), &mut entries, &mut |path, found| copied(path, found));
+/// Lists what a layer holds, in parts that can be written at the same time once the first is.
+///
+/// The first part holds the folders above all others. Within a part a folder comes before what is in it.
+pub(super) fn scan(system: &System) -> Vec<Vec<Entry>> {
+    let mut above = Vec::new();
+    let mut below: Vec<(PathBuf, Choice)> = Vec::new();
+    let copied = COPIED.iter().map(|name| (PathBuf::from(name), copied as Choice));
+    let shared = system.shared.iter().map(|name| (PathBuf::from(name), shared as Choice));
+    for (top, choose) in copied.chain(shared) {
+        for child in take(&top, &mut above, choose) {
+            below.extend(take(&child, &mut above, choose).into_iter().map(|path| (path, choose)));
+        }
     }
-    for name in &system.shared {
-        walk(Path::new(name), &mut entries, &mut |_, found| shared(found));
-    }
-    entries
+    let walked = parallel::map(below, |(path, choose)| {
+        let mut entries = Vec::new();
+        walk(&path, &mut entries, choose);
+        entries
+    });
+    [above].into_iter().chain(walked).collect()
 }
 
 /// What to do with one thing: take it as `Kind` (and continue below, if it is a public folder), or not.
@@ -98,7 +108,7 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
 /// hidden: it would be in the way of a package that puts something there. What has a setuid or setgid bit is taken without
 /// it: the room's overlay would otherwise put a copy of the whole, bit and all, on the host's disk as soon as
 /// the room's root touched it.
-fn shared(found: &Metadata) -> Option<Kind> {
+fn shared(_: &Path, found: &Metadata) -> Option<Kind> {
     let is_folder = found.is_dir();
     if !is_public(found) {
         return Some(Kind::Whiteout);
@@ -115,11 +125,18 @@ fn is_public(found: &Metadata) -> bool {
     found.is_symlink() || found.mode() & needed == needed
 }
 
-type Choice<'a> = dyn FnMut(&Path, &Metadata) -> Option<Kind> + 'a;
+type Choice = fn(&Path, &Metadata) -> Option<Kind>;
 
-fn walk(path: &Path, entries: &mut Vec<Entry>, choose: &mut Choice<'_>) {
+fn walk(path: &Path, entries: &mut Vec<Entry>, choose: Choice) {
+    for child in take(path, entries, choose) {
+        walk(&child, entries, choose);
+    }
+}
+
+/// Takes one thing, and returns what is in it.
+fn take(path: &Path, entries: &mut Vec<Entry>, choose: Choice) -> Vec<PathBuf> {
     let real = Path::new("/").join(path);
-    let Ok(found) = real.symlink_metadata() else { return };
+    let Ok(found) = real.symlink_metadata() else { return Vec::new() };
     let chosen = choose(path, &found);
     let is_public_folder = found.is_dir() && is_public(&found);
     if let Some(kind) = chosen.clone() {
@@ -127,16 +144,14 @@ fn walk(path: &Path, entries: &mut Vec<Entry>, choose: &mut Choice<'_>) {
         let (mode, uid, gid) = (found.mode() & 0o1777, found.uid(), found.gid());
         entries.push(Entry { path: path.to_owned(), kind, mode, uid, gid });
     }
-    let goes_on = match chosen {
+    let descends = match chosen {
         Some(kind) => kind == Kind::Folder && is_public_folder,
         // A shared folder that is not taken may hide something below.
         None => is_public_folder && !path.starts_with("etc") && !path.starts_with("var"),
     };
-    if !goes_on {
-        return;
+    if !descends {
+        return Vec::new();
     }
-    let Ok(children) = std::fs::read_dir(&real) else { return };
-    for child in children.flatten() {
-        walk(&path.join(child.file_name()), entries, choose);
-    }
+    let Ok(children) = std::fs::read_dir(&real) else { return Vec::new() };
+    children.flatten().map(|child| path.join(child.file_name())).collect()
 }

@@ -1,6 +1,7 @@
 //! Writes a base layer, with the ids that a room's root and agent have on disk.
 
 use super::accounts;
+use super::parallel;
 use super::scan::{Entry, Kind};
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
@@ -20,11 +21,15 @@ const HOTHOUSE: &str = "usr/local/bin/hothouse";
 const GIT_SETTINGS: [(&str, &str); 2] =
     [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
 
+/// The mode that a folder is made with.
+const NEW_FOLDER: u32 = 0o755;
+
 /// One layer to write.
 pub(super) struct Job<'a> {
     pub(super) fresh: &'a Path,
     pub(super) mode: Mode,
-    pub(super) entries: &'a [Entry],
+    /// The first part is written first, the others at the same time.
+    pub(super) parts: &'a [Vec<Entry>],
     pub(super) init: &'a [u8],
     /// The host's ids of the layer's maker.
     pub(super) owner: (u32, u32),
@@ -43,9 +48,11 @@ impl Job<'_> {
     }
 
     fn write(&self) -> Result<(), SystemError> {
-        for entry in self.entries {
-            self.make(entry)?;
-        }
+        let make = |part: &Vec<Entry>| part.iter().try_for_each(|entry| self.make(entry));
+        let (above, below) = self.parts.split_first().unzip();
+        above.map_or(Ok(()), make)?;
+        let below = below.into_iter().flatten().collect();
+        parallel::map(below, make).into_iter().collect::<Result<(), _>>()?;
         self.write_accounts()?;
         self.write_package_files()?;
         self.write_git_settings()?;
@@ -53,7 +60,8 @@ impl Job<'_> {
         self.file(SUDO, self.init, 0o755)?;
         self.write_link(HOTHOUSE, PROGRAM_INSIDE)?;
         // Modes of folders last: one may forbid writing to it.
-        for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
+        let folders = self.parts.iter().flatten().filter(|entry| entry.kind == Kind::Folder);
+        for entry in folders.rev().filter(|entry| entry.mode != NEW_FOLDER) {
             let path = self.fresh.join(&entry.path);
             std::fs::set_permissions(&path, PermissionsExt::from_mode(entry.mode))
                 .context_at("set the mode of", path)?;
@@ -66,7 +74,7 @@ impl Job<'_> {
         let path = self.fresh.join(&entry.path);
         self.parents(&path)?;
         match &entry.kind {
-            Kind::Folder => rustix::fs::mkdir(&path, FileMode::from_raw_mode(0o755))
+            Kind::Folder => rustix::fs::mkdir(&path, FileMode::from_raw_mode(NEW_FOLDER))
                 .context_at("make folder", &path)?,
             Kind::Link(target) => rustix::fs::symlink(target, &path).context_at("link", &path)?,
             Kind::File => match std::fs::copy(Path::new("/").join(&entry.path), &path) {
@@ -157,7 +165,7 @@ impl Job<'_> {
             path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
         missing.reverse();
         for folder in missing {
-            rustix::fs::mkdir(folder, FileMode::from_raw_mode(0o755))
+            rustix::fs::mkdir(folder, FileMode::from_raw_mode(NEW_FOLDER))
                 .context_at("make folder", folder)?;
         }
         Ok(())
