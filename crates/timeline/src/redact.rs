@@ -131,14 +131,19 @@ impl Redactor {
         self.cut_text_with(text, Care::Full)
     }
 
-    fn cut_text_with(&self, text: &str, care: Care) -> String {
-        let redacted = self.text_with(text, care);
-        if redacted.len() <= TEXT_CAP {
-            return redacted.into_owned();
+    /// Redacts a text where it is: most have nothing to redact, and stay as they are.
+    fn redact_in_place(&self, text: &mut String, care: Care) {
+        let redacted = match self.text_with(text, care) {
+            Cow::Borrowed(same) if same.len() <= TEXT_CAP => None,
+            redacted => Some(cut(redacted)),
+        };
+        if let Some(redacted) = redacted {
+            *text = redacted;
         }
-        let kept = &redacted[..redacted.floor_char_boundary(TEXT_CAP)];
-        let hash = hex(&sha256(&[redacted.as_bytes()]));
-        format!("{kept}… [cut: {} bytes, sha256:{hash}]", redacted.len())
+    }
+
+    fn cut_text_with(&self, text: &str, care: Care) -> String {
+        cut(self.text_with(text, care))
     }
 
     /// Redacts a value: texts, and whatever has the name of a credential.
@@ -149,7 +154,7 @@ impl Redactor {
     fn json_below(&self, value: &mut Value, sensitive: bool) {
         match value {
             Value::String(_) | Value::Number(_) if sensitive => *value = REDACTED.into(),
-            Value::String(text) => *text = self.cut_text(text),
+            Value::String(text) => self.redact_in_place(text, Care::Full),
             Value::Array(values) => self.array(values, sensitive),
             Value::Object(map) => self.object(map, sensitive),
             _ => {}
@@ -177,7 +182,7 @@ impl Redactor {
     /// Redacts the keys of vendors in every text of a value, and nothing else.
     fn json_keys(&self, value: &mut Value) {
         match value {
-            Value::String(text) => *text = self.cut_text_with(text, Care::Keys),
+            Value::String(text) => self.redact_in_place(text, Care::Keys),
             Value::Array(values) => values.iter_mut().for_each(|value| self.json_keys(value)),
             Value::Object(map) => map.values_mut().for_each(|value| self.json_keys(value)),
             _ => {}
@@ -186,7 +191,9 @@ impl Redactor {
 
     fn object(&self, map: &mut serde_json::Map<String, Value>, sensitive: bool) {
         // A key may itself be a credential.
-        let changed = |key: &&String| self.text(key) != key.as_str();
+        let changed = |key: &&String| {
+            key.len() >= LEAST && matches!(self.text(key), Cow::Owned(text) if text != **key)
+        };
         let keys: Vec<String> = map.keys().filter(changed).cloned().collect();
         for key in keys {
             if let Some(value) = map.remove(&key) {
@@ -301,6 +308,16 @@ impl Redactor {
             _ => {}
         }
     }
+}
+
+/// Cuts a redacted text; what is cut has its length and its hash.
+fn cut(redacted: Cow<'_, str>) -> String {
+    if redacted.len() <= TEXT_CAP {
+        return redacted.into_owned();
+    }
+    let kept = &redacted[..redacted.floor_char_boundary(TEXT_CAP)];
+    let hash = hex(&sha256(&[redacted.as_bytes()]));
+    format!("{kept}… [cut: {} bytes, sha256:{hash}]", redacted.len())
 }
 
 /// Headers that hold a scheme and a credential.

@@ -52,7 +52,10 @@ static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
 pub(super) fn length(text: &str) -> Option<usize> {
     let first = usize::from(*text.as_bytes().first()?);
     let token = || text.bytes().take_while(|c| is_of_token(*c)).count();
-    let known = PREFIXES[first].iter().any(|(prefix, after)| {
+    let second = text.as_bytes().get(1);
+    // Most words differ from every key in their second byte.
+    let mut near = PREFIXES[first].iter().filter(|(prefix, _)| prefix.as_bytes().get(1) == second);
+    let known = near.any(|(prefix, after)| {
         text.strip_prefix(prefix.as_str()).is_some_and(|rest| {
             let tail = rest.bytes().take_while(|c| is_of_token(*c)).count();
             // Words in snake case, such as `re_render_everything`, have no digits.

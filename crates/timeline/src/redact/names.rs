@@ -1,5 +1,7 @@
 //! Names that say that a value is a credential, or a person.
 
+use std::sync::LazyLock;
+
 /// What names of credentials end with, in lower case and without `-`, `_` and `.`.
 const ENDS: [&str; 27] = [
     "password",
@@ -57,6 +59,15 @@ const PEOPLE: [&str; 19] = [
     "clientid",
 ];
 
+/// The ends of names by their last byte.
+static ENDS_BY_LAST: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
+    let mut by_last = [const { Vec::new() }; 256];
+    for end in ENDS {
+        by_last[usize::from(end.as_bytes()[end.len() - 1])].push(end);
+    }
+    by_last
+});
+
 /// The longest name that is looked at.
 const LONGEST: usize = 100;
 
@@ -65,8 +76,17 @@ pub(crate) fn is_sensitive(name: &str) -> bool {
     if name.len() > LONGEST || name.len() < 3 {
         return false;
     }
-    let plain = plain(name);
-    WHOLE.contains(&plain.as_str()) || ENDS.iter().any(|end| plain.ends_with(end))
+    // Every word of every text comes here, so nothing is allocated and few ends are compared.
+    let mut plain = [0; LONGEST];
+    let mut length = 0;
+    for byte in name.bytes().filter(|byte| !is_separator(*byte)) {
+        plain[length] = byte.to_ascii_lowercase();
+        length += 1;
+    }
+    let plain = &plain[..length];
+    let Some(last) = plain.last() else { return false };
+    let ends = ENDS_BY_LAST[usize::from(*last)].iter().any(|end| plain.ends_with(end.as_bytes()));
+    ends || WHOLE.iter().any(|whole| plain == whole.as_bytes())
 }
 
 /// Whether what has this name says who somebody is.
@@ -91,6 +111,10 @@ pub(super) fn is_email(text: &str) -> bool {
 }
 
 fn plain(name: &str) -> String {
-    let kept = name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | '[' | ']' | ' '));
+    let kept = name.chars().filter(|c| !u8::try_from(*c).is_ok_and(is_separator));
     kept.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'-' | b'_' | b'.' | b'[' | b']' | b' ')
 }
