@@ -1,6 +1,6 @@
-//! Names that say that a value is a credential, or a person.
+//! Field names that identify a credential, or a person.
 
-/// What names of credentials end with, in lower case and without `-`, `_` and `.`.
+/// Suffixes of credential names, in lower case and without `-`, `_` and `.`.
 const ENDS: [&str; 27] = [
     "password",
     "passwd",
@@ -31,10 +31,10 @@ const ENDS: [&str; 27] = [
     "cardnumber",
 ];
 
-/// Names as a whole, which would be too common as an end.
+/// Complete names, too common as suffixes.
 const WHOLE: [&str; 7] = ["pin", "sig", "jwt", "bearer", "ssn", "iban", "cvv"];
 
-/// Names of fields that tell who somebody is, in analytics.
+/// Field names in analytics that identify a person.
 const PEOPLE: [&str; 19] = [
     "distinctid",
     "userid",
@@ -57,10 +57,10 @@ const PEOPLE: [&str; 19] = [
     "clientid",
 ];
 
-/// The longest name that is looked at.
+/// The maximum length of a name that is checked.
 const LONGEST: usize = 100;
 
-/// Whether what has this name is a credential.
+/// Whether a field with this name is a credential.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     if name.len() > LONGEST || name.len() < 3 {
         return false;
@@ -69,12 +69,12 @@ pub(crate) fn is_sensitive(name: &str) -> bool {
     WHOLE.contains(&plain.as_str()) || ENDS.iter().any(|end| plain.ends_with(end))
 }
 
-/// Whether what has this name says who somebody is.
+/// Whether a field with this name identifies a person.
 pub(super) fn is_person(name: &str) -> bool {
     name.len() <= LONGEST && PEOPLE.contains(&plain(name).trim_start_matches('$'))
 }
 
-/// Whether what has this name describes a person, so that a `name` in it is one.
+/// Whether a field with this name describes a person, so that a `name` in it is theirs.
 pub(super) fn is_traits(name: &str) -> bool {
     let plain = plain(name);
     ["set", "setonce", "traits", "userproperties"].contains(&plain.trim_start_matches('$'))
