@@ -291,7 +291,7 @@ fn lasting(text: String) -> &'static str {
     text
 }
 
-/// Runs the [`Work`] read from standard input, with power over the ids of our rooms.
+/// Runs the work read from standard input, with power over the ids of our rooms.
 pub fn hands_main() -> ExitCode {
     let answer = sys::die_with_parent()
         .and_then(|()| read_work())
