@@ -217,6 +217,7 @@ impl Folder {
         self.folder(relative).map(drop)
     }
 
+    /// Opens the parent folder of a path, and returns it with the last name.
     fn parent_of<'a>(&self, relative: &'a Path) -> Result<(Self, &'a OsStr), FileError> {
         let nameless = || {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");
