@@ -45,7 +45,7 @@ async fn note(edge: &Arc<RoomEdge>, packet: &Packet) {
     if verdict.allowed && packet.transport == Transport::Icmp && !ping::is_allowed() {
         verdict = Verdict::refused(Reason::NoEcho);
     }
-    // A rule allows it by now, or it was already recorded.
+    // A rule allows it by now, it only exceeded the rate limit, or it was recorded recently.
     if verdict.allowed || !edge.is_news((packet.transport, packet.target, port)) {
         return;
     }

@@ -268,7 +268,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Fails if a process listens on a port of the host.
+    /// Fails if a port of the host is reserved or in use.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port && !kept.is_free) {

@@ -42,7 +42,7 @@ enum Group {
     Own,
 }
 
-/// A program with which we exchange data over pipes; killed when the exchange ends.
+/// A program with which we exchange data over pipes, until [`Talker::end`].
 #[derive(Debug)]
 pub struct Talker(Child);
 

@@ -117,8 +117,8 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
-/// Returns a git command that shows what files of a worktree hold. Whoever works there may put a link
-/// in the place of a folder just then: git follows none.
+/// Returns a git command that reads the content of files in a worktree. An agent may replace a
+/// folder with a link meanwhile, so git follows no links.
 pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> Program {
     let git = inside(admin_dir, worktree);
     match HiddenTree::at(worktree) {

@@ -200,7 +200,7 @@ fn services_of_the_hosts_packages_find_their_folders_and_nothing_in_them() {
         "-type d -not -path '/var/log/apt*' -not -path '/etc/ssl/certs*' -printf '%p %m\\n'";
     for host in hosts() {
         let room = host.room();
-        // Those within folders that are not everybody's to read are not looked for by everybody.
+        // As `nobody`, so that folders which not everyone may read are not searched.
         let outside =
             ran(program("runuser").args(["-u", "nobody", "--", "sh", "-c", &list(folders)]));
         if outside.code != Some(0) {

@@ -94,8 +94,8 @@ impl Asked {
         Some((name, wait)).filter(|(_, wait)| *wait > 0)
     }
 
-    /// Performs the request, and builds the response. Also returns whether it is final: messages
-    /// were returned, or it is not a receive.
+    /// Performs the request, and builds the response. Also returns whether it is final, which a
+    /// receive without messages is not.
     pub fn done(&self, broker: &mut Broker, context: &mut Context<'_>) -> (Answer, bool) {
         let now = context.now.as_millisecond();
         let result = self.act(broker, now, &mut || ids::uuid((context.random)()));
