@@ -1,8 +1,8 @@
-//! What a room was told about names: which address belongs to which name.
+//! Remembers DNS answers given to a room: which address belongs to which name.
 //!
-//! Pure: time comes in. A name that may not be looked up gets its own synthetic address, so that
-//! the connection comes to us and is refused with a reason; so does one whose address means something else inside
-//! the room. Both books are bounded; the oldest entries make way.
+//! Pure: time is an argument. A name that may not be looked up gets its own synthetic address, so
+//! that the connection reaches us and is refused with a reason; so does a name whose address means
+//! something else inside the room. Both tables are bounded; the oldest entries are evicted.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,14 +16,14 @@ use hothouse_model::{
 };
 
 /// How long an address belongs to a name after it was last given out. Clients keep addresses longer
-/// than they should, and longer than most records live.
+/// than they should, and longer than most TTLs.
 const LIFE: Duration = Duration::from_secs(3600);
 
 const ADDRESSES: usize = 16_384;
-/// A host of many names is a content network; the newest names count.
+/// An address with many names is a CDN; only the newest names are kept.
 const NAMES_PER_ADDRESS: usize = 32;
 
-/// The memory of one room.
+/// The table of one room.
 #[derive(Debug, Default)]
 pub struct NameBook {
     answered: HashMap<IpAddr, VecDeque<(HostName, Instant)>>,
@@ -63,7 +63,7 @@ impl NameBook {
         known.filter(|(_, until)| *until > now).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the synthetic addresses of a name, giving it some if it has none.
+    /// Returns the synthetic addresses of a name, assigning them if necessary.
     pub fn synthesize(&mut self, name: &HostName) -> [IpAddr; 2] {
         let number = match self.numbers.get(name) {
             Some(number) => *number,
@@ -86,14 +86,14 @@ impl NameBook {
         number
     }
 
-    /// Returns the name whose synthetic address this is.
+    /// Returns the name with this synthetic address.
     pub fn synthetic_name(&self, address: IpAddr) -> Option<&HostName> {
         let number = stand_in_number(address)?;
         self.synthetic.get(usize::try_from(number).ok()?)
     }
 }
 
-/// Whether an address is one that only we give out.
+/// Whether an address is from the synthetic range.
 pub fn is_synthetic(address: IpAddr) -> bool {
     stand_in_number(address).is_some()
 }

@@ -1,4 +1,4 @@
-//! What is recorded when a room exceeds its share: one line every few seconds, with a count.
+//! Records that a room exceeds its share: one line every few seconds, with a count.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -12,24 +12,24 @@ use hothouse_model::{
 
 use crate::room::RoomEdge;
 
-/// What one connection costs: two sockets, and a pipe while bytes wait.
+/// The cost of a connection: two sockets, and a pipe while bytes are buffered.
 pub(crate) const CONNECTION: u64 = 4;
-/// What a look-up or a flow of datagrams costs.
+/// The cost of a lookup or a UDP flow.
 pub(crate) const SOCKET: u64 = 1;
 
-/// How often it is recorded.
+/// The interval between records.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// What was refused and not recorded yet.
+/// Refusals that have not been recorded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     count: u64,
-    /// Whether a line was written a moment ago, and the next one is to come.
+    /// Whether a line was just written, and the next one is scheduled.
     is_quiet: bool,
 }
 
 impl RoomEdge {
-    /// Records that something was refused, immediately or together with others.
+    /// Records a refusal, immediately or together with others.
     pub(crate) fn note_refused(self: &Arc<Self>) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.count += 1;

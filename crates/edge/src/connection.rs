@@ -1,4 +1,4 @@
-//! One connection of a room: read what it is, decide once, then refuse it or pass it on.
+//! One connection of a room: identify it, decide once, then refuse or forward it.
 
 mod facts;
 mod look;
@@ -32,16 +32,16 @@ use crate::{
     wire::sniff::Sniffed,
 };
 
-/// How a connection came to us.
+/// How a connection reached us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It was made to its target, and caught.
+    /// It was made to its target, and redirected.
     Caught,
-    /// A tool requested its target by a request to a proxy, and may request another by the next one.
+    /// A tool requested its target through the proxy, and the next request may name another.
     Asked,
 }
 
-/// One connection, until it is clear what becomes of it.
+/// A connection that has not been decided on.
 struct Caught {
     edge: Arc<RoomEdge>,
     entry: Entry,
@@ -50,7 +50,7 @@ struct Caught {
     way: Way,
 }
 
-/// Serves a connection to `target`, of which some bytes may have been read already. What follows the
+/// Serves a connection to `target`; `first` are bytes that were already read. Everything after the
 /// decision is boxed, to keep the future small.
 pub(crate) async fn serve(
     edge: Arc<RoomEdge>,
@@ -79,7 +79,7 @@ pub(crate) async fn serve(
 }
 
 impl Caught {
-    /// Decides about a connection that has said what it is.
+    /// Decides on a connection whose protocol is known.
     async fn go_on(mut self, Seen { first, sniffed, .. }: Seen) {
         let (facts, verdict) = self.decide(&sniffed).await;
         let Self { edge, entry, stream, target, way } = self;
@@ -103,7 +103,8 @@ impl Caught {
         Box::pin(caught.pass(first, (facts, sniffed), verdict)).await;
     }
 
-    /// Hands a connection to what takes mail for its host. The server speaks first, so nothing is read.
+    /// Passes a connection to the mail sink for its host. The server speaks first, so nothing is
+    /// read.
     async fn take_mail(mut self, name: HostName, first: Vec<u8>) {
         let facts = Facts::of_mail(name.clone(), self.target.port()).cover(&self.edge);
         self.entry.protocol = Some(facts.protocol.as_str().into());
@@ -128,7 +129,7 @@ impl Caught {
         }
     }
 
-    /// Collects what the decision rests on, and decides.
+    /// Collects the inputs of the decision, and decides.
     async fn decide(&mut self, sniffed: &Sniffed) -> (Facts, Verdict) {
         let facts = Box::pin(facts(&self.edge, sniffed, self.target)).await;
         self.entry.protocol = Some(facts.protocol.as_str().into());
@@ -141,7 +142,7 @@ impl Caught {
         (facts, verdict)
     }
 
-    /// Serves a connection that says nothing: the server may be the one to speak first. If the client does
+    /// Serves a silent connection: the server may be the one to speak first. If the client speaks
     /// after all, the decision is made as if it had spoken immediately.
     async fn wait(mut self) {
         let sniffed = Sniffed::Other;
@@ -177,7 +178,7 @@ impl Caught {
             return Box::pin(caught.go_on(seen)).await;
         }
         let (facts, verdict) = caught.decide(&seen.sniffed).await;
-        // It is too late to open it.
+        // It is too late to terminate it.
         let facts = Facts { passed: true, ..facts }.cover(&edge);
         let verdict = if verdict.allowed { facts.decide(&edge.policy()) } else { verdict };
         match verdict.allowed {
@@ -186,7 +187,7 @@ impl Caught {
         }
     }
 
-    /// Dials the target and passes bytes both ways, as long as the policy allows it.
+    /// Connects to the target and relays bytes both ways, as long as the policy allows it.
     async fn pass(self, first: Vec<u8>, (facts, sniffed): (Facts, Sniffed), verdict: Verdict) {
         let reached = self.reach(&facts, &sniffed, &verdict).await;
         let Some((mut caught, outside)) = reached else { return };
@@ -194,7 +195,7 @@ impl Caught {
         caught.relay(outside, first, facts).await;
     }
 
-    /// Dials the target; if that fails the connection is refused.
+    /// Connects to the target; on failure the connection is refused.
     async fn reach(
         mut self,
         facts: &Facts,
@@ -236,7 +237,7 @@ impl Caught {
         tokio::select! {
             ended = relay => {
                 if ended.is_err() {
-                    // Whichever side closed it, the other must know.
+                    // Whichever side closed it, the other must notice.
                     stream.set_zero_linger().ok();
                     outside.set_zero_linger().ok();
                 }
@@ -257,7 +258,8 @@ impl Caught {
     }
 }
 
-/// Decides, and again if it may have been a registry that nobody had asked the host's tools for yet.
+/// Decides, and again if the host could be a registry that the host's tools have not been asked for
+/// yet.
 async fn settled(edge: &RoomEdge, facts: &Facts, sniffed: &Sniffed) -> Verdict {
     let verdict = decide(edge, facts, sniffed);
     if facts.name().is_none() || !verdict.may_be_a_registry() {
@@ -290,13 +292,13 @@ async fn deny(
     target: SocketAddr,
 ) {
     let host = entry.host.clone();
-    // Recorded first: the reader of the denial may ask why immediately.
+    // Recorded first: the client may ask for the reason immediately.
     entry.denied(verdict).await;
     let denial = Denial { verdict, host: host.as_deref(), target };
     refuse::refuse(stream, sniffed, first, &edge.about, &denial).await;
 }
 
-/// Returns when a new policy, or what must be terminated by now, forbids a connection.
+/// Returns when a new policy forbids a connection, or its host must be terminated.
 pub(crate) async fn forbidden(
     edge: &RoomEdge,
     changes: &mut tokio::sync::watch::Receiver<Arc<Policy>>,
@@ -309,13 +311,13 @@ pub(crate) async fn forbidden(
             return verdict;
         }
         if changes.changed().await.is_err() {
-            // The wall is being taken down, which ends this task.
+            // The wall is stopping, which ends this task.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Reaches the target of a connection that was allowed.
+/// Connects to the target of an allowed connection.
 pub(crate) async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<TcpStream, DialError> {
     match (facts.address, facts.name()) {
         (Some(address), _) => {
@@ -326,7 +328,7 @@ pub(crate) async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<TcpStream, D
     }
 }
 
-/// Hands a connection to the terminator of its host.
+/// Passes a connection to the terminator of its host.
 async fn terminated(
     edge: &Arc<RoomEdge>,
     mut entry: Entry,
@@ -337,7 +339,7 @@ async fn terminated(
 ) {
     entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
-    // Recorded calls name their process, so it is worth waiting a moment for it.
+    // Recorded requests include their process, so it is worth waiting a moment for it.
     let process = Box::pin(entry.process()).await;
     let target = Endpoint {
         name: name.to_string(),
@@ -346,7 +348,7 @@ async fn terminated(
         process: process.clone(),
     };
     let dial: Dial = {
-        // The name decides, not the address that the room was given.
+        // The name decides, not the address that the room has.
         let facts = Facts { address: None, answered: vec![name.clone()], ..facts.clone() };
         let edge = edge.clone();
         Arc::new(move || {

@@ -1,9 +1,10 @@
-//! Which addresses belong to hosts that must be terminated.
+//! Knows the addresses of hosts that must be terminated.
 //!
-//! A room that looks such a host up is given a synthetic address, but it may know the real one from
-//! elsewhere, or have its own name that leads there. So the addresses of all hosts that are named
-//! exactly are looked up before anything is passed on as it is, and remembered for as long as clients
-//! remember them. Of a pattern (`*.example.com`) only those are known that somebody has looked up.
+//! A room that looks up such a host gets a synthetic address, but it may know the real one from
+//! elsewhere, or have another name that resolves to it. So the addresses of all hosts that are
+//! named exactly are looked up before anything is relayed, and remembered for as long as clients
+//! remember them. Of a pattern (`*.example.com`), only addresses that a room has looked up are
+//! known.
 
 use std::{
     collections::HashMap,
@@ -17,15 +18,15 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{book::NameBook, room::RoomEdge};
 
-/// How often the addresses of a host are looked up.
+/// The interval of lookups for a host.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How long a connection waits for them.
+/// How long a connection waits for a lookup.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is known of the hosts that are covered.
+/// Known addresses of covered hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Covered {
-    /// Holds only covered names, so that names of the room's choice cannot evict them.
+    /// Contains only covered names, so that names chosen by the room cannot evict them.
     book: Mutex<NameBook>,
     asked: Mutex<HashMap<HostName, Instant>>,
     asking: tokio::sync::Mutex<()>,
@@ -48,7 +49,7 @@ impl Covered {
 }
 
 impl RoomEdge {
-    /// Returns a host that must be terminated on a port, if the address is one of its own.
+    /// Returns the host that must be terminated on a port, if the address belongs to one.
     pub(crate) fn covered_by(&self, address: IpAddr, port: u16) -> Option<HostName> {
         let now = Instant::now();
         let known = self.covered.book().names(address, now);
@@ -56,13 +57,13 @@ impl RoomEdge {
         names.find(|name| self.terminator(name, port).is_some())
     }
 
-    /// Remembers where a covered host was found.
+    /// Records the addresses of a covered host.
     pub(crate) fn note_covered(&self, name: &HostName, addresses: &[IpAddr]) {
         let (mut book, now) = (self.covered.book(), Instant::now());
         addresses.iter().for_each(|address| book.note(*address, name, now));
     }
 
-    /// Looks up the addresses of covered hosts, unless that was done a moment ago.
+    /// Looks up the addresses of covered hosts, unless that was done recently.
     pub(crate) async fn learn_covered(self: &Arc<Self>) {
         let Some(terminate) = self.terminate() else { return };
         let _turn = self.covered.asking.lock().await;

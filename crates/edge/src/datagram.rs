@@ -1,4 +1,4 @@
-//! What is not a connection, before it is decided about: where it goes and by which names.
+//! The inputs of a decision on traffic that is not a connection.
 
 use std::{
     collections::HashMap,
@@ -19,22 +19,22 @@ use crate::{
     room::{DialError, RoomEdge, not_found},
 };
 
-/// How long a denial of the same target is not noted again.
+/// How long repeated denials of the same target are not recorded.
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_TARGETS: usize = 1024;
 
-/// How many names of rules are looked up, to find one that leads to an address.
+/// How many names of rules are looked up to find one that resolves to an address.
 const NAMES: usize = 16;
 
-/// Where something was to go.
+/// A destination.
 pub(crate) type Place = (Transport, IpAddr, Option<u16>);
 
-/// The denials that were recorded a moment ago.
+/// Denials that were recorded recently.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(HashMap<Place, Instant>);
 
 impl Noted {
-    /// Whether a denial was recorded a moment ago.
+    /// Whether a denial was recorded recently.
     pub(crate) fn knows(&self, place: Place, now: Instant) -> bool {
         self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
     }
@@ -56,7 +56,7 @@ impl Noted {
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) transport: Transport,
-    /// Where it goes; none for a synthetic address.
+    /// The destination; `None` for a synthetic address.
     pub(crate) address: Option<IpAddr>,
     pub(crate) answered: Vec<HostName>,
     pub(crate) port: Option<u16>,
@@ -75,7 +75,7 @@ impl Facts {
         Self { transport, address: (!synthetic).then_some(target), answered, port }
     }
 
-    /// Decides with the policy of this moment.
+    /// Decides with the current policy.
     pub(crate) fn decide(&self, edge: &RoomEdge) -> Verdict {
         self.decide_by(edge, &edge.policy())
     }
@@ -93,13 +93,13 @@ impl Facts {
         })
     }
 
-    /// Returns the name that it goes by.
+    /// Returns the name of its destination.
     pub(crate) fn name(&self) -> Option<&HostName> {
         self.answered.first()
     }
 
-    /// Whether names could be found by which it would pass: those of a room whose look-ups an
-    /// earlier daemon answered. Not again for what was denied a moment ago.
+    /// Whether a name might be found with which it would be allowed: in a room whose lookups an
+    /// earlier daemon answered. Not repeated for what was denied recently.
     pub(crate) fn may_have_names(&self, edge: &RoomEdge, verdict: &Verdict) -> bool {
         let Some(address) = self.address else { return false };
         let mends = matches!(verdict.reason, Some(Reason::Datagram { .. } | Reason::NotListed));
@@ -110,7 +110,7 @@ impl Facts {
             && !edge.was_noted((self.transport, address, self.port))
     }
 
-    /// Checks whether a name that a rule allows leads to the address.
+    /// Checks whether a name that a rule allows resolves to the address.
     async fn find_names(&mut self, edge: &RoomEdge) {
         let Some(address) = self.address else { return };
         let policy = edge.policy();
@@ -127,7 +127,7 @@ impl Facts {
         }
     }
 
-    /// Decides, after looking for names where that could help.
+    /// Decides, after looking up names if that could help.
     pub(crate) async fn settle(&mut self, edge: &RoomEdge) -> Verdict {
         let verdict = self.decide(edge);
         if !self.may_have_names(edge, &verdict) {
@@ -137,7 +137,7 @@ impl Facts {
         self.decide(edge)
     }
 
-    /// Returns the address to go to; a name is looked up, and each of its addresses decided about.
+    /// Returns the destination address; a name is looked up, and each of its addresses is checked.
     pub(crate) async fn place(&self, edge: &RoomEdge) -> Result<IpAddr, DialError> {
         if let Some(address) = self.address {
             return Ok(address);
@@ -171,7 +171,7 @@ pub(crate) async fn forbidden(
             return verdict;
         }
         if changes.changed().await.is_err() {
-            // The wall is being taken down, which ends this task.
+            // The wall is stopping, which ends this task.
             std::future::pending::<()>().await;
         }
     }

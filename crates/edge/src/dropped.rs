@@ -1,5 +1,5 @@
-//! What the nftables rules dropped, recorded: datagrams, echo requests, and whatever else is no
-//! connection. The kernel reports a bounded number each second.
+//! Records what the nftables rules dropped: datagrams, echo requests, and everything else that is
+//! not a connection. The kernel reports a limited number per second.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
         if socket.readable().await.is_err() {
             return;
         }
-        // Only now: most rooms drop nothing for most of their time.
+        // Allocated only now: most rooms drop nothing most of the time.
         let mut buffer = vec![0; 16 << 10];
         let length = match socket.try_recv(&mut buffer) {
             Ok(length) => length,
-            // More was dropped than the socket holds. It is a flood, and has its lines.
+            // More was dropped than the socket buffers. It is a flood, and some of it was recorded.
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
                 tracing::warn!(%error, "packets dropped by the nftables rules are no longer recorded");
@@ -45,7 +45,7 @@ async fn note(edge: &Arc<RoomEdge>, packet: &Packet) {
     if verdict.allowed && packet.transport == Transport::Icmp && !ping::is_allowed() {
         verdict = Verdict::refused(Reason::NoEcho);
     }
-    // The rules let something pass by now, or it was too much at once.
+    // A rule allows it by now, it only exceeded the rate limit, or it was recorded recently.
     if verdict.allowed || !edge.is_news((packet.transport, packet.target, port)) {
         return;
     }

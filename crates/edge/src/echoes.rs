@@ -1,8 +1,9 @@
-//! Echo requests that a rule allows, sent from this host and answered under the target's address.
+//! Forwards echo requests that a rule allows: sent from this host, answered under the target's
+//! address.
 //!
 //! The kernel reports each request and drops it (`host::network::rules`), because it would answer
-//! by itself: every address is its own. The answer that came to this host is sent into the room by a
-//! socket that writes its own headers, and passes as the answer to what the kernel saw leave.
+//! by itself: every address is local. The reply that this host receives is sent into the room by a
+//! raw socket, and passes as the reply to the request that the kernel has seen.
 
 use std::{
     collections::HashMap,
@@ -32,19 +33,19 @@ use crate::{
     wire::echo::{self, Echo, Request},
 };
 
-/// How many pairs may ping at once in a room; further ones are not answered.
+/// How many pairs may ping at the same time in a room; others are not answered.
 const ASKING: usize = 64;
 
-/// How many requests of one may wait for the host.
+/// How many requests of one pair may be queued.
 const WAITING: usize = 32;
 
-/// After so long without a request or an answer it has ended.
+/// A pair ends after this time without a request or a reply.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Client, target and identifier.
 type Pair = (IpAddr, IpAddr, u16);
 
-/// Serves echo requests that the kernel reports; `raw` are the sockets for answers.
+/// Serves echo requests that the kernel reports; `raw` are the sockets for replies.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<OwnedFd>) {
     let raw = Arc::new(raw);
     // here --request--> the task of a pair
@@ -65,7 +66,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             }
         };
         for request in echo::read_all(&buffer[..length]) {
-            // The room's own, which its kernel answers.
+            // Addressed to the room itself, whose kernel answers.
             if request.target.to_canonical().is_loopback() {
                 continue;
             }
@@ -92,7 +93,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
     }
 }
 
-/// Decides on a pair, pings the host and answers until it has ended.
+/// Decides on a pair, then pings the host and replies until it ends.
 async fn run(
     edge: Arc<RoomEdge>,
     raw: Arc<Vec<OwnedFd>>,
@@ -166,7 +167,7 @@ fn size(echo: &Echo) -> u64 {
     u64::try_from(echo.data.len() + 8).unwrap_or(0)
 }
 
-/// Sends an answer into the room.
+/// Sends a reply into the room.
 fn answer(raw: &[OwnedFd], request: &Request, echo: &Echo) -> bool {
     let at = usize::from(request.client.is_ipv6());
     let packet = echo::answer(request.client, request.target, echo);
@@ -180,7 +181,7 @@ struct Host {
     socket: UdpSocket,
     address: IpAddr,
     is_raw: bool,
-    /// By which its answers are known, where the kernel does not tell them apart.
+    /// Identifies its replies, if the kernel does not.
     identifier: u16,
 }
 
@@ -190,7 +191,7 @@ async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<Host, DialError> {
         io::ErrorKind::PermissionDenied => DialError::Denied(Verdict::refused(Reason::NoEcho)),
         _ => DialError::Failed(error),
     })?;
-    // A socket of ICMP: to send and to receive are the same calls for every kind of datagram.
+    // An ICMP socket: sending and receiving work as for any datagram socket.
     let socket = UdpSocket::from_std(std::net::UdpSocket::from(opened.socket));
     let socket = socket.map_err(DialError::Failed)?;
     let identifier = u16::from_be_bytes(random::bytes());
@@ -201,16 +202,17 @@ impl Host {
     fn ask(&self, echo: &Echo) {
         let echo = Echo { identifier: self.identifier, ..echo.clone() };
         let message = echo::request(&echo, self.address.is_ipv4());
-        // What the host cannot send is lost, as on a network.
+        // A request that cannot be sent is lost, as on a network.
         send(&self.socket, &message, SendFlags::DONTWAIT).ok();
     }
 
-    /// Returns the next answer.
+    /// Returns the next reply.
     async fn hear(&self) -> io::Result<Echo> {
         loop {
             self.socket.readable().await?;
             let mut buffer = vec![0; 16 << 10];
-            // An error belongs to an earlier request that was not delivered; a network does not report that either.
+            // An error belongs to an earlier, undelivered request; a network does not report that
+            // either.
             let Ok(length) = self.socket.try_recv(&mut buffer) else { continue };
             let echo = echo::read_answer(&buffer[..length], self.address.is_ipv4(), self.is_raw);
             if let Some(echo) = echo

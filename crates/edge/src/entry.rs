@@ -1,4 +1,4 @@
-//! The entry of one connection, or of the datagrams between two ends, in the ledger: from its first
+//! The ledger entry of one connection, or of the datagrams between two endpoints, from its first
 //! byte to its last.
 
 use std::{
@@ -16,13 +16,14 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
-/// How many lookups of processes may run at once in all rooms; after too long a wait the process stays unknown.
+/// How many process lookups may run at a time, over all rooms; if the wait is too long, the process
+/// stays unknown.
 static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
-/// How long a connection waits to know whose it is, once somebody asks.
+/// How long to wait for the process of a connection when it is needed.
 const LOOKUP_WAIT: Duration = Duration::from_millis(200);
 
-/// One connection in the ledger, or the datagrams between two ends.
+/// One connection in the ledger, or the datagrams between two endpoints.
 pub(crate) struct Entry {
     edge: Arc<RoomEdge>,
     kind: AttemptKind,
@@ -32,13 +33,13 @@ pub(crate) struct Entry {
     address: Option<IpAddr>,
     pub(crate) host: Option<String>,
     pub(crate) protocol: Option<Cow<'static, str>>,
-    /// Whether its requests can be seen.
+    /// Whether its requests are visible to us.
     pub(crate) inspected: bool,
     pub(crate) counts: Arc<Counts>,
     record: Option<LedgerRecord>,
 }
 
-/// Whose connection it is, as soon as that is known.
+/// The process of a connection, once known.
 struct Whose {
     known: Option<RoomProcess>,
     search: Option<Search>,
@@ -46,7 +47,7 @@ struct Whose {
 
 type Search = JoinHandle<Option<RoomProcess>>;
 
-/// Looks for a process, as soon as not too many are being looked for.
+/// Looks up a process, as soon as not too many lookups are running.
 fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Search {
     tokio::spawn(async move {
         let permit = timeout(LOOKUP_WAIT, LOOKUPS.acquire()).await.ok()?.ok()?;
@@ -57,7 +58,7 @@ fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Search
 }
 
 impl Entry {
-    /// Begins an entry, and looks for the process meanwhile.
+    /// Starts an entry, and looks up the process in the background.
     pub(crate) fn begin(
         edge: Arc<RoomEdge>,
         client: Option<SocketAddr>,
@@ -70,8 +71,8 @@ impl Entry {
         Self::new(edge, AttemptKind::Connection, (target.ip(), Some(target.port())), search)
     }
 
-    /// Begins the entry of what is not a connection, and looks for the process that has the port (of echo
-    /// requests: the number) it comes from.
+    /// Starts an entry for traffic other than connections, and looks up the process by its source
+    /// port (for echo requests, the identifier).
     pub(crate) fn of_datagrams(
         edge: Arc<RoomEdge>,
         source: Option<u16>,
@@ -107,12 +108,12 @@ impl Entry {
         }
     }
 
-    /// Records where a connection went that was made by name.
+    /// Records the address of a connection that was made by name.
     pub(crate) fn reached(&mut self, address: IpAddr) {
         self.address = Some(address);
     }
 
-    /// Writes down that a connection was denied.
+    /// Records that a connection was denied.
     pub(crate) async fn denied(mut self, verdict: &Verdict) {
         self.edge.records.turn().await;
         let mut record = self.edge.record(self.kind, verdict);
@@ -124,7 +125,7 @@ impl Entry {
         self.edge.append(&mut record);
     }
 
-    /// Writes down that a connection was let through.
+    /// Records that a connection was allowed.
     pub(crate) async fn opened(&mut self, verdict: &Verdict) {
         self.edge.records.turn().await;
         let mut record = self.edge.record(self.kind, verdict);
@@ -141,7 +142,7 @@ impl Entry {
         self.record = Some(record);
     }
 
-    /// Writes down how a connection ended.
+    /// Records how a connection ended.
     pub(crate) async fn closed(mut self, error: Option<String>) {
         let Some(mut record) = self.record.take() else { return };
         record.open = false;
@@ -150,7 +151,7 @@ impl Entry {
         self.edge.append(&mut record);
     }
 
-    /// Returns the process whose connection it is, if that is known soon.
+    /// Returns the process of the connection, if it is found soon.
     pub(crate) async fn process(&mut self) -> Option<RoomProcess> {
         self.process.find().await
     }

@@ -22,7 +22,7 @@ impl Processes for Nobody {
     }
 }
 
-/// The policy of an `[egress]`, where the host's tools have these registries.
+/// Returns the policy of an `[egress]` section, if the host's tools use these registries.
 pub(crate) fn policy(text: &str, registries: &[&str]) -> Policy {
     let egress = hothouse_config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
     let toolchain = registries.iter().map(|target| target.parse().unwrap()).collect();

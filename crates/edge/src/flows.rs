@@ -1,10 +1,10 @@
-//! Datagrams that a rule allows, passed on: between each pair of ends a flow with its own socket on
+//! Relays datagrams that a rule allows: for each pair of endpoints a flow with its own socket on
 //! the host.
 //!
-//! A redirected datagram has lost where it was to go. The kernel remembers, and is asked once for each
-//! flow ([`PacketGate::tracked`]), and again when one has been quiet for so long that the kernel may have
-//! given the same ends to another. Answers leave by the socket that caught the question; the kernel puts
-//! the right sender on them.
+//! A redirected datagram no longer has its original destination. The kernel knows it, and is
+//! queried once for each flow ([`PacketGate::tracked`]), and again after a flow was quiet for so
+//! long that the kernel may have reused its endpoints. Replies are sent from the socket that
+//! received the request; the kernel restores the correct sender.
 
 mod flow;
 
@@ -23,18 +23,18 @@ use tokio::{net::UdpSocket, task::JoinSet};
 use self::flow::Flow;
 use crate::{budget, datagram::Facts, dropped::is_passing, entry::Entry, room::RoomEdge};
 
-/// How many flows a room may have at once; the one that was idle longest is dropped for a new one.
+/// The maximum number of flows in a room; beyond that, the longest idle one is dropped.
 const FLOWS: usize = 2048;
 
-/// The largest datagram, and a little more.
+/// Slightly more than the largest datagram.
 const LARGEST: usize = 1 << 16;
 
 thread_local! {
-    /// Where datagrams are on their way: one place for all flows, because none waits there.
+    /// A buffer for datagrams, shared by all flows because none is held across an await.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Works with the buffer of this thread.
+/// Runs `work` with the buffer of this thread.
 fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(LARGEST, 0);
@@ -42,7 +42,7 @@ fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     })
 }
 
-/// The flows of one room, by the sender of their datagrams.
+/// The flows of one room, by source address.
 #[derive(Default)]
 struct Table(Mutex<HashMap<SocketAddr, Arc<Flow>>>);
 
@@ -51,7 +51,7 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a flow in; the quietest makes way for it.
+    /// Adds a flow; the longest idle one is evicted if necessary.
     fn put(&self, peer: SocketAddr, flow: Arc<Flow>) {
         let mut all = self.all();
         if all.len() >= FLOWS {
@@ -63,7 +63,7 @@ impl Table {
         all.insert(peer, flow).inspect(|old| old.end());
     }
 
-    /// Takes a flow out, unless another has its place by now.
+    /// Removes a flow, unless it was already replaced.
     fn take(&self, peer: SocketAddr, flow: &Arc<Flow>) {
         let mut all = self.all();
         if all.get(&peer).is_some_and(|known| Arc::ptr_eq(known, flow)) {
@@ -72,7 +72,7 @@ impl Table {
     }
 }
 
-/// One socket that catches datagrams, and what belongs to it.
+/// A socket that receives redirected datagrams, and its state.
 struct Catch {
     edge: Arc<RoomEdge>,
     gate: Arc<PacketGate>,
@@ -81,7 +81,7 @@ struct Catch {
     table: Table,
 }
 
-/// Serves a socket that catches datagrams.
+/// Serves a socket that receives redirected datagrams.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: UdpSocket) {
     let Ok(at) = socket.local_addr() else { return };
     let catch = Arc::new(Catch { edge, gate, socket, at, table: Table::default() });
@@ -91,7 +91,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
         if catch.socket.readable().await.is_err() {
             return;
         }
-        // A turn is bounded by what the socket holds, and a little more.
+        // Bounded by somewhat more than the socket buffers.
         for _ in 0..256 {
             match with_buffer(|buffer| catch.receive(buffer)) {
                 Ok(None) => {}
@@ -104,16 +104,16 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
                 }
             }
         }
-        // Others have a turn too, however many come.
+        // Lets other tasks run, however many datagrams arrive.
         tokio::task::yield_now().await;
     }
 }
 
-/// Work that has to wait for something.
+/// Work that has to wait.
 enum Work {
-    /// To write down that something was denied.
+    /// Record a denial.
     Note(Box<Entry>, Verdict),
-    /// To decide about a flow, and to pass on what comes back.
+    /// Decide on a flow, and relay its replies.
     Flow(Arc<Catch>, SocketAddr, Arc<Flow>),
 }
 
@@ -131,7 +131,7 @@ impl Work {
 }
 
 impl Catch {
-    /// Takes one datagram and passes it on, or returns what must be done first.
+    /// Receives one datagram and forwards it, or returns what must be done first.
     fn receive(self: &Arc<Self>, buffer: &mut [u8]) -> io::Result<Option<Work>> {
         let (length, peer) = self.socket.try_recv_from(buffer)?;
         let datagram = &buffer[..length];
@@ -154,7 +154,7 @@ impl Catch {
         Ok(self.begin(peer, tracked, datagram))
     }
 
-    /// Whether a flow is the one whose datagrams come from `peer` now.
+    /// Whether datagrams from `peer` still belong to this flow.
     fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
         !flow.is_in_doubt()
             || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))

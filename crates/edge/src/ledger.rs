@@ -1,4 +1,5 @@
-//! The ledger of one sandbox: lines of JSON in two files that take turns, so that it is bounded.
+//! The ledger of one sandbox: JSON lines in two files used alternately, so that its size is
+//! bounded.
 
 use std::{
     collections::HashMap,
@@ -18,10 +19,10 @@ use hothouse_model::{id::hex, ledger::LedgerRecord};
 
 const FILE: &str = "egress.jsonl";
 const OLDER: &str = "egress.1.jsonl";
-/// How much one file may hold.
+/// The size limit of one file.
 const FILE_LIMIT: u64 = 8 << 20;
 
-/// Gets a copy of every record, for whoever keeps more of a run than its ledger. It must not block.
+/// Receives a copy of every record, for more permanent storage. It must not block.
 #[derive(Clone)]
 pub struct Mirror(pub Arc<dyn Fn(&LedgerRecord) + Send + Sync>);
 
@@ -36,10 +37,10 @@ impl fmt::Debug for Mirror {
 pub struct Ledger {
     folder: PathBuf,
     mirror: Option<Mirror>,
-    /// Held so that no other folder gets its inode.
+    /// Held open so that no other folder gets its inode.
     held: File,
     state: Mutex<State>,
-    /// Records that could not be written: a full disk, most likely.
+    /// Records that could not be written, most likely because the disk is full.
     lost: AtomicU64,
 }
 
@@ -51,12 +52,12 @@ struct State {
 }
 
 impl Ledger {
-    /// Opens the ledger in a folder, making it if necessary.
+    /// Opens the ledger in a folder, creating it if necessary.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         files::make_private_folder(folder)?;
         let last = [FILE, OLDER].iter().find_map(|name| last_seq(&folder.join(name)));
         let seq = last.unwrap_or_else(|| {
-            // Its last record is longer than what is searched, or there is none.
+            // The last record is longer than what was searched, or there is none.
             read(folder).iter().map(|record| record.seq).max().unwrap_or(0)
         });
         let state = State { file: None, length: 0, seq };
@@ -66,20 +67,20 @@ impl Ledger {
         Ok(Self { folder: folder.to_owned(), mirror: None, held, state, lost })
     }
 
-    /// Passes a copy of every record on.
+    /// Sends a copy of every record to a mirror.
     pub fn mirrored(self, mirror: Mirror) -> Self {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Whether its folder is the one that has its path: a sandbox of the same name may have taken the place of a deleted
-    /// one, whose last connections are still being written down.
+    /// Whether its folder is still at its path: a new sandbox with the same name may have replaced
+    /// a deleted one whose last connections are still being recorded.
     pub fn is_current(&self) -> bool {
         let now = std::fs::symlink_metadata(&self.folder).map(|stat| (stat.dev(), stat.ino()));
         let own = self.held.metadata().map(|stat| (stat.dev(), stat.ino()));
         matches!((now, own), (Ok(now), Ok(own)) if now == own)
     }
 
-    /// Writes a record down, giving it its number. What cannot be written is counted.
+    /// Writes a record, assigning its number. Failures are counted.
     pub fn append(&self, record: &mut LedgerRecord) {
         self.write_down(record);
         if let Some(Mirror(mirror)) = &self.mirror {
@@ -94,7 +95,7 @@ impl Ledger {
         let Ok(mut line) = serde_json::to_vec(record) else { return };
         line.push(b'\n');
         if self.write(&mut state, &line).is_err() {
-            // Reopened at the next record: the disk may have free space by then.
+            // Reopened for the next record: the disk may have free space by then.
             state.file = None;
             if self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
                 tracing::error!(folder = %self.folder.display(), "the ledger cannot be written");
@@ -114,7 +115,7 @@ impl Ledger {
                 let path = self.folder.join(FILE);
                 let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
                 state.length = file.metadata()?.len();
-                // A line that a crash cut off must not swallow this one.
+                // Start a new line, in case a crash cut off the last one.
                 let mut file = file;
                 if state.length > 0 {
                     file.write_all(b"\n")?;
@@ -142,12 +143,12 @@ fn last_seq(path: &Path) -> Option<u64> {
     lines.find_map(|line| Some(serde_json::from_slice::<LedgerRecord>(line).ok()?.seq))
 }
 
-/// Makes a name for a record.
+/// Generates an id for a record.
 pub fn record_id() -> String {
     format!("eg_{}", hex(&random::bytes::<5>()))
 }
 
-/// Reads the ledger of a folder, oldest first, with the last record of each attempt.
+/// Reads the ledger in a folder, oldest first, with the last record of each attempt.
 pub fn read(folder: &Path) -> Vec<LedgerRecord> {
     let mut found: Vec<LedgerRecord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -231,7 +232,7 @@ pub(crate) mod tests {
         assert!(!old.is_current());
         let new = Ledger::open(&folder).unwrap();
         assert!(!old.is_current() && new.is_current());
-        // What the old one still writes is discarded.
+        // Records of the old ledger are discarded.
         old.append(&mut record("late", false));
         new.append(&mut record("new", false));
         let ids: Vec<_> = read(&folder).into_iter().map(|record| (record.seq, record.id)).collect();

@@ -1,4 +1,5 @@
-//! The wall, outward: the names a room looks up, what it connects to, and the ledger of both.
+//! The outbound side of the wall: the names a room looks up, what it connects to, and the ledger of
+//! both.
 //!
 //! ```text
 //! room --udp/tcp 53--> names ----allowed----> resolver --> the host's resolvers
@@ -13,9 +14,9 @@
 //! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!
-//! Deliberately absent: nothing is decided here ([`hothouse_model::policy`] does), nothing of a
-//! name that may not be looked up leaves the host, and there is no way out beside the sockets that
-//! the room's PID 1 passed on.
+//! Deliberately absent: nothing is decided here ([`hothouse_model::policy`] does), names that may
+//! not be looked up never leave the host, and there is no way out except the sockets that the
+//! room's PID 1 passed on.
 
 pub mod book;
 mod budget;

@@ -1,9 +1,9 @@
-//! The resolver of every room, on whatever address it queries.
+//! The DNS server of every room, on whatever address it queries.
 //!
-//! A name outside the policy is never looked up upstream: it gets a synthetic address, so that the
-//! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
-//! that lead to a loopback address which a rule allows, or to a synthetic one: inside the room they would mean
-//! something else.
+//! A name that the policy does not allow is never looked up upstream: it gets a synthetic address,
+//! so that the attempt reaches us and is refused with a reason. So do hosts that we terminate, and
+//! names that resolve to a loopback address which a rule allows, or to a synthetic one: inside the
+//! room these addresses would mean something else.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ use crate::{
     wire::dns::{self, CLASS_IN, Code, NoQuestion, Question, TYPE_A, TYPE_AAAA},
 };
 
-/// How long a synthetic address lives: short, since a rule may come that allows the name.
+/// The TTL of a synthetic address: short, since a rule may soon allow the name.
 const SYNTHETIC_TTL: u32 = 5;
 const OWN_TTL: u32 = 5;
 
@@ -49,9 +49,9 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     let mut tasks = JoinSet::new();
     loop {
         while tasks.try_join_next().is_some() {}
-        // What is denied is recorded.
+        // Denials are recorded, so wait for the record limit.
         edge.records.turn().await;
-        // A room that asks nothing needs no buffer.
+        // An idle room needs no buffer.
         if socket.readable().await.is_err() {
             return;
         }
@@ -67,7 +67,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
         match read(&edge, &buffer[..length]) {
             Work::Silence => {}
             Work::Answer(answer) => {
-                // A full queue loses the answer as a network would.
+                // With a full queue the answer is lost, as on a network.
                 socket.try_send_to(&answer, asker).ok();
             }
             Work::Ask(question) => {
@@ -87,7 +87,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     }
 }
 
-/// Whether a socket continues working after an error: a peer's port was closed, or similar.
+/// Whether a socket keeps working after an error, such as a closed port of a peer.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,
@@ -112,7 +112,7 @@ pub(crate) async fn serve_streams(edge: Arc<RoomEdge>, listener: TcpListener) {
         };
         let edge = edge.clone();
         tasks.spawn(async move {
-            // A client that breaks off needs no answer.
+            // A client that disconnects needs no answer.
             serve_stream(&edge, stream).await.ok();
             drop((permit, share));
         });
@@ -143,11 +143,11 @@ async fn serve_stream(edge: &RoomEdge, mut stream: TcpStream) -> io::Result<()> 
     }
 }
 
-/// What is to be done about a question.
+/// What to do with a question.
 enum Work {
     Silence,
     Answer(Vec<u8>),
-    /// The host's resolvers must be asked.
+    /// Query the host's resolvers.
     Ask(Question),
 }
 
@@ -171,7 +171,7 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
     let name = match &question.claim {
         Claim::Name(name) => name,
         Claim::None => return Some(question.empty(Code::Fine)),
-        // A name that ends in a number is never one of a host; others could not be compared.
+        // A name that ends in a number is never a host; others could not be compared.
         Claim::Address(_) => return Some(question.empty(Code::NoName)),
         Claim::Bad(text) => {
             let verdict = Verdict::refused(Reason::BadName(text.clone()));
@@ -183,11 +183,12 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
         let own = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         return Some(question.addresses(&own, OWN_TTL));
     }
-    // A name of one label is not a host of the Internet; it names a service.
+    // A name with a single label is not an Internet host; it names a service.
     if !name.as_str().contains('.') {
         return Some(question.empty(Code::NoName));
     }
-    // Names of hosts that are answered here are never looked up outside, not even their text records.
+    // Names of hosts that are answered here are never looked up outside, not even their TXT
+    // records.
     if edge.policy().answers_for(name) {
         return Some(match question.kind {
             TYPE_A | TYPE_AAAA => synthetic(edge, question, name),
@@ -209,15 +210,15 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
             let found = edge.resolver.remembered(name, question.kind)?;
             Some(told(edge, question, name, &found))
         }
-        // They can carry keys for hiding names, and addresses that we would have to judge.
+        // They can carry keys for encrypted names, and addresses that we would have to check.
         dns::TYPE_SVCB | dns::TYPE_HTTPS => Some(question.empty(Code::Fine)),
-        // It would be looked up unchanged.
+        // It would be looked up in another form than the one decided on.
         _ if !question.is_plain() => Some(question.empty(Code::NoName)),
         _ => None,
     }
 }
 
-/// Asks the host's resolvers.
+/// Queries the host's resolvers.
 async fn ask(edge: &RoomEdge, question: &Question) -> Vec<u8> {
     let Claim::Name(name) = &question.claim else { return question.empty(Code::Failed) };
     if !matches!(question.kind, TYPE_A | TYPE_AAAA) {
@@ -234,7 +235,7 @@ async fn ask(edge: &RoomEdge, question: &Question) -> Vec<u8> {
     }
 }
 
-/// Tells the room what was found, and remembers that it was told.
+/// Builds the answer for the room, and remembers its addresses.
 fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) -> Vec<u8> {
     if !found.exists {
         edge.note_unresolved(name, "the name does not exist".to_owned());
@@ -251,7 +252,7 @@ fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) ->
     question.addresses(&found.addresses, found.ttl)
 }
 
-/// Whether an address would lead somewhere else from inside the room.
+/// Whether an address would mean something else inside the room.
 fn means_otherwise(policy: &Policy, address: IpAddr) -> bool {
     let opened = || policy.names_address(address);
     is_synthetic(address) || address.to_canonical().is_loopback() && opened()
@@ -267,7 +268,7 @@ fn is_terminated(edge: &RoomEdge, name: &HostName) -> bool {
 }
 
 impl RoomEdge {
-    /// Returns the address that the room would be told for a name, for those who ask by name.
+    /// Returns the address that the room would get for a name, for clients of the proxy.
     pub(crate) async fn address_for(&self, name: &HostName) -> Option<IpAddr> {
         if self.is_own(name) || !name.as_str().contains('.') {
             return None;

@@ -1,6 +1,7 @@
-//! The pace of a room's records.
+//! Rate limit of a room's records.
 //!
-//! Nothing is left out of the ledger: a room that makes records faster than this waits, and nobody else.
+//! Nothing is left out of the ledger: a room that creates records faster than this has to wait,
+//! without delaying other rooms.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,10 +11,10 @@ use std::{
 use hothouse_model::budget::Pace;
 use tokio::time::Instant;
 
-/// How many records a room may make in a second, and how many at once.
+/// How many records a room may create per second, and in a burst.
 const RECORDS: (u32, u32) = (10_000, 40_000);
 
-/// A pace that all tasks of a room share. A copy is the same pace.
+/// A rate limit that all tasks of a room share; clones share its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Paced {
     begun: Instant,
@@ -29,19 +30,19 @@ impl Paced {
         Self { begun: Instant::now(), pace: Arc::new(Mutex::new(Pace::new(a_second, at_once))) }
     }
 
-    /// Counts one.
+    /// Counts one record.
     pub(crate) fn count(&self) {
         let now = self.begun.elapsed();
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).count(now);
     }
 
-    /// Returns how long the next one has to wait.
+    /// Returns how long the next record has to wait.
     pub(crate) fn wait(&self) -> Duration {
         let now = self.begun.elapsed();
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(now)
     }
 
-    /// Waits until the next one may come.
+    /// Waits until the next record is allowed.
     pub(crate) async fn turn(&self) {
         loop {
             let wait = self.wait();

@@ -1,7 +1,7 @@
-//! Plain HTTP: every request of a connection is looked at and recorded, not only its first.
+//! Plain HTTP: every request of a connection is checked and recorded, not only the first.
 //!
-//! Requests are read and written again by one implementation, so what could be read in two ways does
-//! not get through; a second request cannot hide behind the first.
+//! Requests are parsed and written again by the same implementation, so ambiguous ones do not get
+//! through; a second request cannot hide behind the first.
 
 mod passing;
 
@@ -53,13 +53,13 @@ use crate::{
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// How much of a path and its query is written down.
+/// How much of a path and its query is recorded.
 const TARGET_CAP: usize = 2000;
 
-/// How long a head may take to come.
+/// The timeout for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(20);
 
-/// A connection and the one that it leads to.
+/// A connection of a client, and the one to its host.
 struct Talk {
     edge: Arc<RoomEdge>,
     facts: Facts,
@@ -67,7 +67,7 @@ struct Talk {
     counts: Arc<Counts>,
     upstream: Mutex<Option<(String, SendRequest<Body>)>>,
     reached: std::sync::OnceLock<IpAddr>,
-    /// What has become something else than HTTP; it ends with the connection's own task.
+    /// Upgraded connections; they end with the connection's own task.
     upgraded: Mutex<JoinSet<()>>,
     process: Option<RoomProcess>,
 }
@@ -137,7 +137,7 @@ impl Talk {
         match self.forward(request, &facts, &passing).await {
             Ok(mut response) => {
                 passing.answered(Answered::of(&response), begun);
-                // The next request to a proxy may be for another host, and starts again.
+                // The next request to a proxy may be for another host, and needs a new decision.
                 if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
@@ -156,13 +156,13 @@ impl Talk {
         }
     }
 
-    /// Decides about one request by the policy as it is now.
+    /// Decides on one request with the current policy.
     fn decide(&self, request: &Request<Incoming>) -> (Facts, Verdict) {
         let claim = match claim_of(request) {
             Ok(claim) => claim,
             Err(reason) => return (self.facts.clone(), Verdict::refused(reason)),
         };
-        // A host that must be terminated is not reached by a later request of a connection that is not.
+        // A host that must be terminated cannot be reached by a later request on this connection.
         let facts = Facts { claim, protocol: Protocol::Http, ..self.facts.clone() };
         let facts = facts.cover(&self.edge);
         let policy = self.edge.policy();
@@ -176,7 +176,7 @@ impl Talk {
             upgrades: asked_upgrade(request).is_some_and(|to| !is_http(&to)),
         };
         let asked = policy.decide_request(name, facts.port, &line);
-        // Whether the host is listed was decided with the connection: a rule may name its address.
+        // Whether the host is listed was decided for the connection: a rule may name its address.
         let passes = asked.allowed || asked.reason == Some(Reason::NotListed);
         (facts, if passes { verdict } else { asked })
     }
@@ -222,7 +222,7 @@ impl Talk {
             .is_some_and(|accept| accept.as_bytes().starts_with(b"application/json"));
         let (body, kind) = denial.body(&self.edge.about, json);
         let mut response = page(StatusCode::FORBIDDEN, kind, body);
-        // What of the request was not read must not be taken for the next one.
+        // The unread rest of the request must not be parsed as the next one.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
     }
@@ -233,7 +233,7 @@ impl Talk {
         facts: &Facts,
         passing: &Arc<Passing>,
     ) -> Result<Response<Body>, Trouble> {
-        // Not to HTTP/2: its requests would continue unseen.
+        // Not to HTTP/2: its requests would bypass us.
         let upgrade = asked_upgrade(&request).filter(|to| !is_http(to));
         let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         strip_hop_by_hop(request.headers_mut(), false);
@@ -251,7 +251,7 @@ impl Talk {
         if let (Some(name), Some(false)) =
             (facts.claim.name(), host.map(|host| host.as_bytes().is_ascii()))
         {
-            // The host gets the name for which the request was judged.
+            // The host gets the name on which the decision was based.
             let usual = if facts.port == 80 { String::new() } else { format!(":{}", facts.port) };
             let named = HeaderValue::from_str(&format!("{name}{usual}"));
             let named = named.map_err(|error| Trouble::Failed(io::Error::other(error)))?;
@@ -278,7 +278,7 @@ impl Talk {
                 if let (Ok(room), Ok(outside)) = tokio::join!(upgrading, outside) {
                     let (mut room, mut outside) = (TokioIo::new(room), TokioIo::new(outside));
                     tokio::select! {
-                        // Either side may break it off.
+                        // Either side may disconnect.
                         _ = copy_bidirectional(&mut room, &mut outside) => {}
                         _ = forbidden(&edge, &mut changes, &facts) => {}
                     }
@@ -291,7 +291,7 @@ impl Talk {
         Ok(response.map(|body| Watched::new(body, passing, Side::Response).boxed()))
     }
 
-    /// Returns a connection to the host, the last one if it is still good.
+    /// Returns a connection to the host, reusing the last one if possible.
     async fn sender(&self, facts: &Facts) -> Result<SendRequest<Body>, DialError> {
         let kept = self.upstream.lock().await.take();
         if let Some((_, mut sender)) = kept.filter(|(of, _)| *of == key(facts))
@@ -315,12 +315,12 @@ impl Talk {
     }
 }
 
-/// What a request is for, as the ledger has it.
+/// A request, as recorded in the ledger.
 struct Asked {
     method: String,
     path: String,
     headers: Vec<(String, String)>,
-    /// The length of its body, where that is known from the beginning.
+    /// The length of its body, if announced.
     length: u64,
 }
 
@@ -336,7 +336,7 @@ impl Asked {
     }
 }
 
-/// What was answered, as the ledger has it.
+/// A response, as recorded in the ledger.
 struct Answered {
     status: u16,
     headers: Vec<(String, String)>,
@@ -363,7 +363,7 @@ enum Trouble {
     Failed(io::Error),
 }
 
-/// Returns what tells one target of a connection from another.
+/// Returns a key that distinguishes the targets of a connection.
 fn key(facts: &Facts) -> String {
     match (facts.address, facts.name()) {
         (None, Some(name)) => name.to_string(),
@@ -371,7 +371,7 @@ fn key(facts: &Facts) -> String {
     }
 }
 
-/// Returns whose request it is, in the terms of the policy.
+/// Returns the host of a request, as a claim for the policy.
 fn claim_of(request: &Request<impl Sized>) -> Result<Claim, Reason> {
     if request.method() == Method::CONNECT {
         return Err(Reason::Nested);
@@ -380,13 +380,14 @@ fn claim_of(request: &Request<impl Sized>) -> Result<Claim, Reason> {
         Ok(host) => Ok(Claim::with_port(host.as_bytes()).0),
         Err(HostProblem::None) => Ok(Claim::None),
         Err(HostProblem::Twice | HostProblem::Different) => Err(Reason::TwoNames),
-        // The policy knows names in every alphabet.
+        // The policy supports internationalized names.
         Err(HostProblem::NotText) => claim_in_other_letters(request),
         Err(problem @ HostProblem::User) => Err(Reason::BadName(problem.to_string())),
     }
 }
 
-/// Returns whose request it is where `Host` is not in ASCII; a target that names a host must name the same.
+/// Returns the claim of a request whose `Host` is not ASCII; an absolute target must name the same
+/// host.
 fn claim_in_other_letters(request: &Request<impl Sized>) -> Result<Claim, Reason> {
     let header = request.headers().get(header::HOST);
     let claimed = header.map_or(Claim::None, |host| Claim::with_port(host.as_bytes()).0);
@@ -418,7 +419,7 @@ fn page(status: StatusCode, kind: &'static str, body: String) -> Response<Body> 
     response
 }
 
-/// A stream to the outside whose bytes are counted.
+/// An outgoing stream whose bytes are counted.
 struct Counted {
     stream: TcpStream,
     counts: Arc<Counts>,

@@ -1,7 +1,7 @@
 //! The proxy port, for tools that need a proxy: HTTP CONNECT and SOCKS 5 on the room's loopback.
 //!
-//! It leads to where the tool would have gone without it, and is no way around anything: the target is
-//! resolved as our DNS would, and the connection is served as if it had been caught.
+//! It leads to where the tool would have connected without it, and bypasses nothing: the target is
+//! resolved as our DNS would, and the connection is served as if it had been redirected.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// How long a tool may take to name its destination.
+/// How long a tool may take to name its target.
 const ASKING: Duration = Duration::from_secs(10);
 
 /// Serves the proxy port.
@@ -46,7 +46,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, listener: TcpListener) {
         };
         let edge = edge.clone();
         tasks.spawn(async move {
-            // A tool that breaks off needs no answer.
+            // A tool that disconnects needs no answer.
             open(edge, stream).await.ok();
             drop(permit);
         });
@@ -91,7 +91,7 @@ enum Wish {
     Http(Option<(Head, usize)>),
 }
 
-/// Why a target cannot be gone to.
+/// Why a target cannot be reached.
 enum Refused {
     Denied(Verdict, String),
     NoAddress(String),
@@ -114,7 +114,7 @@ impl Refused {
     }
 }
 
-/// Finds the address that the room itself would have gone to.
+/// Finds the address to which the room itself would have connected.
 async fn target(edge: &RoomEdge, claim: &Claim, port: u16) -> Result<SocketAddr, Refused> {
     let denied =
         |reason, host: &str| Err(Refused::Denied(Verdict::refused(reason), host.to_owned()));
@@ -163,7 +163,7 @@ async fn by_head(stream: &mut TcpStream, first: &mut Vec<u8>) -> io::Result<Opti
     }
 }
 
-/// Reads until a decoder is content.
+/// Reads until a decoder succeeds.
 async fn more<T>(
     stream: &mut TcpStream,
     first: &mut Vec<u8>,
@@ -181,7 +181,7 @@ async fn more<T>(
     }
 }
 
-/// A tunnel for CONNECT; any other request is served where its address leads.
+/// Opens a tunnel for CONNECT; any other request is served at its target.
 async fn by_http(
     edge: Arc<RoomEdge>,
     mut stream: TcpStream,

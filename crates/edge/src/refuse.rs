@@ -1,4 +1,4 @@
-//! How a connection is refused: with a reason that the client can act on.
+//! Refuses connections, with a reason that the client can act on.
 
 mod spoken;
 
@@ -17,8 +17,8 @@ use crate::{room::About, wire::sniff::Sniffed};
 /// A fatal alert, access denied (RFC 8446, section 6).
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
-/// How long and how much of what a client still sends is discarded, so that it reads the answer
-/// before it sees the connection break.
+/// For how long, and how much, further input of a client is discarded, so that it reads the answer
+/// before the connection is reset.
 const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_LIMIT: usize = 256 << 10;
 
@@ -27,7 +27,7 @@ const ROUNDS: usize = 4;
 const FIRST_LIMIT: usize = 1 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client is told about a denial.
+/// A denial, as its client is told.
 pub(crate) struct Denial<'a> {
     pub(crate) verdict: &'a Verdict,
     pub(crate) host: Option<&'a str>,
@@ -39,8 +39,8 @@ impl Denial<'_> {
         self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
     }
 
-    /// Returns the rule that a user would have to grant. What is not public must be named by its
-    /// address, whatever the name is.
+    /// Returns the allowlist entry that the user would have to add. Private destinations must be
+    /// named by address.
     fn grant(&self) -> String {
         let host = match self.verdict.reason {
             Some(Reason::Sphere { address, .. }) => address.to_string(),
@@ -58,13 +58,13 @@ impl Denial<'_> {
         format!("hothouse egress allow {} -w {}", self.grant(), about.sandbox)
     }
 
-    /// Returns the denial in one line.
+    /// Formats the denial in one line.
     fn line(&self, about: &About) -> String {
         let (host, port, why) = (self.shown_host(), self.target.port(), self.verdict.why());
         format!("Hothouse denied {host}:{port}: {why}; a user can allow it: {}", self.ask(about))
     }
 
-    /// Writes the body of a 403.
+    /// Builds the body of a 403.
     pub(crate) fn body(&self, about: &About, json: bool) -> (String, &'static str) {
         let (host, why) = (self.shown_host(), self.verdict.why());
         if json {
@@ -93,7 +93,7 @@ pub(crate) fn reset(stream: TcpStream) {
     stream.set_zero_linger().ok();
 }
 
-/// Refuses a connection in the language that it speaks.
+/// Refuses a connection in its own protocol.
 pub(crate) async fn refuse(
     stream: TcpStream,
     sniffed: &Sniffed,
@@ -116,13 +116,13 @@ pub(crate) async fn refuse(
         _ => {
             let reason = denial.line(about);
             let talk = spoken(stream, first, &reason, denial.target.port());
-            // A client that does not read it is reset when its socket is dropped.
+            // A client that does not read it is reset when the socket is dropped.
             timeout(PATIENCE, talk).await.ok();
         }
     }
 }
 
-/// Refuses a connection of another protocol, if that protocol has an error message.
+/// Refuses a connection of another protocol, if that has error messages.
 async fn spoken(mut stream: TcpStream, mut first: Vec<u8>, reason: &str, port: u16) {
     for _ in 0..ROUNDS {
         match refusal(port, &first, reason) {
@@ -144,7 +144,7 @@ async fn spoken(mut stream: TcpStream, mut first: Vec<u8>, reason: &str, port: u
     reset(stream);
 }
 
-/// Reports that an allowed host was not reached.
+/// Reports that an allowed host could not be reached.
 pub(crate) async fn unreachable(
     stream: TcpStream,
     sniffed: &Sniffed,
@@ -172,7 +172,7 @@ pub(crate) async fn answer(stream: TcpStream, status: &str, kind: &str, body: &s
     finish(stream, text.as_bytes()).await;
 }
 
-/// Sends last words, then waits a moment for the client to have read them.
+/// Sends final bytes, then waits a moment for the client to read them.
 async fn finish(mut stream: TcpStream, words: &[u8]) {
     let talk = async {
         stream.write_all(words).await?;
@@ -187,6 +187,6 @@ async fn finish(mut stream: TcpStream, words: &[u8]) {
         }
         io::Result::Ok(())
     };
-    // A client that does not read it is not our concern.
+    // It does not matter whether the client reads it.
     timeout(DRAIN, talk).await.ok();
 }

@@ -24,26 +24,27 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// How long an answer is cached.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// How long one server may take, first and second time. The resolvers in rooms wait five seconds.
+/// The timeouts of a server, for the first and second attempt. Resolvers in rooms wait five
+/// seconds.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(1500), Duration::from_millis(2500)];
 const STREAM_PATIENCE: Duration = Duration::from_secs(3);
 const SERVERS: usize = 3;
 
 const CACHE: usize = 4096;
-/// Records live no longer than this here, so that a change is seen soon, and no shorter: a room can
-/// ask often.
+/// Answers are cached no longer than this, so that changes are noticed soon, and no shorter,
+/// because a room can ask often.
 const LONGEST: Duration = Duration::from_secs(300);
 const SHORTEST: Duration = Duration::from_secs(1);
-/// How long it is remembered that there is nothing.
+/// How long negative answers are cached.
 const NOTHING: Duration = Duration::from_secs(10);
 
-/// How many questions of one room may be on their way.
+/// How many questions of one room may be in progress.
 const IN_FLIGHT: usize = 256;
 
-/// What is cached for a name.
+/// A cached answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// No record of the requested type means that the name has other records.
+    /// Empty, if the name exists, means that it has only records of other types.
     pub addresses: Vec<IpAddr>,
     pub exists: bool,
     pub ttl: u32,
@@ -62,7 +63,7 @@ pub enum LookupError {
     Talk(#[source] io::Error),
 }
 
-/// Where to ask: what the user has set, or what the host uses.
+/// The servers to query: those that the user has set, or the host's.
 #[derive(Debug, Default)]
 pub struct Servers {
     set: Vec<SocketAddr>,
@@ -92,18 +93,18 @@ impl Servers {
     }
 }
 
-/// Reads the servers of a `resolv.conf`.
+/// Parses the servers of a `resolv.conf`.
 fn parse_servers(text: &str) -> Vec<SocketAddr> {
     let words = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         (words.next() == Some("nameserver")).then(|| words.next()).flatten()
     });
-    // An interface may stand behind a percent sign.
+    // A percent sign may be followed by an interface.
     let addresses = words.filter_map(|word| word.split('%').next()?.parse::<IpAddr>().ok());
     addresses.take(SERVERS).map(|address| SocketAddr::new(address, 53)).collect()
 }
 
-/// What was found, and for how long it may be cached.
+/// An answer, and for how long it may be cached.
 #[derive(Debug)]
 struct Remembered {
     noted: Instant,
@@ -120,12 +121,12 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Makes a resolver that asks these servers.
+    /// Creates a resolver that queries these servers.
     pub fn new(servers: Arc<Servers>) -> Self {
         Self { servers, cache: Mutex::default(), in_flight: Semaphore::new(IN_FLIGHT) }
     }
 
-    /// Returns what is cached for a name.
+    /// Returns the cached answer for a name.
     pub fn remembered(&self, name: &HostName, kind: u16) -> Option<Found> {
         let now = Instant::now();
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ impl Resolver {
         Some(Found { ttl: u32::try_from(left).unwrap_or(u32::MAX).max(1), ..known.found.clone() })
     }
 
-    /// Looks up the addresses of a name of one kind.
+    /// Looks up the addresses of a name, of one type.
     pub async fn lookup(&self, name: &HostName, kind: u16) -> Result<Found, LookupError> {
         if let Some(found) = self.remembered(name, kind) {
             return Ok(found);
@@ -157,7 +158,7 @@ impl Resolver {
         Ok(found)
     }
 
-    /// Looks up both kinds of addresses in parallel. One kind is enough.
+    /// Looks up both types of addresses in parallel. One type is enough.
     pub async fn addresses(&self, name: &HostName) -> Result<Vec<IpAddr>, LookupError> {
         let (v4, v6) =
             tokio::join!(self.lookup(name, dns::TYPE_A), self.lookup(name, dns::TYPE_AAAA));
@@ -168,7 +169,7 @@ impl Resolver {
         }
     }
 
-    /// Asks a question of another kind, and returns the answer as it came.
+    /// Forwards a question of another type, and returns the raw answer.
     pub async fn relay(&self, question: &Question) -> Result<Vec<u8>, LookupError> {
         let asked = question.asked(u16::from_be_bytes(random::bytes()));
         let (answer, _) = self.ask(&asked).await?;
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(parse_servers(""), []);
     }
 
-    /// A server that answers with one address, by TCP alone if the name says so.
+    /// A server that answers with one address, only over TCP if the name says so.
     async fn server() -> SocketAddr {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = tcp.local_addr().unwrap();

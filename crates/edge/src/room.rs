@@ -1,4 +1,4 @@
-//! One room as the wall sees it: its policy, its memory of names, its ledger.
+//! One room as seen by the wall: its policy, its known names, its ledger.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -38,10 +38,10 @@ use crate::{
     terminate::Terminate,
 };
 
-/// How long an address may take to answer.
+/// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a denied look-up of one name is not noted again.
+/// How long repeated denied lookups of a name are not recorded.
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_NAMES: usize = 1024;
 
@@ -50,37 +50,37 @@ pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
 
-    /// Returns the process that has a port for datagrams, or a number for echo requests. It may take a
+    /// Returns the process that owns a UDP port, or an identifier of echo requests. It may take a
     /// millisecond.
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
 }
 
 /// Completes a policy that was made before all of its inputs were known.
 pub trait Settle: Send + Sync {
-    /// Returns the policy with all of it; none where it was whole. It may take seconds.
+    /// Returns the complete policy; `None` if it already was. It may take seconds.
     fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>>;
 }
 
-/// Whose room it is, for the ledger and for those who ask why.
+/// The owner of a room, for the ledger and for explanations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// As `-w` takes it.
+    /// In the form that `-w` accepts.
     pub sandbox: String,
     pub run: String,
 }
 
-/// What a room's wall is made of.
+/// The parameters of a room's wall.
 pub struct RoomSpec {
     pub about: About,
     pub policy: Arc<Policy>,
     pub ledger: Arc<Ledger>,
     pub servers: Arc<Servers>,
     pub processes: Arc<dyn Processes>,
-    /// The names of services, which lead to the room's own loopback.
+    /// The names of services, which resolve to the room's own loopback.
     pub own_names: Vec<String>,
     pub terminate: Option<Arc<dyn Terminate>>,
     pub settle: Option<Box<dyn Settle>>,
-    /// What the room may have of the daemon's descriptors.
+    /// The room's share of the daemon's descriptors.
     pub share: RoomShare,
 }
 
@@ -92,12 +92,12 @@ pub struct RoomEdge {
     pub(crate) covered: Covered,
     pub(crate) resolver: Resolver,
     ledger: Arc<Ledger>,
-    /// How fast records may be made.
+    /// The rate limit of records.
     pub(crate) records: Paced,
     pub(crate) processes: Arc<dyn Processes>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
-    /// Names whose denial was recorded a moment ago.
+    /// Names whose denial was recorded recently.
     quiet: Mutex<HashMap<HostName, Instant>>,
     noted: Mutex<Noted>,
     gate: OnceLock<Gate>,
@@ -114,7 +114,7 @@ pub enum Limit {
     Echo,
 }
 
-/// What is allowed besides connections, by the current policy.
+/// Access to the nftables rules for traffic other than connections.
 pub(crate) struct Gate {
     pub(crate) rules: Arc<PacketGate>,
     /// Whether echo requests can be answered here.
@@ -122,7 +122,7 @@ pub(crate) struct Gate {
 }
 
 impl RoomEdge {
-    /// Makes the wall of a room; it starts when sockets are [served](Self::serve).
+    /// Creates the wall of a room; it starts when sockets are [served](Self::serve).
     pub fn new(spec: RoomSpec) -> Arc<Self> {
         Arc::new(Self {
             about: spec.about,
@@ -145,7 +145,7 @@ impl RoomEdge {
         })
     }
 
-    /// Returns the policy as it is now.
+    /// Returns the current policy.
     pub fn policy(&self) -> Arc<Policy> {
         self.policy.borrow().clone()
     }
@@ -162,7 +162,7 @@ impl RoomEdge {
         }
     }
 
-    /// Makes sure, once, that all inputs of the policy are known.
+    /// Ensures, once, that all inputs of the policy are known.
     pub(crate) async fn settle(&self) {
         let settle = async || {
             let Some(settle) = &self.settle else { return };
@@ -173,7 +173,8 @@ impl RoomEdge {
         self.settled.get_or_init(settle).await;
     }
 
-    /// Gives the nftables rules that allow more than connections, and sets them by the policy.
+    /// Sets the handle of the nftables rules for traffic other than connections, and applies the
+    /// policy to them.
     pub(crate) fn hold_gate(&self, gate: Gate) {
         if self.gate.set(gate).is_ok() {
             self.open_gate();
@@ -208,12 +209,12 @@ impl RoomEdge {
         limits
     }
 
-    /// Whether the denial of a target was recorded a moment ago.
+    /// Whether the denial of a target was recorded recently.
     pub(crate) fn was_noted(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
     }
 
-    /// Whether the denial of a target is to be noted, which is done once a minute.
+    /// Whether the denial of a target should be recorded, at most once a minute.
     pub(crate) fn is_news(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
@@ -227,7 +228,8 @@ impl RoomEdge {
         *self.own_names.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// Whether a name leads to the room's own loopback: a service, or anything below `localhost`.
+    /// Whether a name resolves to the room's own loopback: a service, or anything below
+    /// `localhost`.
     pub(crate) fn is_own(&self, name: &HostName) -> bool {
         let text = name.as_str();
         let local = text == "localhost" || text.ends_with(".localhost");
@@ -235,8 +237,8 @@ impl RoomEdge {
         local || services.iter().any(|service| service == text)
     }
 
-    /// Replaces the terminator. Connections that were passed on as they are and lead to a
-    /// host that is covered now are cut, as soon as its addresses are known.
+    /// Replaces the terminator. Relayed connections to a host that must now be terminated are cut,
+    /// as soon as its addresses are known.
     pub fn set_terminate(self: &Arc<Self>, terminate: Option<Arc<dyn Terminate>>) {
         *self.terminate.write().unwrap_or_else(PoisonError::into_inner) = terminate;
         self.policy.send_modify(|_| {});
@@ -249,7 +251,7 @@ impl RoomEdge {
         });
     }
 
-    /// Takes something of the room's share, if there is enough of it left.
+    /// Takes from the room's share, if enough is left.
     pub(crate) fn take(self: &Arc<Self>, cost: u64) -> Option<Permit> {
         let permit = self.share.take(cost);
         if permit.is_none() {
@@ -258,17 +260,17 @@ impl RoomEdge {
         permit
     }
 
-    /// Returns the terminator, as it is now.
+    /// Returns the current terminator.
     pub fn terminate(&self) -> Option<Arc<dyn Terminate>> {
         self.terminate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the terminator of a host, if it is to be terminated.
+    /// Returns the terminator of a host, if it must be terminated.
     pub(crate) fn terminator(&self, name: &HostName, port: u16) -> Option<Arc<dyn Terminate>> {
         self.terminate().filter(|terminate| terminate.covers(name.as_str(), port))
     }
 
-    /// Returns the host whose mail is to be taken here, if a connection leads to one.
+    /// Returns the host of a connection whose mail goes to a sink.
     pub(crate) fn mail_host(&self, target: SocketAddr) -> Option<HostName> {
         let (address, port) = (target.ip(), target.port());
         let policy = self.policy();
@@ -282,12 +284,12 @@ impl RoomEdge {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the names that an address belongs to in this room.
+    /// Returns the names of an address in this room.
     pub(crate) fn names_of(&self, address: IpAddr) -> Vec<HostName> {
         self.book().names(address, Instant::now())
     }
 
-    /// Records that a name may not be looked up, once a minute.
+    /// Records that a name may not be looked up, at most once a minute.
     pub(crate) fn note_denied_name(&self, host: &str, name: Option<&HostName>, verdict: &Verdict) {
         if name.is_some_and(|name| !self.is_unnoted(name)) {
             return;
@@ -297,8 +299,8 @@ impl RoomEdge {
         self.append(&mut record);
     }
 
-    /// Records that a name which may be looked up leads nowhere, once a minute: the connection that was meant never
-    /// comes.
+    /// Records that an allowed name does not resolve, at most once a minute: the intended
+    /// connection is never made.
     pub(crate) fn note_unresolved(&self, name: &HostName, why: String) {
         if !self.is_unnoted(name) {
             return;
@@ -309,7 +311,7 @@ impl RoomEdge {
         self.append(&mut record);
     }
 
-    /// Whether nothing was recorded of a name during the last minute; from now on something is.
+    /// Whether nothing was recorded for a name during the last minute; marks it as recorded.
     fn is_unnoted(&self, name: &HostName) -> bool {
         let now = Instant::now();
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
@@ -323,8 +325,7 @@ impl RoomEdge {
         true
     }
 
-    /// Writes a record into the ledger, and counts it. Who makes one waits for its turn
-    /// ([`Paced::turn`]) before.
+    /// Appends a record to the ledger, and counts it. Callers must wait for [`Paced::turn`] first.
     pub(crate) fn append(&self, record: &mut LedgerRecord) {
         self.records.count();
         self.ledger.append(record);
@@ -358,7 +359,7 @@ impl RoomEdge {
         }
     }
 
-    /// Dials a name at the addresses that the policy allows, one after the other.
+    /// Connects to a name at the addresses that the policy allows, one after the other.
     pub(crate) async fn dial_name(
         &self,
         name: &HostName,
@@ -399,7 +400,7 @@ impl RoomEdge {
 /// A host that was not reached.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The name leads to a forbidden address: rebinding, or a mistake.
+    /// The name resolves to a forbidden address: DNS rebinding, or a mistake.
     Denied(Verdict),
     Failed(io::Error),
 }
@@ -408,12 +409,12 @@ pub(crate) fn not_found(what: &str) -> DialError {
     DialError::Failed(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
-/// Dials an address.
+/// Connects to an address.
 pub(crate) async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
     match timeout(CONNECT, TcpStream::connect(address)).await {
         Ok(stream) => {
             let stream = stream?;
-            // Disables Nagle's algorithm; a socket without the option works too.
+            // Best effort: the socket also works without these options.
             stream.set_nodelay(true).ok();
             rustix::net::sockopt::set_socket_keepalive(&stream, true).ok();
             Ok(stream)

@@ -1,4 +1,4 @@
-//! The sockets that a room's PID 1 passed on, served until this is dropped.
+//! Serves the sockets that a room's PID 1 passed on, until dropped.
 
 use std::{
     io,
@@ -32,19 +32,19 @@ pub struct Sockets {
     pub dns_stream: Vec<OwnedFd>,
     /// Reports packets that the nftables rules dropped.
     pub dropped: Option<OwnedFd>,
-    /// For datagrams to the ports that rules open.
+    /// For datagrams to the ports that rules allow.
     pub datagrams: Vec<OwnedFd>,
     /// Reports echo requests that a rule may allow.
     pub echoes: Option<OwnedFd>,
-    /// Sends their answers into the room, one per address family.
+    /// Sends replies into the room, one socket per address family.
     pub raw: Vec<OwnedFd>,
-    /// Opens those ports, and the room to echo requests, in its nftables rules.
+    /// Opens those ports, and echo requests, in the room's nftables rules.
     pub rules: Option<OwnedFd>,
-    /// A listener for tools that insist on a proxy.
+    /// A listener for tools that need a proxy.
     pub proxy_port: Option<OwnedFd>,
 }
 
-/// A wall that is started. When this is dropped it stops, and everything that passes through it ends.
+/// A running wall. On drop it stops, and everything that passes through it ends.
 #[derive(Debug)]
 pub struct Serving(Vec<JoinHandle<()>>);
 
@@ -95,7 +95,7 @@ impl RoomEdge {
     }
 }
 
-/// A socket of netlink: to receive from it is the same call for every kind of datagram.
+/// Wraps a netlink socket: receiving works as for any datagram socket.
 fn netlink(socket: OwnedFd) -> io::Result<UnixDatagram> {
     let socket = std::os::unix::net::UnixDatagram::from(socket);
     socket.set_nonblocking(true)?;
@@ -114,7 +114,7 @@ fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Accepts a connection; none when the listener is of no use any more.
+/// Accepts a connection; `None` if the listener is unusable.
 pub(crate) async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     loop {
         match listener.accept().await {
@@ -126,14 +126,14 @@ pub(crate) async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketA
                     tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
                 }
                 Some(rustix::io::Errno::BADF | rustix::io::Errno::INVAL) => return None,
-                // A connection that was gone before it was accepted.
+                // The connection was closed before it was accepted.
                 _ => tokio::task::yield_now().await,
             },
         }
     }
 }
 
-/// Catches what leaves the room.
+/// Serves redirected connections of the room.
 async fn catch(edge: Arc<RoomEdge>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
     loop {
@@ -155,7 +155,7 @@ async fn catch(edge: Arc<RoomEdge>, listener: TcpListener) {
     }
 }
 
-/// Returns where a redirected connection was meant to go.
+/// Returns the original destination of a redirected connection.
 fn original_target(stream: &TcpStream) -> Option<SocketAddr> {
     let local = stream.local_addr().ok()?;
     let target = match local.ip() {

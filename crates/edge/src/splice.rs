@@ -1,7 +1,7 @@
-//! Bytes from one socket to another and back, without copying them through this process.
+//! Relays bytes between two sockets without copying them through this process.
 //!
-//! A pipe is taken from a pool only while bytes are on their way, so a connection that is idle holds
-//! none. At most one pipe's worth of bytes waits for a reader that does not read.
+//! A pipe is taken from a pool only while bytes are in transit, so an idle connection holds none.
+//! At most one pipe's worth of bytes is buffered for a reader that does not read.
 
 use std::{
     io,
@@ -23,24 +23,24 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How much a pipe holds, where the host allows it.
+/// The size of a pipe, if the host allows it.
 const PIPE_SIZE: usize = 512 << 10;
 const POOL: usize = 64;
 
-/// After so long without a byte a connection is given up; half-closed ones sooner.
+/// A connection is closed after this idle time; half-closed ones sooner.
 const IDLE: Duration = Duration::from_secs(4 * 3600);
 const HALF_IDLE: Duration = Duration::from_secs(15 * 60);
 
-/// How many bytes went each way.
+/// The number of bytes in each direction.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub sent: AtomicU64,
     pub received: AtomicU64,
-    /// When the last byte went anywhere, in milliseconds since the relay began.
+    /// The time of the last byte, in milliseconds since the relay started.
     last: AtomicU64,
 }
 
-/// Passes bytes both ways until both sides have ended, or one breaks.
+/// Relays bytes both ways until both sides have ended, or one fails.
 pub async fn relay(room: &TcpStream, outside: &TcpStream, counts: &Counts) -> io::Result<()> {
     let begun = Instant::now();
     let out = one_way(room, outside, &counts.sent, &counts.last, begun);
@@ -112,7 +112,7 @@ async fn one_way(
 
 const FLAGS: SpliceFlags = SpliceFlags::NONBLOCK.union(SpliceFlags::MOVE);
 
-/// Ends one direction; a peer that is gone already needs no end.
+/// Closes one direction; the peer may already be gone.
 fn shut(to: &TcpStream) -> io::Result<()> {
     match rustix::net::shutdown(to, rustix::net::Shutdown::Write) {
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -135,7 +135,7 @@ impl Pipe {
             return Ok(pipe);
         }
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // A user's pipes share a budget; where it is used up, the usual size must do.
+        // The user's pipe memory is limited; if exhausted, the default size is used.
         let size = fcntl_setpipe_size(&write, PIPE_SIZE).unwrap_or(64 << 10);
         Ok(Self { read, write, size })
     }
@@ -148,7 +148,7 @@ impl Pipe {
         }
     }
 
-    /// Passes on what is in the pipe.
+    /// Writes the content of the pipe.
     async fn empty(&mut self, to: &TcpStream, mut length: usize) -> io::Result<()> {
         while length > 0 {
             let moved = to.try_io(Interest::WRITABLE, || {
@@ -222,7 +222,7 @@ mod tests {
             let counts = counts.clone();
             async move { relay(&room, &outside, &counts).await }
         });
-        // The client never reads: buffers limit what waits for it, not the sender.
+        // The client never reads: buffers must bound the queued bytes, not the sender.
         let write = async {
             let block = vec![0; 1 << 20];
             let mut total = 0_u64;

@@ -1,4 +1,4 @@
-//! The seam to what terminates TLS of some hosts.
+//! The interface to the terminator of TLS connections.
 
 use std::{
     io,
@@ -29,8 +29,8 @@ pub trait Terminate: Send + Sync {
     /// Returns the hosts that are named exactly, whose addresses can be looked up in advance.
     fn names(&self) -> Vec<HostName>;
 
-    /// Decides about a request to a host that is terminated, or says why it may not be made. Connections
-    /// that were opened under an earlier one ask the current one.
+    /// Admits or refuses a request to a terminated host. Connections that were opened with an
+    /// earlier terminator ask the current one.
     fn admits(
         &self,
         name: &HostName,
@@ -39,34 +39,34 @@ pub trait Terminate: Send + Sync {
         by: Answerer,
     ) -> Result<(), String>;
 
-    /// Serves one connection that was allowed, until it ends.
+    /// Serves one allowed connection, until it ends.
     fn serve(&self, client: Rewound, target: Endpoint, dial: Dial, note: Note) -> Sendable<'_, ()>;
 
-    /// Serves one connection to a mail server that was allowed, until it ends. Without anything that takes
-    /// mail it ends at once.
+    /// Serves one allowed connection to a mail server, until it ends. Without a mail sink it is
+    /// closed immediately.
     fn serve_mail(&self, client: Rewound, _target: Endpoint) -> Sendable<'_, ()> {
         drop(client);
         Box::pin(std::future::ready(()))
     }
 }
 
-/// What a terminated connection is for.
+/// The destination of a terminated connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub name: String,
     pub port: u16,
     pub tls: bool,
-    /// Who in the room made it, where the host is answered for here and that is known.
+    /// The process in the room that connected, if known and answered here.
     pub process: Option<RoomProcess>,
 }
 
-/// Dials the host, at addresses that the policy allows.
+/// Connects to the host, at addresses that the policy allows.
 pub type Dial = Arc<dyn Fn() -> Sendable<'static, io::Result<TcpStream>> + Send + Sync>;
 
-/// Takes down one request.
+/// Records one request.
 pub type Note = Arc<dyn Fn(RequestNote) + Send + Sync>;
 
-/// A request that was seen.
+/// A request that was seen by the terminator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestNote {
     pub method: String,
@@ -75,22 +75,22 @@ pub struct RequestNote {
     pub sent: u64,
     pub received: u64,
     pub duration: Duration,
-    /// Why it was not passed on, if it was not.
+    /// Why it was not forwarded, if it was not.
     pub refused: Option<String>,
     /// The integration that the host belongs to, and its class.
     pub integration: Option<(String, String)>,
-    /// Whether a stand-in knew what to answer, if one was asked.
+    /// Whether a stand-in knew the answer, if one was asked.
     pub matched: Option<bool>,
-    /// What the stand-in answered by.
+    /// The fixture that the stand-in used.
     pub fixture: Option<String>,
     /// Headers and the beginning of bodies, redacted.
     pub detail: serde_json::Value,
-    /// What is kept of both bodies.
+    /// The kept parts of both bodies.
     pub bodies: Option<Arc<RequestBodies>>,
 }
 
 impl RequestNote {
-    /// Writes it as the ledger has it; what is not known is left out.
+    /// Converts it for the ledger; unknown fields are omitted.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut all = serde_json::json!({
             "method": self.method, "path": self.path, "status": self.status, "detail": self.detail,
@@ -112,29 +112,29 @@ impl RequestNote {
     }
 }
 
-/// A connection whose first bytes have been read, and are read again.
+/// A connection whose first bytes were already read, and are read again.
 #[derive(Debug)]
 pub struct Rewound {
     first: Vec<u8>,
     at: usize,
     stream: TcpStream,
-    /// The pace of the records that its requests make.
+    /// The rate limit for records of its requests.
     pace: Option<Paced>,
     waits: Option<Pin<Box<Sleep>>>,
 }
 
 impl Rewound {
-    /// Puts bytes before what a stream has yet to say.
+    /// Prepends bytes to a stream.
     pub fn new(first: Vec<u8>, stream: TcpStream) -> Self {
         Self { first, at: 0, stream, pace: None, waits: None }
     }
 
-    /// Reads no further while the room makes more records than it may.
+    /// Stops reading while the room exceeds its record limit.
     pub(crate) fn paced(self, edge: &RoomEdge) -> Self {
         Self { pace: Some(edge.records.clone()), ..self }
     }
 
-    /// Waits for the room's turn.
+    /// Waits for the rate limit.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(pace) = &self.pace else { return Poll::Ready(()) };
         loop {
@@ -150,7 +150,7 @@ impl Rewound {
         }
     }
 
-    /// Returns the stream and what of the first bytes was not read again.
+    /// Returns the unread first bytes, and the stream.
     pub fn into_parts(mut self) -> (Vec<u8>, TcpStream) {
         (self.first.split_off(self.at), self.stream)
     }

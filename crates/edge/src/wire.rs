@@ -1,4 +1,4 @@
-//! Decoders of what a room sends: pure, bounded, and never sure that more will come.
+//! Decoders for input of a room: pure, bounded, and prepared for incomplete input.
 //!
 //! - [`dns`]: questions and answers about names
 //! - [`hello`]: the ClientHello of TLS
@@ -16,18 +16,18 @@ pub mod packet;
 pub mod sniff;
 pub mod socks;
 
-/// What a decoder makes of the bytes so far.
+/// The result of decoding incomplete input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read<T> {
     Done(T),
-    /// So far it could become something; more bytes are needed.
+    /// Valid so far, but incomplete.
     More,
-    /// It is, or claims to be, what the decoder reads, and is broken or too long.
+    /// Invalid or too long.
     Broken,
 }
 
 impl<T> Read<T> {
-    /// Turns the value into another.
+    /// Maps the value.
     pub fn map<U>(self, with: impl FnOnce(T) -> U) -> Read<U> {
         match self {
             Self::Done(value) => Read::Done(with(value)),
@@ -37,7 +37,7 @@ impl<T> Read<T> {
     }
 }
 
-/// Bytes that are taken from the front, as far as there are any.
+/// Bytes consumed from the front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(&'a [u8]);
 
@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// Takes a field that follows its length, which has this many bytes.
+    /// Takes a field preceded by its length, which has this many bytes.
     pub(crate) fn prefixed(&mut self, length: usize) -> Option<Cursor<'a>> {
         let length = self.take(length)?.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte));
         self.take(length).map(Cursor)

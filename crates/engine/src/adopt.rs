@@ -1,4 +1,4 @@
-//! `adopt`: a worktree that somebody else made becomes a sandbox. It is never removed by Hothouse.
+//! `adopt`: a worktree that Hothouse did not create becomes a sandbox. Hothouse never removes it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::{
     run::PlanFailure,
 };
 
-/// A worktree that was not adopted.
+/// Failure to adopt a worktree.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error("{} is your own checkout", .path.display())]
@@ -91,7 +91,7 @@ enum Asked {
 }
 
 impl Engine {
-    /// Makes a sandbox of the worktree around a folder.
+    /// Turns the worktree around a folder into a sandbox.
     pub fn adopt(
         &self,
         folder: &Path,
@@ -101,7 +101,8 @@ impl Engine {
         self.try_adopt(folder, name, Asked::ByName, operation).map_err(|error| error.failure())
     }
 
-    /// Makes a sandbox of the worktree around a folder, if Hothouse did not create it and it is not a sandbox yet.
+    /// Turns the worktree around a folder into a sandbox, if Hothouse did not create it and it is
+    /// not one yet.
     pub fn adopt_around(&self, folder: &Path) -> Result<(), Failure> {
         let known = self.sandboxes()?;
         if known.iter().any(|sandbox| folder.starts_with(&sandbox.worktree)) {

@@ -1,4 +1,4 @@
-//! Apps: the services of a sandbox that have a URL, and where that is.
+//! Apps: the services of a sandbox with a URL, and their addresses.
 
 use std::{
     collections::HashMap,
@@ -15,17 +15,17 @@ use hothouse_store::{PortReservation, StoreError};
 
 use crate::Engine;
 
-/// The ports that apps are given directly.
+/// The range of direct ports for apps.
 const DIRECT_PORTS: std::ops::RangeInclusive<u16> = 43_100..=45_099;
 
-/// Ports that were found free, held until the router opens them: another user's daemon looks for free
+/// Reserved ports, held open until the router opens them: another user's daemon may look for free
 /// ports too.
 pub(crate) type HeldPorts = Mutex<HashMap<u16, (TcpListener, Instant)>>;
 
-/// How long a port is held for a room that is being started.
+/// How long a port is held for a starting room.
 const LONGEST_HOLD: Duration = Duration::from_secs(120);
 
-/// An app of a sandbox that is up.
+/// An app of a running sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     /// Its label in URLs.
@@ -35,18 +35,18 @@ pub struct App {
     pub port: u16,
     /// Its port on the host.
     pub direct: u16,
-    /// How the room is reached.
+    /// The runtime folder of the room.
     pub runtime: PathBuf,
 }
 
-/// A port of a room that somebody exposed.
+/// An exposed port of a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exposed {
     /// The port in the room.
     pub port: u16,
     /// The port on the host.
     pub host_port: u16,
-    /// How the room is reached.
+    /// The runtime folder of the room.
     pub runtime: PathBuf,
 }
 
@@ -58,12 +58,12 @@ impl App {
 }
 
 impl Exposed {
-    /// Returns the name under which its port is kept.
+    /// Returns the name under which its port is reserved.
     pub fn name(&self) -> String {
         Self::kept_as(self.port)
     }
 
-    /// No label of an app has a colon.
+    /// Labels of apps contain no colon.
     fn kept_as(port: u16) -> String {
         format!(":{port}")
     }
@@ -73,7 +73,7 @@ impl Exposed {
     }
 }
 
-/// The router, as far as rooms are concerned.
+/// The router, as rooms need it.
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(crate) port: u16,
@@ -81,7 +81,7 @@ pub(crate) struct Router {
     pub(crate) ca: String,
 }
 
-/// How the apps of a sandbox are named on the outside.
+/// The external names of a sandbox's apps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
     pub(crate) sandbox: &'a str,
@@ -98,7 +98,7 @@ impl Names<'_> {
         format!("https://{own}{}", self.shown_port())
     }
 
-    /// Returns the URL of an app of whichever sandbox is picked.
+    /// Returns the shared URL of an app, for whichever sandbox is selected.
     pub(crate) fn shared(&self, app: &str) -> String {
         let [_, shared] = self.hosts(app);
         format!("https://{shared}{}", self.shown_port())
@@ -171,17 +171,17 @@ impl Engine {
     /// Records the router's port, once it is open, and the certificate of its CA, which rooms with
     /// apps trust.
     pub fn set_router(&self, port: u16, ca: String) {
-        // A router is opened once in the life of an engine.
+        // The router is opened once per engine.
         self.router.set(Router { port, ca }).ok();
     }
 
-    /// Returns how the apps of a sandbox are named, where there is a router.
+    /// Returns the external names of a sandbox's apps, if there is a router.
     pub(crate) fn names<'a>(&self, sandbox: &'a SandboxRecord) -> Option<Names<'a>> {
         let port = self.router.get()?.port;
         Some(Names { sandbox: sandbox.name.as_str(), project: &sandbox.label, port })
     }
 
-    /// Returns the apps of a sandbox that is up.
+    /// Returns the apps of a running sandbox.
     pub fn apps(&self, sandbox: &SandboxRecord) -> Result<Vec<App>, Failure> {
         let runtime = self.places(sandbox).runtime;
         let Some(stack) = self.with.rooms.stack(&runtime) else { return Ok(Vec::new()) };
@@ -203,7 +203,7 @@ impl Engine {
         Ok(apps)
     }
 
-    /// Keeps a port of the host for every app of a stack that is about to start, or for none.
+    /// Reserves a port of the host for every app of a stack that is about to start, or for none.
     pub(crate) fn reserve_for(
         &self,
         sandbox: &SandboxRecord,
@@ -228,7 +228,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the ports of a room that somebody exposed.
+    /// Returns the exposed ports of a room.
     pub fn exposed(&self, sandbox: &SandboxRecord) -> Result<Vec<Exposed>, Failure> {
         let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
         let runtime = self.places(sandbox).runtime;
@@ -239,7 +239,7 @@ impl Engine {
         Ok(exposed.collect())
     }
 
-    /// Forwards a port of the host to a port of a room, from now on and whenever that is up.
+    /// Forwards a port of the host to a port of a room, whenever the room is up.
     pub fn expose(
         &self,
         sandbox: &SandboxRecord,
@@ -268,7 +268,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Returns the process that listens on a port of the host, if there is one.
+    /// Fails if a port of the host is reserved or in use.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port && !kept.is_free) {
@@ -285,13 +285,13 @@ impl Engine {
         }
     }
 
-    /// Returns the port of the host that is kept under a name, keeping one the first time.
+    /// Returns the port of the host that is reserved under a name, reserving one on first use.
     fn reserve(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
         let store = &self.with.store;
         if let Some(port) = store.reserved_port(sandbox.key, app)? {
             return Ok(port);
         }
-        // Ports that deleted sandboxes had are taken last: those may come back.
+        // Ports of deleted sandboxes are used last: those may be restored.
         let mut known = store.port_reservations()?;
         known.sort_by_key(|reserved| reserved.reserved);
         let unknown = ports_for(&self.with.runs)
@@ -302,7 +302,7 @@ impl Engine {
         for port in unknown.chain(left) {
             let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
-            // Another process may have been quicker, with this port or for this app.
+            // Another process may have been faster, with this port or for this app.
             if let Some(kept) = store.reserved_port(sandbox.key, app)? {
                 if kept == port {
                     self.held_ports().insert(port, (listener, Instant::now()));
@@ -313,12 +313,12 @@ impl Engine {
         Err(PortError::Exhausted)
     }
 
-    /// Releases a port that was held since it was reserved, so that it can be opened now.
+    /// Releases a held port, so that it can be opened now.
     pub fn let_go(&self, port: u16) {
         self.held_ports().remove(&port);
     }
 
-    /// Releases ports that were not used because their room did not start.
+    /// Releases held ports of rooms that did not start.
     pub fn let_go_of_old(&self) {
         self.held_ports().retain(|_, (_, since)| since.elapsed() < LONGEST_HOLD);
     }
@@ -327,7 +327,7 @@ impl Engine {
         self.held_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the ports that are kept for apps.
+    /// Returns the reserved ports.
     pub fn port_reservations(&self) -> Result<Vec<PortReservation>, Failure> {
         self.with.store.port_reservations().map_err(|error| error.failure())
     }
@@ -353,8 +353,8 @@ impl Engine {
     }
 }
 
-/// Returns all direct ports, in an order of each state folder's own: the ports of another user's
-/// sandboxes that are down look free, and are better left alone.
+/// Returns all direct ports, in an order specific to this state folder: the ports of another user's
+/// stopped sandboxes look free, and are better avoided.
 fn ports_for(state: &Path) -> impl Iterator<Item = u16> {
     const SLICE: u16 = 100;
     let (start, end) = (*DIRECT_PORTS.start(), *DIRECT_PORTS.end());

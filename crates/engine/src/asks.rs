@@ -1,5 +1,5 @@
-//! What agents ask their user for. An answer is the user's decision: a host that was asked for is allowed
-//! for that sandbox, everything else is only told to the agent.
+//! Requests of agents to their user. The user decides: an approved host is allowed for that
+//! sandbox, every other answer is only passed on to the agent.
 
 use hothouse_config::{File, Layers};
 use hothouse_host::random;
@@ -24,7 +24,7 @@ impl Engine {
         hothouse_config::resolve(&layers).map(|found| found.config.notify).unwrap_or_default()
     }
 
-    /// Records a request of an agent; returns it, and whether it is a new one.
+    /// Records a request of an agent; returns it, and whether it is new.
     pub fn ask(
         &self,
         sandbox: &SandboxRecord,
@@ -59,12 +59,12 @@ impl Engine {
         Ok((ask, true))
     }
 
-    /// Returns the requests of one sandbox, or of all, the oldest first.
+    /// Returns the requests of one sandbox, or of all, oldest first.
     pub fn asks(&self, sandbox: Option<SandboxKey>) -> Result<Vec<AskRecord>, Failure> {
         self.with.store.asks(sandbox).map_err(|error| error.failure())
     }
 
-    /// Answers a request, and does what was asked for if it is allowed.
+    /// Answers a request, and performs it if approved.
     pub fn answer_ask(
         &self,
         id: &str,

@@ -1,4 +1,5 @@
-//! What the config and the worktree of a sandbox say about browsers: roles, shims, and files that steps use.
+//! Browser settings of a sandbox, from its config and worktree: roles, shims, and files that steps
+//! use.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -10,7 +11,7 @@ use hothouse_model::{
 use crate::{Engine, trees};
 
 impl Engine {
-    /// Returns how the browser is signed in as a role.
+    /// Returns the sign-in of a role.
     pub fn role(&self, sandbox: &SandboxRecord, name: &str) -> Result<Role, Failure> {
         let roles = self.effective_config(sandbox)?.roles;
         if let Some(role) = roles.get(name) {
@@ -26,19 +27,19 @@ impl Engine {
         })
     }
 
-    /// Returns what stands in for scripts of third parties.
+    /// Returns the shims for third-party scripts.
     pub fn shims(&self, sandbox: &SandboxRecord) -> Result<BTreeMap<EntryName, Shim>, Failure> {
         Ok(self.effective_config(sandbox)?.shims)
     }
 
-    /// Returns what `init` could not find out, by id.
+    /// Returns the open questions of `init`, by id.
     pub fn open_questions(&self, sandbox: &SandboxRecord) -> Vec<(String, String)> {
         let config = self.effective_config(sandbox).ok();
         let all = config.into_iter().flat_map(|config| config.questions);
         all.map(|(id, text)| (id.to_string(), text.to_string())).collect()
     }
 
-    /// Reads a file of the worktree, which an agent writes: no link is followed.
+    /// Reads a file of the worktree, which an agent can write: links are not followed.
     pub fn worktree_file(
         &self,
         sandbox: &SandboxRecord,

@@ -1,4 +1,4 @@
-//! Caches of package managers that the sandboxes of a project begin with.
+//! Package manager caches that new sandboxes of a project start with.
 //!
 //! ```text
 //! golden-data/caches            approved: as `fork --setup` of the user's own commit left them, whole
@@ -6,8 +6,8 @@
 //! data/NAME/.caches             a sandbox's own, a copy of one of these (sharing blocks where the file system can)
 //! ```
 //!
-//! A room writes its own copy alone, so it cannot change what another one has. What it downloaded is taken over for others
-//! only if the lockfile of the commit that the user forked it from has its hash: whatever else lies there is left.
+//! A room writes only to its own copy, so it cannot change another's. Its downloads are shared only
+//! if the lockfile of the commit that the user forked has their hash: everything else is ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -27,22 +27,22 @@ use serde::Deserialize;
 
 use crate::{Engine, data, managers::CACHES, setup, trees};
 
-/// The most that caches of a project may take to be brought along.
+/// The maximum size of caches that are copied to a sandbox.
 const WHOLE_MOST: u64 = 4 << 30;
 
-/// The most that a package may take, and all that one sandbox adds.
+/// The maximum size of a package, and of all that one sandbox adds.
 const PACKAGE_MOST: u64 = 256 << 20;
 const ADDED_MOST: u64 = 2 << 30;
 
-/// The most packages of a lockfile that are looked for.
+/// The maximum number of packages of a lockfile.
 const PACKAGES_MOST: usize = 20_000;
 
-/// A package that a lockfile names by the hash of its bytes.
+/// A package with the hash that a lockfile names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Locked {
-    /// npm keeps it under that hash.
+    /// npm stores it under that hash.
     Npm { sha512: Vec<u8> },
-    /// cargo keeps it under its name.
+    /// cargo stores it under its name.
     Crate { file: String, sha256: String },
 }
 
@@ -55,7 +55,7 @@ impl Locked {
         }
     }
 
-    /// Returns where caches have it. `indexes` are the folders of registries in cargo's.
+    /// Returns its paths in caches. `indexes` are the registry folders in cargo's.
     fn places(&self, indexes: &[String]) -> Vec<PathBuf> {
         match self {
             Self::Npm { sha512 } => {
@@ -71,7 +71,7 @@ impl Locked {
     }
 }
 
-/// Reads what `package-lock.json` verifies.
+/// Parses the verifiable packages of `package-lock.json`.
 fn of_npm(text: &[u8]) -> Vec<Locked> {
     fn look(value: &serde_json::Value, found: &mut Vec<Locked>) {
         match value {
@@ -99,7 +99,7 @@ fn of_npm(text: &[u8]) -> Vec<Locked> {
     found
 }
 
-/// Reads what `Cargo.lock` verifies.
+/// Parses the verifiable packages of `Cargo.lock`.
 fn of_cargo(text: &[u8]) -> Vec<Locked> {
     #[derive(Deserialize)]
     struct Lockfile {
@@ -125,7 +125,7 @@ fn of_cargo(text: &[u8]) -> Vec<Locked> {
     crates.filter(|one| matches!(one, Locked::Crate { file, .. } if plain(file))).collect()
 }
 
-/// The lockfiles that are read, and how.
+/// A parser for a lockfile.
 type Reader = fn(&[u8]) -> Vec<Locked>;
 const LOCKFILES: [(&str, Reader); 3] =
     [("package-lock.json", of_npm), ("npm-shrinkwrap.json", of_npm), ("Cargo.lock", of_cargo)];
@@ -139,7 +139,7 @@ fn verified(sandbox: &SandboxRecord) -> PathBuf {
 }
 
 impl Engine {
-    /// Makes the caches of a sandbox, with what its project has.
+    /// Creates the caches of a sandbox, with what its project has.
     pub(crate) fn make_caches(
         &self,
         sandbox: &SandboxRecord,
@@ -161,14 +161,14 @@ impl Engine {
                 files::make_private_folder(&new)?;
             }
         }
-        // The user reads there what the agent writes; folders above keep everybody else out.
+        // The agent writes there and the user reads; parent folders exclude everyone else.
         files::open_to_others(&new)?;
         hands::give_tree(&new, &Give::whole())?;
         files::make_private_folder(folder.parent().unwrap_or(folder))?;
         hands::rename(&new, folder)
     }
 
-    /// Takes over the caches of a sandbox in which nothing but the install of the user's own commit ever ran.
+    /// Shares the caches of a sandbox in which only the install of the user's own commit ever ran.
     pub(crate) fn approve_caches(&self, sandbox: &SandboxRecord) -> Result<(), FileError> {
         let own = trees::places(sandbox).data().join(CACHES);
         if !files::exists(&own) || hands::measure(&own, Blocks::AreOwn)?.total > WHOLE_MOST {
@@ -194,14 +194,14 @@ impl Engine {
         files::rename(&new, &shared)
     }
 
-    /// Takes over packages of a sandbox that the user's own lockfiles verify. Whatever a room left there, nothing is taken
-    /// over but bytes with the hash that the lockfile names.
+    /// Shares packages of a sandbox that the user's own lockfiles verify. Whatever a room put
+    /// there, only bytes with the hash in the lockfile are used.
     pub(crate) fn promote_verified(&self, sandbox: &SandboxRecord) -> Result<usize, FileError> {
         let own = trees::places(sandbox).data().join(CACHES);
         if !files::exists(&own) || files::exists(&approved(sandbox)) {
             return Ok(0);
         }
-        // An agent's lockfile verifies what the agent likes, and cargo takes a package that it has by its name.
+        // An agent's lockfile could verify anything, and cargo identifies a cached package by name.
         let repository = Repository { place: sandbox.repository.clone() };
         if !setup::is_users_own(&repository, &sandbox.base_commit).unwrap_or(false) {
             return Ok(0);
@@ -223,7 +223,7 @@ impl Engine {
                 if is_there || !matches!(from.stat(&place), Ok(Some(_))) {
                     continue;
                 }
-                // Read once: a room that is up may change the file meanwhile.
+                // Read once: a running room may change the file meanwhile.
                 let Ok(bytes) = hands::read_capped(&own, &place, PACKAGE_MOST) else { continue };
                 added += bytes.len() as u64;
                 if added > ADDED_MOST {
@@ -244,7 +244,7 @@ impl Engine {
         Ok(count)
     }
 
-    /// Returns what the lockfiles of the commit verify that the user forked the sandbox from.
+    /// Returns the packages verified by the lockfiles of the commit that the user forked.
     fn locked(&self, sandbox: &SandboxRecord) -> Vec<Locked> {
         let repository = Repository { place: sandbox.repository.clone() };
         let mut folders = vec![String::new()];
@@ -268,13 +268,13 @@ impl Engine {
     }
 }
 
-/// Returns how paths below a folder of a commit begin; none for the top.
+/// Returns the path prefix of a folder in a commit; `None` for the top.
 fn prefix(folder: &str) -> Option<String> {
     let folder = folder.trim_start_matches("./").trim_matches('/');
     (!folder.is_empty() && folder != ".").then(|| format!("{folder}/"))
 }
 
-/// Lists the registries that cargo keeps packages of, by names that a room chose.
+/// Lists the registries in cargo's cache, by names that a room chose.
 fn indexes(caches: &Folder) -> Vec<String> {
     let list = caches.list(Path::new("cargo/registry/cache")).unwrap_or_default();
     let names = list.into_iter().filter_map(|entry| entry.name.to_str().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! `clean`: what may go, why, and what stays.
+//! `clean`: what can be removed, what is kept, and why.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,23 +12,23 @@ use hothouse_workspace::{Repository, places};
 
 use crate::{DeletedSandbox, Engine, Losses, trash};
 
-/// How many sandboxes are looked at at a time.
+/// How many sandboxes are checked in parallel.
 const LOOKERS: usize = 4;
 
-/// What is to be cleaned away.
+/// What to clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanWish {
-    /// Every sandbox without work that would be lost.
+    /// Every sandbox without unsaved work.
     All,
-    /// Those of them whose branch is merged into its base.
+    /// Those whose branch is merged into its base.
     Merged,
-    /// The artifacts of runs that have ended.
+    /// The artifacts of ended runs.
     Runs,
-    /// What is in the trash.
+    /// The trash.
     Trash,
 }
 
-/// Whether something is removed, or only would be.
+/// Whether to remove, or only report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     Now,
@@ -36,19 +36,20 @@ pub enum Doing {
     Dry,
 }
 
-/// One thing that `clean` looked at.
+/// The result for one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     /// A sandbox as `PROJECT/NAME`, or a run.
     pub what: String,
     pub goes: bool,
     pub reason: String,
-    /// How much of the disk it takes, where that was measured.
+    /// Its disk usage, if measured.
     pub bytes: Option<u64>,
 }
 
 impl Engine {
-    /// Removes what may go, or says what would. What is removed bypasses the trash, which is emptied.
+    /// Removes what can be removed, or reports it. Removed items bypass the trash, which is
+    /// emptied.
     pub fn clean(
         &self,
         wish: CleanWish,
@@ -70,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Looks at every sandbox, some at a time: most of it is waiting for git.
+    /// Checks every sandbox, several in parallel: most of the time is spent waiting for git.
     fn clean_sandboxes(
         &self,
         wish: CleanWish,
@@ -141,7 +142,7 @@ impl Engine {
         Ok(Cleaned { what, goes: true, reason, bytes: None })
     }
 
-    /// Discards what is in the trash.
+    /// Empties the trash.
     fn clean_trash(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
         let all = self.deleted()?;
         let cleaned = |deleted: &DeletedSandbox| Cleaned {
@@ -157,7 +158,7 @@ impl Engine {
         Ok(looked_at)
     }
 
-    /// Removes golden data in folders that have no sandbox any more.
+    /// Removes golden data in folders without sandboxes.
     fn clean_shared(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
         let mut looked_at = Vec::new();
         for folder in self.known_folders()? {
@@ -183,7 +184,7 @@ impl Engine {
         let is_kept = |run: &RunLine| trash.iter().any(|deleted| deleted.runs.contains(&run.id));
         let mut looked_at = Vec::new();
         for (at, run) in runs.iter().enumerate() {
-            // The newest comes first.
+            // Newest first.
             let is_newest = !runs[..at].iter().any(|later| later.sandbox_id == run.sandbox_id);
             let (goes, reason) = fate(run, is_newest, is_kept(run));
             let bytes = bytes_of(run);
@@ -197,7 +198,8 @@ impl Engine {
     }
 }
 
-/// Decides whether a run may go, and says why. What a sandbox did last is what somebody may still ask about.
+/// Decides whether a run can be removed, and why. The last run of a sandbox may still be of
+/// interest.
 fn fate(run: &RunLine, is_newest: bool, is_in_trash: bool) -> (bool, String) {
     let whose = match (&run.project, &run.sandbox) {
         (Some(project), Some(sandbox)) => format!("`{project}/{sandbox}`"),
@@ -212,7 +214,7 @@ fn fate(run: &RunLine, is_newest: bool, is_in_trash: bool) -> (bool, String) {
     }
 }
 
-/// Returns how much of the disk a run takes.
+/// Returns the disk usage of a run.
 pub(crate) fn bytes_of(run: &RunLine) -> Option<u64> {
     Some(usage(&run.artifacts, Blocks::AreOwn).ok()?.total)
 }
@@ -220,7 +222,7 @@ pub(crate) fn bytes_of(run: &RunLine) -> Option<u64> {
 /// How the branch of a sandbox relates to its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MergeState {
-    /// The base has all that the branch has, and the branch had something.
+    /// The base has all commits of the branch, which had some.
     Merged,
     NotMerged,
     /// Nothing was committed since the fork.
@@ -237,7 +239,7 @@ fn merge_state(sandbox: &SandboxRecord) -> Result<MergeState, Failure> {
         if tip == sandbox.base_commit {
             return Ok(MergeState::NoCommits);
         }
-        // A base that was a tag or a commit is git's to find.
+        // The base may be a tag or a commit, which git resolves.
         let base = match repository.branch_tip(&sandbox.base)? {
             Some(base) => Some(base),
             None => repository.commit(&sandbox.base)?,

@@ -5,8 +5,7 @@
 //! user --bring---> the room's branch        before each `exec`
 //! ```
 //!
-//! A look at the refs' files says whether there is anything to do, so that a command which commits
-//! nothing costs some reads.
+//! The refs are compared as files first, so that a command without commits costs only a few reads.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -31,19 +30,19 @@ use hothouse_workspace::{
 
 use crate::{Engine, metadata, trees};
 
-/// The most bytes that one import may bring.
+/// The size limit of one import.
 const IMPORT_LIMIT: u64 = 2 << 30;
 
-/// The most memory that the git of an import may have for itself. It keeps two objects of a chain at a
-/// time, and a hundred bytes for each object.
+/// The memory limit of git during an import. It keeps two objects of a chain at a time, and a
+/// hundred bytes for each object.
 const IMPORT_MEMORY: u64 = 1 << 30;
 
-/// The most objects that an import may bring at once.
+/// The maximum number of objects per import.
 const IMPORT_OBJECTS: u32 = 1_000_000;
-/// The longest chain of deltas, which is the longest that git itself writes.
+/// The maximum length of delta chains, the same that git itself writes.
 const IMPORT_DEPTH: u32 = 4095;
 
-/// How many branches are tried one by one where git refused them together.
+/// How many branches are tried one by one after git refused all of them.
 const ONE_BY_ONE: usize = 16;
 
 /// Moves the room's branch to the user's tip, and its index if nothing was staged.
@@ -57,7 +56,7 @@ fi
 exit 0
 "#;
 
-/// Commits that could not be carried over.
+/// Failure to transfer commits.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     #[error("import the commits of `{name}`")]
@@ -102,12 +101,12 @@ hothouse_model::explain! {
     }
 }
 
-/// What the refs of either side looked like when they were last alike.
+/// The state of the refs on both sides when they were last in sync.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     room: Mutex<HashMap<SandboxKey, u64>>,
     user: Mutex<HashMap<SandboxKey, u64>>,
-    /// Refs of rooms that could not be imported, and why; they are not tried again as they are.
+    /// Refs of rooms that could not be imported, and why; not retried until they change.
     refused: Mutex<HashMap<SandboxKey, (u64, String)>>,
 }
 
@@ -121,13 +120,13 @@ impl Seen {
     }
 }
 
-/// How many commits of one import are told of.
+/// The maximum number of commits reported per import.
 const TOLD_COMMITS: usize = 1000;
 
 /// Receives each imported commit, with its sandbox and the branch it went to.
 pub type ImportListener = Box<dyn Fn(&SandboxRecord, &str, &NewCommit) + Send + Sync>;
 
-/// Whether what was refused is tried again.
+/// Whether a refused import is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tries {
     Again,
@@ -143,12 +142,12 @@ fn note_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u6
     known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, print);
 }
 
-/// What can still be imported where an import of everything failed.
+/// What can still be imported if an import of everything failed.
 enum Instead {
     Nothing,
     /// git fetched, but rejected the objects: single branches may still be valid.
     EachBranch,
-    /// There are too many others.
+    /// There are too many other branches.
     OwnBranch,
 }
 
@@ -163,7 +162,7 @@ fn instead(error: &CommitError) -> Instead {
 }
 
 impl Engine {
-    /// Imports what the agent has committed since the last time, if its room runs.
+    /// Imports what the agent has committed since the last time, if its room is running.
     pub fn import(&self, sandbox: &SandboxRecord) -> Result<Option<Imported>, Failure> {
         self.try_import(sandbox, Tries::Again).map_err(|error| error.failure())
     }
@@ -183,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Returns the git folders of the rooms that run, and whose they are.
+    /// Returns the git directories of running rooms, with their sandboxes.
     pub fn git_folders(&self) -> Result<BTreeMap<PathBuf, SandboxKey>, Failure> {
         let all = self.sandboxes()?;
         let running = all.iter().filter(|sandbox| {
@@ -193,8 +192,8 @@ impl Engine {
         Ok(folders.filter(|(folder, _)| files::exists(folder)).collect())
     }
 
-    /// Imports for a caller that continues if this fails. What was refused is not tried again before
-    /// the room's branches change; `status` says why.
+    /// Imports for a caller that continues on failure. A refused import is not retried until the
+    /// room's branches change; `status` reports why.
     pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
         let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
         if self.seen.is_refused(sandbox.key, print) {
@@ -205,17 +204,17 @@ impl Engine {
         }
     }
 
-    /// Lets the commits of a starting room be tried again, even if they were refused before.
+    /// Allows refused commits of a starting room to be tried again.
     pub(crate) fn forget_refusal(&self, sandbox: &SandboxRecord) {
         self.seen.refused().remove(&sandbox.key);
     }
 
-    /// Says why the agent's commits are not imported, if that failed.
+    /// Returns why the agent's commits are not imported, if that failed.
     pub fn refused_import(&self, sandbox: &SandboxRecord) -> Option<String> {
         self.seen.refused().get(&sandbox.key).map(|(_, reason)| reason.clone())
     }
 
-    /// Imports through a room that runs, be it the sandbox's own or a fresh one.
+    /// Imports through a running room, either the sandbox's own or a fresh one.
     pub(crate) fn import_through(
         &self,
         sandbox: &SandboxRecord,
@@ -223,7 +222,7 @@ impl Engine {
         tries: Tries,
     ) -> Result<Option<Imported>, CommitError> {
         let lock = Lock::take(&self.commit_lock(sandbox))?;
-        // Another import may have ended while this one waited.
+        // Another import may have finished while this one waited.
         let current = self.with.store.sandbox(sandbox.key)?;
         let Some(sandbox) = current else { return Ok(None) };
         let git = trees::places(&sandbox).git();
@@ -258,7 +257,7 @@ impl Engine {
         self.import_listener.set(told).ok();
     }
 
-    /// Reports the commits that an import brought, the oldest first.
+    /// Reports the commits of an import, oldest first.
     fn tell_imported(&self, sandbox: &SandboxRecord, repository: &Repository, imported: &Imported) {
         let Some(told) = self.import_listener.get() else { return };
         let own = match &imported.branch {
@@ -276,8 +275,8 @@ impl Engine {
         }
     }
 
-    /// Returns whether the room's own branch is where it was imported, and every other where the room began.
-    /// Another branch at an imported tip may be one that is not imported yet: it has its own name.
+    /// Whether the room's own branch is at its imported tip, and every other branch where the room
+    /// started. Another branch at an imported tip may still have to be imported under its own name.
     fn nothing_new(&self, sandbox: &SandboxRecord, branches: &Branches) -> bool {
         let own = branches.tips.get(&sandbox.branch);
         let mut others = branches.tips.iter().filter(|(name, _)| **name != sandbox.branch);
@@ -286,7 +285,7 @@ impl Engine {
             && others.all(|(_, tip)| *tip == sandbox.base_commit)
     }
 
-    /// Returns whether the agent has committed something that the user's repository does not have.
+    /// Whether the agent has commits that the user's repository does not have.
     pub(crate) fn has_unimported(&self, sandbox: &SandboxRecord) -> Result<bool, CommitError> {
         let git = trees::places(sandbox).git();
         if !files::exists(&git) {
@@ -297,7 +296,7 @@ impl Engine {
             return Ok(false);
         }
         if !branches.are_all() {
-            // Those that cannot be seen were all imported, if nothing has changed since.
+            // Invisible branches were all imported, if nothing has changed since.
             return Ok(!is_seen(&self.seen.room, sandbox.key, branches.print()));
         }
         let repository = Repository { place: sandbox.repository.clone() };
@@ -312,8 +311,8 @@ impl Engine {
         Ok(!branches.tips.values().all(known))
     }
 
-    /// Names what the agent keeps in its git folder outside of every branch, and the user's
-    /// repository does not have: a stash, a tag, commits on no branch.
+    /// Lists what the agent has in its git directory outside of branches and the user's repository
+    /// does not have: a stash, a tag, a detached HEAD.
     pub(crate) fn loose_ends(&self, sandbox: &SandboxRecord) -> Result<Vec<String>, CommitError> {
         let git = trees::places(sandbox).git();
         if !files::exists(&git) {
@@ -331,7 +330,8 @@ impl Engine {
         Ok(lost.map(|(end, _)| end).chain(unreadable).map(|end| end.what).collect())
     }
 
-    /// Brings the user's commits on the sandbox's branch into a room that is about to run a command.
+    /// Transfers the user's commits on the sandbox's branch to a room that is about to run a
+    /// command.
     pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let common_dir = &sandbox.repository.common_dir;
         let print = refs::branch_print(common_dir, &sandbox.branch);
@@ -356,7 +356,7 @@ impl Engine {
         let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
         let git = trees::places(&sandbox).git();
         let branches = refs::branches(&git)?;
-        // Where branches cannot be seen, git itself refuses to move one that is elsewhere by now.
+        // If branches are not visible, git itself refuses to move one that has changed.
         let own = branches.tips.get(&sandbox.branch).map(String::as_str);
         let is_at_known = own.map_or(!branches.are_all(), |tip| tip == sandbox.known_tip());
         if !is_at_known || sandbox.agent_branch.is_some() {
@@ -385,7 +385,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Shows the agent where the user's branch is, for it to merge or rebase on.
+    /// Shows the agent the tip of the user's branch, to merge or rebase on.
     fn show_users_tip(&self, sandbox: &SandboxRecord, runtime: &Path, tip: &str) {
         let name = format!("refs/remotes/host/{}", sandbox.branch);
         let words = ["git", "update-ref", &name, tip].map(OsString::from).to_vec();
@@ -395,16 +395,17 @@ impl Engine {
         }
     }
 
-    /// Makes the git folder of a sandbox's room unless it has one, and says where it is.
+    /// Creates the git directory of a sandbox's room unless it exists, and returns its paths.
     ///
-    /// The pointer is written last: without it no room has ever had the folder, and it is made again.
+    /// The pointer is written last: without it no room has ever used the folder, and it is
+    /// recreated.
     pub(crate) fn room_git(&self, sandbox: &SandboxRecord) -> Result<RoomGitPlaces, CommitError> {
         let places = trees::places(sandbox);
         let (folder, pointer_file) = (places.git(), places.pointer());
         let repository = Repository { place: sandbox.repository.clone() };
         let objects = repository.object_folders()?;
         let _lock = Lock::take(&self.commit_lock(sandbox))?;
-        // The pointer comes last; without the folder it is of a snapshot from before the first room.
+        // A pointer without a folder comes from a snapshot made before the first room.
         if !files::exists(&pointer_file) || !files::is_folder(&folder) {
             let look = |source| CommitError::Look { name: sandbox.name.clone(), source };
             let tip = repository.branch_tip(&sandbox.branch).map_err(look)?;
@@ -429,19 +430,19 @@ impl Engine {
         Ok(RoomGitPlaces { folder, pointer: pointer_file, objects })
     }
 
-    /// Keeps what Hothouse puts into a worktree out of the room's commits: its own files, and the empty ones that
-    /// stand for the user's secrets.
+    /// Excludes files that Hothouse adds to a worktree from the room's commits: its own files, and
+    /// the empty ones that mask the user's secrets.
     fn hide_own_files(&self, sandbox: &SandboxRecord, folder: &Path) {
         let masked = self.found_secrets(sandbox);
         let masked = masked.iter().map(|path| exact_pattern(path));
         let patterns: Vec<_> = metadata::own_patterns().chain(masked).collect();
-        // An agent that broke its own git folder commits what it likes.
+        // An agent that broke its own git directory can commit anything.
         if let Err(error) = keep_excluded(folder, &patterns) {
             tracing::warn!(%error, sandbox = %sandbox.name, "git in its room may see our files");
         }
     }
 
-    /// Returns where the user's checkout has sandboxes inside, seen from its top.
+    /// Returns the paths of sandboxes inside the user's checkout, relative to its top.
     fn reserved(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StoreError> {
         let all = self.with.store.sandboxes()?;
         let of_the_repository =
@@ -450,7 +451,7 @@ impl Engine {
         let inside =
             folders.filter_map(|folder| folder.strip_prefix(&sandbox.repository.root).ok());
         let inside: BTreeSet<_> = inside.filter(|path| !path.as_os_str().is_empty()).collect();
-        // What lies in a folder of sandboxes is reserved by it.
+        // Paths inside a folder of sandboxes are covered by it.
         let is_covered = |path: &Path| path.ancestors().skip(1).any(|outer| inside.contains(outer));
         Ok(inside.iter().filter(|path| !is_covered(path)).map(|path| path.to_path_buf()).collect())
     }
@@ -460,7 +461,7 @@ impl Engine {
     }
 }
 
-/// An import from a room that runs, under the lock of its sandbox's commits.
+/// An import from a running room, holding the lock for its sandbox's commits.
 struct Importing<'a> {
     engine: &'a Engine,
     sandbox: &'a SandboxRecord,
@@ -469,7 +470,7 @@ struct Importing<'a> {
 }
 
 impl Importing<'_> {
-    /// Imports every branch, or fails after having let through what can be.
+    /// Imports every branch; on failure, imports what is possible first.
     fn all(&self, branches: &Branches) -> Result<Imported, CommitError> {
         let outcome = match branches.tips.len() > BRANCH_LIMIT {
             true => {
@@ -485,7 +486,7 @@ impl Importing<'_> {
             Instead::OwnBranch => 1,
             Instead::EachBranch => ONE_BY_ONE,
         };
-        // The first failure is the one to report.
+        // The first failure is reported.
         for branch in std::iter::once(own).chain(others).take(most) {
             if let Err(error) = self.branches(Wanted::Only(branch)) {
                 tracing::info!(sandbox = %self.sandbox.name, branch, %error, "refused");
@@ -497,7 +498,7 @@ impl Importing<'_> {
         outcome
     }
 
-    /// Imports branches of the agent, and notes where its own is then.
+    /// Imports branches of the agent, and records the new tip of its own.
     fn branches(&self, wanted: Wanted<'_>) -> Result<Imported, CommitError> {
         let Self { engine, sandbox, runtime, lock } = *self;
         let repository = Repository { place: sandbox.repository.clone() };
@@ -507,7 +508,7 @@ impl Importing<'_> {
         let pipes = engine.with.rooms.converse(runtime, &command);
         let pipes =
             pipes.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
-        // That of a room which an earlier release started is not ours yet.
+        // The index of a room started by an earlier release is not ours yet.
         repository.take_index(&sandbox.worktree)?;
         let import = Import {
             sandbox: &sandbox.name,
@@ -532,7 +533,7 @@ impl Importing<'_> {
             && refs::branches(&git)?.tips.contains_key(&sandbox.branch)
             && !matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch)
         {
-            // git silently leaves out what builds on commits whose parents are missing there.
+            // git silently omits what depends on commits with missing parents.
             return Err(self.about(ImportError::CutShort { sandbox: sandbox.name.clone() }));
         }
         if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {

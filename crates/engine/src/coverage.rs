@@ -1,7 +1,9 @@
-//! Coverage of services: what the room of a proof needs so that services report which of their code ran.
+//! Coverage of services: prepares the room of a proof so that services report which of their code
+//! ran.
 //!
-//! Node.js and Python load a small module, which counts and writes when it is told to. A program that was built to
-//! count, such as with `-C instrument-coverage`, finds the place to write to in its environment.
+//! Node.js and Python load a small module, which counts and writes on request. A program built with
+//! instrumentation, such as with `-C instrument-coverage`, gets its output path from the
+//! environment.
 
 use std::path::{Path, PathBuf};
 
@@ -14,26 +16,26 @@ use hothouse_model::{
 
 use crate::{Engine, managers, room, trees};
 
-/// Where the room sees the modules, and where its services write.
+/// The paths in the room of the modules, and of the output.
 const TOOLS_INSIDE: &str = "/srv/coverage";
 pub const COVERAGE_FOLDER: &str = "/tmp/hothouse-coverage";
 
-/// The variables by which services count, and which nothing else in the room has.
+/// The variables that enable coverage; nothing else in the room has them.
 pub const COVERAGE_VARIABLES: [&str; 3] =
     ["HOTHOUSE_COVERAGE", "NODE_V8_COVERAGE", "LLVM_PROFILE_FILE"];
 
-/// The script that has services write, and the program that prints what Node.js wrote.
+/// The script that makes services write, and the program that prints the results of Node.js.
 pub const FLUSH: &str = include_str!("coverage/flush.sh");
 pub const COLLECT: &str = include_str!("coverage/collect.cjs");
 
 const NODE: &str = include_str!("coverage/node.cjs");
 const PYTHON: &str = include_str!("coverage/sitecustomize.py");
 
-/// The longest file whose text is read, and the most of all of them.
+/// The maximum size of a text file, and of all of them.
 const TEXT_MOST: u64 = 4 << 20;
 const TEXTS_MOST: u64 = 64 << 20;
 
-/// A command that prints, as LCOV, which lines of a service ran.
+/// A command that prints the executed lines of a service as LCOV.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcovCommand {
     pub service: String,
@@ -41,7 +43,7 @@ pub struct LcovCommand {
 }
 
 impl Engine {
-    /// Gives a room what its services need to count.
+    /// Prepares a room for coverage.
     pub(crate) fn measure(
         &self,
         sandbox: &SandboxRecord,
@@ -61,7 +63,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the commands by which services tell which of their lines ran.
+    /// Returns the commands that report the executed lines of services.
     pub fn lcov_commands(&self, sandbox: &SandboxRecord) -> Vec<LcovCommand> {
         let config = self.worktree_config(sandbox).ok();
         let services = config.iter().flat_map(|config| &config.services);
@@ -72,7 +74,7 @@ impl Engine {
         commands.collect()
     }
 
-    /// Reads text files of the worktree; `None` for one that is binary, missing or too long.
+    /// Reads text files of the worktree; `None` for one that is binary, missing or too large.
     pub fn texts_of<'p>(
         &self,
         sandbox: &SandboxRecord,
@@ -89,7 +91,7 @@ impl Engine {
         paths.map(read).collect()
     }
 
-    /// Returns where programs of the room see the worktree.
+    /// Returns the paths of the worktree in the room.
     pub fn roots_inside(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let frozen = PathBuf::from(FROZEN_INSIDE);
         let all = room::aliases(sandbox).into_iter().chain([sandbox.worktree.clone(), frozen]);
@@ -103,9 +105,9 @@ fn write_tools(folder: &Path) -> Result<(), FileError> {
     files::replace(&folder.join("python/sitecustomize.py"), PYTHON.as_bytes(), 0o644)
 }
 
-/// Sets the variables of one service; what it sets itself stays in force.
+/// Sets the variables of one service; its own settings take precedence.
 fn instrument(env: &mut std::collections::BTreeMap<String, String>, roots: &[String]) {
-    // Functions from its cache are counted less precisely.
+    // Functions from the cache are counted less precisely.
     env.remove(managers::NODE_COMPILE_CACHE.0);
     let mut set = |name: &str, value: String| {
         env.entry(name.to_owned()).or_insert(value);

@@ -1,4 +1,4 @@
-//! The data of services: made once in a separate room, then copied for each sandbox.
+//! The data of services: created once in a separate room, then copied for each sandbox.
 //!
 //! ```text
 //! golden-data/KEY.new   being made; never used, removed by the next build
@@ -33,13 +33,14 @@ use crate::{
     room::{TEMPORARY, room_id},
 };
 
-/// The file in a data folder that names its recipe. The room may change it; that misleads only the room.
+/// The file in a data folder that names its recipe. The room may change it, which only affects the
+/// room itself.
 const KIND_FILE: &str = ".hothouse-recipe";
 
-/// The file that names the version of a data folder of PostgreSQL.
+/// The file with the version of a PostgreSQL data folder.
 const POSTGRES_VERSION: &str = "PG_VERSION";
 
-/// Data that a service cannot start from.
+/// Data that a service cannot start with.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     #[error("the data of service `{service}` was written by {found}, and {wanted} cannot use it")]
@@ -75,7 +76,7 @@ hothouse_model::explain! {
     }
 }
 
-/// Refuses data that another program or version made.
+/// Refuses data created by another program or version.
 pub(crate) fn check(order: &DataOrder) -> Result<(), DataError> {
     if !files::exists(&order.folder) {
         return Ok(());
@@ -95,13 +96,13 @@ pub(crate) fn check(order: &DataOrder) -> Result<(), DataError> {
     }
 }
 
-/// Makes a text of the room one line.
+/// Formats text from a room as a single line.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
 impl Engine {
-    /// Makes sure that a service has data to start from; existing data stays.
+    /// Ensures that a service has data to start with; existing data is kept.
     pub(crate) fn prepare_data(&self, order: &DataOrder) -> Result<(), DataError> {
         if files::exists(&order.folder) {
             return check(order);
@@ -117,7 +118,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns a hold on the golden data, which is made if there is none.
+    /// Returns a lock on the golden data, which is created if necessary.
     fn golden_data(&self, order: &DataOrder) -> Result<Lock, DataError> {
         let around = order.golden.parent().unwrap_or(&order.golden);
         files::make_private_folder(around)?;
@@ -149,7 +150,7 @@ impl Engine {
         self.fill(&order, copy)
     }
 
-    /// Runs the script in a room that has nothing but the folder.
+    /// Runs the script in a room that has only this folder.
     pub(crate) fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
         let runtime = self.with.runtime.join(format!("data{TEMPORARY}{nonce:016x}"));
@@ -179,18 +180,18 @@ impl Engine {
     }
 }
 
-/// Returns where a copy is made. Not beside the data, of which every folder is a service's.
+/// Returns the path for a copy. Not beside the data, where every folder belongs to a service.
 fn beside_golden(order: &DataOrder) -> PathBuf {
     let sandbox = order.folder.parent().and_then(Path::file_name).unwrap_or_default();
     let name = format!("{}.{}.copy", sandbox.to_string_lossy(), order.service);
     order.golden.with_file_name(name)
 }
 
-/// Copies a worktree for services that run from frozen files. Sockets stay behind.
+/// Copies a worktree for services that run from frozen files. Sockets are left out.
 pub(crate) fn freeze(from: &Path, to: &Path, without: &[PathBuf]) -> Result<(), FileError> {
     remove_unfinished(to)?;
     files::make_private_folder(to)?;
-    // Copied completely: the files of an overlay have several owners, and the room's id map knows one.
+    // A full copy: the files of an overlay have several owners, and the room's id map supports one.
     hands::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
     // No room sees the copy yet.
     masks::leave_out(to, without)
@@ -230,8 +231,8 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
     }
 }
 
-/// Removes golden data that is not in use if the disk has too little free space; it is made again
-/// when a sandbox needs it.
+/// Removes unused golden data if the disk has too little free space; it is recreated when a sandbox
+/// needs it.
 pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileError> {
     let mut evicted = Vec::new();
     if !files::exists(around) || files::free_bytes(around)? >= wanted {
@@ -257,12 +258,12 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
     Ok(evicted)
 }
 
-/// Says what a folder is made for; without it nobody removes the folder on a full disk.
+/// Marks what a folder was created for; unmarked folders are not removed on a full disk.
 pub(crate) fn mark(folder: &Path, kind: &str) -> Result<(), FileError> {
     hands::write(folder, Path::new(KIND_FILE), format!("{kind}\n").as_bytes(), 0o644)
 }
 
-/// Removes what an interrupted attempt left.
+/// Removes the remains of an interrupted attempt.
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     match files::exists(path) {
         true => hands::remove_tree(path),

@@ -1,4 +1,5 @@
-//! `delete` and `nuke`: worktrees and rows go, branches stay. What `delete` takes is in the [trash](crate::trash) for a day.
+//! `delete` and `nuke`: remove worktrees and rows, but keep branches. What `delete` removes stays
+//! in the [trash](crate::trash) for a day.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +25,7 @@ use crate::{
     trees::{self, Others},
 };
 
-/// A sandbox that is not deleted.
+/// Refusal to delete a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error("sandbox `{name}` has {}: {}", counted(.dirt.count), .dirt.sample.join(", "))]
@@ -77,7 +78,7 @@ fn counted(paths: usize) -> String {
     if paths == 1 { "1 uncommitted file".into() } else { format!("{paths} uncommitted files") }
 }
 
-/// What `delete` may lose.
+/// Whether `delete` may lose work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Losses {
     Refused,
@@ -87,13 +88,13 @@ pub enum Losses {
 /// What happens to the files of a deleted sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// They are in the trash for a day.
+    /// They stay in the trash for a day.
     ForADay,
     Nothing,
 }
 
 impl Engine {
-    /// Deletes one sandbox: it is in the trash for a day, if it can be kept at all.
+    /// Deletes one sandbox: it stays in the trash for a day, if possible.
     pub fn delete(
         &self,
         sandbox: &SandboxRecord,
@@ -103,7 +104,7 @@ impl Engine {
         self.delete_keeping(sandbox, losses, Keeping::ForADay, operation)
     }
 
-    /// Deletes one sandbox for good.
+    /// Deletes one sandbox permanently.
     pub fn delete_now(
         &self,
         sandbox: &SandboxRecord,
@@ -125,10 +126,10 @@ impl Engine {
         }
         let (_turn, sandbox) = self.turn(sandbox, "delete", Some(&operation))?;
         match (sandbox.deleting, losses) {
-            // It was acknowledged before.
+            // Already acknowledged.
             (true, _) => {}
             (false, Losses::Refused) => self.check_losses(&sandbox)?,
-            // Losing work was accepted, but what can be kept is kept.
+            // Losing work was accepted, but save what is possible.
             (false, Losses::Accepted) => self.import_if_possible(&sandbox),
         }
         let subject = sandbox.name.to_string();
@@ -137,7 +138,8 @@ impl Engine {
         self.remove_strays_of(&sandbox)
     }
 
-    /// Refuses to lose what no commit holds, or a commit that the user's repository does not have.
+    /// Fails if uncommitted work, or commits that the user's repository does not have, would be
+    /// lost.
     pub(crate) fn check_losses(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let name = || sandbox.name.clone();
         let common_dir = &sandbox.repository.common_dir;
@@ -181,8 +183,8 @@ impl Engine {
         imported.map(drop).map_err(|error| error.failure())
     }
 
-    /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
-    /// Branches stay.
+    /// Deletes every sandbox of every project regardless of content, and everything kept beside
+    /// them. Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
         self.rebuild_own()?;
         let all = self.sandboxes()?;
@@ -202,7 +204,7 @@ impl Engine {
         self.remove(PlanKind::Nuke, counted, &all, Keeping::Nothing, operation.clone())?;
         self.end_stray_rooms()?;
         self.remove_stray_files(&folders)?;
-        // Of sandboxes that were deleted before, golden trees may still be there.
+        // Golden trees of previously deleted sandboxes may still exist.
         for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
             self.empty_trash_telling(&folder, Some(&operation))?;
             let removed = trees::remove_store(&folder, self.with.clock.now());
@@ -211,7 +213,7 @@ impl Engine {
         files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
         self.remove_images()?;
         self.remove_stacks().map_err(|error| error.failure())?;
-        // Many small files, and nobody waits for them.
+        // Many small files, and nothing waits for their removal.
         let rooms = self.with.rooms.clone();
         std::thread::spawn(move || {
             if let Err(error) = rooms.remove_shared() {
@@ -221,8 +223,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// Ends rooms side by side, without asking their services: nothing of them is kept. What this does not end,
-    /// the plan does.
+    /// Ends rooms in parallel without stopping their services: nothing of them is kept. The plan
+    /// ends what remains.
     fn end_all(&self, sandboxes: &[SandboxRecord]) {
         std::thread::scope(|scope| {
             for sandbox in sandboxes.iter().filter(|sandbox| sandbox.room.is_some()) {
@@ -268,7 +270,7 @@ impl Engine {
         let removes = Subject::Removes(&keys);
         let moved = plan(false, operation.clone());
         let begun = match self.begin(sandboxes, &moved, &removes) {
-            // Nothing can be recorded on a full disk: it is done first, and nothing is kept.
+            // Nothing can be recorded on a full disk: removal comes first, and nothing is kept.
             Err(error) if error.is_storage_trouble() => {
                 let in_place = plan(true, operation);
                 self.run_unwritten(&in_place).map_err(|failure| failure.failure())?;
@@ -295,7 +297,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns what is removed after the last sandbox.
+    /// Returns the removals after the last sandbox.
     fn last_removals(&self, sandboxes: &[SandboxRecord]) -> Result<Vec<Step>, Failure> {
         let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
         let stores = folders.into_iter();
@@ -315,8 +317,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Decides what happens to the files of a sandbox. What cannot come back is not kept: without a repository, a
-    /// worktree, or one file system for all of it there is nothing to bring back.
+    /// Decides what happens to the files of a sandbox. They are kept only if they can be restored,
+    /// which needs the repository, the worktree, and a single file system.
     fn removal(
         &self,
         sandbox: &SandboxRecord,
@@ -344,7 +346,7 @@ impl Engine {
             storage: facts.storage.clone(),
         };
         let aside = self.aside(sandbox, &parts);
-        // A tree that is mounted is a device of its own; the folder around it tells.
+        // A mounted tree is a separate device, so the folder around it is compared.
         let device = |path: &Path| files::device(path).ok();
         let around = worktree.and_then(|tree| tree.path.parent());
         if around.is_some_and(|around| device(around) != device(&sandbox.sandboxes)) {
@@ -393,37 +395,38 @@ impl Engine {
             staged: trees::all_staged(sandbox)?,
             far: far.into_iter().filter(|path| files::exists(path)).collect(),
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
-            // A room that the database has lost is known by its claim.
+            // A room that the database has lost is found by its claim.
             had_room: sandbox.room.is_some() || files::exists(&places.claim),
             runtime: places.runtime,
-            // What it has of its own can go while another state's room uses the worktree.
+            // The sandbox's own files can be removed while another state's room uses the worktree.
             claim: (!anothers).then_some(places.claim),
             storage: places.storage,
         })
     }
 
-    /// Deletes the branch of a sandbox that is gone, if its base has all of its commits; returns whether it did.
+    /// Deletes the branch of a deleted sandbox, if its base has all of its commits; returns whether
+    /// it did.
     pub fn drop_merged_branch(&self, sandbox: &SandboxRecord) -> Result<bool, Failure> {
         let repository = Repository { place: sandbox.repository.clone() };
         let lock = self.repository_lock(&sandbox.repository.common_dir);
         let lock = lock.map_err(|error| error.failure())?;
-        // A base that was a commit or a tag is found as well.
+        // The base may also be a commit or a tag.
         let dropped = repository.drop_merged_branch(&lock, &sandbox.branch, &sandbox.base);
         dropped.map_err(|error| error.failure())
     }
 
-    /// Removes for good what deleted sandboxes left in the trash.
+    /// Permanently removes what deleted sandboxes left in the trash.
     pub fn empty_trash(&self, sandboxes: &Path) -> Result<(), Failure> {
         self.empty_trash_telling(sandboxes, None)
     }
 
-    /// The same, reporting progress to the caller.
+    /// Like [`empty_trash`](Self::empty_trash), reporting progress to the caller.
     pub(crate) fn empty_trash_telling(
         &self,
         sandboxes: &Path,
         operation: Option<&OperationId>,
     ) -> Result<(), Failure> {
-        // Opening the store would make it again after the last sandbox took it along.
+        // Opening the store would recreate it after the last sandbox was removed.
         if !files::exists(&sandboxes.join(tree::STORE_FOLDER)) {
             return Ok(());
         }
@@ -432,8 +435,8 @@ impl Engine {
         cleared
     }
 
-    /// Empties the trash. What rooms' own roots left there is not the user's to remove; it goes as
-    /// the layers of a room do.
+    /// Empties the trash. Files created by a room's root cannot be removed by the user; they are
+    /// removed like the layers of a room.
     pub(crate) fn clear_trash(
         &self,
         sandboxes: &Path,
@@ -455,8 +458,8 @@ impl Engine {
     }
 }
 
-/// Whether a worktree is still as it was made, which is seen without git: no file of its own, on the commit that it was
-/// made from.
+/// Whether a worktree is known to be unchanged, without git: no files of its own, and HEAD at the
+/// original commit.
 fn is_as_made(sandbox: &SandboxRecord, repository: &Repository) -> bool {
     let tree = trees::worktree(sandbox);
     let untouched = || {
@@ -469,7 +472,7 @@ fn is_as_made(sandbox: &SandboxRecord, repository: &Repository) -> bool {
             .is_ok_and(|tip| tip.as_ref() == Some(&sandbox.base_commit))
 }
 
-/// Whether a plan failed because the disk is full, or the user's share of it.
+/// Whether a plan failed because the disk, or the user's quota, is full.
 fn is_full(failure: &PlanFailure) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(failure);
     while let Some(error) = cause {

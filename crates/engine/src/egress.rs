@@ -1,5 +1,5 @@
-//! What a room may reach: the pinned config, what a user has granted since, and how the room was
-//! started. Also the changes of the pinned half that wait for a user.
+//! The egress policy of a room: the pinned config, what the user has allowed since, and how the
+//! room was started. Also pending changes of the pinned half.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,10 +24,10 @@ use crate::{
     trees,
 };
 
-/// Holds the ledger, among the logs of a sandbox; no service can have this name.
+/// The folder of the ledger, among the logs of a sandbox; no service can have this name.
 const LEDGER: &str = ".egress";
 
-/// What the wall of a room is made of.
+/// The parameters of a room's wall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoomEgress {
     pub egress: Egress,
@@ -38,7 +38,7 @@ pub struct RoomEgress {
     pub answered_here: AnsweredHere,
     /// The names of services.
     pub own_names: Vec<String>,
-    /// As `-w` takes it.
+    /// In the form that `-w` accepts.
     pub sandbox: String,
     pub run: String,
     pub ledger: PathBuf,
@@ -52,7 +52,7 @@ pub struct PendingConfig {
     pub text: String,
 }
 
-/// Something about egress that cannot be done.
+/// An egress change that is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
     #[error("`{rule}` is not a valid egress rule: {why}")]
@@ -101,7 +101,8 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Computes what the room of a sandbox may reach, while the answers of one integration may be recorded.
+    /// Computes the egress policy of a sandbox's room, while the responses of one integration may
+    /// be recorded.
     pub fn room_egress(
         &self,
         sandbox: &SandboxRecord,
@@ -140,7 +141,8 @@ impl Engine {
         self.with.store.egress_grants(sandbox.key).map_err(|error| error.failure())
     }
 
-    /// Allows hosts for a sandbox or its whole project; all of them, or none if one is not a rule.
+    /// Allows hosts for a sandbox or its whole project: all of them, or none if one is not a valid
+    /// rule.
     pub fn allow_egress(
         &self,
         sandbox: &SandboxRecord,
@@ -157,8 +159,8 @@ impl Engine {
         allow().map_err(|error| error.failure())
     }
 
-    /// Checks that a rule could be allowed for a sandbox; returns it as it would be: letters of other alphabets that
-    /// look like ours are not shown as they are.
+    /// Checks that a rule could be allowed for a sandbox; returns its normalized form, which
+    /// reveals look-alike letters of other alphabets.
     pub(crate) fn check_egress_rule(
         &self,
         sandbox: &SandboxRecord,
@@ -173,7 +175,7 @@ impl Engine {
         check().map_err(|error| error.failure())
     }
 
-    /// Returns the integration of a sandbox that treats a host, and its class.
+    /// Returns the integration of a sandbox that handles a host, and its class.
     pub fn integration_of(
         &self,
         sandbox: &SandboxRecord,
@@ -206,7 +208,7 @@ impl Engine {
         revoke().map_err(|error| error.failure())
     }
 
-    /// Returns what the worktree's config would change in the pinned half, if anything.
+    /// Returns the changes of the worktree's config in the pinned half.
     pub fn pending_config(&self, sandbox: &SandboxRecord) -> Result<PendingConfig, Failure> {
         self.try_pending(sandbox).map_err(|error| error.failure())
     }
@@ -233,10 +235,10 @@ impl Engine {
         approve().map_err(|error| error.failure())
     }
 
-    /// Pins the worktree's config if its pinned half is what the user has on the base branch: a human wrote it, and
-    /// need not be asked about it again.
+    /// Pins the worktree's config if its pinned half equals the user's own on the base branch: a
+    /// human wrote it, so it needs no approval.
     pub(crate) fn take_users_config(&self, sandbox: &SandboxRecord) -> Result<(), EgressError> {
-        // Whoever needs the config reports what is wrong with it.
+        // Whoever needs the config reports its errors.
         let Ok(pending) = self.try_pending(sandbox) else { return Ok(()) };
         if pending.changes.is_empty() || !self.is_users_own(sandbox, &pending.text) {
             return Ok(());
@@ -266,12 +268,12 @@ impl Engine {
     }
 }
 
-/// Returns a config as the wall goes by it while the answers of an integration are recorded.
+/// Returns the effective config while the responses of an integration are recorded.
 pub(crate) fn recording(config: Arc<Config>, recorded: Option<&str>) -> Arc<Config> {
     recorded.map_or(config.clone(), |name| Arc::new(config.recording(name)))
 }
 
-/// Refuses a rule for one host that an integration answers for: it would change nothing.
+/// Refuses a rule for a single host that an integration answers for: it would have no effect.
 fn opens_something(config: &Config, rule: &str) -> Result<(), EgressError> {
     let destination = rule.parse::<Destination>().ok();
     let Some(Hosts::Pattern(HostPattern::Name(host))) = destination.map(|to| to.hosts) else {
@@ -287,7 +289,7 @@ fn opens_something(config: &Config, rule: &str) -> Result<(), EgressError> {
     }
 }
 
-/// Reads a rule that a user gives by hand, in its one written form.
+/// Normalizes a rule given by a user.
 fn grant(text: &str) -> Result<String, EgressError> {
     let rule = |why: &str| EgressError::Rule { rule: text.to_owned(), why: why.to_owned() };
     let target: Destination =

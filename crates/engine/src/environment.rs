@@ -1,4 +1,4 @@
-//! The environment of commands in a room: nothing of the caller's comes along.
+//! The environment of commands in a room: nothing is inherited from the caller.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 const ROOT_HOME: &str = "/root";
 
-/// Tools that look for their own files below the user's home, and the variable that tells
-/// them otherwise.
+/// Tools that look for their files below the user's home, and the variable that overrides it.
 const HOMES: [(&str, &str); 4] = [
     (".rustup", "RUSTUP_HOME"),
     (".nvm", "NVM_DIR"),
@@ -21,7 +20,7 @@ const HOMES: [(&str, &str); 4] = [
     (".sdkman", "SDKMAN_DIR"),
 ];
 
-/// Where a browser is, which rooms share with the host.
+/// Paths of browsers, which rooms share with the host.
 const BROWSERS: [&str; 4] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -29,7 +28,7 @@ const BROWSERS: [&str; 4] = [
     "/usr/bin/chrome-headless-shell",
 ];
 
-/// The variables by which tools for browsers find it: those of Playwright, Puppeteer, Lighthouse and Karma.
+/// The variables with which browser tools find it: Playwright, Puppeteer, Lighthouse and Karma.
 const BROWSER_VARIABLES: [&str; 5] = [
     "PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH",
     "PLAYWRIGHT_MCP_EXECUTABLE_PATH",
@@ -38,14 +37,14 @@ const BROWSER_VARIABLES: [&str; 5] = [
     "CHROME_BIN",
 ];
 
-/// The variables by which they do not fetch one of their own.
+/// The variables that keep them from downloading their own.
 const NO_DOWNLOADS: [&str; 3] = [
     "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD",
     "PUPPETEER_SKIP_DOWNLOAD",
     "PUPPETEER_SKIP_CHROMIUM_DOWNLOAD",
 ];
 
-/// Returns the whole environment, as `NAME=value`.
+/// Returns the complete environment, as `NAME=value`.
 pub fn of(
     sandbox: &SandboxRecord,
     user: RoomUser,
@@ -76,7 +75,7 @@ pub(crate) fn pairs(
         ("LOGNAME", name.to_owned()),
         ("SHELL", "/bin/bash".to_owned()),
         ("LANG", "C.UTF-8".to_owned()),
-        // Without a terminal Python buffers its output in blocks, and a log would show nothing.
+        // Without a terminal Python buffers its output, and a log would show nothing.
         ("PYTHONUNBUFFERED", "1".to_owned()),
         ("HOTHOUSE_SANDBOX", sandbox.name.to_string()),
         ("HOTHOUSE_ID", sandbox.id.to_string()),
@@ -106,7 +105,7 @@ pub(crate) fn pairs(
     all
 }
 
-/// The user's own programs come first, then those of granted tool folders, then the system's.
+/// The user's own programs first, then granted tool folders, then the system's.
 pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
     let of_tools = of_tools

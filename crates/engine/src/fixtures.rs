@@ -1,4 +1,5 @@
-//! The files of mocks in a worktree, which an agent writes: read beneath it, bounded, no link followed.
+//! Fixture files of mocks in a worktree, which an agent can write: read beneath it, with limits,
+//! without following links.
 
 use std::path::{Path, PathBuf};
 
@@ -10,41 +11,41 @@ use hothouse_model::SandboxRecord;
 
 use crate::{Engine, trees};
 
-/// The most bytes of one file, of one that may be a description in OpenAPI, and of all.
+/// The maximum size of a file, of an OpenAPI description, and of all files.
 const FILE_MOST: u64 = 1 << 20;
 const DESCRIPTION_MOST: u64 = 16 << 20;
 const ALL_MOST: u64 = 32 << 20;
 
-/// The most names that are looked at, folders included.
+/// The maximum number of names, including folders.
 const NAMES_MOST: usize = 4000;
 
-/// How many folders deep.
+/// The maximum depth.
 const DEPTH: usize = 8;
 
-/// Where the files of one integration are.
+/// The fixture folder of an integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixtureFolder {
     pub integration: String,
-    /// The path beneath the worktree.
+    /// Relative to the worktree.
     pub path: PathBuf,
 }
 
-/// A file beneath the folder of an integration.
+/// A file in the fixture folder of an integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeFixture {
     pub integration: String,
-    /// The path beneath the integration's folder.
+    /// Relative to the integration's folder.
     pub name: String,
     pub bytes: Vec<u8>,
 }
 
-/// What tells whether files have changed: names, sizes, inodes and times.
+/// Detects whether files have changed: names, sizes, inodes and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixtureStamp(Vec<Found>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// The number of the folder.
+    /// The index of the folder.
     folder: usize,
     name: PathBuf,
     size: u64,
@@ -53,8 +54,8 @@ struct Found {
 }
 
 impl Engine {
-    /// Reads the files of mocks in the worktree, unless they are as `known` has them. What is too large,
-    /// too deep or no plain file is left out.
+    /// Reads the fixture files in the worktree, unless they match `known`. Files that are too
+    /// large, too deep or not regular are left out.
     pub fn fixtures(
         &self,
         sandbox: &SandboxRecord,
@@ -107,7 +108,7 @@ fn walk(
     left: &mut usize,
     found: &mut Vec<Found>,
 ) {
-    // The empty path is no name; the folder itself is `.`.
+    // The empty path is not a name; the folder itself is `.`.
     let here = if below.as_os_str().is_empty() { Path::new(".") } else { below };
     for entry in held.list(here).unwrap_or_default() {
         let name = below.join(&entry.name);

@@ -35,25 +35,25 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ForkSpec {
     pub name: SandboxName,
-    /// Where the command was given; its repository is forked.
+    /// The folder in which the command was given; its repository is forked.
     pub folder: PathBuf,
     pub base: Option<String>,
     pub branch: Option<String>,
-    /// What it is for, in a line.
+    /// Its purpose, in one line.
     pub task: Option<String>,
-    /// What it is for, at length.
+    /// Its purpose, in detail.
     pub context: Option<String>,
     /// The sandbox, or the snapshot of one, to start from.
     pub from: Option<FromRef>,
-    /// The repository to fork, where it is not the one around the folder.
+    /// The repository to fork, if it is not the one around the folder.
     pub repository: Option<RemoteRepository>,
-    /// The tree driver to use, or none for what the config says.
+    /// The tree driver to use; by default from the config.
     pub tree: Option<String>,
-    /// What its room stands on, or none for what the config says.
+    /// The stack of its room; by default from the config.
     pub stack: Option<String>,
-    /// Whether dependencies are installed again rather than brought along.
+    /// Whether dependencies are installed again instead of copied.
     pub setup: bool,
-    /// The caller's `HOTHOUSE_*` variables, which win over the files.
+    /// The caller's `HOTHOUSE_*` variables, which take precedence over the files.
     pub variables: Vec<(String, String)>,
 }
 
@@ -84,7 +84,7 @@ impl std::str::FromStr for FromRef {
     }
 }
 
-/// A fork that was not made.
+/// Failure to fork.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     #[error("sandbox `{name}` already exists")]
@@ -135,7 +135,7 @@ pub enum ForkError {
     Elsewhere(#[from] ElsewhereError),
 }
 
-/// How far apart two commits are, as it precedes the name of the second.
+/// The distance between two commits, formatted to precede the name of the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distance {
     pub ahead: u64,
@@ -206,16 +206,16 @@ hothouse_model::explain! {
     }
 }
 
-/// The commit a fork starts from, and the name by which the user knows it.
+/// The commit a fork starts from, and the user's name for it.
 struct Base {
     commit: String,
     label: String,
 }
 
 impl Engine {
-    /// Makes a sandbox.
+    /// Creates a sandbox.
     pub fn fork(&self, spec: &ForkSpec, operation: OperationId) -> Result<SandboxRecord, Failure> {
-        // What a fork starts from must not change meanwhile.
+        // The parent must not change meanwhile.
         let parent = spec.from.as_ref().map(|from| self.find(Some(&from.sandbox), &spec.folder));
         let parent = parent.transpose()?;
         let turn = parent.map(|parent| self.turn(&parent, "fork", Some(&operation))).transpose()?;
@@ -282,7 +282,7 @@ impl Engine {
                         to approve them";
             self.note(Some(&operation), text.to_owned());
         }
-        // What `init` has just written is not part of any commit.
+        // What `init` has just written is not committed yet.
         if parent.is_none() && repository.file_at(&base.commit, CONFIG_FILE)?.is_none() {
             facts.config.clone_from(&granting.text);
         }
@@ -315,7 +315,7 @@ impl Engine {
         record.ok_or_else(|| ForkError::Taken { name: spec.name.clone() })
     }
 
-    /// Returns the clone of a repository that is known by its address.
+    /// Returns the clone of a repository given by URL.
     fn cloned(
         &self,
         remote: &RemoteRepository,
@@ -392,7 +392,7 @@ impl Engine {
             }
             Some(parent) => {
                 let places = SandboxPlaces { sandboxes: &tree.sandboxes, name: &tree.name };
-                // Commits are in the user's repository by now: the new room gets its own git.
+                // Commits are already in the user's repository: the new room gets its own git.
                 let data: Vec<_> = parent
                     .others
                     .iter()
@@ -407,7 +407,7 @@ impl Engine {
                     &tree.name,
                 );
                 let (tree, index) = (parent.tree.clone(), parent.index.clone());
-                // As the commit that the other sandbox began with says, not a commit of the agent.
+                // From the commit that the parent started with, not from a commit of the agent.
                 let config = self.pinned_config(&parent.sandbox)?;
                 let without = self.secrets_in(&parent.sandbox, &config, &tree.path)?;
                 let without = without.into_iter().map(|secret| secret.path).collect();
@@ -449,7 +449,7 @@ impl Engine {
         Ok(Base { commit, label: wanted.clone() })
     }
 
-    /// Returns what is checked out around a folder; in a sandbox, as the repository knows it.
+    /// Returns the HEAD around a folder; in a sandbox, from the repository's record.
     fn head_around(
         &self,
         repository: &Repository,
@@ -467,7 +467,7 @@ impl Engine {
         }
     }
 
-    /// Whether a folder is not of a repository itself, but one of its sandboxes.
+    /// Whether a folder belongs to the sandboxes of a repository rather than to itself.
     fn is_beside(&self, repository: &Repository, folder: &Path) -> bool {
         Repository::discover(folder).is_err() && !folder.starts_with(&repository.place.root)
     }
@@ -478,7 +478,7 @@ impl Engine {
         if sandbox.is_adopted() {
             return Err(ForkError::Foreign { name: sandbox.name });
         }
-        // What cannot be imported comes along as uncommitted work.
+        // What cannot be imported is copied as uncommitted work.
         self.import_if_possible(&sandbox);
         let sandbox = self.sandbox(sandbox.key).map_err(ForkError::Parent)?.unwrap_or(sandbox);
         let repository = Repository { place: sandbox.repository.clone() };
@@ -527,7 +527,7 @@ impl Engine {
     }
 }
 
-/// What a fork of another sandbox starts from.
+/// The parent of a fork.
 struct Parent {
     sandbox: SandboxRecord,
     tree: TreeOrder,
@@ -540,7 +540,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The new branch starts at the other one's tip, and is compared with the same base.
+    /// The new branch starts at the parent's tip, and has the same base.
     fn base(&self) -> Base {
         Base { commit: self.commit.clone(), label: self.sandbox.base.clone() }
     }
@@ -559,8 +559,8 @@ fn find_remote_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, Fo
     Ok(Base { commit, label })
 }
 
-/// Decides whether the branch is new. An existing one is taken when the user named it, or when it
-/// holds nothing of its own; one that is merely behind the base is moved up to it.
+/// Decides whether the branch is new. An existing one is used if the user named it, or if it has no
+/// commits of its own; one that is merely behind the base is fast-forwarded.
 fn find_branch(
     repository: &Repository,
     spec: &ForkSpec,

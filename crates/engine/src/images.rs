@@ -1,7 +1,9 @@
-//! Services that are images: pulled once, unpacked in a room of their own, and run with that as their root.
+//! Services from container images: pulled once, unpacked in a separate room, and run with that as
+//! their root.
 //!
-//! The whole root is the service's data: it is copied for each sandbox, and comes along with forks and snapshots. It is
-//! unpacked by the room's root, so owners are the room's, and nothing that an image holds can reach beyond that room.
+//! The whole root is the service's data: it is copied for each sandbox, and included in forks and
+//! snapshots. It is unpacked by the room's root, so owners are ids of the room, and nothing in an
+//! image can reach beyond that room.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +21,14 @@ use hothouse_model::{
 
 use crate::{Engine, project::ProjectError};
 
-/// Where a room that unpacks an image finds its archive.
+/// The path of the archive in a room that unpacks an image.
 pub(crate) const ARCHIVE_INSIDE: &str = "/run/image.tar";
 
-/// Bundles of certificate authorities, as distributions place them.
+/// Paths of CA bundles in various distributions.
 const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// An image that a service cannot be.
+/// An image that cannot be used for a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceImageError {
     #[error("service `{service}`: {source}")]
@@ -70,7 +72,7 @@ impl Engine {
         ImageStore::new(folder, self.with.home.clone(), bundle.unwrap_or_default(), search_path)
     }
 
-    /// Returns the images of a config's services; what is not here yet is pulled.
+    /// Returns the images of a config's services, pulling missing ones.
     pub(crate) fn images_of(
         &self,
         sandbox: &SandboxRecord,
@@ -101,7 +103,7 @@ impl Engine {
         Ok(images)
     }
 
-    /// Whether the user's own config has an image, for any of its services.
+    /// Whether the user's own config names an image, for any of its services.
     fn is_approved(
         &self,
         sandbox: &SandboxRecord,
@@ -127,7 +129,7 @@ impl Engine {
     }
 }
 
-/// Returns the data that is an image's root.
+/// Returns the data order for an image's root.
 pub(crate) fn data(service: &str, image: &Image, data: &Path, golden: &Path) -> DataOrder {
     let short: String = image.digest.trim_start_matches("sha256:").chars().take(16).collect();
     DataOrder {
@@ -144,10 +146,10 @@ pub(crate) fn data(service: &str, image: &Image, data: &Path, golden: &Path) -> 
     }
 }
 
-/// Folders that every root needs to show what is the room's.
+/// Folders that every root needs as mount points.
 const SHOWN: [&str; 3] = ["proc", "dev", "sys"];
 
-/// Returns the command of a service that is an image: it enters the image's root, then becomes its program.
+/// Returns the command of an image service: it enters the image's root, then executes its program.
 pub(crate) fn run(service: &str, image: &Image, command: Option<&Command>) -> Vec<String> {
     let root = Path::new(DATA_INSIDE).join(service).display().to_string();
     let settings = &image.settings;
@@ -158,7 +160,7 @@ pub(crate) fn run(service: &str, image: &Image, command: Option<&Command>) -> Ve
         None => settings.command.clone(),
     };
     let words = match command {
-        // A command of a person's own is a line for the image's shell.
+        // A user-defined command runs in the image's shell.
         Some(_) => own,
         None => settings.entrypoint.iter().chain(&own).cloned().collect(),
     };

@@ -1,4 +1,5 @@
-//! Integrations of a sandbox: what its worktree declares under what is pinned, and where their webhooks go.
+//! Integrations of a sandbox: those of its worktree within what is pinned, and the targets of their
+//! webhooks.
 
 mod lockfiles;
 mod report;
@@ -28,28 +29,29 @@ pub struct WebhookTarget {
     /// A service of the room.
     pub service: String,
     pub path: String,
-    /// The variable of the service that holds the signing secret.
+    /// The service's variable with the signing secret.
     pub secret: Option<String>,
-    /// The signing secret itself, where the app has it from the vendor.
+    /// The signing secret itself, if the app has it from the vendor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
 }
 
-/// Where a webhook is delivered in a room that is up.
+/// The destination of a webhook in a running room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookPlace {
     pub runtime: PathBuf,
     pub port: u16,
     /// The `Host` of the request.
     pub host: String,
-    /// The whole address, as the app knows it.
+    /// The full URL, as the app knows it.
     pub url: String,
     /// The value of the secret, as the app has it.
     pub secret: Option<String>,
 }
 
 impl Engine {
-    /// Returns the integrations of a sandbox. A worktree whose config cannot be read has those that are pinned.
+    /// Returns the integrations of a sandbox; those of the pinned config if the worktree's cannot
+    /// be read.
     pub fn integrations(
         &self,
         sandbox: &SandboxRecord,
@@ -57,7 +59,7 @@ impl Engine {
         Ok(self.effective_config(sandbox)?.integrations)
     }
 
-    /// Returns the integrations of the pinned config, which decide what the wall does.
+    /// Returns the integrations of the pinned config, which the wall enforces.
     pub fn pinned_integrations(
         &self,
         sandbox: &SandboxRecord,
@@ -66,17 +68,17 @@ impl Engine {
         Ok(pinned.integrations.clone())
     }
 
-    /// Returns what the config of a sandbox says about feature flags.
+    /// Returns the feature flags in the config of a sandbox.
     pub fn flags(&self, sandbox: &SandboxRecord) -> Result<BTreeMap<FlagKey, Value>, Failure> {
         Ok(self.effective_config(sandbox)?.flags)
     }
 
-    /// Returns what breaks on purpose for the mail of a sandbox.
+    /// Returns the injected faults for the mail of a sandbox.
     pub fn mail_faults(&self, sandbox: &SandboxRecord) -> Vec<MailFault> {
         self.effective_config(sandbox).map(|config| config.mail.faults).unwrap_or_default()
     }
 
-    /// Returns the config of a sandbox, or the pinned one where the worktree's cannot be read.
+    /// Returns the config of a sandbox, or the pinned one if the worktree's cannot be read.
     pub(crate) fn effective_config(&self, sandbox: &SandboxRecord) -> Result<Config, Failure> {
         match self.worktree_config(sandbox) {
             Ok(config) => Ok(config),
@@ -87,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// Reports the integrations of a sandbox, with the SDKs that its worktree names.
+    /// Reports the integrations of a sandbox, with the SDKs found in its worktree.
     pub fn integration_reports(
         &self,
         sandbox: &SandboxRecord,
@@ -96,7 +98,8 @@ impl Engine {
         Ok(report::reports(&config, &self.sdks(sandbox)))
     }
 
-    /// Returns the vendors with an SDK in the worktree whose hosts were asked for without an integration.
+    /// Returns the vendors with an SDK in the worktree whose hosts were requested without an
+    /// integration.
     pub fn uncovered_vendors<'a>(
         &self,
         sandbox: &SandboxRecord,
@@ -106,7 +109,7 @@ impl Engine {
         Ok(report::uncovered(&config, &self.sdks(sandbox), asked))
     }
 
-    /// Returns the SDKs that lockfiles of the worktree name. A worktree that cannot be read has none.
+    /// Returns the SDKs in the worktree's lockfiles; none if the worktree cannot be read.
     pub fn sdks(&self, sandbox: &SandboxRecord) -> Arc<Sdks> {
         let Ok(worktree) = trees::open_worktree(sandbox) else { return Arc::default() };
         let stamp = lockfiles::look(&worktree);
@@ -121,7 +124,7 @@ impl Engine {
         found
     }
 
-    /// Finds the service that an app's label, a service's name or a host name of an app means.
+    /// Resolves an app's label, a service's name or an app's host name to a service.
     pub fn webhook_service(&self, sandbox: &SandboxRecord, word: &str) -> Result<String, Failure> {
         let stack = self.stack_of(sandbox).unwrap_or_default();
         let hosts = |app: &str| self.names(sandbox).map(|names| names.hosts(app));
@@ -140,7 +143,8 @@ impl Engine {
         })
     }
 
-    /// Returns the service and path that a URL of an app means: by its host name, or by its port on the loopback.
+    /// Resolves the URL of an app to its service and path: by host name, or by port on the
+    /// loopback.
     pub fn webhook_url(&self, sandbox: &SandboxRecord, url: &str) -> Option<(String, String)> {
         let (_, rest) = url.split_once("://")?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -158,7 +162,7 @@ impl Engine {
         Some((self.webhook_service(sandbox, host).ok()?, path))
     }
 
-    /// Returns where a webhook is delivered.
+    /// Returns the destination of a webhook.
     pub fn webhook_place(
         &self,
         sandbox: &SandboxRecord,
@@ -203,7 +207,7 @@ fn place(
     })
 }
 
-/// Whether a text is what an app verifies with that was given the public key of a secret.
+/// Whether a text is the public key of a secret, with which an app verifies signatures.
 fn is_public_key_of(text: &str, secret: &str) -> bool {
     let mut pairs = [Scheme::Discord, Scheme::SendGrid].into_iter();
     pairs.any(|scheme| keys::public_key(&scheme, secret).as_deref() == Some(text))
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(found.host, "api.a.shop.localhost:8443");
         assert_eq!(found.url, "https://api.a.shop.localhost:8443/hook");
         assert_eq!(found.secret.as_deref(), Some("whsec_1"));
-        // An app that has a public key gets what its private half signs.
+        // An app with a public key gets signatures of its private key.
         let public = keys::public_key(&Scheme::Discord, "whsec_made").unwrap();
         service.spec.env.insert("SECRET".into(), public);
         let found = place(&service, &target, ("/run/a".into(), Some("whsec_made"))).unwrap();

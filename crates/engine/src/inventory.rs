@@ -1,7 +1,7 @@
 //! Everything that Hothouse has on this host, compared with the wanted state.
 //!
-//! `doctor`, `doctor --fix`, the start of a daemon, `delete` and `nuke` all use it. What it cannot explain it
-//! shows; it removes only what no sandbox can belong to.
+//! Used by `doctor`, `doctor --fix`, the start of a daemon, `delete` and `nuke`. What it cannot
+//! explain is reported; it removes only what cannot belong to any sandbox.
 
 use std::{
     collections::BTreeSet,
@@ -21,29 +21,30 @@ use crate::{
     trees,
 };
 
-/// Something that exists and should not, or should be known and is not.
+/// Something that should not exist, or is unknown but should be known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// A sandbox with a record that the database does not know.
+    /// A sandbox with a record that is not in the database.
     Unlisted { name: SandboxName, sandboxes: PathBuf },
     /// A room that belongs to no sandbox.
     Room { runtime: PathBuf, alive: bool },
-    /// A room that holds a sandbox's files, though the sandbox is down or its runtime folder is gone.
+    /// A room that holds a sandbox's files, though the sandbox is down or its runtime folder is
+    /// gone.
     OutOfReach { name: SandboxName },
-    /// Control groups of a room that does not exist.
+    /// Cgroups of a room that does not exist.
     Groups { id: String },
     /// A mount for a tree that does not exist.
     Mount { path: PathBuf },
     /// Files kept for a sandbox that does not exist.
     Files { path: PathBuf },
-    /// What is left of a sandbox that the database does not know, and whose record or worktree is
+    /// The remains of a sandbox that is not in the database, and whose record or worktree is
     /// missing or damaged.
     Undescribed { path: PathBuf },
     /// A restore that was interrupted while it replaced files.
     HalfRestored { name: SandboxName },
     /// A deletion that failed.
     HalfDeleted { name: SandboxName },
-    /// A port of the host that is kept for a running sandbox and that another program listens on.
+    /// A port reserved for a running sandbox on which another program listens.
     Port { port: u16, app: String, name: SandboxName, holder: u32 },
 }
 
@@ -71,7 +72,7 @@ impl Stray {
         }
     }
 
-    /// Returns why it is there, and what fixes it.
+    /// Returns its cause, and how to fix it.
     pub fn why(&self) -> String {
         match self {
             Self::Unlisted { sandboxes, .. } => {
@@ -107,8 +108,8 @@ impl Stray {
 }
 
 impl Engine {
-    /// Looks for whatever is not as it should be. `folder` is where the user is: its repository's
-    /// sandboxes are found also when nothing else remembers them.
+    /// Finds everything that is not as it should be. `folder` is the user's current folder: its
+    /// repository's sandboxes are found even if nothing else refers to them.
     pub(crate) fn strays(&self, folder: Option<&Path>) -> Result<Vec<Stray>, Failure> {
         let all = self.sandboxes()?;
         let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
@@ -126,7 +127,7 @@ impl Engine {
             );
         }
         for sandbox in &all {
-            // An operation is working on it right now.
+            // An operation is in progress on it.
             let Some(_turn) = self.queue.try_enter(&[sandbox.key], "doctor") else { continue };
             let name = || sandbox.name.clone();
             if sandbox.deleting {
@@ -141,7 +142,7 @@ impl Engine {
         Ok(strays)
     }
 
-    /// Fixes what can be fixed without losing anybody's work.
+    /// Fixes what can be fixed without losing work.
     pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
         self.rebuild(&self.folders_around(folder)?, Whose::Nobodys)?;
         for stray in self.strays(folder)? {
@@ -168,14 +169,14 @@ impl Engine {
 
     fn remove_stray(&self, path: &Path) -> Result<(), Failure> {
         hothouse_host::mount::unmount_tree(path).map_err(|error| error.failure())?;
-        // What a room's own root made is not the user's to remove.
+        // Files created by a room's root cannot be removed by the user.
         if hothouse_host::hands::remove_tree(path).is_err() {
             self.with.rooms.remove_storage(path).map_err(|error| error.failure())?;
         }
         Ok(())
     }
 
-    /// Removes files of which no sandbox is known, in these folders.
+    /// Removes files in these folders that belong to no known sandbox.
     pub(crate) fn remove_stray_files(&self, folders: &BTreeSet<PathBuf>) -> Result<(), Failure> {
         for folder in folders.iter().filter(|folder| files::exists(folder)) {
             for stray in self.stray_files(folder)? {
@@ -186,7 +187,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes what the inventory finds of a sandbox that was deleted, and its plan knew nothing of.
+    /// Removes remains of a deleted sandbox that its plan did not know of.
     pub(crate) fn remove_strays_of(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let folder = &sandbox.sandboxes;
         if !files::exists(folder) {
@@ -223,8 +224,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the rooms of single commands and of golden data whose daemon died. For the start of a
-    /// daemon, when no such room can be in use.
+    /// Ends rooms of single commands and of golden data whose daemon died. Called when a daemon
+    /// starts, when no such room can be in use.
     pub fn end_temporary_rooms(&self) -> Result<(), Failure> {
         for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
             if runtime.to_string_lossy().contains(TEMPORARY) {
@@ -266,7 +267,7 @@ impl Engine {
         Ok(runtimes)
     }
 
-    /// Whether a room holds the sandbox's files that is not the one to be found at its runtime folder.
+    /// Whether the room that holds the sandbox's files is not the one at its runtime folder.
     fn is_out_of_reach(&self, sandbox: &SandboxRecord) -> bool {
         let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
         let wanted = sandbox.room.as_ref().is_some_and(|room| room.wish != RoomWish::Stopped);
@@ -283,7 +284,8 @@ impl Engine {
         self.user(&claim).flatten().is_some_and(|user| user != runtime)
     }
 
-    /// Returns the runtime folder of the room that has a claim; none within if it does not say.
+    /// Returns the runtime folder of the room with a claim; the inner value is `None` if it is not
+    /// recorded.
     fn user(&self, claim: &Path) -> Option<Option<PathBuf>> {
         match files::exists(claim).then(|| self.with.rooms.claim(claim)) {
             Some(Err(RoomError::InUse { runtime, .. })) => Some(runtime),
@@ -291,7 +293,7 @@ impl Engine {
         }
     }
 
-    /// Control groups with the tag of this state that no living room has.
+    /// Finds cgroups with the tag of this state that belong to no running room.
     fn stray_groups(&self, all: &[SandboxRecord]) -> Vec<Stray> {
         let tag = state_tag(&self.with.runtime);
         let ours = |id: &String| {
@@ -318,7 +320,7 @@ impl Engine {
         strays.map(|id| Stray::Groups { id }).collect()
     }
 
-    /// Ports of running sandboxes that a process other than this daemon listens on.
+    /// Finds ports of running sandboxes on which a process other than this daemon listens.
     fn taken_ports(&self, all: &[SandboxRecord]) -> Result<Vec<Stray>, Failure> {
         let is_wanted = |sandbox: &&SandboxRecord| {
             sandbox.room.as_ref().is_some_and(|room| room.wish != RoomWish::Stopped)
@@ -336,8 +338,8 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Mounts in a folder of sandboxes that are the tree of no sandbox and of no snapshot, whether the
-    /// database knows it or only its own record.
+    /// Finds mounts in a folder of sandboxes that are not the tree of a sandbox or a snapshot, in
+    /// the database or with a record.
     fn stray_mounts(&self, sandboxes: &Path, all: &[SandboxRecord]) -> Result<Vec<Stray>, Failure> {
         let mounts = hothouse_host::mount::mounts_below(sandboxes);
         let mounts = mounts.map_err(|error| error.failure())?;
@@ -365,7 +367,7 @@ impl Engine {
         Ok(strays.map(|path| Stray::Mount { path }).collect())
     }
 
-    /// Files of which neither the database nor a record nor a worktree knows the sandbox.
+    /// Finds files whose sandbox is in neither the database nor a record nor a worktree.
     fn stray_files(&self, sandboxes: &Path) -> Result<Vec<Stray>, Failure> {
         let known: BTreeSet<_> = self
             .with
@@ -383,7 +385,7 @@ impl Engine {
         Ok(strays.map(|(_, path)| Stray::Files { path }).collect())
     }
 
-    /// Sandboxes that something is kept for and that nothing explains: shown, never removed.
+    /// Finds unexplained files of sandboxes: reported, never removed.
     fn undescribed(&self, sandboxes: &Path) -> Result<Vec<Stray>, Failure> {
         let known = self.with.store.names_in(sandboxes).map_err(|error| error.failure())?;
         let kept = places::kept(sandboxes).map_err(|error| error.failure())?;
@@ -398,7 +400,7 @@ impl Engine {
         Ok(places.map(|path| Stray::Undescribed { path }).collect())
     }
 
-    /// Returns the folders of sandboxes that are known, and that of the repository around `folder`.
+    /// Returns the known folders of sandboxes, and that of the repository around `folder`.
     fn folders_around(&self, folder: Option<&Path>) -> Result<BTreeSet<PathBuf>, Failure> {
         let mut folders = self.known_folders()?;
         folders.extend(folder.and_then(|folder| self.folder_around(folder)));
@@ -425,7 +427,7 @@ fn name_of(runtime: &Path) -> String {
     }
 }
 
-/// The rooms of single commands that this process has started and not ended.
+/// The rooms of single commands that this process started and has not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Temporary(std::sync::Mutex<BTreeSet<PathBuf>>);
 
@@ -439,7 +441,7 @@ impl Temporary {
         self.all().insert(runtime.to_owned());
     }
 
-    /// Records that it is not any more.
+    /// Records that it is no longer in use.
     pub(crate) fn end(&self, runtime: &Path) {
         self.all().remove(runtime);
     }

@@ -1,10 +1,10 @@
-//! The journal of plans: the seam at which a crash can be placed between any two writes.
+//! The journal of plans, as a trait so that tests can simulate a crash between any two writes.
 
 use hothouse_model::{PlanKind, id::PlanKey};
 use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use jiff::Timestamp;
 
-/// Records plans. The store does it; tests wrap the store and die at a chosen write.
+/// Records plans. Implemented by the store; tests wrap it and fail at a chosen write.
 pub trait Journal: Send + Sync {
     /// Records a plan before its first step.
     fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError>;

@@ -1,4 +1,5 @@
-//! What starts the walls of rooms. What leaves a room passes through its wall; without one, nothing does.
+//! Starts the walls of rooms. Everything that leaves a room passes through its wall; without one,
+//! nothing does.
 //!
 //! ```text
 //! up:            StartRoom -> RaiseWall -> [Supervise]     a wall that cannot be raised ends the room
@@ -15,12 +16,12 @@ use hothouse_model::{
 
 use crate::{Engine, StepError};
 
-/// Keeps walls for as long as it lives itself.
+/// Keeps walls up for as long as it lives.
 pub trait WallKeeper: Send + Sync {
-    /// Makes sure that the wall of a room is started, with the current policy. Blocks.
+    /// Ensures that the wall of a room is started, with the current policy. Blocks.
     fn raise(&self, wall: &WallOrder) -> Result<(), Failure>;
 
-    /// Learns that the room at a runtime folder has stopped, while all that it left is still there. Blocks.
+    /// Called when the room at a runtime folder has stopped, while its files still exist. Blocks.
     fn stopped(&self, _runtime: &Path) {}
 }
 
@@ -49,7 +50,8 @@ impl Engine {
         self.with.walls.raise(wall).map_err(WallDown)
     }
 
-    /// Starts a room and its wall before anything can run in it; neither, if one of them fails.
+    /// Starts a room and its wall before anything can run in it; if one of them fails, neither is
+    /// started.
     pub(crate) fn start_walled(&self, order: &RoomOrder) -> Result<(), StepError> {
         self.with.rooms.start(order)?;
         let Some(wall) = WallOrder::of(order) else { return Ok(()) };
@@ -60,8 +62,8 @@ impl Engine {
         Ok(raised?)
     }
 
-    /// Updates the wall of a running room after a change of its sandbox. A room that is
-    /// paused does not answer: its wall is updated when it continues.
+    /// Updates the wall of a running room after a change of its sandbox. A paused room does not
+    /// answer: its wall is updated when it resumes.
     pub(crate) fn keep_wall(&self, sandbox: &SandboxRecord) -> Result<(), WallDown> {
         if self.room_of(sandbox).is_none_or(|room| room.frozen) {
             return Ok(());
@@ -70,8 +72,8 @@ impl Engine {
         self.raise_wall(&WallOrder { sandbox: sandbox.key, runtime, names: None })
     }
 
-    /// Lets the processes of a room continue. Its wall may have fallen meanwhile with a daemon; it stays
-    /// closed then until the keeper has raised it.
+    /// Resumes the processes of a room. If its wall ended with a daemon meanwhile, the room stays
+    /// closed until the keeper has started it again.
     pub(crate) fn thaw_room(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
         self.with.rooms.thaw(&self.places(sandbox).runtime)?;
         if let Err(error) = self.keep_wall(sandbox) {

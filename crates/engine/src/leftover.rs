@@ -1,4 +1,4 @@
-//! What is not as it should be: found for `doctor`, fixed by `doctor --fix`.
+//! Leftovers: found by `doctor`, fixed by `doctor --fix`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use hothouse_workspace::{Repository, worktree::Maker};
 
 use crate::{Engine, Losses, Stray};
 
-/// Something that a crash, or a hand, left behind.
+/// Something left behind by a crash, or by manual changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Leftover {
-    /// An operation that did not reach its end.
+    /// An operation that did not finish.
     Plan(PlanRecord),
-    /// A sandbox whose worktree was deleted or moved by hand.
+    /// A sandbox whose worktree was deleted or moved manually.
     NoWorktree(Box<SandboxRecord>),
-    /// The same, but the room's git directory holds what the user's repository has not.
+    /// The same, but the room's git directory has commits that the user's repository does not have.
     Unsaved(Box<SandboxRecord>),
-    /// A sandbox whose worktree is there, but git does not know it.
+    /// A sandbox whose worktree exists, but is unknown to git.
     Unknown(Box<SandboxRecord>),
-    /// A sandbox whose repository is gone from its place.
+    /// A sandbox whose repository no longer exists at its path.
     NoRepository(Box<SandboxRecord>),
-    /// Something that exists and should not, or should be known and is not.
+    /// Something that should not exist, or is unknown but should be known.
     Stray(Stray),
 }
 
@@ -83,7 +83,7 @@ impl Leftover {
 }
 
 impl Engine {
-    /// Looks for leftovers. `folder` is where the user is.
+    /// Finds leftovers. `folder` is the user's current folder.
     pub fn leftovers(&self, folder: Option<&Path>) -> Result<Vec<Leftover>, Failure> {
         let plans = self.unfinished()?.into_iter().map(Leftover::Plan);
         let all = self.sandboxes()?.into_iter().filter_map(|sandbox| self.lost(sandbox));
@@ -91,7 +91,7 @@ impl Engine {
         Ok(plans.chain(all).chain(strays).collect())
     }
 
-    /// Fixes what can be fixed. Where nobody can say what would be lost, nothing is.
+    /// Fixes what can be fixed, unless it is unknown what would be lost.
     pub fn fix_leftovers(&self, folder: Option<&Path>) -> Result<(), Failure> {
         self.rebuild_own()?;
         self.restore_trees()?;
@@ -138,7 +138,7 @@ impl Engine {
     }
 }
 
-/// Returns where a sandbox's worktree has been moved to.
+/// Returns the new path of a sandbox's worktree, if it was moved.
 fn moved_to(sandbox: &SandboxRecord) -> Result<Option<PathBuf>, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
     let maker = if sandbox.is_adopted() { Maker::Foreign } else { Maker::Hothouse };

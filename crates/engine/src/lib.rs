@@ -1,4 +1,4 @@
-//! What Hothouse does. The engine composes store, workspaces and host; nothing else does.
+//! The operations of Hothouse. Only the engine combines store, workspaces and host.
 //!
 //! Deliberately absent: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
@@ -128,34 +128,34 @@ pub use trees::objects_folder;
 pub use undelete::{UndeleteError, UndeleteSpec};
 pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 
-/// Where events go.
+/// Receives events.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What the engine works with.
+/// The dependencies of the engine.
 pub struct Collaborators {
     pub store: Arc<Store>,
     pub journal: Arc<dyn Journal>,
     pub clock: Arc<dyn Clock>,
     pub events: EventSink,
-    /// Holds one lock file per repository.
+    /// The folder with one lock file per repository.
     pub locks: PathBuf,
-    /// The user's own settings; the file need not exist.
+    /// The user's settings file; it need not exist.
     pub user_config: PathBuf,
     pub rooms: Arc<dyn Rooms>,
     pub walls: Arc<dyn WallKeeper>,
-    /// Holds the runtime folders of rooms.
+    /// The parent of the rooms' runtime folders.
     pub runtime: PathBuf,
-    /// Lists the folders that have sandboxes, in case the database is lost.
+    /// The list of folders with sandboxes, in case the database is lost.
     pub folders: PathBuf,
-    /// Holds the artifact folders of runs.
+    /// The parent of the runs' artifact folders.
     pub runs: PathBuf,
-    /// Holds the clones of repositories that are known by their address.
+    /// The folder with clones of repositories given by URL.
     pub repositories: PathBuf,
-    /// Holds the logs of services, one folder per sandbox.
+    /// The parent of service logs, one folder per sandbox.
     pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
-    /// Where the wall finds what it gives rooms.
+    /// Where the wall finds what it provides to rooms.
     pub wall: WallSources,
 }
 
@@ -230,7 +230,7 @@ impl Engine {
         self.with.store.sandbox(key).map_err(|error| error.failure())
     }
 
-    /// Returns the sandbox that a command given in `folder` means.
+    /// Returns the sandbox that a command given in `folder` refers to.
     pub fn find(
         &self,
         wanted: Option<&SandboxRef>,
@@ -240,8 +240,8 @@ impl Engine {
         let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
         let is_plain = wanted.is_none_or(|wanted| wanted.project.is_none());
         let picked = match pick(&all, wanted, &current) {
-            // Asking git costs milliseconds, and is needed only where the project decides: among
-            // several, and for a sandbox of another repository than the one around.
+            // Asking git costs milliseconds, and is needed only if the project decides: among
+            // several sandboxes, and for a sandbox of another repository.
             Ok(found) if !is_plain || found.is_around(folder) => Ok(found),
             Ok(_) | Err(PickError::Ambiguous { .. }) => {
                 let around = all.iter().find(|known| folder.starts_with(&known.worktree));
@@ -256,7 +256,7 @@ impl Engine {
         picked.cloned().map_err(|error| error.failure())
     }
 
-    /// Returns the outcome of an operation, if it ever began.
+    /// Returns the outcome of an operation, if it was started.
     pub fn operation(
         &self,
         id: &hothouse_model::OperationId,
@@ -264,7 +264,7 @@ impl Engine {
         self.with.store.plan_of(id).map_err(|error| error.failure())
     }
 
-    /// Returns how many plans are being worked on right now.
+    /// Returns the number of plans in progress.
     pub fn busy(&self) -> usize {
         self.in_flight().len()
     }

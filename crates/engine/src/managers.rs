@@ -1,8 +1,9 @@
-//! Package managers in a room: where they keep what they download, and which of the user's settings they know.
+//! Package managers in a room: where they store downloads, and which of the user's settings they
+//! get.
 //!
-//! Their stores and caches are one tree of the sandbox beside its worktree, on the same file system: nothing lands
-//! in the worktree, and `fork --from` brings all of it along. No two sandboxes ever share one that they can write
-//! ([`caches`](crate::caches) has what they begin with).
+//! Their stores and caches are one tree of the sandbox beside its worktree, on the same file
+//! system: nothing ends up in the worktree, and `fork --from` copies all of it. No two sandboxes
+//! ever share a writable one ([`caches`](crate::caches) provides their initial content).
 
 mod harmless;
 
@@ -20,13 +21,14 @@ use hothouse_workspace::golden::PNPM_STORE;
 
 use crate::{Engine, environment, outside, trees};
 
-/// The tree of caches among the data of services, none of which can have this name.
+/// The tree of caches among the data of services, which cannot have this name.
 pub(crate) const CACHES: &str = ".caches";
 
-/// Where a room sees it.
+/// Its path in a room.
 const INSIDE: &str = "/var/cache/hothouse";
 
-/// The variables by which managers find their part of it. pip, uv, yarn 1, Go's builds and others follow the first.
+/// The variables that point managers to their part of it. pip, uv, yarn 1, Go builds and others
+/// follow the first.
 const PARTS: [(&str, &str); 7] = [
     ("XDG_CACHE_HOME", ""),
     ("npm_config_cache", "npm"),
@@ -37,18 +39,19 @@ const PARTS: [(&str, &str); 7] = [
     ("CARGO_HOME", "cargo"),
 ];
 
-/// Variables of pnpm's store, for its versions up to 10 and since. npm warns about the first, so only projects
-/// of pnpm have them.
+/// Variables for pnpm's store, for versions up to 10 and later ones. npm warns about the first, so
+/// only pnpm projects get them.
 const PNPM_VARIABLES: [&str; 2] = ["npm_config_store_dir", "pnpm_config_store_dir"];
 
-/// Files that only projects of pnpm have.
+/// Files that only pnpm projects have.
 const PNPM_FILES: [&str; 2] = ["pnpm-lock.yaml", "pnpm-workspace.yaml"];
 
-/// Where services of Node keep compiled code. Commands do not: tests that measure coverage would be less exact.
+/// The compile cache of Node services. Commands do not use it: tests that measure coverage would be
+/// less precise.
 pub(crate) const NODE_COMPILE_CACHE: (&str, &str) =
     ("NODE_COMPILE_CACHE", "/var/cache/hothouse/node-compile");
 
-/// Variables that name certificates for tools which bring their own.
+/// Variables that set certificates for tools with their own bundle.
 const OWN_BUNDLES: [&str; 6] = [
     "NODE_EXTRA_CA_CERTS",
     "PIP_CERT",
@@ -58,15 +61,16 @@ const OWN_BUNDLES: [&str; 6] = [
     "CARGO_HTTP_CAINFO",
 ];
 
-/// The most that a file of settings may take.
+/// The maximum size of a settings file.
 const SETTINGS_MOST: u64 = 1 << 20;
 
-/// Settings that come along: the user's files, what keeps their harmless part, and where the room sees it.
+/// Settings that are passed on: the user's files, the filter for their harmless part, and the path
+/// in the room.
 struct Settings {
-    /// Beginning with those that matter least; `~` is the user's home.
+    /// In ascending precedence; `~` is the user's home.
     from: &'static [&'static str],
     keep: fn(&str) -> String,
-    /// A place for the whole system, so that the agent can still have its own.
+    /// A system-wide path, so that the agent can still have its own.
     inside: &'static str,
 }
 
@@ -91,12 +95,12 @@ const SETTINGS: [Settings; 4] = [
     Settings {
         from: &["~/.cargo/config", "~/.cargo/config.toml"],
         keep: harmless::cargo,
-        // cargo looks in every folder above the one that it works in.
+        // cargo searches every parent of the current folder.
         inside: "/.cargo/config.toml",
     },
 ];
 
-/// Whether a variable is one that only the agent has: its folder is not the room's root's.
+/// Whether only the agent gets a variable: its folder does not belong to the room's root.
 pub(crate) fn is_agents(variable: &str) -> bool {
     PARTS.iter().any(|(name, _)| *name == variable)
         || PNPM_VARIABLES.contains(&variable)
@@ -109,7 +113,8 @@ pub(crate) fn cargo_programs() -> String {
 }
 
 impl Engine {
-    /// Gives a room that is about to start the stores of package managers and the user's harmless settings.
+    /// Provides a starting room with the stores of package managers and the user's harmless
+    /// settings.
     pub(crate) fn give_managers(
         &self,
         sandbox: &SandboxRecord,
@@ -168,8 +173,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns variables by which tools with certificates of their own find the room's, where the host's are told
-    /// so too: behind a proxy that opens TLS nothing could be installed otherwise.
+    /// Returns variables that point tools with their own certificates to the room's, if the host
+    /// has them too: behind a proxy that intercepts TLS nothing could be installed otherwise.
     fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
         let of_host = &self.with.wall.environment;
         // The variable that the wall sets for Node names only the wall's own certificate.
@@ -182,7 +187,7 @@ impl Engine {
     fn harmless(&self, settings: &Settings) -> String {
         let texts = settings.from.iter().map(|path| self.read_settings(path));
         let kept: Vec<_> = texts.map(|text| (settings.keep)(&text)).collect();
-        // Two TOML files are not one: the user's own counts.
+        // TOML files cannot be concatenated: the user's own takes precedence.
         match settings.inside.ends_with(".toml") {
             true => kept.into_iter().rfind(|text| !text.is_empty()).unwrap_or_default(),
             false => kept.concat(),
@@ -206,7 +211,7 @@ fn variables(is_pnpm: bool) -> Vec<(String, String)> {
     if is_pnpm {
         all.extend(PNPM_VARIABLES.map(|name| (name.to_owned(), PNPM_STORE.to_owned())));
     }
-    // There are no hard links between two mounts, and uv would warn each time.
+    // Hard links do not work between two mounts, and uv would warn each time.
     all.push(("UV_LINK_MODE".to_owned(), "copy".to_owned()));
     all
 }

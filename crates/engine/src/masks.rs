@@ -1,8 +1,9 @@
-//! Masked files of a worktree: found without git, closed to the room by their permissions, reported.
+//! Masked files of a worktree: found without git, protected by permissions, reported.
 //!
-//! A mask is a mount, which whoever writes the folder around it can get rid of, and which falls off
-//! when a program of the host replaces the file. So where rooms have a user of their own, what is the
-//! user's is closed to everybody else as well: at `up`, before each command, and every two seconds.
+//! A mask is a mount, which whoever can write to the parent folder can get rid of, and which is
+//! lost when a program of the host replaces the file. So if rooms have their own user, the user's
+//! secret files are also closed by permissions: at `up`, before each command, and every two
+//! seconds.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,7 +32,7 @@ use hothouse_workspace::{Repository, WorktreeError};
 
 use crate::{Engine, StepError, trees};
 
-/// What was found in each worktree.
+/// The masked files of each worktree.
 pub(crate) type KeptSecrets = Mutex<HashMap<SandboxKey, Kept>>;
 
 /// The masked files of one worktree.
@@ -40,7 +41,7 @@ pub(crate) struct Kept {
     now: Vec<Named>,
     /// Those that the room was started with, if this daemon started it.
     covered: Option<BTreeSet<(PathBuf, u64)>>,
-    /// What the worktree looked like, and the names that were looked for.
+    /// The cached state of the worktree, and the names that were searched.
     memory: (Masks, Memory),
 }
 
@@ -56,12 +57,12 @@ impl Names for Wanted<'_> {
     }
 }
 
-/// Finds the files of a tree that have the name of a secret.
+/// Finds the files of a tree that are named like secrets.
 pub(crate) fn find(top: &Folder, masks: &Masks) -> Result<Vec<Named>, FileError> {
     named::find(top, &Wanted(masks))
 }
 
-/// Lists some files by name; nothing, if there are none.
+/// Lists some files by name; `None` if there are none.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Several> {
     Several::of(paths.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())))
 }
@@ -69,8 +70,8 @@ pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Severa
 impl Engine {
     /// Returns the files of a worktree that its room must not read.
     ///
-    /// In a tree that the room alone shows there are none: whatever the base commit does not have was
-    /// made by the room.
+    /// A tree that only the room shows has none: everything that is not in the base commit was
+    /// created by the room.
     pub(crate) fn secrets_of(
         &self,
         sandbox: &SandboxRecord,
@@ -79,7 +80,7 @@ impl Engine {
         self.secrets_in(sandbox, config, &sandbox.worktree)
     }
 
-    /// Returns those of another tree of the sandbox, such as a snapshot.
+    /// Returns the masked files of another tree of the sandbox, such as a snapshot.
     pub(crate) fn secrets_in(
         &self,
         sandbox: &SandboxRecord,
@@ -94,7 +95,7 @@ impl Engine {
         Ok(self.masked(sandbox, &masks, found))
     }
 
-    /// Picks those that the user has, rather than the base commit or the room.
+    /// Selects the user's files, excluding those of the base commit or the room.
     fn masked(&self, sandbox: &SandboxRecord, masks: &Masks, found: Vec<Named>) -> Vec<Named> {
         if found.is_empty() {
             return found;
@@ -102,7 +103,7 @@ impl Engine {
         let repository = Repository { place: sandbox.repository.clone() };
         let in_base = repository.secrets_of_commit(&sandbox.base_commit, masks);
         let in_base = in_base.unwrap_or_else(|error| {
-            // If in doubt, it is masked.
+            // If in doubt, mask it.
             tracing::warn!(%error, sandbox = %sandbox.name, "the base commit cannot be asked");
             BTreeSet::new()
         });
@@ -114,8 +115,8 @@ impl Engine {
         found.into_iter().filter(is_masked).collect()
     }
 
-    /// Returns the user's secrets in a worktree, by their paths below it, each closed to the room.
-    /// Code that gives files of the worktree to the agent must leave these alone.
+    /// Returns the user's secrets in a worktree, as relative paths, each closed to the room. Code
+    /// that gives files of the worktree to the agent must skip these.
     pub(crate) fn keep_secrets(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StepError> {
         let config = self.pinned_config(sandbox).map_err(StepError::Config)?;
         let secrets = self.secrets_again(sandbox, &config)?;
@@ -125,7 +126,7 @@ impl Engine {
         Ok(paths)
     }
 
-    /// Looks at what has changed since the last time: this is done before each command.
+    /// Scans what has changed since the last time: this runs before each command.
     fn secrets_again(
         &self,
         sandbox: &SandboxRecord,
@@ -145,8 +146,8 @@ impl Engine {
         Ok(secrets)
     }
 
-    /// Prepares the files of a worktree for a command of its room: secrets are closed, and what the
-    /// user made is given to the agent.
+    /// Prepares the files of a worktree for a command in its room: secrets are closed, and the
+    /// user's other files are given to the agent.
     pub fn settle(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let settle = || -> Result<(), StepError> {
             self.settle_owners(sandbox)?;
@@ -158,8 +159,9 @@ impl Engine {
         settle().map_err(|error| error.failure())
     }
 
-    /// Looks at the worktrees of running rooms as [`settle`](Self::settle) does, and in large ones more often where
-    /// secrets are most likely to come or to be replaced: at the top, and beside those that are known.
+    /// Scans the worktrees of running rooms like [`settle`](Self::settle), and large ones more
+    /// often where secrets are most likely to appear or be replaced: at the top, and beside known
+    /// ones.
     pub fn watch_secrets(&self) -> Result<(), Failure> {
         let is_up = |sandbox: &SandboxRecord| {
             sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up)
@@ -205,13 +207,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns what was found last, without looking again.
+    /// Returns the last result, without scanning.
     pub(crate) fn found_secrets(&self, sandbox: &SandboxRecord) -> Vec<PathBuf> {
         let now = |kept: &Kept| kept.now.iter().map(|secret| secret.path.clone()).collect();
         self.kept(|all| all.get(&sandbox.key).map(now).unwrap_or_default())
     }
 
-    /// Records that the room which is about to start sees what was found last empty.
+    /// Records that the starting room masks the files that were found last.
     pub(crate) fn note_covered(&self, sandbox: &SandboxRecord) {
         self.kept(|all| {
             let kept = all.entry(sandbox.key).or_default();
@@ -219,7 +221,7 @@ impl Engine {
         });
     }
 
-    /// Returns which files were created or replaced since the room was started.
+    /// Returns the secret files that were created or replaced since the room started.
     pub fn uncovered_secrets(&self, sandbox: &SandboxRecord) -> Option<Caveat> {
         let look = |kept: &Kept| (kept.now.clone(), kept.covered.clone());
         let (now, covered) = self.kept(|all| all.get(&sandbox.key).map(look))?;
@@ -256,7 +258,7 @@ fn identity(secret: &Named) -> (PathBuf, u64) {
     (secret.path.clone(), secret.stat.inode)
 }
 
-/// Closes files to everybody but their owner, where the room is somebody else.
+/// Restricts files to their owner, if the room has another user.
 fn close(worktree: &Path, secrets: &[Named]) -> Result<(), FileError> {
     if agent().is_none() || secrets.is_empty() {
         return Ok(());

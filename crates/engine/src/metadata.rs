@@ -1,5 +1,5 @@
-//! Metadata of a run for tools: `run.json` and `env.sh` among its artifacts, files of Superset in the
-//! worktree. What is written is decided by pure functions.
+//! Metadata of a run for other tools: `run.json` and `env.sh` among its artifacts, Superset's files
+//! in the worktree. Pure functions decide the content.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ const SUPERSET: &str = ".superset";
 const PORTS_FILE: &str = "ports.json";
 const CONFIG_FILE: &str = "config.json";
 
-/// Returns the patterns by which git ignores the files of a run in a worktree. The project's own, once committed,
-/// are not concerned.
+/// Returns the exclude patterns for the files of a run in a worktree. They do not affect files that
+/// the project has committed.
 pub(crate) fn own_patterns() -> impl Iterator<Item = String> {
     let seed = format!("/{}/", seed::FOLDER);
     [PORTS_FILE, CONFIG_FILE].into_iter().map(pattern_of).chain([seed])
@@ -30,20 +30,20 @@ fn pattern_of(file: &str) -> String {
     format!("/{SUPERSET}/{file}")
 }
 
-/// The most that a worktree's file of ours may have.
+/// The size limit of our files in a worktree.
 const FILE_LIMIT: u64 = 64 << 10;
 
-/// Where the apps of a sandbox are, for the files below.
+/// The addresses of an app, for the files below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppUrls {
     pub app: String,
-    /// The routed URL, where there is a router.
+    /// The routed URL, if there is a router.
     pub url: Option<String>,
     pub direct: String,
     pub shared: Option<String>,
 }
 
-/// Returns where an app is reached: by its label and direct port, `port` being that of the router.
+/// Returns the addresses of an app from its label and direct port; `port` is that of the router.
 pub fn urls_of(sandbox: &SandboxRecord, app: &str, direct: u16, port: Option<u16>) -> AppUrls {
     let names =
         port.map(|port| Names { sandbox: sandbox.name.as_str(), project: &sandbox.label, port });
@@ -56,7 +56,7 @@ pub fn urls_of(sandbox: &SandboxRecord, app: &str, direct: u16, port: Option<u16
 }
 
 impl Engine {
-    /// Writes the files that tools read about a sandbox that is up.
+    /// Writes the files that tools read about a running sandbox.
     pub fn write_metadata(
         &self,
         sandbox: &SandboxRecord,
@@ -80,7 +80,7 @@ impl Engine {
             files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
             let env = env_sh(sandbox, artifacts, &urls);
             files::replace(&artifacts.join("env.sh"), env.as_bytes(), 0o600)?;
-            // Files that only the room shows are of no use on the host.
+            // Files that only the room shows are useless on the host.
             if apps.is_empty() || trees::is_hidden(sandbox) {
                 return Ok(());
             }
@@ -89,8 +89,8 @@ impl Engine {
         write().map_err(|error| error.failure())
     }
 
-    /// Writes the files of Superset. The agent can write there too: nothing of it is followed, and
-    /// a config that already exists, whoever wrote it, stays.
+    /// Writes Superset's files. The agent can write there too: links are not followed, and an
+    /// existing config is kept.
     fn write_in_worktree(&self, sandbox: &SandboxRecord, apps: &[App]) -> Result<(), FileError> {
         let repository = trees::repository(&sandbox.repository.common_dir);
         let used = files::is_folder(&sandbox.repository.root.join(SUPERSET));
@@ -120,7 +120,7 @@ impl Engine {
     }
 }
 
-/// Returns what `run.json` has of a run's seed.
+/// Returns the seed information for `run.json`.
 fn seed_of(artifacts: &Path) -> Value {
     let place = artifacts.join(seed::SUMMARY_FILE);
     let bytes = files::read_capped(&place, seed::SUMMARY_LIMIT).unwrap_or_default();
@@ -138,17 +138,17 @@ fn pretty(value: &Value) -> String {
     text
 }
 
-/// What is known of a run in addition to its apps.
+/// Facts about a run besides its apps.
 struct About<'a> {
     stack: Option<StackOrder>,
     logs: &'a Path,
     caveats: Vec<Caveat>,
-    /// Bundles, radius and ids of its seed, as its summary has them.
+    /// Bundles, radius and ids of its seed, from its summary.
     seed: Value,
     integrations: Vec<IntegrationReport>,
 }
 
-/// Returns what `run.json` has of an integration, which is what `integrations --json` prints.
+/// Returns an integration for `run.json`, in the format of `integrations --json`.
 fn integration_json(report: &IntegrationReport) -> Value {
     json!({
         "name": report.name, "class": report.class.to_string(), "vendor": report.vendor,
@@ -197,7 +197,8 @@ fn ports_json(apps: &[App]) -> Value {
     json!({ "ports": ports.collect::<Vec<_>>() })
 }
 
-/// What Superset shall run in a worktree; without a name each command means the sandbox around it.
+/// The commands that Superset runs in a worktree; without a name each applies to the sandbox around
+/// it.
 fn superset_json() -> Value {
     json!({ "setup": ["hothouse up"], "run": ["hothouse up --reuse"], "teardown": ["hothouse down"] })
 }

@@ -1,6 +1,6 @@
-//! Tells the user that an agent waits: by a command of theirs, and on the desktop.
+//! Notifies the user that an agent is waiting: with a configured command, and on the desktop.
 //!
-//! What is asked is the agent's text. It is handed over as an argument, never as part of a command.
+//! The text comes from the agent. It is passed as an argument, never as part of a command.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,22 +13,22 @@ use hothouse_model::{config::Notify, visible};
 
 use crate::Engine;
 
-/// How long a program may take to tell.
+/// The time limit of a notification program.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much of a request is shown.
 const SHOWN: usize = 400;
 
-/// How often a user is told of one sandbox: so many times in so long. Each time runs programs of theirs.
+/// The rate limit of notifications per sandbox. Each one runs the user's programs.
 const TIMES: usize = 20;
 const WHILE: Duration = Duration::from_secs(600);
 
-/// When the user was last told, by sandbox.
+/// The times of recent notifications, by sandbox.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<HashMap<String, VecDeque<Instant>>>);
 
 impl Told {
-    /// Counts one more, if that is not too often.
+    /// Counts a notification, if the limit allows it.
     fn admits(&self, sandbox: &str, now: Instant) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |then: &Instant| now.duration_since(*then) < WHILE;
@@ -49,15 +49,15 @@ impl Told {
 #[derive(Clone, Debug)]
 pub struct Notice {
     pub sandbox: String,
-    /// What it is about, in the agent's own words.
+    /// Its subject, in the agent's words.
     pub text: String,
-    /// The id of the request; the tool where an agent waits at its terminal.
+    /// The id of the request; the tool's name if an agent waits at its terminal.
     pub id: String,
 }
 
 impl Engine {
-    /// Tells the user that an agent waits, as their own file says. It is a courtesy: nothing depends on it.
-    /// An agent that has much to tell is not told of every time.
+    /// Notifies the user that an agent is waiting, as configured in their own file. Best effort,
+    /// and rate-limited per agent.
     pub fn tell_user(&self, notice: &Notice) {
         if self.told.admits(&notice.sandbox, Instant::now()) {
             tell(&self.notify_settings(), notice);
@@ -65,7 +65,7 @@ impl Engine {
     }
 }
 
-/// Notifies in every way that the user has chosen; failures are logged, and nobody waits.
+/// Notifies in every configured way; failures are logged, and nothing waits.
 fn tell(settings: &Notify, notice: &Notice) {
     for words in commands(settings, notice) {
         std::thread::spawn(move || {
@@ -88,7 +88,7 @@ fn commands(settings: &Notify, notice: &Notice) -> Vec<Vec<String>> {
     }
     if settings.desktop {
         let title = format!("{} asks", notice.sandbox);
-        // Desktops read markup in the body.
+        // Desktops interpret markup in the body.
         let body = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let words = ["notify-send", "--app-name=Hothouse", "--", &title, &body];
         all.push(words.map(str::to_owned).to_vec());

@@ -1,5 +1,6 @@
-//! Interpreters and tools of a project that its room does not show: a virtual environment leads to the Python of
-//! pyenv or uv, a manifest needs the Node of nvm. The fix is suggested as a line of the config.
+//! Interpreters and tools of a project that its room does not show: a virtual environment that
+//! links to the Python of pyenv or uv, a manifest that needs the Node of nvm. The fix is suggested
+//! as a line of the config.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use hothouse_host::{
 };
 use hothouse_model::{caveat::Caveat, config::Room};
 
-/// Programs that a file at the top of a worktree asks for.
+/// Programs required by a file at the top of a worktree.
 const NEEDED: [(&str, &str); 12] = [
     ("package.json", "node"),
     ("pnpm-lock.yaml", "pnpm"),
@@ -25,19 +26,19 @@ const NEEDED: [(&str, &str); 12] = [
     ("Gemfile", "bundle"),
 ];
 
-/// The virtual environments of Python that are looked for besides dependency folders.
+/// Python virtual environments that are checked besides dependency folders.
 const ENVIRONMENTS: [&str; 3] = [".venv", "venv", "env"];
 
-/// What is known of the host.
+/// Facts about the host.
 pub(crate) struct Host<'a> {
     pub(crate) home: &'a Path,
-    /// Where the user's own commands are looked for.
+    /// The user's search path.
     pub(crate) search_path: &'a str,
-    /// Where the room's are.
+    /// The room's search path.
     pub(crate) in_room: &'a str,
 }
 
-/// Lists what a worktree needs and its room would not show.
+/// Lists what a worktree needs but its room would not show.
 pub(crate) fn find(
     worktree: &Folder,
     room: &Room,
@@ -72,7 +73,8 @@ pub(crate) fn find(
         .collect()
 }
 
-/// Follows links of one folder, such as `python` to `python3`, to the first that leads out of the worktree.
+/// Follows links within a folder, such as `python` to `python3`, to the first that leads out of the
+/// worktree.
 fn leads_outside(worktree: &Folder, link: &Path) -> Option<PathBuf> {
     const MOST: usize = 8;
     let mut link = link.to_owned();

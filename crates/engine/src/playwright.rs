@@ -1,5 +1,5 @@
-//! Playwright's test runner in rooms: a reporter of ours, which the runner loads by a variable, so that no project has
-//! to change its config.
+//! Playwright's test runner in rooms: our reporter, which the runner loads through a variable, so
+//! that no project has to change its config.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::Engine;
 
 const REPORTER: &str = include_str!("playwright/reporter.cjs");
 
-/// Where a room finds it, and the variable by which the runner does.
+/// Its path in a room, and the variable for the runner.
 const INSIDE: &str = "/run/hothouse/playwright.cjs";
 pub(crate) const VARIABLE: (&str, &str) = ("PW_TEST_REPORTER", INSIDE);
 
 impl Engine {
-    /// Returns the mount of the reporter, whose file is brought up to date.
+    /// Returns the mount of the reporter, after updating its file.
     pub(crate) fn playwright_mount(&self) -> Result<RoomMount, FileError> {
         let source: PathBuf = self.with.wall.authorities.join("playwright.cjs");
         let known = files::read_capped(&source, 1 << 20).ok();

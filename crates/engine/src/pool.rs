@@ -1,4 +1,4 @@
-//! `pool create` and `pool status`: a file system of our own for the sandboxes of a project.
+//! `pool create` and `pool status`: a dedicated file system for the sandboxes of a project.
 
 use std::path::{Path, PathBuf};
 
@@ -23,15 +23,15 @@ use crate::{
 /// The parameters of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
-    /// Where the command was given; the pool is for the sandboxes of its repository.
+    /// The folder in which the command was given; the pool is for the sandboxes of its repository.
     pub folder: PathBuf,
-    /// How much it may grow to; without it, half of what is free.
+    /// The maximum size; by default half of the free space.
     pub size: Option<ByteSize>,
-    /// The caller's `HOTHOUSE_*` variables, which win over the files.
+    /// The caller's `HOTHOUSE_*` variables, which take precedence over the files.
     pub variables: Vec<(String, String)>,
 }
 
-/// A pool that was not made.
+/// Failure to create a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolRequestError {
     #[error("{} already has a pool", .folder.display())]
@@ -65,7 +65,7 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Makes a pool for the sandboxes of a project.
+    /// Creates a pool for the sandboxes of a project.
     pub fn create_pool(&self, spec: &PoolSpec, operation: OperationId) -> Result<Pool, Failure> {
         self.try_create_pool(spec, operation).map_err(|error| error.failure())
     }
@@ -110,7 +110,7 @@ impl Engine {
         Ok(pool::look(&folder)?.ok_or(PoolError::Gone { folder })?)
     }
 
-    /// Returns the pool that was made for a project.
+    /// Returns the pool of a project.
     pub fn pool_of(&self, spec: &PoolSpec) -> Result<Pool, Failure> {
         let find = || -> Result<Pool, PoolRequestError> {
             let (repository, settings) = self.project_of(spec)?;
@@ -144,13 +144,13 @@ impl Engine {
         Ok(folders.into_iter().map(|folder| Step::RemovePool { folder }).collect())
     }
 
-    /// Makes a pool. It is recorded first, so that `nuke` knows of it whatever happens.
+    /// Creates a pool. It is recorded first, so that `nuke` finds it in any case.
     pub(crate) fn make_pool(&self, folder: &Path, size: ByteSize) -> Result<(), StepError> {
         self.with.store.remember_pool(folder)?;
         Ok(pool::create(folder, size)?)
     }
 
-    /// Returns the folder of the pool that a sandbox's worktree is a tree of, where it has quotas.
+    /// Returns the folder of the pool that contains a sandbox's worktree, if it has quotas.
     pub fn pool_around(&self, sandbox: &SandboxRecord) -> Result<Option<PathBuf>, FileError> {
         if sandbox.tree_driver != TreeMaker::Driver(DriverName::Btrfs) {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Engine {
         Ok(found.filter(|pool| pool.free.is_some()).map(|pool| pool.folder))
     }
 
-    /// Removes a pool, whole or half-made, and forgets it.
+    /// Removes a pool, complete or not, and its record.
     pub(crate) fn remove_pool(&self, folder: &Path) -> Result<(), StepError> {
         pool::remove(folder)?;
         hothouse_host::files::remove_empty_folder(folder)?;

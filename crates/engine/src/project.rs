@@ -1,4 +1,4 @@
-//! A project: a repository and what its `hothouse.toml` says of it.
+//! A project: a repository with its `hothouse.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use hothouse_model::{
 /// The file that makes a repository a project.
 pub(crate) const CONFIG_FILE: &str = "hothouse.toml";
 
-/// A project whose settings cannot be used.
+/// Project settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
     #[error(transparent)]
@@ -41,7 +41,7 @@ hothouse_model::explain! {
     }
 }
 
-/// The settings of a project, as its user has them.
+/// The settings of a project, from its user.
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectSettings {
     pub(crate) name: ProjectName,
@@ -59,7 +59,7 @@ impl ProjectSettings {
         Self::of(place, project, user_config, variables)
     }
 
-    /// Takes the settings from a text, for a repository without a checkout.
+    /// Parses the settings from a text, for a repository without a checkout.
     pub(crate) fn of(
         place: &RepositoryPlace,
         project: Option<Vec<u8>>,
@@ -81,7 +81,7 @@ impl ProjectSettings {
         Ok(Self { name, config: resolved.config })
     }
 
-    /// Returns the folder in which sandboxes go.
+    /// Returns the folder of the sandboxes.
     pub(crate) fn sandboxes(&self, place: &RepositoryPlace) -> PathBuf {
         match self.config.project.place {
             Place::Inside if !is_bare(place) => place.root.join(".worktrees"),
@@ -89,7 +89,8 @@ impl ProjectSettings {
         }
     }
 
-    /// Returns the pattern by which git must ignore the sandboxes, if they are inside the checkout.
+    /// Returns the pattern with which git must ignore the sandboxes, if they are inside the
+    /// checkout.
     pub(crate) fn ignored(&self, place: &RepositoryPlace) -> Option<&'static str> {
         let inside = self.config.project.place == Place::Inside && !is_bare(place);
         inside.then_some("/.worktrees/")

@@ -1,4 +1,4 @@
-//! `promote`: a sandbox's branch becomes part of the user's, here or where others see it.
+//! `promote`: merges or pushes a sandbox's branch.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use hothouse_workspace::{
 
 use crate::{Engine, project::CONFIG_FILE, provenance::changes_in_words, review};
 
-/// How many commits are counted.
+/// The maximum number of counted commits.
 const COMMIT_LIMIT: usize = 100_000;
 
 /// How a branch is promoted.
@@ -23,16 +23,16 @@ pub enum Promotion {
     Merge,
     /// Pushed.
     Push,
-    /// Pushed, and a pull request opened where `gh` is there to do it.
+    /// Pushed, with a pull request if `gh` is available.
     Request,
 }
 
-/// The user's answer to changes of the pinned half that a branch brings.
+/// The user's answer to changes of the pinned half in a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantsAnswer {
-    /// None yet: a branch that brings any is not promoted.
+    /// None yet: a branch with such changes is not promoted.
     None,
-    /// Approves those that were shown, and no others.
+    /// Approves the ones that were shown, and no others.
     These(Vec<String>),
     /// Approves all of them.
     All,
@@ -56,21 +56,21 @@ pub struct Promoted {
     pub commits: usize,
     pub merged: Option<Merged>,
     pub pushed_to: Option<String>,
-    /// The address of the pull request.
+    /// The URL of the pull request.
     pub request: Option<String>,
     /// Why there is none, though one was requested.
     pub no_request: Option<String>,
-    /// What sandboxes are granted from now on, in plain words.
+    /// New grants for sandboxes, in plain words.
     pub grants: Vec<String>,
-    /// What the commits bring that is not an ordinary file.
+    /// Files in the commits that are not ordinary.
     pub closely: Vec<Finding>,
-    /// What stays behind, because no commit holds it.
+    /// Uncommitted work, which is left behind.
     pub left_behind: Dirt,
-    /// The page with what was proved of the newest commit, whose text is in the pull request.
+    /// The page with the proof of the newest commit, whose text is in the pull request.
     pub evidence: Option<PathBuf>,
 }
 
-/// A promotion that was not made.
+/// Failure to promote.
 #[derive(Debug, thiserror::Error)]
 pub enum PromotionError {
     #[error("nothing to merge: `{name}` has no commits ahead of `{base}`")]
@@ -131,7 +131,7 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Promotes a sandbox's branch. `environment` is what the user's own git and `gh` need.
+    /// Promotes a sandbox's branch. `environment` contains what the user's own git and `gh` need.
     pub fn promote(
         &self,
         sandbox: &SandboxRecord,
@@ -144,7 +144,7 @@ impl Engine {
         self.try_promote(&now, how, answer, environment).map_err(|error| error.failure())
     }
 
-    /// Lists in plain words what a promotion would change in what sandboxes are granted.
+    /// Describes in plain words how a promotion would change the grants of sandboxes.
     pub fn promoted_grants(
         &self,
         sandbox: &SandboxRecord,
@@ -159,8 +159,8 @@ impl Engine {
         look().map_err(|error| error.failure())
     }
 
-    /// Names the sandbox in whose worktree a branch is checked out, if its room is up: git would
-    /// write there while an agent changes folders into links.
+    /// Returns the sandbox in whose worktree a branch is checked out, if its room is up: git would
+    /// write there while an agent may replace folders with links.
     fn room_on(
         &self,
         repository: &Repository,
@@ -246,14 +246,14 @@ impl Engine {
             };
             match repository.open_pull_request(&request, environment) {
                 Ok(address) => promoted.request = Some(address),
-                // The branch is pushed, so a failed pull request is not a failure.
+                // The branch is pushed, so a failed pull request is not an error.
                 Err(error) => promoted.no_request = Some(error.to_string()),
             }
         }
         Ok(promoted)
     }
 
-    /// What the user accepted is approved.
+    /// Records the user's approval.
     fn approve(
         &self,
         sandbox: &SandboxRecord,
@@ -268,7 +268,7 @@ impl Engine {
     }
 }
 
-/// The config that a promotion finds, and the one that it leaves.
+/// The config before and after a promotion.
 struct ConfigChange {
     before: Option<String>,
     after: Option<String>,
@@ -293,8 +293,8 @@ impl ConfigChange {
     }
 }
 
-/// Computes what a promotion changes in the config. What is pushed is compared with where it left its
-/// base, since nobody knows here what it will be merged into.
+/// Computes how a promotion changes the config. A pushed branch is compared with its merge base,
+/// since its merge target is unknown.
 fn change_of_config(
     repository: &Repository,
     sandbox: &SandboxRecord,
@@ -312,7 +312,7 @@ fn change_of_config(
     Ok(ConfigChange::between(repository, &base, tip.as_deref())?)
 }
 
-/// Returns what changes, if the user approved it.
+/// Returns the changes, if the user approved them.
 fn accepted(
     sandbox: &SandboxRecord,
     change: &ConfigChange,

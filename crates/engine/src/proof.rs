@@ -1,4 +1,5 @@
-//! What a proof needs to know of the code under test, and the disposable sandbox that it runs in.
+//! What a proof needs to know about the code under test, and the disposable sandbox that it runs
+//! in.
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +21,10 @@ use crate::{
     trees,
 };
 
-/// The most bytes of a script of a scenario.
+/// The maximum size of a scenario's script.
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
-/// The code of a sandbox: its commit, what that is based on, and what differs.
+/// The code of a sandbox: its commit, its base, and the differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeFacts {
     pub branch: String,
@@ -31,27 +32,27 @@ pub struct CodeFacts {
     pub tree: String,
     pub base: String,
     pub base_commit: String,
-    /// Files in the worktree that no commit has.
+    /// Uncommitted files in the worktree.
     pub uncommitted: Vec<String>,
     pub files: Vec<FileChange>,
-    /// The lines that were added, by file.
+    /// The added lines, by file.
     pub lines: BTreeMap<String, Vec<(u32, u32)>>,
 }
 
-/// What was proved of a commit.
+/// The proof of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     pub markdown: String,
     pub page: PathBuf,
 }
 
-/// How many runs are looked through for a summary, and the most that is read of one. A pull request takes 64 KiB.
+/// How many runs are searched for a summary, and its maximum size. A pull request accepts 64 KiB.
 const RUNS: usize = 200;
 const SUMMARY_LIMIT: u64 = 64 << 20;
 const MARKDOWN_LIMIT: usize = 48 << 10;
 
 impl Engine {
-    /// Returns the config of a worktree, whose scenarios, seeds and fixtures count.
+    /// Returns the config of a worktree, for its scenarios, seeds and fixtures.
     pub fn scenario_config(&self, sandbox: &SandboxRecord) -> Result<Config, Failure> {
         self.worktree_config(sandbox).map_err(|error| error.failure())
     }
@@ -96,7 +97,7 @@ impl Engine {
         })
     }
 
-    /// Reads a file of the worktree; none where it is not a plain file below it, or too large.
+    /// Reads a file of the worktree; `None` if it is not a regular file below it, or too large.
     pub fn worktree_bytes(
         &self,
         sandbox: &SandboxRecord,
@@ -106,7 +107,7 @@ impl Engine {
         trees::open_worktree(sandbox).ok()?.read_capped(path, most).ok()
     }
 
-    /// Returns what code a sandbox has.
+    /// Returns the code of a sandbox.
     pub fn code_of(&self, sandbox: &SandboxRecord) -> Result<CodeFacts, Failure> {
         self.import_if_possible(sandbox);
         let now = self.sandbox(sandbox.key)?;
@@ -138,8 +139,8 @@ impl Engine {
         Ok(code)
     }
 
-    /// Returns what code the checkout around a folder has: its HEAD, against the branch that it left, or else against
-    /// the commit before.
+    /// Returns the code of the checkout around a folder: its HEAD, compared with the branch it
+    /// forked from, or else with the previous commit.
     pub fn code_around(&self, folder: &Path) -> Result<(RepositoryPlace, CodeFacts), Failure> {
         let repository = self.repository_around(folder).map_err(|error| error.failure())?;
         let look = || -> Result<Option<CodeFacts>, RunError> {
@@ -164,7 +165,7 @@ impl Engine {
         Ok((repository.place, code))
     }
 
-    /// Makes a commit with files of the base in the place of a commit's own.
+    /// Creates a commit in which files of the base replace the commit's own.
     pub fn judged_commit(
         &self,
         place: &RepositoryPlace,
@@ -178,7 +179,8 @@ impl Engine {
         made.map_err(|error| error.failure())
     }
 
-    /// Returns the config of a commit with those parts of the base's that judge it; none where one of the two has none.
+    /// Returns the config of a commit with the judging parts of the base's; `None` if either has
+    /// none.
     pub fn judged_config(
         &self,
         place: &RepositoryPlace,
@@ -191,7 +193,7 @@ impl Engine {
         Ok(base.zip(own).and_then(|(base, own)| hothouse_config::judged(&base, &own)))
     }
 
-    /// Removes the branch of a disposable sandbox, which nobody has but the proof.
+    /// Removes the branch of a disposable sandbox, which only the proof uses.
     pub fn drop_branch(&self, place: &RepositoryPlace, branch: &str) -> Result<(), Failure> {
         let repository = Repository { place: place.clone() };
         let about = |error: RunError| error.failure();
@@ -200,9 +202,9 @@ impl Engine {
         repository.delete_branch(&lock, branch, &tip).map_err(about)
     }
 
-    /// Returns the newest summary of a commit: its text for a pull request, and the page. One of a fresh sandbox comes
-    /// first: what runs in an agent's own is not always what it committed. What a summary says of itself is the
-    /// daemon's own word: no room writes to the folders of runs.
+    /// Returns the newest summary of a commit: its text for a pull request, and the page. One from
+    /// a fresh sandbox is preferred: what runs in an agent's own is not always what it committed.
+    /// Summaries can be trusted: no room can write to the folders of runs.
     pub fn evidence_for(&self, commit: &str) -> Option<Evidence> {
         self.evidence(commit, true).or_else(|| self.evidence(commit, false))
     }
@@ -222,14 +224,15 @@ impl Engine {
         })
     }
 
-    /// Records what a run was for, and how that went.
+    /// Records the scenario of a run, and its outcome.
     pub fn note_outcome(&self, run: &str, scenario: &str, ok: Option<bool>) -> Result<(), Failure> {
         let noted = self.with.store.set_outcome(run, scenario, ok);
         noted.map_err(|error: StoreError| error.failure())
     }
 }
 
-/// Cuts a text after a line, and says so. A long one must not be passed over: it could be the one that failed.
+/// Truncates a text after a line, and says so. A long one must not be dropped: it could be the one
+/// that failed.
 fn shortened(markdown: &str) -> String {
     if markdown.len() <= MARKDOWN_LIMIT {
         return markdown.to_owned();
@@ -239,8 +242,8 @@ fn shortened(markdown: &str) -> String {
     format!("{}\n… cut here: the page has the rest.\n", &markdown[..end])
 }
 
-/// Finds where a commit left another branch: the one that the remote begins with, or `main`. On that branch itself it
-/// is the commit before.
+/// Finds where a commit forked from another branch: the remote's default branch, or `main`. On that
+/// branch itself it is the previous commit.
 fn left_from(repository: &Repository, commit: &str) -> Result<(String, String), RunError> {
     for (name, reference) in [
         ("origin", "refs/remotes/origin/HEAD"),

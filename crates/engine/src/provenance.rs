@@ -1,5 +1,5 @@
-//! Where a configuration comes from: grants are the user's to make, and a commit does not say who wrote
-//! it.
+//! The provenance of a configuration: only the user can make grants, and a commit does not prove
+//! who wrote it.
 //!
 //! ```text
 //! import:   each version of hothouse.toml in new commits  ->  room-settings, before any branch moves
@@ -7,7 +7,8 @@
 //! approve:  what the user saw is taken out again
 //! ```
 //!
-//! The record is in the repository's git directory, which no room can write, and survives the database.
+//! The record is in the repository's git directory, which no room can write to, and survives the
+//! loss of the database.
 
 use std::path::{Path, PathBuf};
 
@@ -24,26 +25,26 @@ use crate::{
     project::{self, CONFIG_FILE, ProjectSettings, read_file},
 };
 
-/// How many versions of the config one import may bring before all of it is treated as a room's.
+/// How many versions of the config one import may contain before all of it is treated as a room's.
 const VERSION_LIMIT: usize = 64;
-/// How many earlier versions of the config are looked at for one that can be trusted.
+/// How many earlier versions of the config are searched for a trusted one.
 const HISTORY_LIMIT: usize = 256;
 /// The maximum size of the record.
 const RECORD_LIMIT: u64 = 64 << 20;
 
-/// The config that grants, for a sandbox that begins at a commit.
+/// The config with the grants of a sandbox that starts at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrantingConfig {
     pub(crate) text: Option<String>,
     pub(crate) origin: ConfigOrigin,
 }
 
-/// Where the config that grants was found.
+/// The origin of the granting config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfigOrigin {
-    /// Where it belongs: at the base, or in the user's checkout.
+    /// As expected: the base, or the user's checkout.
     Base,
-    /// At an earlier commit, since the base has settings that came out of a room. The worktree has
+    /// An earlier commit, because the base has settings that came from a room. The worktree has
     /// them too, so they wait for approval there.
     Earlier,
     /// The same, but the settings are only in the user's working copy.
@@ -51,8 +52,8 @@ pub(crate) enum ConfigOrigin {
 }
 
 impl Engine {
-    /// Returns the config that grants: the base commit's, or where that has none, the user's own copy;
-    /// but nothing that came out of a room and that no human has approved.
+    /// Returns the granting config: the base commit's or, if that has none, the user's own copy;
+    /// but without anything that came from a room and that no human has approved.
     pub(crate) fn granting_config<E: From<RunError> + From<FileError>>(
         &self,
         repository: &Repository,
@@ -76,8 +77,8 @@ impl Engine {
         Ok(GrantingConfig { text: None, origin: earlier })
     }
 
-    /// Records what new commits of a room bring into the pinned half. It must be noted before a branch of
-    /// the user's leads to them.
+    /// Records the changes of the pinned half in new commits of a room. Must happen before a branch
+    /// of the user points to them.
     pub(crate) fn note_versions(
         &self,
         sandbox: &SandboxRecord,
@@ -116,7 +117,7 @@ impl Engine {
         Ok(texts)
     }
 
-    /// Returns those of them that hold nothing which came out of a room.
+    /// Returns those of them without settings that came from a room.
     pub(crate) fn untainted_users_configs(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let Ok(settings) = room_settings(&sandbox.repository.common_dir) else { return Vec::new() };
         let users = self.users_configs(sandbox).unwrap_or_default();
@@ -148,7 +149,7 @@ impl Engine {
         files::replace(&file, &settings.to_json(), 0o644)
     }
 
-    /// Returns the repository of a folder of sandboxes, if all that it has are of one.
+    /// Returns the repository of a folder of sandboxes, if all of them belong to one.
     fn repository_of_folder(
         &self,
         folder: &Path,
@@ -158,7 +159,7 @@ impl Engine {
         let own = own.map(|sandbox| sandbox.repository.clone());
         let deleted = self.deleted().unwrap_or_default().into_iter();
         let deleted = deleted.filter(|deleted| deleted.sandboxes == folder);
-        // Those that had sandboxes there once.
+        // Repositories that once had sandboxes there.
         let known = self.with.store.repositories().unwrap_or_default().into_iter();
         let had = known.filter(|place| files::exists(&place.common_dir)).filter(|place| {
             let settings = ProjectSettings::read(place, &self.with.user_config, &[]);
@@ -169,10 +170,10 @@ impl Engine {
         all.all(|other| other.common_dir == first.common_dir).then_some(first)
     }
 
-    /// Finds the repository that a command given in a folder means. In a sandbox it is the sandbox's,
-    /// whatever the `.git` there says: an agent may have written it.
+    /// Finds the repository for a command given in a folder. In a sandbox it is the sandbox's,
+    /// regardless of the `.git` there, which an agent may have written.
     pub(crate) fn repository_around(&self, folder: &Path) -> Result<Repository, DiscoverError> {
-        // Without the database no command continues from here.
+        // Without the database no command gets past this point.
         let known = self.with.store.sandboxes().unwrap_or_default();
         let folder = files::canonical(folder).unwrap_or_else(|_| folder.to_owned());
         if let Some(sandbox) = known.iter().find(|known| folder.starts_with(&known.worktree)) {
@@ -180,13 +181,14 @@ impl Engine {
         }
         let found = match Repository::discover(&folder) {
             Ok(found) => found,
-            // Beside the sandboxes of one repository, and in what is left of one that was deleted, that is meant.
+            // Beside the sandboxes of one repository, and in the remains of a deleted one, that
+            // repository is meant.
             Err(error) => {
                 let place = self.repository_of_folder(&folder, &known).ok_or(error)?;
                 return Ok(Repository { place });
             }
         };
-        // Such a folder holds only sandboxes, and a room must not decide what it is.
+        // Such a folder contains only sandboxes, and a room must not decide what it is.
         let among = known.iter().find(|known| folder.starts_with(&known.sandboxes));
         match among {
             Some(sandbox) if sandbox.repository.common_dir != found.place.common_dir => {
@@ -201,7 +203,7 @@ impl Engine {
     }
 }
 
-/// Lists in plain words what one text changes in the pinned half of another.
+/// Describes in plain words how one text changes the pinned half of another.
 pub(crate) fn changes_in_words(before: Option<&str>, after: Option<&str>) -> Vec<String> {
     let read = |text: Option<&str>| hothouse_config::parse(CONFIG_FILE, text.unwrap_or_default());
     let Ok(after) = read(after) else {
@@ -219,7 +221,7 @@ fn own_copy(repository: &Repository) -> Result<Option<String>, FileError> {
         return Ok(None);
     }
     let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
-    // Its reader reports a file that is not text.
+    // Invalid text is reported when it is parsed.
     Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 

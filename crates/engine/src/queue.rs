@@ -1,8 +1,8 @@
 //! One operation at a time on each sandbox.
 //!
-//! A second operation waits, and then finds the sandbox as the first one left it: so two `up` at
-//! once succeed with one room. Within a daemon a table says who works on what; a lock beside the
-//! sandbox says it to daemons of other state folders.
+//! A second operation waits, and then finds the sandbox as the first one left it: so two concurrent
+//! `up` succeed with one room. Within a daemon a table records the current operations; a lock file
+//! beside the sandbox excludes daemons of other state folders.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// After this time a waiting client is told what it waits for.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a lock of another daemon is tried again.
+/// The retry interval for another daemon's lock.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// An operation that gave up waiting for another one.
@@ -31,7 +31,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 #[error("sandbox `{name}` is busy: {what}")]
 pub struct BusyError {
     pub name: SandboxName,
-    /// The operation in progress, and for how long it has been.
+    /// The operation in progress, and its duration so far.
     pub what: String,
 }
 
@@ -98,7 +98,7 @@ impl Queue {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a turn for all of `keys`, if nobody works on any of them.
+    /// Takes a turn for all of `keys`, if none of them has an operation in progress.
     pub(crate) fn try_enter(&self, keys: &[SandboxKey], what: &'static str) -> Option<Turn<'_>> {
         let mut busy = self.busy();
         if keys.iter().any(|key| busy.contains_key(key)) {
@@ -142,7 +142,7 @@ impl Queue {
         }
     }
 
-    /// Waits until nobody works on a sandbox; `false` if that takes too long.
+    /// Waits until no operation is in progress on a sandbox; `false` on timeout.
     pub(crate) fn wait(&self, key: SandboxKey, patience: Duration) -> bool {
         let busy = self.busy();
         let waited = self.freed.wait_timeout_while(busy, patience, |busy| busy.contains_key(&key));
@@ -165,7 +165,7 @@ impl Queue {
 }
 
 impl Engine {
-    /// Takes a turn on a sandbox, and returns it as it is then.
+    /// Takes a turn on a sandbox, and returns its record as of then.
     pub(crate) fn turn(
         &self,
         sandbox: &SandboxRecord,
@@ -180,7 +180,7 @@ impl Engine {
         Ok((turn, all.pop().ok_or_else(gone)?))
     }
 
-    /// Takes a turn on several sandboxes, and returns those that are still there.
+    /// Takes a turn on several sandboxes, and returns those that still exist.
     pub(crate) fn turns(
         &self,
         sandboxes: &[SandboxRecord],
@@ -208,13 +208,13 @@ impl Engine {
         Ok((turn, present))
     }
 
-    /// Waits until no operation is in progress on a sandbox; `false` if that takes too long.
+    /// Waits until no operation is in progress on a sandbox; `false` on timeout.
     pub fn settled(&self, key: SandboxKey, patience: Duration) -> bool {
         self.queue.wait(key, patience)
     }
 }
 
-/// Takes the lock by which daemons of other state folders know that a sandbox is being worked on.
+/// Takes the lock that tells daemons of other state folders that an operation is in progress.
 fn operation_lock(sandbox: &SandboxRecord, what: &str) -> Result<Lock, Failure> {
     let path = trees::places(sandbox).operation_lock();
     files::make_private_folder(path.parent().unwrap_or(&path)).map_err(|error| error.failure())?;

@@ -1,4 +1,4 @@
-//! Queues and schedules, as the config and the files of a worktree declare them.
+//! Queues and schedules, declared in the config and the files of a worktree.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,15 +13,15 @@ use hothouse_model::{
 
 use crate::{Engine, trees};
 
-/// How deep, how many names, and how large the files are that may have schedules.
+/// The limits for files with schedules: depth, number of names, size.
 const DEPTH: usize = 3;
 const NAMES_MOST: usize = 10_000;
 const FILE_LIMIT: u64 = 256 << 10;
 
-/// How long a schedule from a file may take.
+/// The time limit of a schedule from a file.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A queue that only the project's own commands know.
+/// A queue that is accessed with the project's own commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct QueueConfig {
     pub folder: String,
 }
 
-/// A schedule, and how it is run by hand.
+/// A schedule, and how to run it manually.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronEntry {
     pub schedule: Schedule,
@@ -56,7 +56,8 @@ impl Engine {
         Ok(queues.collect())
     }
 
-    /// Returns the schedules of a sandbox: those of its config, then those of its files whose names are new.
+    /// Returns the schedules of a sandbox: those of its config, then those of its files with new
+    /// names.
     pub fn crons(&self, sandbox: &SandboxRecord) -> Result<Vec<CronEntry>, Failure> {
         let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
         let mut all: Vec<CronEntry> = Vec::new();
@@ -99,7 +100,7 @@ impl Engine {
     }
 }
 
-/// Reads the files that may have schedules: beneath the worktree, bounded, no link followed.
+/// Reads files that may have schedules: beneath the worktree, with limits, without following links.
 fn schedule_files(worktree: &Folder) -> Vec<(String, String)> {
     let (mut found, mut left) = (Vec::new(), NAMES_MOST);
     let mut open = vec![(PathBuf::new(), 0)];

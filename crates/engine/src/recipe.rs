@@ -1,8 +1,8 @@
-//! Recipes: real databases and caches, started from data that was made once.
+//! Recipes: real databases and caches, started from data that was created once.
 //!
-//! Pure: which programs the host has comes in as [`Programs`]; what to run comes out as [`PreparedRecipe`].
-//! All of it runs in a room, as `agent`. Settings are fast where a crash costs nothing, and safe
-//! where it would cost a committed row.
+//! Pure: the host's programs are passed in as [`Programs`]; the result is a [`PreparedRecipe`].
+//! Everything runs in a room, as `agent`. Settings favour speed where a crash costs nothing, and
+//! safety where it would cost a committed row.
 
 mod mariadb;
 mod meilisearch;
@@ -23,10 +23,10 @@ use hothouse_model::{
     stack::{DatabaseOrder, service::Question},
 };
 
-/// The folder in the room in which services make their sockets.
+/// The folder in the room for sockets of services.
 const SOCKETS: &str = "/run/hothouse/services";
 
-/// What a database is reached with, as far as the config says.
+/// The credentials of a database, from the config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account<'a> {
     pub(crate) database: Option<&'a str>,
@@ -35,10 +35,10 @@ pub(crate) struct Account<'a> {
 }
 
 impl<'a> Account<'a> {
-    /// The database that every new server has.
+    /// The default database of a new server.
     const DATABASE: &'static str = "app";
 
-    /// Reads what a service says.
+    /// Reads the credentials of a service.
     pub(crate) fn of(service: &'a Service) -> Self {
         Self {
             database: service.database.as_ref().map(|name| name.as_str()),
@@ -52,27 +52,27 @@ impl<'a> Account<'a> {
     }
 }
 
-/// What a recipe is prepared from.
+/// The inputs of a recipe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecipeContext<'a> {
     pub(crate) service: &'a str,
     pub(crate) port: u16,
-    /// Its data in the room.
+    /// The path of its data in the room.
     pub(crate) data: &'a Path,
     pub(crate) programs: &'a Programs,
     pub(crate) account: Account<'a>,
 }
 
-/// A database that can be run.
+/// A database that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedRecipe {
     pub(crate) run: Vec<String>,
-    /// Makes its clients find it without arguments.
+    /// Variables with which its clients find it without arguments.
     pub(crate) env: Vec<(String, String)>,
-    /// Folders of programs to be found first.
+    /// Folders to prepend to the search path.
     pub(crate) path: Vec<String>,
     pub(crate) url: String,
-    /// What the URL is made of: `database`, `user`, `password`.
+    /// The parts of the URL: `database`, `user`, `password`.
     pub(crate) account: [(&'static str, String); 3],
     pub(crate) question: Question,
     pub(crate) stop_signal: i32,
@@ -81,14 +81,14 @@ pub(crate) struct PreparedRecipe {
     pub(crate) script: String,
     /// The script that repairs a copy of a running service's data, so that it starts immediately.
     pub(crate) settle: String,
-    /// What its data is, such as `postgres 15`.
+    /// The kind of its data, such as `postgres 15`.
     pub(crate) kind: String,
 }
 
 const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
-/// Follows a recipe.
+/// Prepares a recipe.
 pub(crate) fn prepare(recipe: DatabaseRecipe, with: &RecipeContext<'_>) -> PreparedRecipe {
     match recipe {
         DatabaseRecipe::Postgres => postgres::prepare(with),
@@ -107,7 +107,7 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Makes a text one word of a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -1,8 +1,8 @@
 //! The record of a sandbox, in a file beside its data.
 //!
-//! The database can be lost; worktrees and data cannot be made again. So each sandbox has a record
-//! from which [`Engine::rebuild_own`] makes its row, and which names the operation that was begun on it
-//! last: a database that was restored from a backup must not repeat an older one.
+//! The database can be lost; worktrees and data cannot be recreated. So each sandbox has a record
+//! from which [`Engine::rebuild_own`] restores its row, and which names the last operation on it: a
+//! database that was restored from a backup must not repeat an older one.
 
 use std::{
     collections::BTreeSet,
@@ -26,10 +26,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Engine, trees};
 
-/// The maximum size of a record: it holds a configuration.
+/// The maximum size of a record: it contains a configuration.
 const RECORD_LIMIT: u64 = 16 << 20;
 
-/// The file of a snapshot that says what it is.
+/// The file of a snapshot with its description.
 const SNAPSHOT_FILE: &str = "snapshot.json";
 
 /// The record of a sandbox.
@@ -52,9 +52,9 @@ pub(crate) struct SelfRecord {
     pub(crate) agent_branch: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stack: Option<String>,
-    /// The operation that was started on it last.
+    /// The last operation that was started on it.
     pub(crate) operation: Option<OperationId>,
-    /// The state folder that it belongs to; earlier builds did not name it.
+    /// The state folder that it belongs to; missing in records of earlier builds.
     #[serde(default)]
     pub(crate) state: Option<PathBuf>,
 }
@@ -64,11 +64,11 @@ pub(crate) struct SelfRecord {
 pub(crate) enum Whose {
     /// Those of this state folder.
     Ours,
-    /// Also those whose state folder is gone, or was never named.
+    /// Also those whose state folder is gone, or was never recorded.
     Nobodys,
 }
 
-/// A name that a sandbox of another state folder has, in the same folder of sandboxes.
+/// A name that is taken by a sandbox of another state folder, in the same folder of sandboxes.
 #[derive(Debug, thiserror::Error)]
 #[error("sandbox `{name}` belongs to the state folder {}", .state.display())]
 pub struct ElsewhereError {
@@ -82,14 +82,14 @@ impl Explain for ElsewhereError {
     }
 
     fn hints(&self) -> Vec<String> {
-        // The state folder is `hothouse` in the one that the variable names.
+        // The state folder is `hothouse` in the folder that the variable names.
         let home = self.state.parent().unwrap_or(&self.state).display();
         vec![format!("use it with `XDG_STATE_HOME={home}`, or choose another name")]
     }
 }
 
-/// Held while a record or the list of folders is read and written again: an import beside a plan must not
-/// bring back the operation that was begun before it.
+/// Held while a record or the list of folders is updated: an import during a plan must not restore
+/// the operation recorded before it.
 #[derive(Debug, Default)]
 pub(crate) struct Records(Mutex<()>);
 
@@ -102,9 +102,9 @@ impl Records {
 /// What a record must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lasts {
-    /// A power cut: the disk is waited for.
+    /// A power cut: it is synced.
     PowerCut,
-    /// The end of this process, at any moment.
+    /// The end of this process at any time.
     Crash,
 }
 
@@ -171,7 +171,7 @@ impl SelfRecord {
 }
 
 impl Engine {
-    /// Begins a plan on sandboxes, after noting it in the record of each.
+    /// Starts a plan on sandboxes, after recording it in each of their records.
     pub(crate) fn begin(
         &self,
         sandboxes: &[SandboxRecord],
@@ -179,8 +179,8 @@ impl Engine {
         subject: &Subject<'_>,
     ) -> Result<PlanRecord, StoreError> {
         for sandbox in sandboxes {
-            // What ends or removes something continues without, also on a full disk: at worst it is not
-            // finished by itself after a crash.
+            // Operations that end or remove something continue without it, even on a full disk: at
+            // worst they are not completed automatically after a crash.
             if let Err(error) = self.describe(sandbox, &plan.operation) {
                 tracing::warn!(%error, sandbox = %sandbox.name, "a record is out of date");
             }
@@ -188,7 +188,7 @@ impl Engine {
         self.with.journal.begin_plan(plan, subject)
     }
 
-    /// Records that an operation is about to begin on a sandbox.
+    /// Records that an operation is about to start on a sandbox.
     pub(crate) fn describe(
         &self,
         sandbox: &SandboxRecord,
@@ -198,7 +198,7 @@ impl Engine {
         self.write_record(sandbox, Some(operation.clone()), Lasts::Crash)
     }
 
-    /// The same, and survives a power cut.
+    /// The same, surviving a power cut.
     pub(crate) fn describe_for_good(
         &self,
         sandbox: &SandboxRecord,
@@ -228,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Records what has changed about a sandbox outside of an operation.
+    /// Records changes of a sandbox outside of an operation.
     pub(crate) fn describe_again(&self, key: SandboxKey) {
         let _alone = self.records.lock();
         let Ok(Some(sandbox)) = self.sandbox(key) else { return };
@@ -239,7 +239,8 @@ impl Engine {
         }
     }
 
-    /// Describes sandboxes that have no record, as those of earlier builds, or one that is damaged.
+    /// Writes the records of sandboxes that have none, such as those of earlier builds, or a
+    /// damaged one.
     pub fn describe_all(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.into_iter().filter(|sandbox| !sandbox.deleting) {
             let alone = self.records.lock();
@@ -256,19 +257,19 @@ impl Engine {
         Ok(())
     }
 
-    /// The folder of this daemon's state, which tells its sandboxes from those of others.
+    /// The daemon's state folder, which distinguishes its sandboxes from those of others.
     pub(crate) fn state_folder(&self) -> &Path {
         self.with.folders.parent().unwrap_or(&self.with.folders)
     }
 
-    /// Whether a sandbox is one of another state folder that is still there.
+    /// Whether a sandbox belongs to another state folder that still exists.
     pub(crate) fn is_elsewhere(&self, record: &SelfRecord) -> bool {
         let other = record.state.as_deref().filter(|state| *state != self.state_folder());
         other.is_some_and(files::exists)
     }
 
-    /// Refuses a name or a worktree that a sandbox of another state folder has: what is kept for the one
-    /// would be the other's.
+    /// Refuses a name or a worktree that a sandbox of another state folder has: they would share
+    /// files.
     pub(crate) fn check_elsewhere(
         &self,
         sandboxes: &Path,
@@ -285,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// Describes the sandboxes that a plan has made, and remembers where they are.
+    /// Writes the records of the sandboxes that a plan has created, and remembers their folders.
     pub(crate) fn describe_made(&self, plan: &PlanRecord) -> Result<(), FileError> {
         for key in &plan.sandboxes {
             if let Ok(Some(sandbox)) = self.with.store.sandbox(*key) {
@@ -296,7 +297,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether something was begun on a sandbox of this plan after it, which the database has lost.
+    /// Whether a later operation was started on a sandbox of this plan, which the database has
+    /// lost.
     pub(crate) fn is_outdated(&self, plan: &PlanRecord) -> bool {
         if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt | PlanKind::Undelete) {
             return false;
@@ -337,7 +339,7 @@ impl Engine {
         text.lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()
     }
 
-    /// Returns every folder that has sandboxes, or had some.
+    /// Returns every folder that has, or had, sandboxes.
     pub fn known_folders(&self) -> Result<BTreeSet<PathBuf>, Failure> {
         let mut folders = self.remembered_folders();
         folders.extend(self.sandboxes()?.into_iter().map(|sandbox| sandbox.sandboxes));
@@ -348,7 +350,7 @@ impl Engine {
         Ok(folders)
     }
 
-    /// Returns the records of a folder whose sandboxes the database does not know.
+    /// Returns the records of a folder whose sandboxes are not in the database.
     fn lost_records(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
         let mut lost = Vec::new();
         for record in records(sandboxes) {
@@ -368,25 +370,25 @@ impl Engine {
         Ok(lost)
     }
 
-    /// Returns the sandboxes of a folder that have a record and that the database has lost.
+    /// Returns the sandboxes of a folder that have a record but are not in the database.
     pub(crate) fn unlisted(&self, sandboxes: &Path) -> Result<Vec<SandboxName>, Failure> {
         let lost = self.lost_records(sandboxes, Whose::Nobodys)?;
         Ok(lost.into_iter().map(|record| record.name).collect())
     }
 
-    /// Whether a sandbox has a record that explains what is kept for it.
+    /// Whether a sandbox has a record that explains its files.
     pub(crate) fn is_described(&self, sandboxes: &Path, name: &str) -> bool {
         let record = SelfRecord::read(&SandboxPlaces { sandboxes, name }.record());
         record.is_some_and(|record| self.is_elsewhere(&record) || files::exists(&record.worktree))
     }
 
-    /// Restores the rows that the database has lost, for sandboxes of this state folder; returns
-    /// their names. Their living rooms are found again.
+    /// Restores lost rows for sandboxes of this state folder; returns their names. Their running
+    /// rooms are found again.
     pub fn rebuild_own(&self) -> Result<Vec<SandboxName>, Failure> {
         self.rebuild(&self.known_folders()?, Whose::Ours)
     }
 
-    /// Restores the rows of sandboxes that have a record and that the database does not know.
+    /// Restores the rows of sandboxes that have a record but are not in the database.
     pub(crate) fn rebuild(
         &self,
         folders: &BTreeSet<PathBuf>,
@@ -446,7 +448,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Records that the room of a sandbox is up, which the database had forgotten.
+    /// Records that the room of a sandbox is up, which the database had lost.
     fn know_room_again(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.places(sandbox).runtime;
         let profile = self.with.rooms.stack(&runtime).map(|stack| stack.profile);
@@ -455,7 +457,7 @@ impl Engine {
             run: self.run_of(sandbox),
             profile: profile.unwrap_or_else(|| hothouse_model::config::DEFAULT_PROFILE.to_owned()),
             ends: None,
-            // What it was allowed is unknown; the stricter setting is always safe.
+            // Its previous permissions are unknown; the stricter setting is always safe.
             restricted: true,
         };
         files::make_private_folder(&room.run.artifacts).map_err(|error| error.failure())?;
@@ -467,6 +469,6 @@ impl Engine {
 fn records(sandboxes: &Path) -> Vec<SelfRecord> {
     let all = places::all_own(sandboxes).into_iter();
     let all = all.filter_map(|own| SelfRecord::read(&own.join(places::RECORD_FILE)));
-    // One whose worktree is gone has nothing to be made again from.
+    // Without a worktree there is nothing to restore.
     all.filter(|record| files::exists(&record.worktree)).collect()
 }

@@ -10,10 +10,10 @@ use hothouse_workspace::{
 
 use crate::Engine;
 
-/// How many commits are listed.
+/// The maximum number of listed commits.
 const COMMIT_LIMIT: usize = 1000;
 
-/// A question about a sandbox's work that has no answer.
+/// A query about a sandbox's work that cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
     #[error("the repository has no commit `{base}`")]
@@ -37,7 +37,8 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Compares the files of a sandbox with its base, or with where it left another commit.
+    /// Diffs the files of a sandbox against its base, or against its merge base with another
+    /// commit.
     pub fn difference(
         &self,
         sandbox: &SandboxRecord,
@@ -64,7 +65,7 @@ impl Engine {
         base_of(&repository, sandbox, base).map_err(|error| error.failure())
     }
 
-    /// Lists what the imported commits of a sandbox bring that is not an ordinary file.
+    /// Lists unusual files in the imported commits of a sandbox.
     pub fn look_closely(&self, sandbox: &SandboxRecord) -> Result<Vec<Finding>, Failure> {
         if sandbox.known_tip() == sandbox.base_commit {
             return Ok(Vec::new());
@@ -93,12 +94,13 @@ impl Engine {
     }
 }
 
-/// Returns the branch that has the agent's commits: another one where the user moved the sandbox's.
+/// Returns the branch with the agent's commits: another one if the user moved the sandbox's.
 fn branch_of(sandbox: &SandboxRecord) -> String {
     sandbox.agent_branch.clone().unwrap_or_else(|| sandbox.branch.clone())
 }
 
-/// Returns where the sandbox's branch left its base: after a rebase that is later than the fork.
+/// Returns the merge base of the sandbox's branch and its base: after a rebase it is later than the
+/// fork.
 pub(crate) fn base_of(
     repository: &Repository,
     sandbox: &SandboxRecord,

@@ -36,45 +36,45 @@ use hothouse_workspace::Repository;
 
 use crate::{Engine, data, masks, project::ProjectError, stack::Stack, stacks::Rebuild, trees};
 
-/// The path under which every room shows its worktree besides its own.
+/// An additional path of the worktree in every room.
 const WORKSPACE: &str = "/workspace";
 
-/// Configs that grant, by the texts that they were read from: the user's and the pinned one.
+/// Parsed granting configs, by the texts of the user's and the pinned one.
 pub(crate) type ReadConfigs = Mutex<HashMap<(Option<Vec<u8>>, String), Arc<Config>>>;
 
-/// How many of them are kept.
+/// How many of them are cached.
 const CONFIGS_KEPT: usize = 64;
 
-/// What `up` asks for.
+/// The parameters of `up`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpSpec {
     pub ttl: Option<Duration>,
     pub profile: Option<String>,
-    /// Whether a room that is up with another profile is left as it is.
+    /// Whether a room with another profile is left running.
     pub reuse: bool,
-    /// Whether the room reaches listed hosts only, whatever the config says.
+    /// Whether the room may only reach listed hosts, regardless of the config.
     pub restrict: bool,
-    /// What the stack is to be seeded with; none for what the profile says.
+    /// What to seed; by default what the profile says.
     pub seed: Vec<String>,
-    /// Whether only a room that is up is brought to what the config says; none is started.
+    /// Whether only a running room is updated to the config; none is started.
     pub only_running: bool,
-    /// Whether services write down which of their code runs.
+    /// Whether services record which of their code runs.
     pub measured: bool,
 }
 
-/// Where the room of a sandbox keeps what it needs.
+/// The paths of a sandbox's room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomPlaces {
     pub runtime: PathBuf,
     pub storage: PathBuf,
-    /// The lock by which it holds the sandbox's files.
+    /// The lock file with which it claims the sandbox's files.
     pub claim: PathBuf,
 }
 
 /// Marks the runtime folders of rooms that end with a single command.
 pub(crate) const TEMPORARY: &str = ".fresh-";
 
-/// The folder of a repository in which the claims on adopted worktrees are.
+/// The folder of a repository with the claims on adopted worktrees.
 const ADOPTED_CLAIMS: &str = "hothouse-claims";
 
 impl Engine {
@@ -117,7 +117,7 @@ impl Engine {
             }
             match self.why_replaced(sandbox, spec)? {
                 None => return self.up_again(sandbox, spec),
-                // A program of the room does not replace the room that it runs in.
+                // A program of the room must not replace its own room.
                 Some(_) if spec.only_running => return self.up_again(sandbox, spec),
                 Some(reason) => {
                     self.note(
@@ -137,7 +137,7 @@ impl Engine {
         self.check_restored(sandbox)?;
         trees::ensure_there(sandbox)?;
         self.forget_refusal(sandbox);
-        // One that the database does not know of is not ours to join: nobody can say how it came up.
+        // A room that is not in the database is not used: it is unknown how it was started.
         let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
         self.with.rooms.stop(&runtime, Some(&claim))?;
         let config = self.pinned_config(sandbox)?;
@@ -171,7 +171,7 @@ impl Engine {
         if let Some(origin) = &origin {
             self.note_seed_origin(&room.run, origin)?;
         }
-        // From here on the files are the agent's as well.
+        // From here on the files also belong to the agent.
         Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let plan = NewPlan {
             operation,
@@ -185,7 +185,7 @@ impl Engine {
         Ok(self.run(&plan)?)
     }
 
-    /// Lists what must happen for a room and its stack to be up.
+    /// Lists the steps that start a room and its stack.
     fn steps_up(
         &self,
         sandbox: &SandboxRecord,
@@ -195,7 +195,7 @@ impl Engine {
         let mut steps = Vec::new();
         order.names =
             stack.order.services.iter().map(|service| service.spec.name.clone()).collect();
-        // Not every program leads names below `.localhost` to the loopback by itself.
+        // Not every program resolves names below `.localhost` to the loopback by itself.
         let apps = stack.order.services.iter().filter_map(|service| service.app.as_deref());
         let names = apps.zip(std::iter::repeat(self.names(sandbox)));
         order.names.extend(names.filter_map(|(app, names)| Some(names?.hosts(app))).flatten());
@@ -235,7 +235,8 @@ impl Engine {
         Ok(steps)
     }
 
-    /// Ends the room of a sandbox; everything else stays. A sleeping sandbox no longer wakes up by itself.
+    /// Stops the room of a sandbox; everything else stays. A sleeping sandbox is no longer woken
+    /// automatically.
     pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "down", Some(&operation))?;
         self.down_now(&sandbox, operation)
@@ -264,7 +265,8 @@ impl Engine {
                 // The database may be wrong.
                 return Ok(self.with.rooms.stop(&runtime, Some(&claim))?);
             }
-            // What fails stays in the room's git folder, and is imported at the next `up`.
+            // On failure the commits stay in the room's git directory, and are imported at the next
+            // `up`.
             self.import_if_possible(sandbox);
             let plan = NewPlan {
                 operation,
@@ -276,8 +278,7 @@ impl Engine {
             let one = std::slice::from_ref(sandbox);
             let subject = Subject::Stops(sandbox.key);
             let begun = match self.begin(one, &plan, &subject) {
-                // Nothing can be written down on a full disk: a room is stopped all the same, and seen
-                // to be.
+                // Nothing can be recorded on a full disk, but the room is stopped anyway.
                 Err(error) if error.is_storage_trouble() => return Ok(self.run_unwritten(&plan)?),
                 other => other,
             };
@@ -310,7 +311,7 @@ impl Engine {
         self.note_sleep(&sandbox, false)
     }
 
-    /// Returns where a room that can run commands is reached.
+    /// Returns the runtime folder of a room that can run commands.
     pub fn running(&self, sandbox: &SandboxRecord) -> Result<PathBuf, Failure> {
         self.living(sandbox, &[SandboxState::Ready])
     }
@@ -323,13 +324,13 @@ impl Engine {
         Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state }.failure())
     }
 
-    /// Returns the room of a sandbox, if it lives.
+    /// Returns the room of a sandbox, if it is running.
     pub fn room_of(&self, sandbox: &SandboxRecord) -> Option<RoomReport> {
         let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
         up.then(|| self.with.rooms.look(&self.places(sandbox).runtime)).flatten()
     }
 
-    /// Returns what the rooms of sandboxes take of the machine; none for one that is not up.
+    /// Returns the resource usage of the sandboxes' rooms; `None` for those that are not up.
     pub fn usage_of(&self, sandboxes: &[SandboxRecord]) -> Vec<Option<RoomUsage>> {
         let runtimes: Vec<PathBuf> =
             sandboxes.iter().map(|sandbox| self.places(sandbox).runtime).collect();
@@ -371,13 +372,13 @@ impl Engine {
         self.with.rooms.tidy().map_err(|error| error.failure())
     }
 
-    /// Pauses every room that takes more of the disk than it may; returns their names.
+    /// Pauses every room that exceeds its disk limit; returns their names.
     pub fn pause_full_rooms(&self) -> Result<Vec<SandboxName>, Failure> {
         let is_up = |sandbox: &SandboxRecord| {
             sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up)
         };
         let all: Vec<_> = self.sandboxes()?.into_iter().filter(is_up).collect();
-        // Side by side: a room with a tree that takes long to look at is nothing to the others.
+        // In parallel: a room with a large tree must not delay the others.
         let looked: Vec<_> = std::thread::scope(|scope| {
             let runtimes = all.iter().map(|sandbox| self.places(sandbox).runtime);
             let look =
@@ -402,7 +403,8 @@ impl Engine {
         Ok(paused)
     }
 
-    /// Removes what an adoption left in the user's repository, unless a room of another state uses it.
+    /// Removes the files of an adoption from the user's repository, unless a room of another state
+    /// uses them.
     pub(crate) fn remove_adopted_claim(&self, sandbox: &SandboxRecord) {
         let claim = adopted_claim(sandbox);
         let folder = sandbox.repository.common_dir.join(ADOPTED_CLAIMS);
@@ -421,8 +423,8 @@ impl Engine {
         }
     }
 
-    /// Returns where the room of a sandbox is, or would be. It follows from where the sandbox is, so
-    /// that a database which was lost and made again leads to the same room.
+    /// Returns the paths of a sandbox's room. They are derived from the sandbox's location, so that
+    /// a recreated database leads to the same room.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
         let (own, name) = (trees::places(sandbox), &sandbox.name);
         let key =
@@ -434,14 +436,14 @@ impl Engine {
         }
     }
 
-    /// Finds living rooms where earlier releases kept their runtime folders: by the sandbox's number,
-    /// in one of `folders`.
-    /// Returns the programs that run in the room of a sandbox at this moment.
+    /// Returns the programs that are running in the room of a sandbox.
     pub fn programs(&self, sandbox: &SandboxRecord) -> Vec<RunningProgram> {
         let runtime = self.running(sandbox).ok();
         runtime.map(|runtime| self.with.rooms.programs(&runtime)).unwrap_or_default()
     }
 
+    /// Finds running rooms whose runtime folders are where earlier releases kept them: in one of
+    /// `folders`, named by the sandbox's number.
     pub fn find_former_rooms(&self, folders: &[PathBuf]) -> Result<(), Failure> {
         for sandbox in self.sandboxes()? {
             let runtime = self.places(&sandbox).runtime;
@@ -458,7 +460,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses a sandbox in which a restore was interrupted between two of its trees.
+    /// Fails if a restore of the sandbox was interrupted between two of its trees.
     pub(crate) fn check_restored(&self, sandbox: &SandboxRecord) -> Result<(), RoomRequestError> {
         if trees::is_half_restored(sandbox)? {
             return Err(RoomRequestError::HalfRestored { name: sandbox.name.clone() });
@@ -483,8 +485,8 @@ impl Engine {
         }
     }
 
-    /// Returns the config that grants. It is the same for the same two texts, so reading it before
-    /// each command costs a look into `read`.
+    /// Returns the granting config. It is cached by its two texts, so that reading it before each
+    /// command is cheap.
     pub(crate) fn pinned_config(
         &self,
         sandbox: &SandboxRecord,
@@ -492,7 +494,7 @@ impl Engine {
         self.config_of(sandbox.pinned_config.as_deref().unwrap_or_default())
     }
 
-    /// Reads a text as a project's config, under the user's own file.
+    /// Parses a text as a project's config, combined with the user's own file.
     pub(crate) fn config_of(&self, text: &str) -> Result<Arc<Config>, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
         let texts = (user.clone(), text.to_owned());
@@ -587,7 +589,7 @@ impl Engine {
         Ok(self.give_managers(sandbox, &config.room, order)?)
     }
 
-    /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
+    /// Returns secrets of the host in granted folders: a tool folder may contain one.
     fn masks_of_the_host(
         &self,
         mask: &[String],
@@ -616,7 +618,7 @@ impl Engine {
     }
 }
 
-/// Reports which files of a worktree its room sees as empty.
+/// Reports the files of a worktree that are masked in its room.
 fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
     masks::listed(own).map(|files| Caveat::Masked { files })
@@ -629,7 +631,7 @@ fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
     (patterns(&config.room.mask), patterns(&config.room.unmask))
 }
 
-/// Returns what exists of a path whose last part may be a pattern.
+/// Returns the existing paths that match a pattern in the last component.
 fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
     let wanted = pattern.file_name().unwrap_or_default().as_encoded_bytes();
     if !glob::is_wild(wanted) {
@@ -638,13 +640,13 @@ fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
     let beside = files::list(pattern.parent().unwrap_or(pattern))?;
     let fits = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        // Whoever means a name with a bracket in it finds it masked too.
+        // A literal name with a bracket is masked too.
         name == wanted || glob::fits(wanted, name)
     };
     Ok(beside.into_iter().filter(fits).collect())
 }
 
-/// Returns the sandbox as it is during a run that is about to begin.
+/// Returns the sandbox as it will be during a new run.
 fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
     let room = RoomRecord {
         wish: RoomWish::Starting,
@@ -656,20 +658,23 @@ fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
     SandboxRecord { room: Some(room), ..sandbox.clone() }
 }
 
-/// Names a room on the host. Rooms of all users and states share the host's control groups, so the
-/// name of the sandbox alone would not do: a tag of the state and one of the place follow.
+/// Returns the id of a room on the host. Rooms of all users and states share the host's cgroups, so
+/// the name of the sandbox is not unique: it is followed by a tag of the state and one of the
+/// location.
 pub(crate) fn room_id(name: &str, runtime: &Path) -> String {
     let place = fnv1a(&[runtime.as_os_str().as_encoded_bytes()]) & 0xff_ffff;
     format!("{name}-{}{place:06x}", state_tag(runtime.parent().unwrap_or(runtime)))
 }
 
-/// Tells rooms of one state folder from those of others, by where their runtime folders are.
+/// Returns a tag that distinguishes rooms of this state folder, derived from the parent of their
+/// runtime folders.
 pub(crate) fn state_tag(runtimes: &Path) -> String {
     format!("{:06x}", fnv1a(&[runtimes.as_os_str().as_encoded_bytes()]) & 0xff_ffff)
 }
 
-/// Returns the claim on a worktree that somebody else made. It lies where every state folder and every
-/// configuration finds it: beside the data of the sandbox that Hothouse made it for, else in the repository.
+/// Returns the claim on a worktree that Hothouse did not create. It is where every state folder and
+/// every configuration finds it: beside the data of the sandbox that Hothouse created it for, else
+/// in the repository.
 fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
     let worktree = &sandbox.worktree;
     if let (Some(sandboxes), Some(name)) = (worktree.parent(), worktree.file_name()) {
@@ -683,13 +688,14 @@ fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
     sandbox.repository.common_dir.join(ADOPTED_CLAIMS).join(format!("{key:016x}"))
 }
 
-/// Returns the path of a worktree that is the same in the rooms of all sandboxes of a repository. What is
-/// created there, such as a virtual environment, contains this path and works in a fork as well.
+/// Returns a path of the worktree that is the same in the rooms of all sandboxes of a repository.
+/// What is created there, such as a virtual environment, contains this path and works in a fork as
+/// well.
 pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
     aliases(sandbox).swap_remove(0)
 }
 
-/// Returns the further paths of a worktree: virtual environments and build caches made in the
+/// Returns the additional paths of a worktree: virtual environments and build caches created in the
 /// user's checkout contain its path.
 pub(crate) fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;

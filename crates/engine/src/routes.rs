@@ -1,4 +1,5 @@
-//! The source of apps, read for their routes: beneath the worktree, bounded, no link followed.
+//! Reads the source of apps for their routes: beneath the worktree, with limits, without following
+//! links.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,13 +15,13 @@ use hothouse_model::{
 
 use crate::{Engine, trees};
 
-/// How many folders deep, how many names, how many bytes of all files, and for how long.
+/// The limits: depth, number of names, total size, and time.
 const DEPTH: usize = 16;
 const NAMES_MOST: usize = 60_000;
 const ALL_MOST: usize = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Folders that hold no source of the project's own.
+/// Folders without source of the project itself.
 const SKIPPED: [&str; 13] = [
     "node_modules",
     "vendor",
@@ -38,7 +39,8 @@ const SKIPPED: [&str; 13] = [
 ];
 
 impl Engine {
-    /// Returns the routes of a sandbox's apps, or of one of them, as its source and its scenarios name them.
+    /// Returns the routes of a sandbox's apps, or of one of them, from its source and its
+    /// scenarios.
     pub fn routes(
         &self,
         sandbox: &SandboxRecord,
@@ -83,7 +85,7 @@ fn unknown(app: &str, apps: &[AppFolder]) -> Failure {
     }
 }
 
-/// Returns where the source of each app is: its folder, or the one that its command names.
+/// Returns the source folder of each app: its own folder, or the one that its command names.
 fn app_folders(config: &Config) -> Vec<AppFolder> {
     let apps = config.services.values().filter_map(|service| {
         let app = service.url.as_ref()?.to_string();
@@ -103,7 +105,7 @@ fn app_folders(config: &Config) -> Vec<AppFolder> {
     apps.collect()
 }
 
-/// Returns the folder of a package that a command names: without its file, and without `src`.
+/// Returns the package folder that a command names: without its file, and without `src`.
 fn package_of(word: &str) -> &str {
     let is_file = word.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let folder =
@@ -111,7 +113,7 @@ fn package_of(word: &str) -> &str {
     folder.strip_suffix("/src").unwrap_or(folder)
 }
 
-/// Reads the files that may declare routes.
+/// Reads files that may declare routes.
 fn read(worktree: &Folder) -> Vec<(String, String)> {
     let (mut found, mut left, mut bytes_left) = (Vec::new(), NAMES_MOST, ALL_MOST);
     let deadline = Instant::now() + PATIENCE;

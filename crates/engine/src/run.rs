@@ -1,7 +1,7 @@
-//! Running a plan: step by step, marked as done, and back again when one fails.
+//! Runs a plan: step by step, marked as done, and undone when one fails.
 //!
-//! A plan always ends: done, undone, or failed and closed. What a later daemon finds open was in
-//! flight when its own died.
+//! A plan always ends: done, undone, or failed and closed. An open plan that a later daemon finds
+//! was in progress when its own daemon died.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub enum StepError {
     },
 }
 
-/// A plan that did not reach its end.
+/// A plan that did not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFailure {
     #[error("could not {} `{subject}`", .kind.verb())]
@@ -101,7 +101,7 @@ impl Explain for PlanFailure {
 }
 
 impl Engine {
-    /// Runs the steps of a plan that are not ticked yet, and closes it, whatever happens.
+    /// Runs the remaining steps of a plan, and closes it in any case.
     pub(crate) fn run(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         let _in_flight = InFlight::enter(self, plan);
         let ran = self.forward(plan).and_then(|()| {
@@ -123,8 +123,8 @@ impl Engine {
         }
     }
 
-    /// Runs the steps of a plan that cannot be recorded. After a crash nobody finishes it: only for
-    /// what ends or removes something, which the user can request again.
+    /// Runs the steps of a plan that cannot be recorded. After a crash nobody completes it, so this
+    /// is only for ending or removing something, which the user can request again.
     pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
         tracing::warn!(
             plan = plan.kind.as_str(),
@@ -143,7 +143,8 @@ impl Engine {
 
     /// Resumes what an earlier daemon left unfinished.
     ///
-    /// The first step without a tick may have happened in part: it is undone before it is applied.
+    /// The first step that is not marked as done may be partially applied: it is undone before it
+    /// is applied.
     pub(crate) fn resume(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         if self.is_outdated(plan) {
             let (kind, subject) = (plan.kind, plan.subject.clone());
@@ -161,7 +162,7 @@ impl Engine {
         self.run(plan)
     }
 
-    /// Applies steps; a failure comes with the position of its step.
+    /// Applies steps; a failure includes the position of its step.
     fn forward(&self, plan: &PlanRecord) -> Result<(), (usize, PlanFailure)> {
         let of = plan.steps.len();
         let (kind, subject) = (plan.kind, plan.subject.clone());
@@ -189,7 +190,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends a plan whose step at position `at` failed: taken back, or left as it is. The journal may be
+    /// Ends a plan whose step at position `at` failed: undone, or left as it is. The journal may be
     /// what failed, so nothing here depends on it.
     fn give_up(&self, plan: &PlanRecord, at: usize, failure: Failure) {
         let failed = plan.steps.get(at).map(|record| &record.step);
@@ -214,7 +215,7 @@ impl Engine {
         self.say(plan, Happening::PlanUndone { failure });
     }
 
-    /// Records how a plan ended. Where even that fails the plan is settled when the next one begins.
+    /// Records how a plan ended. If even that fails, the plan is closed when the next one starts.
     fn close(&self, plan: &PlanRecord, outcome: &Outcome) {
         if let Err(error) = self.end(plan, outcome) {
             tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "a plan could not be closed");
@@ -241,10 +242,11 @@ impl Engine {
     }
 }
 
-/// Returns the position that is marked as done once the step at `index` is done.
+/// Returns the position to mark as done once the step at `index` is done.
 ///
-/// Each write waits for the disk, so there are few: the end of the plan, which follows at once, stands for
-/// the tick of its last step; and a step before one that does not outlive the daemon waits for that one.
+/// Each write is synced, so there are few: the end of the plan, which follows immediately, replaces
+/// the mark of its last step; and a step before one that does not outlive the daemon is marked
+/// together with it.
 fn tick_after(steps: &[StepRecord], index: usize) -> Option<u32> {
     let next = steps.get(index + 1)?;
     let done = match steps[index].step.outlives_daemon() {

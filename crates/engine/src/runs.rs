@@ -1,4 +1,4 @@
-//! Runs, for whoever keeps their timelines.
+//! Runs, for the owners of their timelines.
 
 use hothouse_host::random;
 use hothouse_model::{Explain, Failure, FailureKind};
@@ -7,17 +7,17 @@ use hothouse_store::{AnchorRecord, RunLine};
 use crate::Engine;
 
 impl Engine {
-    /// Returns every run, newest first, also those of sandboxes that are gone.
+    /// Returns every run, newest first, including those of deleted sandboxes.
     pub fn runs(&self) -> Result<Vec<RunLine>, Failure> {
         self.with.store.all_runs().map_err(|error| error.failure())
     }
 
-    /// Returns how much of the disk a run takes.
+    /// Returns the disk usage of a run.
     pub fn bytes_of_run(&self, run: &RunLine) -> Option<u64> {
         crate::clean::bytes_of(run)
     }
 
-    /// Returns a run by its id, also one whose sandbox is gone.
+    /// Returns a run by its id, even if its sandbox is deleted.
     pub fn run_by_id(&self, id: &str) -> Result<RunLine, Failure> {
         let found = self.runs()?.into_iter().find(|run| run.id == id);
         found.ok_or_else(|| {
@@ -34,12 +34,12 @@ impl Engine {
         salt.ok_or_else(|| Failure::new(FailureKind::NotFound, "the run is gone"))
     }
 
-    /// Returns the heads that were kept of a run's timeline.
+    /// Returns the stored anchors of a run's timeline.
     pub fn anchors(&self, run: &str) -> Result<Vec<AnchorRecord>, Failure> {
         self.with.store.anchors(run).map_err(|error| error.failure())
     }
 
-    /// Keeps the head of a run's timeline.
+    /// Stores an anchor of a run's timeline.
     pub fn keep_anchor(&self, run: &str, anchor: &AnchorRecord) -> Result<(), Failure> {
         self.with.store.keep_anchor(run, anchor).map_err(|error| error.failure())
     }

@@ -1,8 +1,8 @@
-//! Secrets: where a value comes from, and who may have it. A value is read when it is needed and kept
-//! nowhere but where the user put it.
+//! Secrets: where a value comes from, and who may use it. A value is read on demand and stored only
+//! where the user put it.
 //!
-//! What the user set for a project wins over what was set for every project, which wins over what the
-//! config says; the config alone can name only a variable, or, in the user's own file, a command.
+//! A project's setting takes precedence over the one for all projects, which takes precedence over
+//! the config; the config alone can name only a variable or, in the user's own file, a command.
 
 pub(crate) mod known;
 
@@ -28,7 +28,7 @@ use crate::{
     project::{ProjectError, ProjectSettings},
 };
 
-/// How long a command that prints a value may take.
+/// The time limit of a command that prints a value.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A secret that cannot be set, or whose value is not available.
@@ -106,25 +106,25 @@ hothouse_model::explain! {
 #[derive(Clone, Debug)]
 pub struct SecretSpec {
     pub name: SecretName,
-    /// Where the command was given: the project's folder, or one below it.
+    /// The folder in which the command was given, inside the project.
     pub folder: PathBuf,
-    /// Where the value comes from; as the config says, if it is not named.
+    /// The source of the value; by default from the config.
     pub source: Option<SecretSource>,
     pub value: Option<String>,
-    /// Whether it is for every project.
+    /// Whether it applies to all projects.
     pub everywhere: bool,
-    /// The hosts that may have it at most.
+    /// The only hosts that may receive it.
     pub hosts: Vec<HostPattern>,
 }
 
-/// A secret, as it is listed.
+/// A secret in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretLine {
     pub name: SecretName,
-    /// Whether it was set for every project.
+    /// Whether it was set for all projects.
     pub everywhere: bool,
     pub source: SecretSource,
-    /// The hosts to which it goes here.
+    /// The hosts that receive it in this project.
     pub hosts: Vec<HostPattern>,
     pub set: Option<Timestamp>,
     /// Whether the project's config declares it.
@@ -173,14 +173,15 @@ impl Engine {
         Ok(self.line(&record, declared))
     }
 
-    /// Lists the secrets of the project around a folder, declared or set, and those for every project.
+    /// Lists the secrets of the project around a folder, declared or set, and those for all
+    /// projects.
     pub fn secrets(&self, folder: &Path) -> Result<Vec<SecretLine>, Failure> {
         let records = self.with.store.secrets().map_err(|error| error.failure())?;
         let project = self.repository_around(folder).ok().map(|found| found.place.common_dir);
         let declared = self.declared(folder).unwrap_or_default();
         let ours = |record: &&SecretRecord| match &record.project {
             Some(of) => Some(of) == project.as_ref(),
-            // What the project has of its own hides what exists for all.
+            // A project's own secret hides the one for all projects.
             None => !records
                 .iter()
                 .any(|r| r.name == record.name && r.project.is_some() && r.project == project),
@@ -222,7 +223,7 @@ impl Engine {
             };
             let account = account(project.as_deref(), name);
             let file = self.value_file(project.as_deref(), name);
-            // The value goes first: what is not known any more cannot be removed later.
+            // The value is removed first: without the record it could not be found later.
             let from_file = files::exists(&file);
             files::remove_file(&file)?;
             let from_keyring = self.with.wall.keyring.remove(&account).unwrap_or(false);
@@ -253,7 +254,8 @@ impl Engine {
         }
     }
 
-    /// Whether a secret that a sandbox's config declares has a value now. It may take as long as a command of the user's.
+    /// Whether a secret declared by a sandbox's config has a value now. This may run a command of
+    /// the user.
     pub fn has_secret(&self, sandbox: &SandboxRecord, name: &str) -> bool {
         let Ok(config) = self.pinned_config(sandbox) else { return false };
         let declared = config.secrets.iter().find(|(own, _)| own.as_str() == name);
@@ -261,9 +263,9 @@ impl Engine {
         declared.is_some_and(|(name, secret)| self.secret_value(project, name, secret).is_ok())
     }
 
-    /// Fetches the values that no record of a sandbox may hold and that are not known yet, as far as they can be had: of
-    /// the secrets that its config declares, and of those that the user set. It may take as long as a command of the
-    /// user's does.
+    /// Fetches the values that must be redacted for a sandbox and that are not known yet, as far as
+    /// possible: of the secrets that its config declares, and of those that the user set. This may
+    /// run commands of the user.
     pub fn learn_secrets(&self, sandbox: &SandboxRecord) {
         let project = &sandbox.repository.common_dir;
         let declared = self.pinned_config(sandbox).ok();
@@ -281,23 +283,23 @@ impl Engine {
         }
     }
 
-    /// Returns the values of a project's secrets that were fetched so far, with their names, and the count of changes
-    /// that this is of.
+    /// Returns the values of a project's secrets fetched so far, with their names, and the current
+    /// generation.
     pub fn known_secrets(&self, project: &Path) -> (u64, Vec<(String, SecretValue)>) {
         self.known.of(project)
     }
 
-    /// Returns the git folder of the repository around a folder, by which its project is known.
+    /// Returns the git directory of the repository around a folder, which identifies its project.
     pub fn project_folder(&self, folder: &Path) -> Option<PathBuf> {
         Some(self.repository_around(folder).ok()?.place.common_dir)
     }
 
-    /// Counts how often another value became known.
+    /// Returns the generation, which changes with every new value.
     pub fn secrets_generation(&self) -> u64 {
         self.known.generation()
     }
 
-    /// Returns the hosts to which a secret goes: those of the config that the user did not rule out.
+    /// Returns the hosts that receive a secret: those of the config, restricted by the user.
     pub fn secret_hosts(
         &self,
         project: &Path,
@@ -350,14 +352,14 @@ impl Engine {
         value: &SecretValue,
     ) -> Result<(), SecretError> {
         let (file, account) = (self.value_file(project, name), account(project, name));
-        // A value is in one place only: the one that was named last.
+        // A value is stored in one place only: the one named last.
         if *source == SecretSource::Keyring {
             self.with.wall.keyring.set(&account, value)?;
             return Ok(files::remove_file(&file)?);
         }
         files::make_private_folder(file.parent().unwrap_or(&file))?;
         files::replace(&file, value.expose().as_bytes(), 0o600)?;
-        // Where there is no keyring, nothing is in it.
+        // Without a keyring there is nothing to remove.
         self.with.wall.keyring.remove(&account).ok();
         Ok(())
     }
@@ -409,12 +411,12 @@ impl Engine {
                 SecretValue::new(value.clone()).map_err(unfit)
             }
             SecretSource::Command(command) => {
-                // Never in a project's folder, whose content the user may not have written.
+                // Never in a project's folder, whose content may not be the user's own.
                 let home = &self.with.home;
                 let folder = if files::is_folder(home) { home } else { Path::new("/") };
                 let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);
                 let gave_none = |error: RunError| {
-                    // Not the error itself: a command line or its output may contain the value.
+                    // Without the error itself: a command line or its output may contain the value.
                     tracing::warn!(%name, missing = matches!(error, RunError::Missing { .. }), "the command of a secret failed");
                     SecretError::Command { name: name.clone() }
                 };
@@ -429,8 +431,8 @@ impl Engine {
     }
 }
 
-/// Names a project in files and keyrings. Values that were stored under a name are looked for there in
-/// every later release; the path is the user's own.
+/// Returns the name of a project in files and keyrings. It must not change between releases,
+/// because stored values are looked up by it; the path is chosen by the user.
 pub(crate) fn scope(project: Option<&Path>) -> String {
     project.map_or("everywhere".to_owned(), |project| {
         format!("{:016x}", fnv1a(&[project.as_os_str().as_encoded_bytes()]))
@@ -441,7 +443,7 @@ fn account(project: Option<&Path>, name: &SecretName) -> String {
     format!("{}:{name}", scope(project))
 }
 
-/// A command may hold what nobody is to see.
+/// A command may contain something secret.
 fn shown(source: &SecretSource) -> String {
     match source {
         SecretSource::Command(_) => "a command".into(),

@@ -1,6 +1,7 @@
-//! Seeded stacks as snapshots: the data of services after a seeding, kept once and copied for each sandbox that would
-//! come to the same. A stack without seeds whose tasks fill a database (migrations) has one too, without bundles: its
-//! tasks still run in each sandbox, and find their work done.
+//! Snapshots of seeded stacks: the data of services after a seeding, stored once and copied for
+//! each sandbox that would produce the same. A stack without seeds whose tasks fill a database
+//! (migrations) gets one too, without bundles: its tasks still run in each sandbox, and find their
+//! work done.
 //!
 //! ```text
 //! seeded/KEY.new            being made; never used
@@ -11,11 +12,12 @@
 //! seeded/KEY/files.tar      the context, and ignored files that bundles wrote; unpacked in rooms only
 //! ```
 //!
-//! Sandboxes share them, and an agent must not reach another's data through one. So the key covers all that a seeding
-//! can depend on: every file of the project in the worktree, the whole config, the recipes. And a snapshot is made only
-//! of a sandbox on whose files no room was ever started before the `up` that seeded it (`untouched`), in whose room
-//! nothing ran but its services and bundles, and whose files are still the same afterwards. Its home, packages and
-//! dependency folders are then those that any fork begins with.
+//! Sandboxes share them, and an agent must not reach another's data through one. So the key covers
+//! all inputs of a seeding: every file of the project in the worktree, the whole config, the
+//! recipes. And a snapshot is created only from a sandbox on whose files no room was started before
+//! the `up` that seeded it (`untouched`), in whose room only its services and bundles ran, and
+//! whose files are still the same afterwards. Its home, packages and dependency folders are then
+//! those that any fork starts with.
 
 mod manifest;
 
@@ -51,16 +53,16 @@ use crate::{
     trees::{self, ObjectsWay},
 };
 
-/// How many files of a project, how many bytes, and for how long they are read.
+/// The limits on a project's files: number, bytes, and time to read them.
 const FILES_MOST: usize = 20_000;
 const BYTES_MOST: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much the ignored files of a snapshot may take, and how many they may be.
+/// The size limit of a snapshot's ignored files, and their maximum number.
 pub const ARCHIVE_LIMIT: usize = 64 << 20;
 const IGNORED_MOST: usize = 5_000;
 
-/// How many snapshots a folder of sandboxes keeps.
+/// How many snapshots are kept per folder of sandboxes.
 const KEPT: usize = 6;
 
 const MANIFEST: &str = "manifest.json";
@@ -71,7 +73,7 @@ const SIGN_IN: &str = "sign-in.json";
 const SIGN_IN_LIMIT: u64 = 16 << 20;
 const ORIGIN: &str = "seed-origin.json";
 
-/// Where the data of a run came from, or what may become of it.
+/// Where the data of a run came from, or whether it may become a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedOrigin {
     pub key: String,
@@ -82,22 +84,22 @@ pub struct SeedOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeedRole {
-    /// The data is a snapshot's; its other files are not unpacked yet.
+    /// The data is from a snapshot; its other files are not unpacked yet.
     Copied,
-    /// All of the snapshot is there.
+    /// The snapshot is fully restored.
     Restored,
     /// The seeded data may become a snapshot.
     Candidate,
-    /// It did, or may not any more.
+    /// It did, or no longer can.
     Settled,
 }
 
-/// What a snapshot has besides data.
+/// The parts of a snapshot besides data.
 #[derive(Clone, Default)]
 pub struct SeedParts {
     /// The context, and ignored files that bundles wrote.
     pub archive: Vec<u8>,
-    /// States of roles, as JSON.
+    /// Browser states of roles, as JSON.
     pub sign_in: Vec<u8>,
 }
 
@@ -119,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a room is started on the files of a sandbox; returns whether it is the first.
+    /// Records that a room is started on the files of a sandbox; returns whether it is the first.
     pub(crate) fn touch(&self, sandbox: &SandboxRecord) -> bool {
         let place = trees::places(sandbox).untouched();
         let was =
@@ -128,8 +130,8 @@ impl Engine {
         was && sandbox.room.is_none() && !sandbox.is_adopted()
     }
 
-    /// Lets a stack that is about to start for the first time begin with seeded data, if there is any of what its
-    /// worktree would make.
+    /// Provides a stack that starts for the first time with seeded data, if a matching snapshot
+    /// exists.
     pub(crate) fn start_seeded(
         &self,
         sandbox: &SandboxRecord,
@@ -162,7 +164,7 @@ impl Engine {
                 let objects = place.join(OBJECTS);
                 stack.objects = files::is_folder(&objects)
                     .then(|| trees::objects_copy(sandbox, &objects, ObjectsWay::Take));
-                // There are no files besides, so nothing is left to do.
+                // There are no other files, so nothing is left to do.
                 match manifest.bundles.is_empty() {
                     true => SeedRole::Settled,
                     false => SeedRole::Copied,
@@ -174,8 +176,8 @@ impl Engine {
         Some(SeedOrigin { key, manifest, role })
     }
 
-    /// Describes what a seeding of a sandbox would be made of; none where that is too much to look at, or a bundle
-    /// wants no snapshot.
+    /// Computes the inputs of a sandbox's seeding; `None` if there are too many, or a bundle
+    /// excludes snapshots.
     fn seed_manifest(
         &self,
         sandbox: &SandboxRecord,
@@ -225,8 +227,8 @@ impl Engine {
         }))
     }
 
-    /// Returns the digest of each file of a worktree that is the project's; none where they are too many, or not all
-    /// can be read.
+    /// Returns the digest of each project file in a worktree; `None` if there are too many, or some
+    /// cannot be read.
     fn project_files(
         &self,
         sandbox: &SandboxRecord,
@@ -259,19 +261,19 @@ impl Engine {
         serde_json::from_slice(&files::read_capped(&place, MANIFEST_LIMIT).ok()?).ok()
     }
 
-    /// Notes where the data of a run came from.
+    /// Records where the data of a run came from.
     pub fn note_seed_origin(&self, run: &RunRecord, origin: &SeedOrigin) -> Result<(), FileError> {
         let bytes = serde_json::to_vec(origin).expect("an origin has text as keys");
         files::replace(&run.artifacts.join(ORIGIN), &bytes, 0o600)
     }
 
-    /// Returns the archive of the files that belong to a snapshot besides its data.
+    /// Returns the archive of a snapshot's files besides its data.
     pub fn seed_archive(&self, sandbox: &SandboxRecord, key: &str) -> Option<Vec<u8>> {
         let place = trees::places(sandbox).seeded().join(key).join(ARCHIVE);
         files::read_capped(&place, ARCHIVE_LIMIT as u64).ok()
     }
 
-    /// Returns the states of roles of the snapshot that a sandbox's data came from.
+    /// Returns the browser states of the snapshot that a sandbox's data came from.
     pub fn seed_sign_in(&self, sandbox: &SandboxRecord) -> Option<Vec<u8>> {
         let origin = self.seed_origin(sandbox)?;
         if origin.role != SeedRole::Restored {
@@ -281,14 +283,15 @@ impl Engine {
         files::read_capped(&place, SIGN_IN_LIMIT).ok()
     }
 
-    /// Names the roles whose states can be asked whether they still work.
+    /// Lists the roles with a probe.
     pub fn probed_roles(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let Ok(config) = self.worktree_config(sandbox) else { return Vec::new() };
         let probed = config.roles.iter().filter(|(_, role)| role.probe.is_some());
         probed.map(|(name, _)| name.to_string()).collect()
     }
 
-    /// Returns the ignored files of a worktree that were written since a moment; none where they are too many.
+    /// Returns the ignored files of a worktree that were written since a time; `None` if there are
+    /// too many.
     pub fn ignored_since(
         &self,
         sandbox: &SandboxRecord,
@@ -318,8 +321,8 @@ impl Engine {
         Ok(Some(found))
     }
 
-    /// Keeps the seeded data of a sandbox for others, if its files are still what it was seeded with. Returns whether
-    /// it did. The room is frozen meanwhile.
+    /// Stores the seeded data of a sandbox for others, if its files are still the seeded ones.
+    /// Returns whether it did. The room is frozen meanwhile.
     pub fn keep_seeded(
         &self,
         sandbox: &SandboxRecord,
@@ -362,7 +365,8 @@ impl Engine {
                 continue;
             }
             self.settle_copy(data, &copy).map_err(|error| error.failure())?;
-            // Nobody said what tasks and apps write, as a bundle's context does: the data itself is asked.
+            // What tasks and apps wrote is unknown, unlike a bundle's context, so the data itself
+            // is searched.
             let is_asked = origin.manifest.bundles.is_empty();
             if is_asked && self.names_sandbox(&sandbox, data, &copy) {
                 remove_unfinished(&new).map_err(|error| error.failure())?;
@@ -386,8 +390,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Whether data holds the name of a sandbox, as a URL does that an app stored: no other one can use it. Asked in a
-    /// room; data that cannot be looked through counts as such.
+    /// Whether data contains the name of a sandbox, as in a URL that an app stored: no other
+    /// sandbox can use it. Searched in a room; data that cannot be searched counts as such.
     fn names_sandbox(&self, sandbox: &SandboxRecord, data: &DataOrder, copy: &Path) -> bool {
         let name = format!(".{}.{}.localhost", sandbox.name, sandbox.label);
         let script = format!("! grep -rqsaF -e '{name}' -e '{}' .", sandbox.id);
@@ -395,7 +399,8 @@ impl Engine {
         self.fill(&order, copy).is_err()
     }
 
-    /// Copies the data of services while the room stands still. A plan, so that a daemon that dies leaves no room frozen.
+    /// Copies the data of services while the room is frozen. A plan, so that a daemon that dies
+    /// leaves no room frozen.
     fn copy_data(
         &self,
         sandbox: &SandboxRecord,
@@ -415,7 +420,7 @@ impl Engine {
             to: new.join("data").join(service),
             without: Vec::new(),
         }));
-        // Rows that name objects are worth nothing without them.
+        // Rows that refer to objects are useless without them.
         if has_objects(&trees::objects_folder(sandbox)) {
             let copies = vec![trees::objects_copy(sandbox, &new.join(OBJECTS), ObjectsWay::Keep)];
             steps.push(Step::CopyTrees { copies });
@@ -434,14 +439,14 @@ impl Engine {
         self.run(&begun).map_err(|error| error.failure())
     }
 
-    /// Returns the stack of a profile as the worktree has it now.
+    /// Returns the stack of a profile for the current worktree.
     fn current_stack(&self, sandbox: &SandboxRecord, profile: &str) -> Result<Stack, Failure> {
         let runtime = self.places(sandbox).runtime;
         let (tools, wall) = (self.with.rooms.tools(&runtime), self.with.rooms.wall(&runtime));
         self.stack_for(sandbox, Some(profile), &tools, &wall).map_err(|error| error.failure())
     }
 
-    /// Lists the snapshots of seeded stacks that a sandbox could use, and why it would not.
+    /// Lists the seeded snapshots that a sandbox could use, and why it would not.
     pub fn seed_snapshots(&self, sandbox: &SandboxRecord) -> Result<Vec<SeedSnapshot>, Failure> {
         let around = trees::places(sandbox).seeded();
         let known: Vec<_> = files::list(&around)
@@ -471,8 +476,8 @@ impl Engine {
     }
 }
 
-/// Whether tasks fill a database: only then is there something to keep without a seed. A task that is told the URL of an
-/// app may store it.
+/// Whether tasks fill a database: only then is there something to store without a seed. A task with
+/// the URL of an app may store it.
 fn migrates(config: &Config) -> bool {
     let holds = |service: &config::Service| {
         matches!(
@@ -494,12 +499,13 @@ fn migrates(config: &Config) -> bool {
     filling.clone().next().is_some() && !filling.any(is_told)
 }
 
-/// Whether the data of a recipe is what tasks wrote, rather than what apps keep for a while.
+/// Whether the data of a recipe is persistent data written by tasks, rather than transient data of
+/// apps.
 fn holds_rows(kind: &str) -> bool {
     ["postgres", "mysql", "mariadb", "mongodb"].iter().any(|known| kind.starts_with(known))
 }
 
-/// Whether an object store holds anything.
+/// Whether an object store has any content.
 fn has_objects(folder: &Path) -> bool {
     let buckets = files::list(folder).unwrap_or_default();
     buckets.iter().any(|bucket| !files::list(&bucket.join("keys")).unwrap_or_default().is_empty())
@@ -509,7 +515,7 @@ fn digest_of(config: &Config) -> String {
     content::key(&[&serde_json::to_vec(config).expect("a config has text as keys")])
 }
 
-/// Returns the digest of one file; none for what is not a file or a link, or what is too large.
+/// Returns the digest of one file; `None` for anything but a file or a link, or if it is too large.
 fn digest_file(folder: &Folder, name: &Path, left: &mut u64) -> Option<String> {
     let stat = match folder.stat(name) {
         Ok(Some(stat)) => stat,
@@ -527,7 +533,7 @@ fn digest_file(folder: &Folder, name: &Path, left: &mut u64) -> Option<String> {
             let target = folder.read_link(name).ok()?;
             Some(content::key(&[b"l", target.as_os_str().as_encoded_bytes()]))
         }
-        // A repository within: what it holds is not known.
+        // A nested repository, whose content is unknown.
         _ => None,
     }
 }
@@ -554,7 +560,7 @@ pub(crate) fn prune(around: &Path, kept: usize) {
     }
 }
 
-/// Removes a snapshot that nobody copies.
+/// Removes a snapshot that is not in use.
 fn remove_snapshot(place: &Path) -> Result<(), FileError> {
     let locks = files::list(&place.join("data")).unwrap_or_default().into_iter();
     let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));

@@ -1,5 +1,5 @@
-//! Seeds, as far as the host knows of them: what the config says, what a worktree was seeded with, what bundles are
-//! made of.
+//! Seeds from the host's side: the config, what a worktree was seeded with, and the inputs of
+//! bundles.
 
 use std::{
     collections::BTreeMap,
@@ -16,22 +16,22 @@ use hothouse_workspace::content;
 
 use crate::{Engine, trees};
 
-/// The most that is read of a state, and of a file that a bundle names.
+/// The maximum size of a state, and of a file that a bundle names.
 const STATE_LIMIT: u64 = 1 << 20;
 const FILE_LIMIT: u64 = 256 << 20;
 
-/// What the config of a worktree says about seeds.
+/// The seed settings of a worktree's config.
 #[derive(Clone, Debug, Default)]
 pub struct SeedConfig {
     pub seed: Seed,
     pub scenarios: BTreeMap<EntryName, Scenario>,
-    /// What each profile seeds.
+    /// The seeds of each profile.
     pub profiles: BTreeMap<EntryName, Vec<EntryName>>,
-    /// What each bundle is made of now.
+    /// The current key of each bundle.
     pub keys: BTreeMap<EntryName, String>,
 }
 
-/// What a worktree has of its seed. A room may have written it.
+/// The seed files of a worktree. A room may have written them.
 #[derive(Clone, Debug, Default)]
 pub struct SeedFiles {
     pub state: SeedState,
@@ -39,7 +39,7 @@ pub struct SeedFiles {
 }
 
 impl Engine {
-    /// Returns what the config of a sandbox's worktree says about seeds.
+    /// Returns the seed settings of a sandbox's worktree.
     pub fn seed_config(&self, sandbox: &SandboxRecord) -> Result<SeedConfig, Failure> {
         let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
         let keys = bundle_keys(sandbox, &config).map_err(|error| error.failure())?;
@@ -52,7 +52,7 @@ impl Engine {
         })
     }
 
-    /// Returns what a profile seeds.
+    /// Returns the seeds of a profile.
     pub fn profile_seed(
         &self,
         sandbox: &SandboxRecord,
@@ -65,10 +65,10 @@ impl Engine {
             .unwrap_or_default())
     }
 
-    /// Returns what a sandbox was seeded with, also while it is down.
+    /// Returns what a sandbox was seeded with, even while it is down.
     pub fn seed_files(&self, sandbox: &SandboxRecord) -> Result<SeedFiles, Failure> {
         let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
-        // One that is too large, or no file at all, is none of ours.
+        // A file that is too large or not regular is not ours.
         let read =
             |name: &str, limit: u64| folder.read_capped(&place(name), limit).unwrap_or_default();
         Ok(SeedFiles {
@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// Keeps the folder of seeds out of git's sight on the host, as it is in rooms.
+    /// Excludes the folder of seeds from git on the host, as in rooms.
     pub fn hide_seed_files(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let repository = trees::repository(&sandbox.repository.common_dir);
         let pattern = format!("/{}/", seed::FOLDER);
@@ -101,7 +101,8 @@ fn place(name: &str) -> PathBuf {
     Path::new(seed::FOLDER).join(name)
 }
 
-/// Returns what each bundle is made of: what the config says of it and of what it needs, and the file that it names.
+/// Returns the key of each bundle: from its config, that of its dependencies, and the file that it
+/// names.
 fn bundle_keys(
     sandbox: &SandboxRecord,
     config: &Config,

@@ -1,4 +1,4 @@
-//! Services of a sandbox: what they are to be, how they stand, and what is done with them.
+//! Services of a sandbox: declared, reported and controlled.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,30 +35,30 @@ use crate::{
 /// How many lines of a service's log a failed start shows.
 const LAST_LINES: usize = 12;
 
-/// How often a wait checks whether the room is still alive.
+/// How often a wait checks whether the room is still running.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// For how long a service must refuse its probe to be given up: some answer with 404 while they load.
+/// For how long a service must fail its probe to be given up: some answer with 404 while they load.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// How long tasks may take at the most where nobody said how long to wait.
+/// The default time limit of tasks.
 const TASKS: Duration = Duration::from_secs(30 * 60);
 
-/// Why a wait for services ends without them.
+/// Why a wait for services ended without them.
 #[derive(Clone, Copy, Debug)]
 enum NotUp {
     Ended,
     After(Duration),
-    /// They answer their probes with a client error, which waiting does not fix.
+    /// Their probes return a client error, which waiting does not fix.
     Refusing,
 }
 
-/// Which services answer their probes with the same client error, and since when.
+/// Services whose probes return the same client error, and since when.
 #[derive(Debug, Default)]
 struct SteadyAnswers(HashMap<String, (u16, Instant)>);
 
 impl SteadyAnswers {
-    /// Adds a report, and returns the services that have refused for long enough.
+    /// Adds a report, and returns the services that have failed for long enough.
     fn refusing(&mut self, report: &StackReport, now: Instant) -> Vec<String> {
         let mut refusing = Vec::new();
         for service in report.statuses() {
@@ -82,7 +82,7 @@ impl SteadyAnswers {
     }
 }
 
-/// Services that cannot be run as the config says.
+/// Services that cannot be run as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum ServicesError {
     #[error(transparent)]
@@ -152,14 +152,14 @@ impl Engine {
             sandbox: sandbox.id.as_str(),
         };
         let mut stack = stack::resolve(&config, &facts)?;
-        // Their first data is made by the same programs.
+        // Their initial data is created by the same programs.
         let made = stack.data.iter_mut().filter(|data| data.archive.is_none());
         made.for_each(|data| data.stack.clone_from(&wall.stack));
         stack.caveats.extend(self.refuse_live_keys(sandbox, &config, &stack)?);
         Ok(stack)
     }
 
-    /// Reads the config of the worktree, which the agent may have written, under the pinned half.
+    /// Reads the config of the worktree, which the agent may have written, within the pinned half.
     pub(crate) fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
         let folder = trees::open_worktree(sandbox)?;
         let own = match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
@@ -170,7 +170,7 @@ impl Engine {
         let config = match own.as_deref().map(std::str::from_utf8) {
             None => self.config_of("")?,
             Some(Ok(text)) => self.config_of(text)?,
-            // What is wrong with it is told with its place.
+            // Parsed again for an error with its position.
             Some(Err(_)) => Arc::new(self.read_bytes(own.as_deref())?),
         };
         let pinned = self.pinned_config(sandbox)?.pinned_half();
@@ -189,20 +189,20 @@ impl Engine {
         self.with.logs.join(sandbox.id.as_str())
     }
 
-    /// Returns the services that the room of a sandbox was told, if it lives.
+    /// Returns the services declared in a sandbox's room, if it is running.
     pub fn stack_of(&self, sandbox: &SandboxRecord) -> Option<StackOrder> {
         self.room_of(sandbox)?;
         self.with.rooms.stack(&self.places(sandbox).runtime)
     }
 
-    /// Returns how the services of a sandbox stand; nothing for a room without any.
+    /// Returns the state of a sandbox's services; `None` for a room without any.
     pub fn services(&self, sandbox: &SandboxRecord) -> Option<StackReport> {
         self.stack_of(sandbox)?;
         let report = self.with.rooms.services(&self.places(sandbox).runtime, None, LOOK_UP);
         report.inspect_err(|error| tracing::warn!(%error, "the services could not be updated")).ok()
     }
 
-    /// Waits until the services of a sandbox are up, or will not be.
+    /// Waits until the services of a sandbox are up, or have failed.
     pub fn await_services(
         &self,
         sandbox: &SandboxRecord,
@@ -212,8 +212,8 @@ impl Engine {
         self.await_start(sandbox, timeout, Duration::ZERO, operation)
     }
 
-    /// Waits likewise, but for as long as a task runs the time of the services that wait for it does not: installing
-    /// everything for the first time may take many minutes.
+    /// Like [`await_services`](Self::await_services), but the time limit of services is suspended
+    /// while a task that they wait for is running: a first installation may take many minutes.
     pub fn await_tasks_and_services(
         &self,
         sandbox: &SandboxRecord,
@@ -274,8 +274,8 @@ impl Engine {
         }
     }
 
-    /// Explains a room that no longer answers. If another command has replaced it, the new one is waited
-    /// for instead.
+    /// Explains a room that no longer answers. If another command has replaced it, the new one is
+    /// waited for instead.
     fn check_replaced(
         &self,
         sandbox: &SandboxRecord,
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Does something with a service and, where it starts, waits for it.
+    /// Performs an action on a service and, if it starts, waits for it.
     pub fn act_on_service(
         &self,
         sandbox: &SandboxRecord,
@@ -359,7 +359,8 @@ impl Engine {
         self.act_on_service_telling(sandbox, service, action, timeout, &|| {})
     }
 
-    /// The same, calling `starts` as soon as the service is starting: its port may be one on which we answer.
+    /// Like [`act_on_service`](Self::act_on_service), calling `starts` as soon as the service is
+    /// starting: its port may lead to a sink.
     pub fn act_on_service_telling(
         &self,
         sandbox: &SandboxRecord,
@@ -370,7 +371,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let runtime = self.running(sandbox)?;
         self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
-        // Without a probe there is nothing to wait for but the process itself.
+        // Without a probe there is only the process itself to wait for.
         let stack = self.with.rooms.stack(&runtime).unwrap_or_default();
         let order = stack.services.iter().find(|order| order.name() == service);
         let unasked = order.is_some_and(|order| order.spec.probe.is_none() && !order.spec.task);
@@ -409,7 +410,7 @@ impl Engine {
         }
     }
 
-    /// Reports which services did not start, and all that is known about the reason.
+    /// Reports which services did not start, with everything known about the reason.
     fn not_up(
         &self,
         sandbox: &SandboxRecord,
@@ -453,8 +454,8 @@ impl Engine {
             .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
-    /// Returns the last lines that a service wrote since it was last asked to start: those of an earlier start would
-    /// mislead. The room knows where they begin.
+    /// Returns the last lines that a service wrote since its last requested start: earlier ones
+    /// would be misleading. The room knows where they begin.
     fn lines_of_this_start(&self, sandbox: &SandboxRecord, service: &ServiceStatus) -> Vec<String> {
         let starts = self.with.rooms.starts(&self.places(sandbox).runtime).unwrap_or_default();
         let begins = starts.into_iter().find(|(name, _)| *name == service.name);
@@ -484,14 +485,14 @@ impl Engine {
         let limit = (64 << 10).max(lines.saturating_mul(400));
         let wanted = logs::Wanted { since, tail: Some(lines), limit, ..logs::Wanted::default() };
         let plain = |line: logs::Line| {
-            // Traces of Go and Java are indented by tabs.
+            // Stack traces of Go and Java are indented with tabs.
             let shown = line.text.chars().filter(|c| !c.is_control() || *c == '\t');
             shown.take(400).collect::<String>()
         };
         logs::read(&[stream], &wanted).lines.into_iter().map(plain).collect()
     }
 
-    /// Returns the logs of a sandbox: those that are named, or all.
+    /// Returns the logs of a sandbox: the named ones, or all.
     pub fn log_streams(
         &self,
         sandbox: &SandboxRecord,
@@ -571,8 +572,8 @@ fn why(service: &ServiceStatus) -> Vec<String> {
     causes
 }
 
-/// Returns when services are given up whose task still runs: not before they had their own time after it, and not
-/// after the end of all patience with tasks.
+/// Returns the deadline of services whose task is still running: they get their own time after it,
+/// within the time limit of all tasks.
 fn put_off(deadline: Instant, after_task: Instant, last: Instant) -> Instant {
     deadline.max(after_task.min(last))
 }

@@ -1,4 +1,5 @@
-//! What `fork --setup` installed is kept, so that the next fork with the same inputs has it in milliseconds.
+//! Caches what `fork --setup` installed, so that the next fork with the same inputs has it in
+//! milliseconds.
 
 use hothouse_host::{FileError, RunError};
 use hothouse_model::{Explain, Failure, SandboxRecord, config::Config};
@@ -9,14 +10,14 @@ use hothouse_workspace::{
 
 use crate::{Engine, project, project::ProjectError, trees};
 
-/// Why an install is not kept.
+/// The result of caching an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetupOutcome {
     Kept,
     NotKept(String),
 }
 
-/// An install that could not be kept.
+/// Failure to cache an install.
 #[derive(Debug, thiserror::Error)]
 enum SetupError {
     #[error(transparent)]
@@ -38,7 +39,7 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Keeps what the install of a sandbox made, if nothing else can have touched it.
+    /// Caches the install of a sandbox, if nothing else can have changed it.
     pub fn keep_setup(
         &self,
         sandbox: &SandboxRecord,
@@ -86,7 +87,7 @@ impl Engine {
     }
 }
 
-/// Returns what the install of a fork is kept under.
+/// Returns the cache key of a fork's install.
 pub(crate) fn key(
     repository: &Repository,
     commit: &str,
@@ -102,13 +103,13 @@ fn folders(config: &Config) -> Vec<String> {
     config.room.deps.iter().map(|folder| folder.as_str().to_owned()).collect()
 }
 
-/// Returns what the config gives the room that an install could depend on.
+/// Returns the parts of the config that an install could depend on.
 fn given(config: &Config) -> String {
     let room = &config.room;
     serde_json::to_string(&(&room.tools, &room.mounts, &room.stack)).unwrap_or_default()
 }
 
-/// Whether a commit is part of what the user has checked out.
+/// Whether a commit is part of the user's checked-out history.
 pub(crate) fn is_users_own(repository: &Repository, commit: &str) -> Result<bool, RunError> {
     if project::is_bare(&repository.place) {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `size`: how much disk space a sandbox takes, and how much of it is shared.
+//! `size`: disk usage of a sandbox, and how much of it is shared.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     trees::{self, Others},
 };
 
-/// What the parts of a sandbox take, in bytes.
+/// The size of each part of a sandbox, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSizes {
     pub worktree: TreeSizes,
@@ -27,7 +27,7 @@ pub struct SandboxSizes {
 }
 
 impl SandboxSizes {
-    /// Returns what all parts take together.
+    /// Returns the total of all parts.
     pub fn sum(&self) -> TreeSizes {
         let plain = |bytes| TreeSizes { own: bytes, shared: 0, total: bytes };
         let parts = [self.worktree, plain(self.git), self.data, plain(self.room), self.snapshots];

@@ -1,6 +1,6 @@
-//! Sleep and wake: a room that nobody uses is paused, later stopped, and comes back by itself.
+//! Sleep and wake: an idle room is paused, later stopped, and wakes automatically.
 //!
-//! [`hothouse_model::sleep::decide`] decides when; the daemon knows who uses it.
+//! [`hothouse_model::sleep::decide`] decides when; the daemon knows which sandboxes are in use.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use hothouse_model::{
 use crate::{App, Engine, UpSpec};
 
 impl Engine {
-    /// Returns after how long a sandbox goes to sleep, by the config of its base commit.
+    /// Returns the sleep settings of a sandbox, from the config of its base commit.
     pub fn sleep_policy(&self, sandbox: &SandboxRecord) -> Result<SleepPolicy, Failure> {
         let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
         Ok(SleepPolicy { idle: config.sandbox.idle, stop: config.sandbox.idle_stop })
     }
 
-    /// Pauses a room because nobody uses it.
+    /// Pauses an idle room.
     pub fn pause_for_sleep(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
         let sandbox = &sandbox;
@@ -30,7 +30,7 @@ impl Engine {
         paused
     }
 
-    /// Stops a room that was asleep long enough. Its run continues when it is woken.
+    /// Stops a room that has slept long enough. Its run continues when it is woken.
     pub fn sleep_deeply(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
         let operation = OperationId::from_random(hothouse_host::random::bytes());
@@ -38,7 +38,7 @@ impl Engine {
         self.note_sleep(&sandbox, true)
     }
 
-    /// Wakes a sandbox and waits for its services; one that does not sleep is left alone.
+    /// Wakes a sandbox and waits for its services; one that is not asleep is left alone.
     pub fn wake(&self, sandbox: &SandboxRecord, patience: Duration) -> Result<(), Failure> {
         let Some(room) = sandbox.room.as_ref().filter(|room| room.slept.is_some()) else {
             return Ok(());
@@ -66,14 +66,14 @@ impl Engine {
         self.await_services(now.as_ref().unwrap_or(sandbox), patience, &operation)
     }
 
-    /// Lets a room that sleeps continue.
+    /// Resumes a sleeping room.
     pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "wake", None)?;
         self.thaw_room(&sandbox).map_err(|error| error.failure())?;
         self.note_sleep(&sandbox, false)
     }
 
-    /// Records whether a room sleeps.
+    /// Records whether a room is asleep.
     pub(crate) fn note_sleep(&self, sandbox: &SandboxRecord, asleep: bool) -> Result<(), Failure> {
         let known = sandbox.room.as_ref().and_then(|room| room.slept);
         if !asleep && known.is_none() {
@@ -83,8 +83,8 @@ impl Engine {
         self.with.store.set_slept(sandbox.key, since).map_err(|error| error.failure())
     }
 
-    /// Returns the apps that a sandbox has while it sleeps with its room stopped: their labels, and
-    /// the ports that are kept for them.
+    /// Returns the apps of a sandbox whose room is stopped while it sleeps: their labels and
+    /// reserved ports.
     pub fn sleeping_apps(&self, sandbox: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
         let stopped = sandbox.state(None) == SandboxState::Stopped;
         let asleep = sandbox.room.as_ref().is_some_and(|room| room.slept.is_some());
@@ -94,7 +94,7 @@ impl Engine {
         self.kept_apps(sandbox)
     }
 
-    /// Returns the apps that ports are kept for.
+    /// Returns the apps with reserved ports.
     pub fn kept_apps(&self, sandbox: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
         let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
         let apps = kept.into_iter().filter(|(_, app)| !App::is_exposed_port(app));

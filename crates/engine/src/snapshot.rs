@@ -14,7 +14,7 @@ use crate::{
     trees::{self, Others},
 };
 
-/// A snapshot that was not made, or not restored.
+/// Failure to create or restore a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("sandbox `{name}` is being deleted")]
@@ -68,7 +68,7 @@ hothouse_model::explain! {
     }
 }
 
-/// Returns the worktree as a snapshot keeps it.
+/// Returns the worktree in a snapshot.
 pub(crate) fn tree(sandbox: &SandboxRecord, label: &str) -> TreeOrder {
     TreeOrder {
         sandboxes: sandbox.sandboxes.clone(),
@@ -93,7 +93,7 @@ impl Engine {
         self.with.store.snapshots(sandbox.key).map_err(|error| error.failure())
     }
 
-    /// Takes a snapshot, also of a sandbox whose room is running: it is frozen meanwhile.
+    /// Takes a snapshot, even of a sandbox whose room is running: it is frozen meanwhile.
     pub fn snapshot(
         &self,
         sandbox: &SandboxRecord,
@@ -161,7 +161,7 @@ impl Engine {
         Ok(snapshot)
     }
 
-    /// Removes what failed snapshots left.
+    /// Removes the remains of failed snapshots.
     fn remove_broken(&self, sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
         for label in self.with.store.broken_snapshots(sandbox.key)? {
             trees::remove(&all_trees(sandbox, &label)?)?;
@@ -171,8 +171,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings a sandbox back to a snapshot. A room that is up ends first and is started again; whether
-    /// it was is returned.
+    /// Restores a sandbox to a snapshot. A running room is stopped first and started again; returns
+    /// whether it was running.
     pub fn restore(
         &self,
         sandbox: &SandboxRecord,
@@ -190,7 +190,7 @@ impl Engine {
         let snapshot =
             self.try_restore(&sandbox, label, operation).map_err(|error| error.failure());
         if was_up {
-            // Also after a failure that left everything in its place.
+            // Even after a failure that changed nothing.
             let sandbox = self.sandbox(sandbox.key)?.unwrap_or(sandbox);
             let started =
                 self.up_now(&sandbox, &UpSpec { profile, ..UpSpec::default() }, another());
@@ -244,7 +244,7 @@ impl Engine {
                 index: folder.join(trees::INDEX_FILE),
             });
         }
-        // Only what has taken its place is discarded.
+        // Only what was replaced is discarded.
         steps.push(Step::RemoveTrees { trees: [replaced, surplus].concat() });
         let plan = NewPlan {
             operation,
@@ -253,7 +253,7 @@ impl Engine {
             steps,
             begun: self.with.clock.now(),
         };
-        // Without the record on disk an older restore could be repeated after this one.
+        // Without the record on disk, an older restore could be repeated after this one.
         self.describe_for_good(sandbox, &plan.operation)?;
         let one = std::slice::from_ref(sandbox);
         let plan = self.begin(one, &plan, &Subject::Changes(sandbox.key))?;
@@ -303,8 +303,8 @@ impl Engine {
     }
 }
 
-/// Returns where the branch of a sandbox is now. The user may have committed in its worktree; where they
-/// moved the branch away from the agent's commits, those count.
+/// Returns the current tip of a sandbox's branch. The user may have committed in its worktree; if
+/// they moved the branch away from the agent's commits, those count.
 fn tip_of(sandbox: &SandboxRecord) -> Result<String, SnapshotError> {
     let known = || sandbox.known_tip().to_owned();
     if sandbox.agent_branch.is_some() {
@@ -329,7 +329,7 @@ fn check(sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
     }
 }
 
-/// A label becomes the name of a folder, so it follows the rule for names.
+/// A label becomes a folder name, so it follows the rules for names.
 fn check_label(label: &str) -> Result<String, SnapshotError> {
     match label.parse::<SandboxName>() {
         Ok(name) => Ok(name.to_string()),

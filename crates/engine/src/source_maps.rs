@@ -1,5 +1,5 @@
-//! Source maps of a worktree, by the names of the scripts that they belong to. Files of an agent: read beneath the
-//! worktree, bounded, no link followed.
+//! Source maps in a worktree, found by the names of their scripts. An agent can write them: read
+//! beneath the worktree, with limits, without following links.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use hothouse_workspace::Repository;
 
 use crate::{Engine, trees};
 
-/// The largest map.
+/// The maximum size of a map.
 const MAP_MOST: u64 = 16 << 20;
 
-/// The most names that are looked at, and how deep.
+/// The maximum number of names, and the maximum depth.
 const NAMES_MOST: usize = 50_000;
 const DEPTH: usize = 8;
 
-/// Folders that hold nobody's own bundles.
+/// Folders without bundles of the project.
 const SKIPPED: [&str; 4] = ["node_modules", ".git", "vendor", "target"];
 
 impl Engine {
@@ -28,13 +28,13 @@ impl Engine {
         repository.dirt(&now.worktree).is_ok_and(|dirt| dirt.is_clean())
     }
 
-    /// Returns the map of a script that a page loaded from a path, such as `/assets/app.js`: of several with its name
-    /// the one whose folders fit best.
+    /// Returns the map of a script that a page loaded from a path, such as `/assets/app.js`: of
+    /// several with this name, the one whose folders match best.
     pub fn source_map(&self, sandbox: &SandboxRecord, path: &str) -> Option<Vec<u8>> {
         self.built_file(sandbox, path, ".map")
     }
 
-    /// Returns such a script itself, whose map may be in it.
+    /// Returns such a script itself, which may contain its map.
     pub fn script(&self, sandbox: &SandboxRecord, path: &str) -> Option<Vec<u8>> {
         self.built_file(sandbox, path, "")
     }
@@ -49,7 +49,7 @@ impl Engine {
     }
 }
 
-/// Counts how many folders before the name are the same.
+/// Counts how many parent folders match.
 fn fit(file: &Path, path: &str) -> usize {
     let own = file.parent().into_iter().flat_map(Path::iter).rev().filter_map(|part| part.to_str());
     let asked = path.rsplit('/').skip(1);

@@ -1,6 +1,6 @@
-//! The stack: from what the worktree's config says of services to what a room is told.
+//! The stack: translates the services in the worktree's config to orders for a room.
 //!
-//! Pure: what the host has comes in as [`Facts`], references are resolved here and nowhere else.
+//! Pure: facts about the host are passed in as [`Facts`]; references are resolved only here.
 
 use std::{
     collections::BTreeMap,
@@ -30,43 +30,43 @@ use crate::{
     recipe::{self, Account, PreparedRecipe, Programs, RecipeContext},
 };
 
-/// What is known besides the config.
+/// Inputs besides the config.
 pub(crate) struct Facts<'a> {
     pub(crate) profile: &'a str,
-    /// Where services find the worktree.
+    /// The path of the worktree for services.
     pub(crate) worktree: &'a Path,
-    /// The environment that every command of the room has.
+    /// The environment of every command in the room.
     pub(crate) environment: Vec<(String, String)>,
     /// The environment of the host, for variables that come from there.
     pub(crate) host: &'a BTreeMap<String, String>,
-    /// Where logs go, one folder per service.
+    /// The parent of logs, one folder per service.
     pub(crate) logs: PathBuf,
-    /// Where the sandbox's data lies, one folder per service.
+    /// The parent of the sandbox's data, one folder per service.
     pub(crate) data: PathBuf,
-    /// Where data that was made once lies.
+    /// The folder of golden data.
     pub(crate) golden: PathBuf,
-    /// The programs of the services that follow a recipe.
+    /// The programs of services with a recipe.
     pub(crate) programs: BTreeMap<ServiceName, Programs>,
-    /// The images of the services that are one.
+    /// The images of image services.
     pub(crate) images: BTreeMap<ServiceName, Image>,
-    /// How its apps are named, where there is a router.
+    /// The external names of its apps, if there is a router.
     pub(crate) names: Option<Names<'a>>,
-    /// The sandbox, for signing secrets of webhooks that nobody has chosen.
+    /// The sandbox, for generated webhook secrets.
     pub(crate) sandbox: &'a str,
 }
 
-/// A stack, and the data that must be there first.
+/// A stack, and the data that it needs first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
     pub(crate) order: StackOrder,
     pub(crate) data: Vec<DataOrder>,
-    /// Objects that the sandbox begins with.
+    /// The sandbox's initial objects.
     pub(crate) objects: Option<hothouse_model::tree::TreeCopy>,
     /// Whether it runs from a tree that is frozen when it starts.
     pub(crate) frozen: bool,
     /// The curated variables that every command of the room gets.
     pub(crate) variables: BTreeMap<String, String>,
-    /// What a reader must know, by class.
+    /// Caveats for the user.
     pub(crate) caveats: Vec<Caveat>,
 }
 
@@ -97,7 +97,7 @@ impl Explain for StackError {
     }
 }
 
-/// Resolves the services of a config under its profile.
+/// Resolves the services of a config for its profile.
 pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, StackError> {
     let frozen = config.profiles.iter().any(|(name, profile)| {
         name.as_str() == facts.profile && profile.files == config::Files::Frozen
@@ -130,12 +130,12 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
     Ok(stack)
 }
 
-/// Everything that references can lead to.
+/// Everything that references can refer to.
 struct StackBuilder<'a> {
     config: &'a Config,
     facts: &'a Facts<'a>,
     prepared: BTreeMap<ServiceName, PreparedRecipe>,
-    /// The curated variables, once they are known.
+    /// The curated variables, once known.
     variables: BTreeMap<String, String>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> StackBuilder<'a> {
         Ok(Self { config, facts, prepared, variables: BTreeMap::new() })
     }
 
-    /// Resolves the curated variables; one that the host does not have is left out and reported.
+    /// Resolves the curated variables; one that is missing on the host is left out and reported.
     fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<Caveat>), StackError> {
         let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.config.variables {
@@ -194,7 +194,7 @@ impl<'a> StackBuilder<'a> {
                     variable: name.as_str().to_owned(),
                     reference,
                 })?;
-                // What the project sets by itself is meant.
+                // The project's own setting takes precedence.
                 all.entry(name.as_str().to_owned()).or_insert(value);
             }
         }
@@ -205,7 +205,7 @@ impl<'a> StackBuilder<'a> {
         Ok((all, caveats))
     }
 
-    /// Lists the variables of signing secrets that nothing in the config sets, each with its vendor.
+    /// Lists the variables of signing secrets that the config does not set, with their vendors.
     fn unset_webhook_secrets(&self) -> Vec<(&'a str, Option<String>)> {
         let config = self.config;
         let unset = config.integrations.values().filter_map(|one| {
@@ -285,7 +285,7 @@ impl<'a> StackBuilder<'a> {
         })
     }
 
-    /// A service on the host is there or not; nobody waits for it.
+    /// A service on the host either runs or not; it is not waited for.
     fn needs(&self, service: &Service) -> Vec<Need> {
         let ours = service.needs.iter().filter(|need| {
             self.config.services.get(&need.service).is_some_and(|other| !other.host)
@@ -302,7 +302,7 @@ impl<'a> StackBuilder<'a> {
         prepared: Option<&PreparedRecipe>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let mut env: BTreeMap<String, String> = match self.facts.images.get(name) {
-            // Nothing of the room's own environment means anything in another root.
+            // The room's own environment does not apply in another root.
             Some(image) => return self.environment_of_image(name, service, image),
             None => self.facts.environment.iter().cloned().collect(),
         };
@@ -326,7 +326,7 @@ impl<'a> StackBuilder<'a> {
         Ok(env)
     }
 
-    /// Returns the port of a service, an image's own if none is named.
+    /// Returns the port of a service; by default the image's own.
     fn port(&self, name: &ServiceName, service: &Service) -> Option<u16> {
         let of_image = || self.facts.images.get(name)?.settings.ports.first().copied();
         service.main_port().or_else(of_image)
@@ -383,7 +383,8 @@ impl<'a> StackBuilder<'a> {
         Ok(found)
     }
 
-    /// Puts what `{db.url}` and the like mean into a command. Braces of the shell and of other programs stay.
+    /// Resolves references such as `{db.url}` in a command. Braces of the shell and of other
+    /// programs are kept.
     fn command(&self, own: (&ServiceName, &Service), line: &str) -> String {
         let (mut text, mut rest) = (String::new(), line);
         while let Some(at) = rest.find('{') {
@@ -464,7 +465,7 @@ impl<'a> StackBuilder<'a> {
         routed.or_else(|| self.local(name, service))
     }
 
-    /// Returns the host name under which an app is requested from outside.
+    /// Returns the host name of an app for requests from outside.
     fn hostname(&self, service: &Service) -> Option<String> {
         let label = service.url.as_ref().filter(|_| !service.host)?;
         let [own, _] = self.facts.names?.hosts(label.as_str());
@@ -480,7 +481,7 @@ impl<'a> StackBuilder<'a> {
     }
 }
 
-/// Returns what a service takes, if Hothouse itself answers on its port.
+/// Returns the sink of a service, if Hothouse itself answers on its port.
 fn sink(service: &Service) -> Option<SinkRecipe> {
     match service.work() {
         Work::Sink(recipe) => Some(recipe),
@@ -488,7 +489,8 @@ fn sink(service: &Service) -> Option<SinkRecipe> {
     }
 }
 
-/// Lists the services of the host that a room may reach. Only those of the base commit are in a config.
+/// Lists the services of the host that a room may reach. Only those of the base commit are in the
+/// config.
 fn hosted(config: &Config) -> Vec<HostedOrder> {
     let on_host = config.services.iter().filter(|(_, service)| service.host);
     let ports = on_host.flat_map(|(name, service)| {
@@ -530,7 +532,7 @@ fn probe(
         }
     };
     let Some(ready) = &service.ready else {
-        // An app that cannot be reached yet is not ready.
+        // An app that is not reachable yet is not ready.
         let is_image = matches!(service.work(), Work::Image(_));
         let known = service.url.is_some() || sink(service).is_some() || is_image;
         let app = port.filter(|_| known).map(|port| Question::Tcp { port });
@@ -541,7 +543,7 @@ fn probe(
     let question = match &ready.probe {
         Probe::Http(path) => {
             let (port, path) = (port?, path.as_str().to_owned());
-            // An app may answer only under the names of its URLs.
+            // An app may answer only under the host names of its URLs.
             let host = ready.host.as_ref().map(|host| host.as_str().to_owned()).or(routed);
             match host {
                 Some(host) => Question::HttpAs { port, path, host },
@@ -571,7 +573,7 @@ fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> Dat
     }
 }
 
-/// Returns the number that Linux gives a signal.
+/// Returns the Linux number of a signal.
 fn signal_number(signal: Signal) -> i32 {
     match signal {
         Signal::HangUp => 1,
@@ -585,12 +587,14 @@ fn signal_number(signal: Signal) -> i32 {
     }
 }
 
-/// Makes the signing secret of webhooks that nobody has chosen; the same for as long as the sandbox exists.
+/// Generates the signing secret of webhooks that have none configured; constant while the sandbox
+/// exists.
 pub(crate) fn made_secret(sandbox: &str, variable: &str) -> String {
     format!("whsec_{}", content::key(&[sandbox.as_bytes(), variable.as_bytes()]))
 }
 
-/// Returns what an app verifies webhooks with: the secret, or the public key of vendors that sign with a private one.
+/// Returns what an app verifies webhooks with: the secret, or the public key for vendors that sign
+/// with a private one.
 fn verified_with(vendor: Option<&str>, secret: String) -> String {
     let scheme = vendor.and_then(fixture::scheme);
     scheme.and_then(|scheme| keys::public_key(&scheme, &secret)).unwrap_or(secret)

@@ -1,13 +1,14 @@
-//! Stacks: the system that a room stands on, built once and shared by all rooms.
+//! Stacks: the root file systems of rooms, built once and shared by all rooms.
 //!
 //! ```text
 //! stacks/NAME.KEY.NONCE.new    being built; never used, removed by the next build
 //! stacks/NAME.KEY.NONCE        whole: `stack.json`, and `layers` as a build room left them
 //! ```
 //!
-//! A stack is what a script changed in a room: the room's own layers, kept. They lie between the base layer and the own
-//! layers of every room of that stack, read-only, so a room starts with them in no time and cannot change them.
-//! The script runs in a room that has nothing of the user's, as its root, and reaches registries alone.
+//! A stack is what a script changed in a room: the room's own layers, kept. They are mounted
+//! between the base layer and the own layers of every room of that stack, read-only, so a room
+//! starts with them instantly and cannot change them. The script runs as root of a room that has
+//! nothing of the user's, and can only reach registries.
 
 mod build;
 mod image;
@@ -30,32 +31,32 @@ use serde::{Deserialize, Serialize};
 use self::script::Recipe;
 use crate::{Engine, project::ProjectError, run::StepError};
 
-/// The system of the host itself, on which rooms stand without a stack.
+/// The host's own system, which rooms use without a stack.
 pub(crate) const HOST: &str = "host";
 
-/// The file that describes a stack; its presence says that the stack is whole.
+/// The file that describes a stack; its presence marks the stack as complete.
 const NOTE: &str = "stack.json";
 
-/// The most that such a file may take.
+/// The maximum size of that file.
 const NOTE_LIMIT: u64 = 4 << 20;
 
-/// A stack as it was built.
+/// The description of a built stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     name: String,
     source: String,
-    /// Follows from all that it was made of.
+    /// Derived from all inputs.
     digest: String,
     built: Timestamp,
     bytes: u64,
-    /// The folders of the stacks that it stands on, the uppermost first.
+    /// The folders of its parent stacks, uppermost first.
     #[serde(default)]
     below: Vec<String>,
     #[serde(default)]
     changes: StackChanges,
 }
 
-/// What a stack has that the one below has not.
+/// What a stack adds to its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackChanges {
     /// Packages of the distribution, with their versions.
@@ -64,11 +65,11 @@ pub struct StackChanges {
     pub programs: Vec<String>,
 }
 
-/// How a stack stands.
+/// The state of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackState {
     Ready,
-    /// One was built, but what it is made of has changed since.
+    /// It was built, but its inputs have changed since.
     Outdated,
     NotBuilt,
 }
@@ -84,7 +85,7 @@ impl StackState {
     }
 }
 
-/// A stack, as it is listed.
+/// A stack in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackLine {
     pub name: String,
@@ -95,7 +96,7 @@ pub struct StackLine {
     pub built: Option<Timestamp>,
 }
 
-/// What stands on a stack.
+/// A user of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackUser {
     /// The room of a sandbox.
@@ -112,7 +113,7 @@ impl std::fmt::Display for StackUser {
     }
 }
 
-/// A stack that cannot be had.
+/// A stack that is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomStackError {
     #[error("there is no stack `{name}`")]
@@ -187,8 +188,8 @@ impl From<StepError> for RoomStackError {
     }
 }
 
-/// Sandboxes that stand for rooms in which stacks are built, while they are. No database knows them: a daemon that
-/// dies leaves a room that the next one ends.
+/// Records for rooms in which stacks are being built. They are not in the database: if a daemon
+/// dies, the next one ends the room.
 #[derive(Debug, Default)]
 pub(crate) struct Builders(Mutex<BTreeMap<i64, SandboxRecord>>);
 
@@ -206,7 +207,7 @@ impl Builders {
     }
 }
 
-/// Whether a stack is built again although it is there.
+/// Whether an existing stack is built again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebuild {
     Yes,
@@ -218,7 +219,7 @@ impl Engine {
         self.with.repositories.with_file_name("stacks")
     }
 
-    /// Lists the stacks that a room of a repository can stand on, and what was built of others.
+    /// Lists the stacks that rooms of a repository can use, and other built ones.
     pub fn stacks(&self, folder: &Path) -> Result<Vec<StackLine>, Failure> {
         let list = || -> Result<Vec<StackLine>, RoomStackError> {
             let root = self.checkout_around(folder);
@@ -243,7 +244,7 @@ impl Engine {
         list().map_err(|error| error.failure())
     }
 
-    /// Tells how one stack stands, by what was built of any.
+    /// Returns the state of one stack, given all built ones.
     fn stack_line(
         &self,
         name: String,
@@ -256,7 +257,7 @@ impl Engine {
         let current = own().rfind(|note| Some(&note.digest) == wanted.as_ref());
         let (state, note) = match (current, own().next_back()) {
             (Some(note), _) => (StackState::Ready, Some(note)),
-            // What was made of a file that is gone stays what it was.
+            // A stack whose script is gone stays valid.
             (None, Some(note)) if found.is_err() => (StackState::Ready, Some(note)),
             (None, Some(note)) => (StackState::Outdated, Some(note)),
             (None, None) => (StackState::NotBuilt, None),
@@ -272,7 +273,7 @@ impl Engine {
         }
     }
 
-    /// Builds a stack, and what it stands on.
+    /// Builds a stack, and its parents.
     pub fn build_stack(
         &self,
         name: &str,
@@ -303,7 +304,7 @@ impl Engine {
         find().map_err(|error| error.failure())
     }
 
-    /// Removes what was built of a stack.
+    /// Removes the builds of a stack.
     pub fn remove_stack(&self, name: &str) -> Result<u64, Failure> {
         let remove = || -> Result<u64, RoomStackError> {
             if name == HOST {
@@ -340,7 +341,7 @@ impl Engine {
         }
     }
 
-    /// Removes builds that a later one replaced and no room stands on.
+    /// Removes builds that were replaced and that no room uses.
     pub(crate) fn prune_stacks(&self) -> Result<(), FileError> {
         let notes = self.notes()?;
         for (at, (folder, note)) in notes.iter().enumerate() {
@@ -352,7 +353,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns what keeps a stack: a sandbox whose room stands on it, or another stack.
+    /// Returns what uses a stack: a sandbox's room, or another stack.
     fn stack_user(&self, folder: &Path, notes: &[(PathBuf, Note)]) -> Option<StackUser> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let above = notes.iter().find(|(_, note)| note.below.iter().any(|below| *below == name));
@@ -372,7 +373,7 @@ impl Engine {
         Some(StackUser::Room(name.unwrap_or_else(|| "another".to_owned())))
     }
 
-    /// Returns the layers of a stack, the uppermost first. What is not there yet is built.
+    /// Returns the layers of a stack, uppermost first, building missing ones.
     pub(crate) fn ensure_stack(
         &self,
         name: &str,
@@ -389,7 +390,7 @@ impl Engine {
         }
         files::make_private_folder(&self.stacks_folder())?;
         let mut below: Vec<PathBuf> = Vec::new();
-        // The lowest first.
+        // Lowest first.
         for at in (0..chain.len()).rev() {
             let recipe = &chain[at];
             let _lock = Lock::take(&self.stacks_folder().join(format!(".{}.lock", recipe.slug())))?;
@@ -399,7 +400,7 @@ impl Engine {
                 .into_iter()
                 .rfind(|(_, note)| note.name == recipe.name && note.digest == digest);
             let folder = match known {
-                // Only what was asked for is built again, not what it stands on.
+                // Only the requested stack is built again, not its parents.
                 Some((folder, _)) if rebuild == Rebuild::IfMissing || at > 0 => folder,
                 _ => self.build(recipe, &digest, &below, operation)?,
             };
@@ -409,12 +410,12 @@ impl Engine {
         Ok(below.into_iter().map(|folder| folder.join(build::LAYERS)).collect())
     }
 
-    /// Returns what a stack is made of: itself, then what it stands on.
+    /// Returns the recipes of a stack: itself, then its parents.
     fn stack_recipe(&self, name: &str, root: Option<&Path>) -> Result<Vec<Recipe>, RoomStackError> {
         script::chain(name, root, &self.user_stacks())
     }
 
-    /// Returns the stacks that are there, the oldest first.
+    /// Returns the existing stacks, oldest first.
     fn notes(&self) -> Result<Vec<(PathBuf, Note)>, FileError> {
         let folder = self.stacks_folder();
         if !files::exists(&folder) {
@@ -442,13 +443,13 @@ impl Engine {
         Some(self.repository_around(folder).ok()?.place.root)
     }
 
-    /// Returns the stack of a sandbox: what `fork --stack` chose, else what the approved config says.
+    /// Returns the stack of a sandbox: chosen by `fork --stack`, else from the approved config.
     pub fn stack_name(&self, sandbox: &SandboxRecord) -> String {
         let of_config = || self.pinned_config(sandbox).map(|config| config.room.stack.to_string());
         sandbox.stack.clone().unwrap_or_else(|| of_config().unwrap_or_else(|_| HOST.into()))
     }
 
-    /// Refuses the name of a stack that no room can stand on.
+    /// Fails if rooms cannot use a stack with this name.
     pub(crate) fn check_stack(&self, name: &str, root: &Path) -> Result<(), RoomStackError> {
         match name {
             HOST => Ok(()),
@@ -457,7 +458,7 @@ impl Engine {
     }
 }
 
-/// Removes a stack that nobody uses. Without its note it is none, whatever is left of it.
+/// Removes an unused stack. Without its description it no longer counts as one.
 fn discard(folder: &Path) -> Result<(), FileError> {
     files::remove_file(&folder.join(NOTE))?;
     hands::remove_tree(folder)

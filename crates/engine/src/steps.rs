@@ -1,4 +1,4 @@
-//! What each step does to the host, and how it is taken back.
+//! Applies each step to the host, and undoes it.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use hothouse_workspace::pool;
 use crate::{Engine, StepError, task, trees};
 
 impl Engine {
-    /// Applies a step. Applying it again changes nothing.
+    /// Applies a step. Idempotent.
     pub(crate) fn apply(
         &self,
         step: &Step,
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Takes a step back that was applied wholly, in part or not at all.
+    /// Undoes a step that was applied completely, partially or not at all.
     pub(crate) fn undo(&self, step: &Step) -> Result<(), StepError> {
         match step {
             Step::Exclude { common_dir, pattern } => {
@@ -119,7 +119,7 @@ impl Engine {
                 back().map_err(|source| StepError::Rewind { branch: branch.clone(), source })
             }
             Step::KeepIndex { to, .. } => Ok(files::remove_file(to)?),
-            // A room that has died meanwhile needs no thawing.
+            // A room that has ended meanwhile needs no thawing.
             Step::Freeze { runtime } => {
                 self.with.rooms.thaw(runtime).ok();
                 Ok(())
@@ -129,8 +129,8 @@ impl Engine {
             }
             Step::FreezeTree { to, .. } => Ok(crate::data::remove_unfinished(to)?),
             Step::MakePool { folder, .. } => self.remove_pool(folder),
-            // The worktree goes with the step before; plans that remove or replace never go back.
-            // A failed start must not remove data.
+            // The worktree is removed with the previous step; plans that remove or replace are
+            // never undone. A failed start must not remove data.
             Step::WriteTask { .. }
             | Step::WriteConfig { .. }
             | Step::PrepareData { .. }
@@ -151,8 +151,8 @@ impl Engine {
         }
     }
 
-    /// Takes the lock of a repository's metadata, also against git calls of a daemon that died, be it of an
-    /// earlier release. Two repositories of one name would only wait for each other.
+    /// Takes the lock of a repository's metadata, also against git processes of a dead daemon, even
+    /// of an earlier release. Two repositories with the same name would merely wait for each other.
     pub(crate) fn repository_lock(&self, common_dir: &Path) -> Result<Lock, FileError> {
         let name = format!("{:016x}.lock", fnv1a(&[common_dir.as_os_str().as_encoded_bytes()]));
         Lock::take(&self.with.locks.join(name))

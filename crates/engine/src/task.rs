@@ -1,6 +1,6 @@
-//! What an agent finds in its worktree about its task: the request, and a prompt for each role.
+//! The task files that an agent finds in its worktree: the request, and a prompt for each role.
 //!
-//! The repository's own prompts, which the commit has at the same paths, win over those of ours.
+//! The repository's own prompts at the same paths take precedence over ours.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const REQUEST: &str = "feature-request.md";
 /// The folder of the prompts.
 const PROMPTS: &str = ".hothouse/prompts";
 
-/// The patterns by which git ignores both, in worktrees that have not committed them.
+/// The exclude patterns for both, in worktrees that have not committed them.
 pub(crate) const IGNORED: [&str; 2] = ["/feature-request.md", "/.hothouse/"];
 
 /// The prompts that every worktree with a task gets.
@@ -25,7 +25,8 @@ const ROLES: [(&str, &str); 3] = [
     ("verify.md", include_str!("task/verify.md")),
 ];
 
-/// What every coding agent is told about its sandbox, in the file that its tool reads for all projects.
+/// Instructions about the sandbox for every coding agent, in the file that its tool reads for all
+/// projects.
 pub fn instructions() -> &'static str {
     include_str!("task/instructions.md")
 }
@@ -61,7 +62,7 @@ pub(crate) fn write(worktree: &Path, text: &str) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Opens a worktree to write in. A room that alone shows it has not been started yet.
+/// Opens a worktree for writing. If only a room shows it, that room has not been started yet.
 fn opened(worktree: &Path) -> Result<Folder, FileError> {
     let hidden = HiddenTree::at(worktree);
     Folder::open(&hidden.map_or_else(|| worktree.to_owned(), |it| it.upper()))

@@ -1,4 +1,4 @@
-//! The trash: a deleted sandbox is kept for a day, whole and under one folder, and can be brought back.
+//! The trash: a deleted sandbox is kept for a day, complete and in one folder, and can be restored.
 //!
 //! ```text
 //! <sandboxes>/.hothouse/deleted/NAME.WHEN/note.json   what it was
@@ -6,9 +6,9 @@
 //!                                         trees       the private folders of its trees
 //! ```
 //!
-//! Name, ports and branch are free at once. Nothing is copied: everything is renamed, there and back. The folder's name
-//! follows from the sandbox, so that a deletion that was interrupted continues where it stopped. Without a note nobody
-//! can bring it back: then it is on its way out.
+//! Name, ports and branch are free immediately. Nothing is copied: everything is renamed, there and
+//! back. The folder's name is derived from the sandbox, so that an interrupted deletion continues
+//! where it stopped. Without a note the sandbox cannot be restored: it is being removed.
 
 use std::path::{Path, PathBuf};
 
@@ -33,22 +33,22 @@ use crate::{
 /// How long a deleted sandbox is kept.
 pub const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
-/// The file that says what a folder of the trash was.
+/// The file that describes a folder of the trash.
 const NOTE_FILE: &str = "note.json";
 
-/// The file that holds git's index of the worktree.
+/// The file with git's index of the worktree.
 pub(crate) const INDEX_FILE: &str = "index";
 
-/// The maximum size of a note: it holds a configuration and the places of all parts.
+/// The maximum size of a note: it contains a configuration and the paths of all parts.
 const NOTE_LIMIT: u64 = 64 << 20;
 
-/// What the trash knows of a sandbox.
+/// The description of a sandbox in the trash.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) record: SelfRecord,
     pub(crate) remains: Remains,
     pub(crate) aside: Aside,
-    /// Where its branch was.
+    /// The tip of its branch.
     pub(crate) tip: Option<String>,
     pub(crate) deleted: Timestamp,
 }
@@ -56,24 +56,24 @@ pub(crate) struct Note {
 /// A sandbox in the trash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedSandbox {
-    /// What names it among others of the same name.
+    /// Distinguishes it from others with the same name.
     pub id: String,
     pub name: String,
     pub project: String,
     pub branch: String,
-    /// The commit its branch was at.
+    /// The tip of its branch.
     pub tip: Option<String>,
     pub tree_driver: TreeMaker,
     pub deleted: Timestamp,
     pub expires: Timestamp,
-    /// The folder that holds it.
+    /// Its folder in the trash.
     pub folder: PathBuf,
     pub(crate) sandboxes: PathBuf,
     pub(crate) repository: RepositoryPlace,
     pub(crate) runs: Vec<String>,
 }
 
-/// A folder of the trash that has a note.
+/// A folder of the trash with a note.
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) folder: PathBuf,
@@ -93,7 +93,8 @@ impl Entry {
         self.note.deleted.checked_add(KEPT_FOR).unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether it is, or was, this sandbox: no two of a repository are made at the same nanosecond.
+    /// Whether it is, or was, this sandbox: no two of a repository are created at the same
+    /// nanosecond.
     fn is(&self, sandbox: &SandboxRecord) -> bool {
         self.note.record.created == sandbox.created
             && self.note.record.common_dir == sandbox.repository.common_dir
@@ -119,13 +120,13 @@ impl Entry {
     }
 }
 
-/// Returns the folder of the trash that is a sandbox's, now and after an interruption.
+/// Returns the folder of the trash for a sandbox, the same after an interruption.
 pub(crate) fn entry_of(sandbox: &SandboxRecord) -> PathBuf {
     let id = format!("{}.{:x}", sandbox.name, sandbox.created.as_nanosecond());
     places::deleted(&sandbox.sandboxes).join(id)
 }
 
-/// Moves a file or folder to a free path. What is not there has moved already.
+/// Moves a file or folder to a free path. A missing one has already been moved.
 pub(crate) fn move_part(from: &Path, to: &Path) -> Result<(), FileError> {
     if !files::exists(from) || files::exists(to) {
         return Ok(());
@@ -137,26 +138,27 @@ pub(crate) fn move_part(from: &Path, to: &Path) -> Result<(), FileError> {
 }
 
 impl Engine {
-    /// Returns the sandboxes in the trash that can be brought back, the newest first.
+    /// Returns the sandboxes in the trash that can be restored, newest first.
     pub fn deleted(&self) -> Result<Vec<DeletedSandbox>, Failure> {
         let mut all: Vec<_> = self.entries()?.into_iter().map(Entry::shown).collect();
         all.sort_by_key(|deleted| std::cmp::Reverse(deleted.deleted));
         Ok(all)
     }
 
-    /// Returns what the trash has of a sandbox that was deleted just now.
+    /// Returns the trash entry of a sandbox that was just deleted.
     pub fn kept_of(&self, sandbox: &SandboxRecord) -> Result<Option<DeletedSandbox>, Failure> {
         let folder = entry_of(sandbox);
         Ok(self.deleted()?.into_iter().find(|deleted| deleted.folder == folder))
     }
 
-    /// Returns what a sandbox in the trash takes of the disk.
+    /// Returns the disk usage of a sandbox in the trash.
     pub fn bytes_of_deleted(&self, deleted: &DeletedSandbox) -> Option<u64> {
         let measured = hands::measure(&deleted.folder, Blocks::MayBeShared).ok()?;
         Some(measured.total - measured.shared)
     }
 
-    /// Returns the entries of this state folder that belong to no sandbox which is there, or still being deleted.
+    /// Returns the entries of this state folder that do not belong to an existing sandbox, or to
+    /// one still being deleted.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Failure> {
         let known = self.sandboxes()?;
         let mut all = self.all_entries()?;
@@ -175,13 +177,13 @@ impl Engine {
         Ok(all)
     }
 
-    /// Whoever brings back, expires or discards has the trash for itself.
+    /// Restoring, expiring and discarding exclude each other.
     pub(crate) fn trash_lock(&self) -> Result<Lock, FileError> {
         Lock::take(&self.with.locks.join("trash.lock"))
     }
 
-    /// Discards what has been in the trash for long enough, and what came back but left its folder. On a full disk
-    /// everything in the trash goes.
+    /// Discards expired entries, and the remains of restored ones. On a full disk all entries are
+    /// discarded.
     pub fn expire_deleted(&self) -> Result<(), Failure> {
         let (now, known) = (self.with.clock.now(), self.sandboxes()?);
         let free = hothouse_workspace::golden::Budget::default().free;
@@ -203,7 +205,7 @@ impl Engine {
         folders.into_iter().try_for_each(|folder| self.empty_trash(folder))
     }
 
-    /// Discards sandboxes that are in the trash; their files go when it is emptied.
+    /// Discards sandboxes in the trash; their files are removed when it is emptied.
     pub(crate) fn discard_deleted(&self, deleted: &[DeletedSandbox]) -> Result<(), Failure> {
         let _alone = self.trash_lock().map_err(|error| error.failure())?;
         for one in deleted {
@@ -212,7 +214,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns what is to be moved of a sandbox, and where.
+    /// Returns which parts of a sandbox to move, and where.
     pub(crate) fn aside(&self, sandbox: &SandboxRecord, parts: &HomeParts) -> Aside {
         Aside::of(&entry_of(sandbox), parts)
     }
@@ -223,7 +225,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         aside: &Aside,
     ) -> Result<String, StoreError> {
-        // A deletion that is repeated begins with the tip that the first one found.
+        // A repeated deletion uses the tip that the first one found.
         let earlier = Entry::read(&sandbox.sandboxes, aside.entry.clone());
         let tip = trees::repository(&sandbox.repository.common_dir).branch_tip(&sandbox.branch);
         let tip = tip.ok().flatten().or_else(|| earlier.and_then(|entry| entry.note.tip));
@@ -237,7 +239,7 @@ impl Engine {
         Ok(serde_json::to_string(&note).expect("a note is plain text"))
     }
 
-    /// Moves all of a sandbox into its folder of the trash; what has moved already stays there.
+    /// Moves all of a sandbox into its folder of the trash; parts already moved stay there.
     pub(crate) fn set_aside(&self, aside: &Aside, note: Option<&str>) -> Result<(), StepError> {
         files::make_private_folder(&aside.entry)?;
         if let Some(note) = note {
@@ -264,7 +266,7 @@ impl Engine {
         aside.trees.iter().try_for_each(unmount_and_move)?;
         for part in &aside.moves {
             move_part(&part.home, &part.aside)?;
-            // An earlier attempt has moved it; what is there now was made since, such as a lock.
+            // An earlier attempt has moved it; what exists now was created since, such as a lock.
             discard_beside(&aside.entry, &part.home)?;
         }
         Ok(self.with.rooms.move_storage(&aside.storage.home, &aside.storage.aside)?)
@@ -292,7 +294,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Undoes [`bring_back`](Self::bring_back), however far it got.
+    /// Undoes [`bring_back`](Self::bring_back), even if partially done.
     pub(crate) fn put_back(&self, aside: &Aside) -> Result<(), StepError> {
         self.move_aside(aside)?;
         let Some(store) = trees::place_of_entry(&aside.entry) else { return Ok(()) };
@@ -300,7 +302,7 @@ impl Engine {
     }
 }
 
-/// Takes a tree off its path, if it is mounted there, and moves its private folder.
+/// Unmounts a tree from its path, if mounted, and moves its private folder.
 fn unmount_and_move(tree: &TreeAside) -> Result<(), StepError> {
     mount::unmount_tree(&tree.home.path)?;
     let (_, place) = trees::place(&tree.home)?;
@@ -315,7 +317,7 @@ fn keep_sources(tree: &TreeAside, store: &TreeStore) -> Result<(), StepError> {
     }
 }
 
-/// Moves what is in the way of a part to what is being removed.
+/// Discards what is in the way of a part.
 fn discard_beside(entry: &Path, path: &Path) -> Result<(), FileError> {
     match places::around(entry) {
         Some(sandboxes) => discard(&sandboxes, path),
@@ -323,12 +325,12 @@ fn discard_beside(entry: &Path, path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Moves a folder of the trash to what is being removed.
+/// Discards a folder of the trash.
 fn discard(sandboxes: &Path, folder: &Path) -> Result<(), FileError> {
     tree::set_aside(folder, &TreeStore::open(sandboxes)?.trash())
 }
 
-/// Returns the id of an operation that nobody asked for by name.
+/// Returns an id for an operation that no client has named.
 pub(crate) fn another() -> OperationId {
     OperationId::from_random(hothouse_host::random::bytes())
 }

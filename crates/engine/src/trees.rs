@@ -1,4 +1,4 @@
-//! The trees of a sandbox: which there are, which driver makes them, and the steps that do.
+//! The trees of a sandbox: which exist, their drivers, and the steps that create them.
 
 mod swap;
 
@@ -36,13 +36,13 @@ pub(crate) use self::swap::{
 };
 use crate::{Engine, StepError, data, managers, masks, trash};
 
-/// The driver of trees that are never shared as a mount: git directories, and data without subvolumes.
+/// The driver of trees that are never mounted: git directories, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
 
-/// The maximum size of a kept index.
+/// The maximum size of a stored index.
 pub(crate) const INDEX_LIMIT: u64 = 1 << 30;
 
-/// The file of a snapshot that holds git's index.
+/// The file of a snapshot with git's index.
 pub(crate) const INDEX_FILE: &str = "index";
 
 /// How many worktrees are remembered.
@@ -51,7 +51,7 @@ const SETTLED_KEPT: usize = 256;
 /// The pause before the next scan of a worktree, as a multiple of how long the last one took.
 const LOOK_SHARE: u32 = 50;
 
-/// Which driver works in which folder; trying them takes milliseconds.
+/// The working driver of each folder; trying them takes milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Drivers(Mutex<HashMap<(PathBuf, u64), DriverName>>);
 
@@ -85,7 +85,7 @@ impl Drivers {
 #[derive(Debug, Default)]
 pub(crate) struct Settled(Mutex<HashMap<PathBuf, Look>>);
 
-/// The result of the last look at a worktree.
+/// The result of the last scan of a worktree.
 #[derive(Debug)]
 struct Look {
     seen: Seen,
@@ -94,7 +94,7 @@ struct Look {
 }
 
 impl Settled {
-    /// Takes what is known of a worktree; a concurrent caller scans again.
+    /// Takes the known state of a worktree; a concurrent caller scans again.
     fn of(&self, worktree: &Path) -> Seen {
         self.lock().remove(worktree).map(|look| look.seen).unwrap_or_default()
     }
@@ -148,8 +148,8 @@ impl std::ops::Deref for WorktreeFolder {
     }
 }
 
-/// Opens a worktree to read in it what its room may read: files that are the user's alone are not in it, whatever
-/// the agent has renamed them to. What is read may come back to the room.
+/// Opens a worktree to read what its room may read: files that only the user may read are excluded,
+/// under whatever name. What is read may be returned to the room.
 pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, FileError> {
     let Some(hidden) = HiddenTree::at(&sandbox.worktree) else {
         let folder = beneath::Folder::open(&sandbox.worktree)?.read_for(agent());
@@ -170,13 +170,13 @@ pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
 
-/// Returns where a sandbox keeps the objects of its apps: beside the data of services, whose names have no underscore,
-/// so that snapshots and forks carry them.
+/// Returns the folder of a sandbox's objects: beside the data of services, whose names have no
+/// underscore, so that snapshots and forks include them.
 pub fn objects_folder(sandbox: &SandboxRecord) -> PathBuf {
     places(sandbox).data().join("_objects")
 }
 
-/// Copies the objects of a sandbox to where a snapshot of seeded data keeps them, or from there.
+/// Copies the objects of a sandbox to a snapshot of seeded data, or from there.
 pub(crate) fn objects_copy(sandbox: &SandboxRecord, kept: &Path, way: ObjectsWay) -> TreeCopy {
     let order = |name: String, path: PathBuf| TreeOrder {
         sandboxes: sandbox.sandboxes.clone(),
@@ -192,16 +192,16 @@ pub(crate) fn objects_copy(sandbox: &SandboxRecord, kept: &Path, way: ObjectsWay
     }
 }
 
-/// Which way objects are copied.
+/// The direction of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectsWay {
     Keep,
     Take,
 }
 
-/// Returns the trees of a sandbox that are not its worktree: the room's git directory and data.
+/// Returns the trees of a sandbox besides its worktree: the room's git directory and data.
 ///
-/// `at` is where the sandbox, or a snapshot of it, keeps them, and `name` what they are called there.
+/// `at` is where the sandbox, or a snapshot of it, has them, and `name` their name there.
 pub(crate) fn others(
     sandboxes: &Path,
     name: &str,
@@ -225,19 +225,20 @@ pub(crate) fn others(
     Ok(all)
 }
 
-/// Leaves out what package managers keep: a snapshot is of the sandbox's own state, and a restore does not change them.
+/// Excludes package manager caches: a snapshot contains the sandbox's own state, and a restore does
+/// not change caches.
 pub(crate) fn without_caches(trees: Vec<TreeOrder>) -> Vec<TreeOrder> {
     trees.into_iter().filter(|tree| !tree.path.ends_with(managers::CACHES)).collect()
 }
 
-/// Where the trees in addition to the worktree are.
+/// The paths of the trees besides the worktree.
 pub(crate) struct Others {
     pub(crate) git: PathBuf,
     pub(crate) data: PathBuf,
 }
 
 impl Others {
-    /// Those that a sandbox works with.
+    /// Those of a sandbox.
     pub(crate) fn living(places: &SandboxPlaces<'_>) -> Self {
         Self { git: places.git(), data: places.data() }
     }
@@ -247,7 +248,7 @@ impl Others {
         Self { git: snapshot.join("git"), data: snapshot.join("data") }
     }
 
-    /// Pairs the trees found at one place with where they go at another.
+    /// Pairs the trees found at one place with their targets at another.
     pub(crate) fn copies(
         from: &[TreeOrder],
         here: &Self,
@@ -272,7 +273,8 @@ impl Others {
     }
 }
 
-/// The dependency folders that were not copied, by worktree. Kept in memory only: the user who forked was told.
+/// The dependency folders that were not copied, by worktree. Only in memory: the user who forked
+/// was told.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutFolders(Mutex<HashMap<PathBuf, Vec<String>>>);
 
@@ -285,7 +287,7 @@ impl LeftOutFolders {
     }
 }
 
-/// The worktrees that came with what an earlier install made. Kept in memory only: whoever forks asks at once.
+/// The worktrees that came with an earlier install. Only in memory: whoever forks asks immediately.
 #[derive(Debug, Default)]
 pub(crate) struct InstalledFolders(Mutex<BTreeSet<PathBuf>>);
 
@@ -300,7 +302,7 @@ impl InstalledFolders {
 }
 
 impl Engine {
-    /// Whether a sandbox came with what an earlier install made.
+    /// Whether a sandbox came with an earlier install.
     pub fn is_installed(&self, sandbox: &SandboxRecord) -> bool {
         self.installed.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&sandbox.worktree)
     }
@@ -389,13 +391,13 @@ impl Engine {
         let (_, place) = place(tree)?;
         let repository = repository(common_dir);
         if tree.driver == TreeMaker::Foreign {
-            // Made by a release without drivers.
+            // Created by a release without drivers.
             return Ok(repository.remove_worktree(&lock, &tree.path)?);
         }
         Ok(repository.remove_worktree_from(&lock, &*driver(tree)?, &place)?)
     }
 
-    /// Gives what the user made in a worktree to the agent, before a room works in it.
+    /// Gives what the user created in a worktree to the agent, before a room works in it.
     pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
         let secrets = self.keep_secrets(sandbox)?;
         if agent().is_none() {
@@ -407,7 +409,7 @@ impl Engine {
         let plain = dependencies.iter().filter(|folder| !glob::is_wild(folder.as_str().as_bytes()));
         let skip = plain.map(|folder| folder.as_str().into()).chain(secrets);
         let skip: Vec<_> = skip.collect();
-        // A worktree that Hothouse did not make is a plain folder.
+        // A worktree that Hothouse did not create is a plain folder.
         let tree = match sandbox.is_adopted() {
             true => TreeOrder { driver: PLAIN.into(), ..worktree(sandbox) },
             false => worktree(sandbox),
@@ -419,9 +421,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Restores the `.git` file of a worktree if somebody replaced it; returns whether that was necessary.
-    /// Where agents have an id of their own the kernel keeps them from it, and it costs nothing to look
-    /// before a room starts; with a single uid it is looked at before each command.
+    /// Restores the `.git` file of a worktree if it was replaced; returns whether that was
+    /// necessary. If agents have their own id the kernel prevents that, and a check before a room
+    /// starts suffices; with a single uid it is checked before each command.
     pub(crate) fn mend_pointer(&self, sandbox: &SandboxRecord) -> Result<bool, StepError> {
         if is_hidden(sandbox) {
             return Ok(false);
@@ -448,7 +450,7 @@ impl Engine {
                         tracing::info!(path = %tree.path.display(), "mounted again");
                     }
                     Ok(Restored::WasThere) => {}
-                    // The others are restored anyway; `doctor` names this one.
+                    // The others are restored anyway; `doctor` reports this one.
                     Err(error) => {
                         tracing::error!(error = ?error.failure(), "a worktree could not be mounted again")
                     }
@@ -458,8 +460,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Empties the trash, evicts golden trees that are old, too many, or in the way, and golden data
-    /// where the disk is full. Nothing that is somebody's work is touched.
+    /// Empties the trash, evicts golden trees that are old, too many, or take up needed space, and
+    /// golden data if the disk is full. No user's work is touched.
     pub fn keep_house(&self) -> Result<(), Failure> {
         self.with.store.fill_reserve();
         let sandboxes = self.sandboxes()?;
@@ -508,7 +510,7 @@ pub(crate) fn place_of_entry(entry: &Path) -> Option<TreeStore> {
     TreeStore::open(&places::around(entry)?).ok()
 }
 
-/// Whether something is kept beside the sandboxes of a folder.
+/// Whether a folder of sandboxes has a store.
 fn is_store(sandboxes: &Path) -> bool {
     files::exists(&sandboxes.join(tree::STORE_FOLDER))
 }
@@ -524,13 +526,13 @@ pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
         driver(to)?.snapshot(&source, &target)?;
     }
     match copies.first() {
-        // What a snapshot holds must outlive a power cut.
+        // A snapshot must survive a power cut.
         Some(copy) => Ok(files::sync_file_system(&copy.to.sandboxes)?),
         None => Ok(()),
     }
 }
 
-/// Makes sure that a sandbox's worktree is at its path: its mount may be missing.
+/// Ensures that a sandbox's worktree is at its path: its mount may be missing.
 pub(crate) fn ensure_there(sandbox: &SandboxRecord) -> Result<(), StepError> {
     if sandbox.is_adopted() {
         return Ok(());
@@ -566,19 +568,19 @@ pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError>
     Ok(tree::driver_for(name, agent()))
 }
 
-/// Returns the places of a tree that is set aside.
+/// Returns the paths of a tree that is set aside.
 pub(crate) fn aside_place(at: &AsidePlace, store: &TreeStore) -> TreePlace {
     TreePlace { path: at.path.clone(), private: at.private.clone(), trash: store.trash() }
 }
 
-/// Returns the store and the places of a tree.
+/// Returns the store and the paths of a tree.
 pub(crate) fn place(tree: &TreeOrder) -> Result<(TreeStore, TreePlace), FileError> {
     let store = TreeStore::open(&tree.sandboxes)?;
     let place = store.place(&tree.name, &tree.path);
     Ok((store, place))
 }
 
-/// Removes golden trees, trash and whatever else is kept beside sandboxes, then the folder itself if
+/// Removes golden trees, trash and everything else kept beside sandboxes, then the folder itself if
 /// no worktree is left in it.
 pub(crate) fn remove_store(sandboxes: &Path, now: jiff::Timestamp) -> Result<(), FileError> {
     hothouse_workspace::places::remove_store(sandboxes, now)?;
@@ -600,7 +602,7 @@ fn repository_of(order: &WorktreeOrder) -> Repository {
     Repository { place: RepositoryPlace { common_dir, root } }
 }
 
-/// Returns a repository by its shared git directory alone: the checkout beside it does not matter here.
+/// Returns a repository by its shared git directory only: its checkout does not matter here.
 pub(crate) fn repository(common_dir: &Path) -> Repository {
     let (common_dir, root) = (common_dir.to_owned(), common_dir.to_owned());
     Repository { place: RepositoryPlace { common_dir, root } }

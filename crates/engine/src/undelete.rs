@@ -1,4 +1,4 @@
-//! `undelete`: a sandbox comes back from the trash, with its files, branch, data, snapshots and runs.
+//! `undelete`: restores a sandbox from the trash, with its files, branch, data, snapshots and runs.
 
 use std::path::{Path, PathBuf};
 
@@ -20,20 +20,20 @@ use crate::{
     trash::{self, DeletedSandbox, Entry, Note},
 };
 
-/// Which sandbox is to come back, and as what.
+/// Which sandbox to restore, and as what.
 #[derive(Clone, Debug)]
 pub struct UndeleteSpec {
     /// `NAME`, `PROJECT/NAME`, or the id of one of several.
     pub which: String,
     /// The folder in which the command was given.
     pub folder: PathBuf,
-    /// The name it gets, if not its own.
+    /// Its new name, if not its own.
     pub name: Option<SandboxName>,
-    /// The branch it gets, if not its own.
+    /// Its new branch, if not its own.
     pub branch: Option<String>,
 }
 
-/// A sandbox that does not come back.
+/// Failure to restore a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum UndeleteError {
     #[error("no sandbox `{wanted}` in the trash")]
@@ -109,7 +109,7 @@ hothouse_model::explain! {
     }
 }
 
-/// The branch of a sandbox that comes back.
+/// The branch of a restored sandbox.
 #[derive(Debug, PartialEq, Eq)]
 struct Branch {
     name: String,
@@ -118,7 +118,7 @@ struct Branch {
 }
 
 impl Engine {
-    /// Brings a sandbox back from the trash. Its room is down.
+    /// Restores a sandbox from the trash. Its room is down.
     pub fn undelete(
         &self,
         spec: &UndeleteSpec,
@@ -128,7 +128,7 @@ impl Engine {
         self.try_undelete(spec, operation).map_err(|error| error.failure())
     }
 
-    /// Returns the sandbox that an operation brought back, for whoever asks again.
+    /// Returns the sandbox that an operation restored, for a repeated request.
     pub fn undeleted(&self, operation: &OperationId) -> Result<SandboxRecord, Failure> {
         let plan = self.operation(operation)?;
         let key = plan.and_then(|plan| plan.sandboxes.first().copied());
@@ -136,7 +136,8 @@ impl Engine {
         found.ok_or_else(|| Failure::new(FailureKind::NotFound, "it was deleted again"))
     }
 
-    /// Returns the sandbox in the trash that a user means. Of several of one name the last that was deleted counts.
+    /// Returns the sandbox in the trash that a user refers to. Of several with one name, the last
+    /// deleted one.
     pub fn find_deleted(&self, which: &str, folder: &Path) -> Result<DeletedSandbox, Failure> {
         let here = self.repository_around(folder).ok().map(|found| found.place.common_dir);
         let all = self.deleted()?;
@@ -194,20 +195,20 @@ impl Engine {
             other => UndeleteError::Store(other),
         })?;
         self.run(&plan)?;
-        // What is left is the note. If this does not happen the trash is cleared of it later.
+        // Only the note is left. If this fails, it is removed from the trash later.
         self.discard_left(&entry)?;
         let key = plan.sandboxes.first().copied().expect("one sandbox came back");
         let record = self.with.store.sandbox(key)?;
         record.ok_or(UndeleteError::Taken { name })
     }
 
-    /// Returns where everything goes under the name that the sandbox gets.
+    /// Returns the targets of all parts for the sandbox's new name.
     fn aside_as(&self, entry: &Entry, name: &SandboxName) -> Aside {
         let record = &entry.note.record;
         let store = entry.sandboxes.join(STORE_FOLDER);
         let mut aside = entry.note.aside.renamed(&store, record.name.as_str(), name.as_str());
         if *name != record.name {
-            // Logs have their place by the sandbox's id, which is another one now.
+            // Logs are located by the sandbox's id, which has changed.
             aside.moves.retain(|part| part.home.starts_with(&store));
         }
         aside
@@ -223,7 +224,8 @@ fn unknown(wanted: &str, known: &[String]) -> UndeleteError {
     UndeleteError::Unknown { wanted: wanted.to_owned(), known: known.to_owned() }
 }
 
-/// Picks what a user means: in a repository one of its own, elsewhere the only one of that name. The newest come first.
+/// Selects the sandbox that a user refers to: in a repository one of its own, elsewhere the only
+/// one with that name. Newest first.
 fn pick<'a>(
     all: &'a [DeletedSandbox],
     wanted: &str,
@@ -255,8 +257,8 @@ fn pick<'a>(
     Ok(first)
 }
 
-/// Finds the branch: its own if nobody has it checked out, also where it was removed meanwhile; under another name for
-/// the sandbox one of that name.
+/// Determines the branch: its own if it is not checked out, even if it was removed meanwhile; with
+/// another name for the sandbox, a branch of that name.
 fn find_branch(
     repository: &Repository,
     note: &Note,
@@ -294,7 +296,7 @@ fn find_branch(
     }
 }
 
-/// Returns the rows of a sandbox that comes back.
+/// Returns the rows of a restored sandbox.
 fn revived(entry: &Entry, name: &SandboxName, worktree: &Path, branch: Option<&Branch>) -> Revived {
     let Note { record, remains, .. } = &entry.note;
     let branch = branch.map_or(&record.branch, |branch| &branch.name);
@@ -312,7 +314,7 @@ fn revived(entry: &Entry, name: &SandboxName, worktree: &Path, branch: Option<&B
             ..record.new_sandbox(&entry.sandboxes)
         },
         imported: record.imported.clone(),
-        // Another branch holds the agent's commits by itself.
+        // Another branch already contains the agent's commits.
         agent_branch: record.agent_branch.clone().filter(|_| is_same),
         remains: remains.clone(),
     }
@@ -327,7 +329,8 @@ fn steps(
     let worktree = aside.worktree.take();
     let mut steps = Vec::new();
     if branch.as_ref().is_some_and(|branch| branch.name != entry.note.record.branch) {
-        // The room's git is on a branch that is another one's now; its commits were imported, and it gets a new one.
+        // The room's git is on a branch that now belongs to another sandbox; its commits were
+        // imported, and it gets a new one.
         aside.moves.retain(|part| !part.aside.ends_with("git") && !part.aside.ends_with("pointer"));
         aside.trees.retain(|tree| !tree.at.path.ends_with("git"));
     }

@@ -1,5 +1,5 @@
-//! What the wall gives a room: curated variables, placeholders for secrets, a CA to trust; and
-//! what must not get in at all.
+//! What the wall provides to a room: curated variables, placeholders for secrets, a trusted CA; and
+//! checks for what must not get in.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +25,7 @@ use hothouse_workspace::WorktreeError;
 
 use crate::{Engine, masks, playwright, secrets::scope, stack::Stack, trees};
 
-/// Variables that name the whole bundle.
+/// Variables that name the complete CA bundle.
 const BUNDLE_VARIABLES: [&str; 9] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
@@ -38,38 +38,38 @@ const BUNDLE_VARIABLES: [&str; 9] = [
     "DENO_CERT",
 ];
 
-/// The variable of Node, which names what it trusts in addition to its own.
+/// The variable of Node, which adds to its own CAs.
 const NODE: &str = "NODE_EXTRA_CA_CERTS";
 
-/// Where Java is, if it is installed.
+/// Paths of Java, if it is installed.
 const JAVA: [&str; 2] = ["/usr/bin/java", "/usr/lib/jvm"];
 
-/// Where a room finds what Java trusts, and the variable that says so.
+/// The path of Java's trust store in a room, and the variable for it.
 const JAVA_INSIDE: &str = "/run/hothouse/java.jks";
 const JAVA_VARIABLE: (&str, &str) = ("JAVA_TOOL_OPTIONS", "-Djavax.net.ssl.trustStore=");
 
-/// The most that a bundle of certificates may have.
+/// The maximum size of a CA bundle.
 const BUNDLE_MOST: u64 = 16 << 20;
 
-/// The most that an env file may have.
+/// The maximum size of an env file.
 const ENV_FILE_MOST: u64 = 1 << 20;
 
-/// The files of variables that tools read, wherever in a worktree they are.
+/// The env files that tools read, anywhere in a worktree.
 const ENV_FILES: [&str; 4] = [".env", ".env.*", ".dev.vars", ".dev.vars.*"];
 
-/// Vendors whose keys agents themselves need, which the user's own env file may hold.
+/// Vendors whose keys agents themselves need, which the user's own env file may contain.
 const OF_AGENTS: [&str; 2] = ["Anthropic", "OpenAI"];
 
-/// Where the wall finds what it gives.
+/// Where the wall finds what it provides.
 pub struct WallSources {
-    /// Holds the authorities, one folder per project.
+    /// The folder of the CAs, one subfolder per project.
     pub authorities: PathBuf,
-    /// Holds values that the user chose to keep in files.
+    /// The folder with values that the user chose to store in files.
     pub secrets: PathBuf,
     /// The user's own env file with the keys of agents; it need not exist.
     pub agent_env: PathBuf,
     pub keyring: Arc<dyn Keyring>,
-    /// The environment of the host, as the daemon was started with it.
+    /// The environment of the host, as of the daemon's start.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -98,7 +98,7 @@ hothouse_model::explain! {
     }
 }
 
-/// The authorities that are open, by their folders: leaves are made once for all rooms of a project.
+/// The open CAs by their folders: certificates are created once for all rooms of a project.
 pub(crate) type ProjectCas = Mutex<HashMap<PathBuf, Arc<CertificateAuthority>>>;
 
 /// A secret, as the wall uses it for one room.
@@ -110,7 +110,7 @@ pub struct RoomSecret {
     pub placeholder: String,
 }
 
-/// What the connections of one room to terminated hosts are served with.
+/// How the connections of one room to terminated hosts are served.
 pub struct Termination {
     pub ca: Arc<CertificateAuthority>,
     /// Every host that is terminated.
@@ -121,7 +121,7 @@ pub struct Termination {
 }
 
 impl Engine {
-    /// Computes what the wall gives a room that is about to start.
+    /// Computes what the wall provides to a starting room.
     pub(crate) fn wall_for(
         &self,
         sandbox: &SandboxRecord,
@@ -166,7 +166,7 @@ impl Engine {
                 });
             }
         }
-        // Routed URLs work inside too; their CA can only sign names below `.localhost`.
+        // Routed URLs also work inside; their CA can only sign names below `.localhost`.
         let has_apps = config.services.values().any(|service| service.url.is_some());
         if let Some(router) = self.router.get().filter(|_| has_apps) {
             wall.ca.get_or_insert_default().push_str(&router.ca);
@@ -180,7 +180,7 @@ impl Engine {
         Ok((wall, mounts))
     }
 
-    /// Returns the file with what Java trusts in rooms of a project, bringing it up to date.
+    /// Returns the file of Java's trust store for rooms of a project, after updating it.
     fn java_trust(&self, project: &Path, ca: &CertificateAuthority) -> Result<PathBuf, FileError> {
         let path = self.with.wall.authorities.join(scope(Some(project))).join("java.jks");
         let mut bundle = ca.pem().as_bytes().to_vec();
@@ -192,18 +192,18 @@ impl Engine {
         Ok(path)
     }
 
-    /// Returns a variable of the host, as the daemon was started with it.
+    /// Returns a variable of the host, as of the daemon's start.
     pub fn host_variable(&self, name: &str) -> Option<&str> {
         self.with.wall.environment.get(name).map(String::as_str)
     }
 
-    /// Returns what the wall gave the room at a runtime folder.
+    /// Returns what the wall provided to the room at a runtime folder.
     pub fn wall_of(&self, runtime: &Path) -> RoomWall {
         self.with.rooms.wall(runtime)
     }
 
-    /// Returns how connections of the room at a runtime folder to terminated hosts are served; nothing
-    /// if there are none.
+    /// Returns how connections of the room at a runtime folder to terminated hosts are served;
+    /// `None` if there are none.
     pub fn termination(
         &self,
         sandbox: &SandboxRecord,
@@ -231,7 +231,7 @@ impl Engine {
         Ok(Some(Termination { ca, hosts, secrets, config }))
     }
 
-    /// Returns the CA of a project, making it the first time.
+    /// Returns the CA of a project, creating it on first use.
     fn ca_of(&self, project: &Path) -> Result<Arc<CertificateAuthority>, CaError> {
         let folder = self.with.wall.authorities.join(scope(Some(project)));
         let mut open = self.project_cas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,7 +244,8 @@ impl Engine {
         Ok(ca)
     }
 
-    /// Refuses a stack with live credentials, before anything of it starts; returns what was let through.
+    /// Refuses a stack with live credentials, before anything of it starts; returns the allowed
+    /// ones.
     pub(crate) fn refuse_live_keys(
         &self,
         sandbox: &SandboxRecord,
@@ -266,7 +267,7 @@ impl Engine {
             .collect())
     }
 
-    /// Returns the curated variables that refer to no service, for a room that runs none.
+    /// Returns the curated variables that refer to no service, for a room without services.
     pub(crate) fn variables_without_services(
         &self,
         config: &Config,
@@ -308,8 +309,8 @@ impl Engine {
         }
     }
 
-    /// Returns the variables of the user's own env file, for commands of agents. Live credentials other
-    /// than those of agents stay out.
+    /// Returns the variables of the user's own env file, for commands of agents. Live credentials
+    /// other than those of agents are left out.
     pub fn agent_variables(&self) -> Result<Vec<(String, String)>, Failure> {
         let exposed = self.agent_variables_exposed().map_err(|error| error.failure())?;
         let harmless = |one: &Exposed| {
@@ -351,22 +352,22 @@ impl Engine {
     }
 }
 
-/// Reads the certificates that this host believes, from a file that was named or the usual ones;
-/// without any, no host is believed.
+/// Reads the certificates that this host trusts, from a named file or the usual ones; without any,
+/// no host is trusted.
 pub fn host_bundle(named: Option<&str>) -> Vec<u8> {
     let usual = CERTIFICATE_BUNDLES.iter().map(|file| Path::new("/etc").join(file));
     let mut bundles = named.map(PathBuf::from).into_iter().chain(usual);
     bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
 }
 
-/// Returns the file of all certificates that a room trusts.
+/// Returns the path of the CA bundle in a room.
 pub(crate) fn bundle_inside() -> PathBuf {
     let etc = |file: &str| Path::new("/etc").join(file);
     let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
     bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]))
 }
 
-/// Returns the variables by which programs trust the bundle of the room.
+/// Returns the variables that make programs trust the room's bundle.
 fn trust_variables() -> BTreeMap<String, String> {
     let etc = |file: &str| Path::new("/etc").join(file);
     let bundle = bundle_inside();
@@ -382,7 +383,7 @@ fn entries(text: &[u8], place: &str) -> Vec<Exposed> {
     entries.into_iter().map(exposed).collect()
 }
 
-/// Lists every text of the config that a command in the room would see.
+/// Lists every text of the config that is visible to commands in the room.
 fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
     let one = |variable: &str, place: &str, value: &str| Exposed {
         variable: variable.to_owned(),
@@ -400,7 +401,7 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         let own = config.services.iter().find(|(name, _)| name.as_str() == service.name());
         let own = own.map(|(_, own)| &own.env);
         for (name, value) in &service.spec.env {
-            // Only what the config says for it: the rest is the wall's, or was looked at above.
+            // Only its own settings: the rest comes from the wall, or was checked above.
             let scoped =
                 config.variables.get(name.as_str()).is_some_and(|v| !v.services.is_empty());
             if scoped || own.is_some_and(|own| own.contains_key(name.as_str())) {

@@ -1,6 +1,6 @@
-//! Which addresses lead to this very host. The kernel is asked about each one when it matters: it knows
-//! addresses that came a moment ago, and whole prefixes that are routed to the loopback
-//! (`ip route add local`), of which no interface tells.
+//! Detects addresses that are routed to this host itself. Each address is looked up in the kernel's
+//! routing table when needed: that also covers addresses added a moment ago, and whole prefixes
+//! that are routed to the loopback (`ip route add local`), which no interface lists.
 
 use std::{io, net::IpAddr};
 
@@ -15,15 +15,14 @@ const ERROR: u16 = 2;
 const REQUEST: u16 = 1;
 const DESTINATION: u16 = 1;
 
-/// The kinds of routes that end at this host: local, broadcast and anycast.
+/// Route types that end at this host: local, broadcast and anycast.
 const ENDS_HERE: [u8; 3] = [2, 3, 4];
 
 const HEADER: usize = 16;
-/// Where the kind stands in what follows the header.
+/// Offset of the route type after the netlink header.
 const KIND: usize = 7;
 
-/// Whether what is sent to an address comes to this host itself. If the kernel cannot be asked it
-/// is taken to be so.
+/// Whether packets sent to an address arrive at this host. `true` if the kernel cannot be asked.
 pub fn is_own(address: IpAddr) -> bool {
     ends_here(address.to_canonical()).unwrap_or_else(|error| {
         tracing::warn!(%error, %address, "the kernel does not tell where an address leads");
@@ -59,7 +58,7 @@ fn question(address: IpAddr) -> Vec<u8> {
     message
 }
 
-/// Reads the kernel's answer: a route, or why there is none.
+/// Parses the kernel's answer: a route, or the error.
 fn read(answer: &[u8]) -> Result<bool, Errno> {
     let number = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
     match number {
@@ -71,7 +70,7 @@ fn read(answer: &[u8]) -> Result<bool, Errno> {
             let code = answer.get(HEADER..HEADER + 4).ok_or(Errno::BADMSG)?;
             let code = i32::from_ne_bytes([code[0], code[1], code[2], code[3]]).wrapping_neg();
             match Errno::from_raw_os_error(code) {
-                // Nowhere, or to somewhere forbidden: not here.
+                // Unreachable or prohibited, so not this host.
                 Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS | Errno::INVAL => Ok(false),
                 error => Err(error),
             }
@@ -112,7 +111,7 @@ mod tests {
         let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let network = std::fs::File::open(format!("/proc/{}/ns/net", other.id())).unwrap();
-        // Namespaces belong to threads, and what a thread starts has its own.
+        // Namespaces are per thread, so a separate thread leaves the caller's network alone.
         let asked = std::thread::spawn(move || {
             use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
             let kind = Some(LinkNameSpaceType::Network);

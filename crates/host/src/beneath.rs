@@ -1,8 +1,9 @@
-//! Files of a tree that somebody else writes in: reached from a held folder, never through a link.
+//! Access to a tree that someone else can write to: always from an open folder, never through a
+//! link.
 //!
 //! Every path is resolved by `openat2` with `RESOLVE_BENEATH|NO_MAGICLINKS|NO_SYMLINKS`, so a link
-//! planted where a folder or a file is expected is an error, also when it is planted while we work.
-//! A file is read only if it is a plain one: opening a pipe would hang, a device could do anything.
+//! planted where a folder or a file is expected is an error, even if it appears while we work. Only
+//! regular files are read: opening a pipe would block, and opening a device could do anything.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,16 +23,16 @@ use crate::{
     owners::Owner,
 };
 
-/// How a path below a held folder is resolved.
+/// How paths below an open folder are resolved.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
 
-/// A folder that is held open; what is reached from it stays below it.
+/// An open folder; everything reached from it stays below it.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
     path: PathBuf,
-    /// For whom files are read, if not for ourselves.
+    /// The user on whose behalf files are read, if not ourselves.
     reader: Option<Owner>,
 }
 
@@ -42,7 +43,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What a name stands for.
+/// The type of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     Folder,
@@ -51,7 +52,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// What the kernel knows about a file without reading it.
+/// Metadata of a file, from `stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     pub kind: EntryKind,
@@ -68,7 +69,7 @@ pub struct FileStat {
 }
 
 impl Folder {
-    /// Opens a folder by a path of our own, which is trusted up to and including its last name.
+    /// Opens a folder by a path of our own; all of its components are trusted.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
@@ -76,8 +77,8 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned(), reader: None })
     }
 
-    /// Reads only what somebody else may read too, from now on. We may read more than they, and what is read
-    /// comes to them.
+    /// From now on, reads only files that `reader` may read as well. We may be able to read more,
+    /// and whatever we read ends up with them.
     pub fn read_for(self, reader: Option<Owner>) -> Self {
         Self { reader, ..self }
     }
@@ -110,7 +111,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Writes a file as a whole, in place of whatever has its name unless that is a folder.
+    /// Writes a whole file, replacing whatever has that name unless it is a folder.
     ///
     /// A link by that name is replaced, not followed.
     pub fn write(&self, relative: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
@@ -145,7 +146,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Returns what a name stands for, itself rather than what it links to, if it exists.
+    /// Returns the metadata of an entry, without following a link; `None` if it does not exist.
     pub fn stat(&self, relative: &Path) -> Result<Option<FileStat>, FileError> {
         let path = self.path.join(relative);
         let found = self.parent_of(relative).and_then(|(folder, name)| {
@@ -164,7 +165,7 @@ impl Folder {
     pub fn has_capability(&self, relative: &Path) -> Result<bool, FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
-        // There is no call that takes a folder and a name; this path leads nowhere but there.
+        // No xattr call takes a folder and a name; this path resolves to the same file.
         let through = Path::new("/proc/self/fd").join(folder.fd.as_raw_fd().to_string());
         let mut value = [0_u8; 64];
         match rustix::fs::lgetxattr(through.join(name), "security.capability", &mut value) {
@@ -176,7 +177,7 @@ impl Folder {
         }
     }
 
-    /// Returns where a link leads, as it says.
+    /// Returns the target of a link, unresolved.
     pub fn read_link(&self, relative: &Path) -> Result<PathBuf, FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
@@ -200,8 +201,7 @@ impl Folder {
         &self.path
     }
 
-    /// Opens the folder that a path is in, and returns the last name.
-    /// Makes a folder and those above it, if there are none. A link in the way is an error.
+    /// Creates a folder and its missing parents. A link in the way is an error.
     pub fn make_folders(&self, relative: &Path) -> Result<(), FileError> {
         let mut so_far = PathBuf::new();
         for part in relative.iter() {
@@ -217,6 +217,7 @@ impl Folder {
         self.folder(relative).map(drop)
     }
 
+    /// Opens the parent folder of a path, and returns it with the last name.
     fn parent_of<'a>(&self, relative: &'a Path) -> Result<(Self, &'a OsStr), FileError> {
         let nameless = || {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");
@@ -274,11 +275,11 @@ impl EntryKind {
     }
 }
 
-/// How long a path may be for the kernel, with some room.
+/// The maximum length of a path for the kernel, with some margin.
 const PATH_LIMIT: usize = 4000;
 
-/// Opens a path below a folder; the empty path is the folder itself. A path that is too long for the
-/// kernel is gone in pieces, each beneath the one before.
+/// Opens a path below a folder; the empty path is the folder itself. A path that is too long for
+/// the kernel is opened in pieces, each beneath the previous one.
 pub(crate) fn open_beneath(
     folder: impl AsFd,
     relative: &Path,
@@ -300,8 +301,8 @@ pub(crate) fn open_beneath(
     open_short(&at, &piece, flags, mode)
 }
 
-/// Opens a file that a reader may read, by folders that they may enter. Each is asked for by what was opened, so
-/// nothing that is moved meanwhile takes its place.
+/// Opens a file that `reader` may read, through folders that they may enter. Permissions are
+/// checked on the opened descriptors, so a concurrent rename cannot bypass them.
 fn open_as(
     folder: impl AsFd,
     relative: &Path,
@@ -327,7 +328,7 @@ fn open_as(
     Ok(at)
 }
 
-/// Whether permissions give somebody a right. An owner can give it to themselves.
+/// Whether permissions grant a right. An owner always counts as having it: they can `chmod`.
 fn may(who: Owner, right: u32, file: &FileStat) -> bool {
     match () {
         () if file.user == who.user => true,

@@ -68,7 +68,7 @@ pub fn create_subvolume(path: &Path) -> Result<(), FileError> {
     let make = || {
         let (parent, name) = split(path)?;
         let request = Named { fd: 0, name: field(name)? };
-        // SAFETY: `Named` has the layout and the size that the request names.
+        // SAFETY: `Named` has the layout and the size that the request expects.
         unsafe { ask(parent.as_fd(), SUBVOL_CREATE, &raw const request) }
     };
     make().map_err(about("make the subvolume", path))
@@ -86,20 +86,20 @@ pub fn snapshot(source: &Path, path: &Path) -> Result<(), FileError> {
             unused: [0; 4],
             name: field(name)?,
         };
-        // SAFETY: `NamedFrom` has the layout and the size that the request names, and the
-        // descriptor in it is open until the call has ended.
+        // SAFETY: `NamedFrom` has the layout and the size that the request expects, and the
+        // descriptor in it stays open until the call returns.
         unsafe { ask(parent.as_fd(), SNAP_CREATE_V2, &raw const request) }
     };
     make().map_err(about("make the snapshot", path))
 }
 
-/// Deletes a subvolume with all it holds. Without privilege the mount must allow it
-/// (`user_subvol_rm_allowed`); one with subvolumes inside is refused.
+/// Deletes a subvolume with its content. Without privilege the mount must allow it
+/// (`user_subvol_rm_allowed`); a subvolume that contains others is refused.
 pub fn delete_subvolume(path: &Path) -> Result<(), FileError> {
     let delete = || {
         let (parent, name) = split(path)?;
         let request = Named { fd: 0, name: field(name)? };
-        // SAFETY: `Named` has the layout and the size that the request names.
+        // SAFETY: `Named` has the layout and the size that the request expects.
         unsafe { ask(parent.as_fd(), SNAP_DESTROY, &raw const request) }
     };
     delete().map_err(about("delete the subvolume", path))
@@ -114,27 +114,27 @@ pub fn set_access(path: &Path, access: Access) -> Result<(), FileError> {
 /// Sets whether the subvolume whose root is open can be changed.
 pub(crate) fn set_access_of(root: BorrowedFd<'_>, access: Access) -> io::Result<()> {
     let mut flags = 0_u64;
-    // SAFETY: the request writes one u64, which `flags` is.
+    // SAFETY: the request writes one u64, the type of `flags`.
     unsafe { ask(root, SUBVOL_GETFLAGS, &raw mut flags) }?;
     let wanted = match access {
         Access::ReadOnly => flags | SUBVOL_RDONLY,
         Access::ReadWrite => flags & !SUBVOL_RDONLY,
     };
-    // SAFETY: the request reads one u64, which `wanted` is.
+    // SAFETY: the request reads one u64, the type of `wanted`.
     unsafe { ask(root, SUBVOL_SETFLAGS, &raw const wanted) }
 }
 
-/// Whether an inode number is that of a subvolume's root, if it is on btrfs at all.
+/// Whether an inode number is that of a subvolume's root, provided that the file is on btrfs.
 pub(crate) fn may_be_root(inode: u64) -> bool {
     inode == ROOT_INODE
 }
 
-/// Makes a request.
+/// Issues an ioctl.
 ///
 /// # Safety
-/// `argument` points to what the request reads or writes.
+/// `argument` must point to the structure that the request reads or writes.
 unsafe fn ask<T>(fd: BorrowedFd<'_>, request: libc::Ioctl, argument: *const T) -> io::Result<()> {
-    // SAFETY: the caller vouches for the argument, and the descriptor is borrowed, hence open.
+    // SAFETY: the caller guarantees the argument, and the descriptor is borrowed, hence open.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, argument) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -152,7 +152,7 @@ fn split(path: &Path) -> io::Result<(rustix::fd::OwnedFd, &OsStr)> {
     Ok((open(parent)?, name))
 }
 
-/// Puts a name into a field of fixed size, which a zero byte ends.
+/// Copies a name into a zero-terminated field of fixed size.
 fn field<const N: usize>(name: &OsStr) -> io::Result<[u8; N]> {
     let bytes = name.as_bytes();
     let mut field = [0; N];

@@ -1,4 +1,4 @@
-//! Time, as a collaborator: tests bring their own.
+//! Time as a dependency, so that tests can supply their own.
 
 use std::sync::Mutex;
 

@@ -15,7 +15,7 @@ use hothouse_model::{Explain, FailureKind};
 
 use crate::{confine::Confinement, relay::Pipes};
 
-/// The most that is kept of one output stream.
+/// How much of one output stream is kept at most.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
 /// A program to run, with its arguments and its environment.
@@ -30,32 +30,32 @@ pub struct Program {
     group: Group,
     passed: Vec<OwnedFd>,
     memory: Option<u64>,
-    /// A tree in which it follows no link, and a folder there in which it does.
+    /// A tree in which it must not follow links, and a folder inside where it may.
     without_links: Option<(PathBuf, Option<PathBuf>)>,
 }
 
-/// Whether a program is the first of a process group.
+/// Which process group a program runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Ours,
-    /// So that all it started can be killed together with it.
+    /// Its own, so that it can be killed together with everything it started.
     Own,
 }
 
-/// A program that is being talked to. It ends with the conversation.
+/// A program with which we exchange data over pipes, until [`Talker::end`].
 #[derive(Debug)]
 pub struct Talker(Child);
 
 impl Talker {
-    /// Ends it, whatever it is doing.
+    /// Kills it, whatever it is doing.
     pub fn end(mut self) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// What a finished program left.
+/// The result of a finished program.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub status: ExitStatus,
@@ -63,7 +63,7 @@ pub struct Run {
     pub stderr: Vec<u8>,
 }
 
-/// A program that could not be run, or did not end well.
+/// A program that could not be run, or that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("`{program}` is not installed")]
@@ -81,7 +81,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Tells how a program ended that did not end well.
+    /// Describes how a failed program ended.
     pub fn of(run: &Run, command: &str) -> Self {
         let said = last_words(&run.stderr);
         Self::Failed { command: command.to_owned(), status: run.status, said }
@@ -142,7 +142,7 @@ impl Program {
         self
     }
 
-    /// Takes a variable away.
+    /// Removes a variable.
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.removed.push(name.as_ref().to_owned());
@@ -156,37 +156,36 @@ impl Program {
         self
     }
 
-    /// Sets its standard input; without it, there is none.
+    /// Sets its standard input; the default is none.
     #[must_use]
     pub fn stdin(mut self, stdin: Stdio) -> Self {
         self.stdin = stdin;
         self
     }
 
-    /// Passes it a descriptor, which it has under the same number as we do. Nobody else inherits it.
+    /// Passes it a descriptor under the same number as ours. No other child inherits it.
     #[must_use]
     pub fn pass(mut self, descriptor: OwnedFd) -> Self {
         self.passed.push(descriptor);
         self
     }
 
-    /// Lets the program follow no link of a tree, which somebody else may put there meanwhile, except for
-    /// those in a folder of it that is nobody else's.
+    /// Forbids the program to follow links of a tree in which someone else may plant them
+    /// meanwhile, except in a subfolder that only we can write to.
     #[must_use]
     pub fn without_links(mut self, tree: &Path, except: Option<&Path>) -> Self {
         self.without_links = Some((tree.to_owned(), except.map(Path::to_owned)));
         self
     }
 
-    /// Bounds the memory of the program and of each that it starts.
+    /// Limits the memory of the program and of each process it starts.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Starts it, to be talked to through its standard input and output. What it says on its
-    /// standard error is lost.
+    /// Starts it with pipes for standard input and output. Its standard error is discarded.
     pub fn converse(self) -> Result<(Talker, Pipes), RunError> {
         let command = self.shown();
         let mut child = self.stdin(Stdio::piped()).spawn_with(Stdio::null())?;
@@ -201,14 +200,14 @@ impl Program {
         }
     }
 
-    /// Runs it to its end, whatever that is.
+    /// Runs it until it exits, with whatever status.
     pub fn run(self) -> Result<Run, RunError> {
         let command = self.shown();
         let mut child = self.spawn()?;
         collect(&mut child).map_err(|source| RunError::Spawn { program: command, source })
     }
 
-    /// Runs it and returns its output if it ended well.
+    /// Runs it and returns its output if it succeeded.
     pub fn output(self) -> Result<Vec<u8>, RunError> {
         let command = self.shown();
         let run = self.run()?;
@@ -218,7 +217,7 @@ impl Program {
         Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
     }
 
-    /// Runs it and returns its output if it ended well and in time.
+    /// Runs it and returns its output if it succeeded in time.
     pub fn output_within(self, limit: Duration) -> Result<Vec<u8>, RunError> {
         let command = self.shown();
         let run = self.run_within(limit)?;
@@ -228,7 +227,7 @@ impl Program {
         Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
     }
 
-    /// Runs it, but kills it and all it started when it takes longer than `limit`.
+    /// Runs it, but kills it and everything it started if it takes longer than `limit`.
     pub fn run_within(mut self, limit: Duration) -> Result<Run, RunError> {
         let command = self.shown();
         self.group = Group::Own;
@@ -242,7 +241,8 @@ impl Program {
             let ended =
                 rustix::event::poll(&mut wait, timeout.as_ref()).is_ok_and(|ready| ready > 0);
             if !ended {
-                // Numbers are given out in turn: one that became free this moment is not another's yet.
+                // Pids are assigned sequentially: one that became free just now has not been reused
+                // yet.
                 rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).ok();
             }
             !ended
@@ -253,7 +253,7 @@ impl Program {
         if killed { Err(RunError::TooSlow { command, limit }) } else { run }
     }
 
-    /// Starts it and leaves it alone: it outlives us, and nobody reads what it says.
+    /// Starts it detached: it outlives us, and its output is discarded.
     #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
     pub fn leave(self) -> Result<(), RunError> {
         let mut command = std::process::Command::new(&self.name);
@@ -339,10 +339,10 @@ impl Program {
     }
 }
 
-/// The search path of [`bare`] programs.
+/// `PATH` for [`bare`] programs.
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Returns a command with nothing but a plain `PATH` and locale, and no stdio.
+/// Returns a command with only a plain `PATH` and locale in its environment, and no stdio.
 #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
 pub fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
     let mut command = std::process::Command::new(program);
@@ -351,7 +351,7 @@ pub fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
     command
 }
 
-/// Lets a child keep a descriptor that closes on exec everywhere else.
+/// Lets a child inherit a descriptor that is otherwise closed on exec.
 fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
     let clear = move || {
         // SAFETY: between fork and exec the child has its own table of descriptors, in which this one
@@ -364,15 +364,15 @@ fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
 }
 
 fn confine(command: &mut std::process::Command, confinement: Confinement) {
-    // SAFETY: the child has one thread, and `enter` makes system calls on memory that was made before
-    // the fork; it allocates nothing but on a failure.
+    // SAFETY: the child has one thread, and `enter` makes only system calls, on memory prepared
+    // before the fork; it allocates only on failure.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(command, move || confinement.enter());
     }
 }
 
-/// Sets the most memory that a child, and each of its own, may have for itself. Files that they map are
-/// not counted.
+/// Limits the private memory of a child and of each of its descendants. Mapped files are not
+/// counted.
 fn limit_memory(command: &mut std::process::Command, bytes: u64) {
     let limit = move || {
         let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
@@ -380,7 +380,7 @@ fn limit_memory(command: &mut std::process::Command, bytes: u64) {
         let answer = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const most) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: the closure makes one async-signal-safe call, and allocates nothing but on a failure.
+    // SAFETY: the closure makes one async-signal-safe call, and allocates only on failure.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, limit) };
 }
 
@@ -393,7 +393,7 @@ fn collect(child: &mut Child) -> io::Result<Run> {
     Ok(Run { status: child.wait()?, stdout, stderr })
 }
 
-/// Reads a stream to its end, but keeps no more than [`OUTPUT_LIMIT`] of it.
+/// Reads a stream to its end, keeping at most [`OUTPUT_LIMIT`] of it.
 fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(stream) = stream else { return kept };
@@ -402,7 +402,8 @@ fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
     kept
 }
 
-/// Returns what says most, for a message: the lines that git marks as reasons, or the last at all.
+/// Picks the most informative lines for an error message: those that git marks as reasons,
+/// otherwise the last one.
 fn last_words(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let reasons =
@@ -413,7 +414,7 @@ fn last_words(bytes: &[u8]) -> String {
         said.push(last.map_or("it printed nothing", str::trim));
     }
     said.dedup();
-    // The first reasons are the causes of the later ones.
+    // Earlier reasons are the causes of later ones.
     said.truncate(REASON_LIMIT);
     said.join("; ").chars().filter(|c| !c.is_control()).take(400).collect()
 }

@@ -1,9 +1,9 @@
-//! A program that reads a tree which somebody else changes meanwhile: in a mount namespace of its own,
-//! where no link of that tree leads anywhere.
+//! Runs a program that reads a tree which someone else may change meanwhile: in its own mount
+//! namespace, where no link of that tree is followed.
 //!
-//! git looks at a name first and opens it then. Whoever puts a link in the place of a folder in between
-//! has it read, and print, a file from elsewhere. On a mount with `nosymfollow` the kernel refuses; links
-//! can still be read as what they are.
+//! git checks a name before it opens it. Whoever replaces a folder with a link in between makes git
+//! read, and print, a file from elsewhere. On a `nosymfollow` mount the kernel refuses to follow
+//! the link; links can still be read as links.
 
 use std::{
     ffi::CString,
@@ -28,11 +28,11 @@ use crate::sys::{self, MountChange};
 /// `MOUNT_ATTR_NOSYMFOLLOW`, since Linux 5.14.
 const NO_LINKS: u64 = 0x0020_0000;
 
-/// What a child needs to know between fork and exec, where it must not allocate.
+/// What a child needs between fork and exec, where it must not allocate.
 #[derive(Debug)]
 pub(crate) struct Confinement {
     tree: CString,
-    /// A folder in the tree that is not somebody else's.
+    /// A folder in the tree that only we can write to.
     except: Option<CString>,
     is_root: bool,
     uid_map: Vec<u8>,
@@ -52,10 +52,10 @@ impl Confinement {
         })
     }
 
-    /// Confines the calling process, which has one thread. Makes system calls and nothing else.
+    /// Confines the calling process, which must be single-threaded. Makes only system calls.
     ///
-    /// A host that allows no namespaces, or whose kernel knows no such mounts, has no rooms, and nobody
-    /// who changes the tree.
+    /// A host that forbids namespaces, or whose kernel lacks `nosymfollow`, cannot run rooms, so
+    /// nobody else changes the tree there.
     pub(crate) fn enter(&self) -> io::Result<()> {
         let unable = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EINVAL];
         match self.leave() {
@@ -66,7 +66,7 @@ impl Confinement {
 
     fn leave(&self) -> io::Result<()> {
         if self.is_root {
-            // Its power over the files of rooms would not come along into a user namespace.
+            // In a user namespace, root would lose its power over the files of rooms.
             sys::leave_mount_namespace()?;
         } else {
             sys::leave_user_and_mount_namespace()?;
@@ -86,12 +86,12 @@ impl Confinement {
         if let Some((path, tree)) = except {
             move_mount(&tree, c"", CWD, path.as_c_str(), flags)?;
         }
-        // Where we were is now covered.
+        // The current folder is now covered by the mount.
         Ok(rustix::process::chdir(self.tree.as_c_str())?)
     }
 }
 
-/// Makes a mount, and those in it, one in which no link is followed.
+/// Disables following of links in a mount and its submounts.
 pub(crate) fn forbid_links(tree: rustix::fd::BorrowedFd<'_>) -> io::Result<()> {
     sys::mount_setattr(tree, &MountChange { set: NO_LINKS, recursive: true, idmap: None })
 }

@@ -1,8 +1,8 @@
 //! Copies of whole trees: in parallel, sparse where the source is, with links, times and attributes.
 //!
-//! The source may belong to somebody who changes it meanwhile: every name is opened from its folder
-//! and never followed. What could carry power over to the copy (setuid, setgid on files, capability
-//! attributes, devices) is left behind.
+//! The source may belong to someone who changes it meanwhile: every name is opened from its folder
+//! and never followed. Whatever could carry privileges into the copy (setuid, setgid on files,
+//! capability attributes, devices) is left out.
 
 mod defaults;
 mod entry;
@@ -32,14 +32,14 @@ use crate::{
     walk::{Bookmark, Deadline, Place, read_part},
 };
 
-/// Below this many bytes a plain copy is cheaper than asking for shared blocks.
+/// Below this size a plain copy is cheaper than a reflink.
 const SHARE_FROM: u64 = 64 << 10;
-/// How long a copy may take: large trees are large data, and a tree that never ends is an attack.
+/// The time limit of a copy. Large data takes long; a tree that never ends is an attack.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// How many files of one folder are one job.
+/// How many files of one folder form one job.
 const BATCH: usize = 512;
 
-/// How the content of a file comes over.
+/// How the content of files is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// Large files share their blocks with the source until one of them is changed.
@@ -47,34 +47,34 @@ pub enum Content {
     Copy,
 }
 
-/// What a copied tree is.
+/// The kind of tree that is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tree {
-    /// Files to be seen as they are.
+    /// Ordinary files; owners are kept where possible.
     Plain,
-    /// Files of whomever, which become ours.
+    /// Files of any owner, which become ours.
     Foreign,
-    /// The upper folder of an overlay, whose marks for deleted and renamed names come along.
+    /// The upper folder of an overlay; marks for deleted and renamed names are copied too.
     OverlayUpper,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
     pub files: u64,
     pub bytes: u64,
-    /// Sockets and devices, which cannot come along.
+    /// Sockets and devices, which cannot be copied.
     pub left_out: Vec<PathBuf>,
 }
 
-/// One piece of the work: a folder, or some of its files.
+/// A unit of work: a folder, or some of its files.
 enum Job {
-    /// Some of it may have been read before.
+    /// The bookmark says where to continue in a partly read folder.
     Folder(Place, Option<Bookmark>),
     Files(Place, Vec<Entry>),
 }
 
-/// A second name of a file that has been copied under another.
+/// A further hard link to a file that has already been copied.
 struct Link {
     first: Name,
     second: Name,
@@ -90,11 +90,11 @@ impl Name {
     }
 }
 
-/// What the threads find out together.
+/// State that the threads share.
 #[derive(Default)]
 struct Found {
     copied: Copied,
-    /// The first name of each file that has several.
+    /// The first name of each file with several hard links.
     names: HashMap<(u64, u64), Name>,
     links: Vec<Link>,
     folders: Vec<(Place, Stat)>,
@@ -112,14 +112,14 @@ struct Copier {
     found: Mutex<Found>,
 }
 
-/// Whether files keep their owner.
+/// Whether copies keep the owner of their source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owners {
     Kept,
     Ours,
 }
 
-/// Copies what is in the folder `source` into the folder `target`, which exists.
+/// Copies the content of the folder `source` into the existing folder `target`.
 ///
 /// Modes, modification times, links (also hard ones within the tree), holes and attributes are kept;
 /// owners too where we may. A name that exists in the target already is an error.
@@ -134,7 +134,7 @@ pub fn copy_tree(
     copy_tree_with(source, target, content, tree, owners)
 }
 
-/// Copies a tree, for whoever knows whether the owners of files can be kept.
+/// Like [`copy_tree`], for callers that know whether owners can be kept.
 pub(crate) fn copy_tree_with(
     source: &Path,
     target: &Path,
@@ -167,8 +167,7 @@ pub(crate) fn copy_tree_with(
     copier.finish()
 }
 
-/// Copies one file of ours as a whole, sharing its blocks where that can be; nothing waits for the
-/// disk.
+/// Copies one whole file of ours, as a reflink where possible; does not sync it to disk.
 pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
     use std::os::unix::fs::OpenOptionsExt;
     let beside = to.with_added_extension(format!("{}.new", std::process::id()));
@@ -189,7 +188,7 @@ pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
     copied.map_err(about("copy", from))
 }
 
-/// Tries whether files in a folder can share blocks; the two files it makes stay there.
+/// Checks that files in a folder can be reflinked; the two files it creates stay there.
 pub fn try_reflink(folder: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {
         let mut from = File::create_new(folder.join("from"))?;
@@ -244,7 +243,7 @@ impl Copier {
             let below = place.folder(&name).map_err(io::Error::from);
             let below = below.map_err(about("copy the folder", &path))?;
             match rustix::fs::mkdirat(&target, &name, Mode::RWXU) {
-                // A layer that was copied before has it too.
+                // An earlier layer may have created it.
                 Ok(()) | Err(Errno::EXIST) => more.push(Job::Folder(below, None)),
                 Err(errno) => {
                     let path = self.target_path.join(&relative).join(name);
@@ -280,7 +279,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Notes a file with several names; all but the first are linked when everything is copied.
+    /// Registers a file with several names; all but the first are linked once everything is copied.
     fn is_second_name(&self, stat: &Stat, place: &Place, name: &OsStr) -> bool {
         let name = Name(place.clone(), name.to_owned());
         let mut found = self.found();
@@ -297,7 +296,8 @@ impl Copier {
         }
     }
 
-    /// Links the second names, then gives the folders what their content would have disturbed.
+    /// Creates the remaining hard links, then sets the attributes of folders, which writing their
+    /// content would have changed.
     fn finish(self) -> Result<Copied, FileError> {
         let found = std::mem::take(&mut *self.found());
         for link in &found.links {

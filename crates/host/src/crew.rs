@@ -1,4 +1,4 @@
-//! A few threads that work through jobs, each of which may bring more.
+//! A small thread pool that works through jobs, each of which may add more.
 
 use std::{
     num::NonZero,
@@ -6,14 +6,14 @@ use std::{
     thread,
 };
 
-/// What the threads share.
+/// State that the threads share.
 struct Desk<J, E> {
     jobs: Vec<J>,
     busy: usize,
     failure: Option<E>,
 }
 
-/// Works through `jobs` and all that `work` adds to them. The first failure ends it.
+/// Works through `jobs` and every job that `work` adds. The first failure stops it.
 ///
 /// The newest job goes first, so that a walk is depth-first and its list stays short.
 pub(crate) fn work_through<J: Send, E: Send>(
@@ -25,7 +25,8 @@ pub(crate) fn work_through<J: Send, E: Send>(
     let crew = thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8);
     thread::scope(|scope| {
         for _ in 1..crew {
-            // Where no thread can be had, the others do the work, and this one in any case.
+            // If no thread can be started, the others do the work; the calling thread always takes
+            // part.
             let thread = thread::Builder::new();
             thread.spawn_scoped(scope, || serve(&desk, &changed, &work)).ok();
         }
@@ -35,7 +36,7 @@ pub(crate) fn work_through<J: Send, E: Send>(
     desk.failure.map_or(Ok(()), Err)
 }
 
-/// Does the same in the calling thread, for a process that must not have had others.
+/// Does the same in the calling thread only, for a process that must stay single-threaded.
 pub(crate) fn work_alone<J, E>(
     mut jobs: Vec<J>,
     work: impl Fn(J, &mut Vec<J>) -> Result<(), E>,
@@ -46,7 +47,7 @@ pub(crate) fn work_alone<J, E>(
     Ok(())
 }
 
-/// Works on each item, several at a time; the results are in the order of the items.
+/// Applies `work` to each item in parallel; the results are in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if let [only] = items {
         return vec![work(only)];

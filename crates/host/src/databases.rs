@@ -1,4 +1,4 @@
-//! The programs of databases and caches that this host has.
+//! The database and cache programs that are installed on this host.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use hothouse_model::{
 
 use crate::files;
 
-/// A recipe that cannot be followed on this host.
+/// A recipe that cannot be used on this host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecipeError {
     #[error("service `{service}` needs {program}, which is not installed")]
@@ -37,12 +37,12 @@ impl Explain for RecipeError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     pub folder: PathBuf,
-    /// The major version, where it matters for the data.
+    /// The major version, if the data format depends on it.
     pub version: String,
 }
 
-/// Looks for the programs of a recipe where a room shows them: in the layers of its stack, the uppermost first, and on
-/// the host.
+/// Finds the programs of a recipe where a room shows them: in the layers of its stack, uppermost
+/// first, then on the host.
 pub fn find(
     recipe: DatabaseRecipe,
     service: &str,
@@ -52,13 +52,13 @@ pub fn find(
     choose(recipe, service, version.map(Version::as_str), all(recipe, &System { stack }))
 }
 
-/// The system that a room shows.
+/// The root file system that a room shows.
 struct System<'a> {
     stack: &'a [PathBuf],
 }
 
 impl System<'_> {
-    /// Returns the places that a path of the room may have on the host.
+    /// Returns the host paths at which a path of the room may be found.
     fn places(&self, path: &Path) -> Vec<PathBuf> {
         let below = path.strip_prefix("/usr").unwrap_or(path);
         let layers = self.stack.iter().map(|layer| layer.join("usr/upper").join(below));
@@ -70,7 +70,7 @@ impl System<'_> {
         self.places(path).iter().any(|place| files::exists(place))
     }
 
-    /// Lists a folder of the room, by paths of the room. A folder that cannot be listed has nothing that we could run.
+    /// Lists a folder of the room, by paths of the room. An unreadable folder counts as empty.
     fn list(&self, path: &Path) -> Vec<PathBuf> {
         let lists =
             self.places(path).into_iter().map(|place| files::list(&place).unwrap_or_default());
@@ -82,7 +82,7 @@ impl System<'_> {
     }
 }
 
-/// Returns the installed versions of a recipe's program; an empty one fits any wish.
+/// Returns the installed versions of a recipe's program; an empty version matches any request.
 pub fn installed(recipe: DatabaseRecipe) -> Vec<String> {
     all(recipe, &System { stack: &[] }).into_iter().map(|programs| programs.version).collect()
 }
@@ -98,12 +98,12 @@ fn all(recipe: DatabaseRecipe, system: &System<'_>) -> Vec<Programs> {
         DatabaseRecipe::Rabbitmq => find_program(system, &["rabbitmq-server"]),
         DatabaseRecipe::Mongodb => find_program(system, &["mongod"]),
         DatabaseRecipe::Meilisearch => find_program(system, &["meilisearch"]),
-        // Something must run where nothing serves.
+        // SQLite has no server, but a service needs a process.
         DatabaseRecipe::Sqlite => find_program(system, &["sleep"]),
     }
 }
 
-/// Chooses among installed versions: the one that is named, else the newest.
+/// Chooses among installed versions: the requested one, otherwise the newest.
 fn choose(
     recipe: DatabaseRecipe,
     service: &str,
@@ -118,7 +118,7 @@ fn choose(
         DatabaseRecipe::Memcached => ("memcached", "memcached"),
         DatabaseRecipe::Nats => ("NATS", "nats-server"),
         DatabaseRecipe::Rabbitmq => ("RabbitMQ", "rabbitmq-server"),
-        // Not in every distribution: its makers have packages, and `image = "mongo:7"` needs none.
+        // Not in every distribution: the vendor has packages, and `image = "mongo:7"` needs none.
         DatabaseRecipe::Mongodb => ("MongoDB", "mongodb-org"),
         DatabaseRecipe::Meilisearch => ("Meilisearch", "meilisearch"),
         DatabaseRecipe::Sqlite => ("sleep", "coreutils"),
@@ -129,7 +129,7 @@ fn choose(
     found.sort_by_key(|programs| version_key(&programs.version));
     let fits = |programs: &Programs| {
         let wanted = wanted.map(version_key).unwrap_or_default();
-        // Where the programs do not say their version, there is only one of them.
+        // A program without a version is the only candidate.
         programs.version.is_empty() || version_key(&programs.version).starts_with(&wanted)
     };
     let installed: Vec<_> = found.iter().map(|programs| programs.version.clone()).collect();
@@ -151,7 +151,7 @@ fn folder_of(system: &System<'_>, program: &str) -> Option<PathBuf> {
     folders.iter().map(PathBuf::from).find(|folder| system.has(&folder.join(program)))
 }
 
-/// Where packages put several versions in parallel: a folder, and what stands before the version.
+/// Where packages install versions side by side: a folder, and the prefix before the version.
 const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
 
 fn find_postgres(system: &System<'_>) -> Vec<Programs> {
@@ -234,7 +234,7 @@ mod tests {
         files::write(&layer.join("whole"), "").unwrap();
         let found = find(DatabaseRecipe::Nats, "bus", None, stack).unwrap();
         assert_eq!(found.folder, Path::new("/usr/sbin/nats-server"));
-        // A whole system has nothing of the host's.
+        // A complete root file system hides the host's programs.
         assert!(find(DatabaseRecipe::Sqlite, "db", None, stack).is_err());
     }
 

@@ -4,10 +4,10 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many descriptors a daemon requests: two for each connection that leaves a room.
+/// The limit that a daemon requests: each connection that leaves a room takes two descriptors.
 const WANTED: u64 = 65_536;
 
-/// Lets this process have as many descriptors as it may, within reason. Returns how many that are.
+/// Raises the limit of open descriptors to the hard limit, within reason. Returns the new limit.
 pub fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(WANTED).min(WANTED);
@@ -24,10 +24,10 @@ pub fn raise_limit() -> u64 {
     }
 }
 
-/// Keeps every descriptor but the three standard ones from programs that we start.
+/// Closes every descriptor except the three standard ones in programs that we start.
 ///
-/// A shell hands on all it has open. A daemon that kept, say, a pipe of the caller's would make
-/// the caller's reader wait forever.
+/// A shell passes on everything it has open. A daemon that kept, say, a pipe of its caller would
+/// make the pipe's reader wait forever.
 pub fn keep_from_children() -> io::Result<()> {
     #[expect(
         unsafe_code,

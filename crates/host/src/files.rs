@@ -57,7 +57,7 @@ impl Explain for FileError {
     }
 }
 
-/// Names the attempt and the path of an error.
+/// Adds the attempt and the path to an error.
 pub(crate) fn about<'a>(
     attempt: &'static str,
     path: &'a Path,
@@ -65,16 +65,16 @@ pub(crate) fn about<'a>(
     move |source| FileError { attempt, path: path.to_owned(), source }
 }
 
-/// How long a name may be on Linux, whatever a file system says.
+/// The maximum length of a file name on Linux, whatever a file system reports.
 const NAME_MAX: usize = 255;
 
-/// Where a reader begins that does not know how much there is.
+/// Initial buffer size for a file of unknown length.
 const FIRST_READ: usize = 4096;
 
 /// Reads at most `limit` bytes of a file; a larger one is an error.
 pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = fs::File::open(path).map_err(about("read", path))?;
-    // Files under /proc do not say how long they are; a small one is read at once.
+    // Files under /proc report no length; a small one is read in one call.
     let mut bytes = Vec::with_capacity(FIRST_READ);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;
     if bytes.len() as u64 > limit {
@@ -83,10 +83,10 @@ pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// What an inode counts for where space is counted.
+/// How much an inode counts when space is measured.
 pub const BLOCK: u64 = 4096;
 
-/// Returns the bytes that are taken of the file system of a path, by blocks or by inodes.
+/// Returns the bytes in use on the file system of a path, by blocks or by inodes.
 pub fn taken(path: &Path) -> Result<u64, FileError> {
     let found = rustix::fs::statvfs(path).map_err(|errno| about("look at", path)(errno.into()))?;
     let blocks = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
@@ -101,14 +101,14 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
         .map_err(|error| about("read", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
-/// Returns a name beside a file that no other thread or process uses for it.
+/// Returns a temporary name beside a file that no other thread or process uses.
 fn beside(path: &Path) -> PathBuf {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     path.with_added_extension(format!("{}-{count}.new", std::process::id()))
 }
 
-/// Replaces a file as a whole: readers see the old text or the new one, also after a power cut.
+/// Replaces a file atomically: readers see the old or the new content, even after a power cut.
 pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     let beside = beside(path);
     let written = fs::OpenOptions::new()
@@ -125,12 +125,12 @@ pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     written.map_err(about("write", path))
 }
 
-/// Writes a file in place, as the files of the kernel must be written.
+/// Writes a file in place, as files under `/proc` and `/sys` require.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     fs::write(path, bytes).map_err(about("write", path))
 }
 
-/// Writes a file as a whole, which a power cut may undo: nothing waits for the disk.
+/// Replaces a file atomically but without syncing it: a power cut may undo the write.
 pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let beside = beside(path);
     let written = fs::OpenOptions::new()
@@ -147,7 +147,7 @@ pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError
     written.map_err(about("write", path))
 }
 
-/// Returns a standard input for a child that holds some bytes, only in memory.
+/// Returns bytes as the standard input of a child, kept only in memory.
 pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
     let make = || -> io::Result<fs::File> {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -165,21 +165,21 @@ pub fn device(path: &Path) -> Result<u64, FileError> {
     fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
 }
 
-/// Which file or folder something is, whatever it is called.
+/// The identity of a file or folder, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// Returns which file or folder, not what a link leads to, stands at the path.
+/// Returns the identity of a file or folder, without following a link.
 pub fn identity(path: &Path) -> Result<Identity, FileError> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::symlink_metadata(path).map_err(about("look at", path))?;
     Ok(Identity { device: found.dev(), inode: found.ino() })
 }
 
-/// What a file looks like from outside. Two that are equal, and settled, have the same content.
+/// The fingerprint of a file's metadata. Two that are equal, and settled, have the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePrint {
     device: u64,
@@ -190,10 +190,10 @@ pub struct FilePrint {
 }
 
 impl FilePrint {
-    /// The clocks of file systems tick in a hundredth of a second at worst.
+    /// File system clocks tick every 10 ms at worst; this leaves a wide margin.
     const TICK: i64 = 100_000_000;
 
-    /// Whether a change of the file from now on would show.
+    /// Whether any later change of the file would change its fingerprint.
     pub fn is_settled(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let age = (now.tv_sec - self.changed.0).saturating_mul(1_000_000_000);
@@ -201,7 +201,7 @@ impl FilePrint {
     }
 }
 
-/// Looks at a file from outside, following links; `None` if there is none.
+/// Returns the fingerprint of a file, following links; `None` if there is no file.
 pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
     use std::os::unix::fs::MetadataExt;
     match fs::metadata(path) {
@@ -221,12 +221,12 @@ pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
     }
 }
 
-/// Whether a folder, not a link to one, stands at the path.
+/// Whether the path is a folder, not a link to one.
 pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
 
-/// Makes a file for the owner only that is all hole: it takes space as it is written in.
+/// Creates a sparse file for the owner only; it takes up space as it is written to.
 pub fn make_sparse(path: &Path, size: u64) -> Result<(), FileError> {
     let made = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     made.and_then(|file| file.set_len(size)).map_err(about("make", path))
@@ -239,40 +239,40 @@ pub fn stored_and_size(path: &Path) -> Result<(u64, u64), FileError> {
     Ok((stat.blocks() * 512, stat.len()))
 }
 
-/// Keeps everybody but the owner out of a folder.
+/// Makes a folder accessible to its owner only.
 pub fn close_to_others(folder: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
         .map_err(about("set the mode of", folder))
 }
 
-/// Lets everybody who can reach a folder read it.
+/// Makes a folder readable for everybody who can reach it.
 pub fn open_to_others(folder: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
         .map_err(about("set the mode of", folder))
 }
 
-/// Returns how many bytes the user may still write on the file system of a folder.
+/// Returns how many bytes are free for the user on the file system of a folder.
 pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Returns how many bytes are taken on the file system of a folder.
+/// Returns how many bytes are in use on the file system of a folder.
 pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
     Ok(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
 }
 
-/// Whether a link stands at the path.
+/// Whether the path is a symbolic link.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_symlink())
 }
 
-/// Makes a folder and its parents for the owner only; one that exists is left as it is.
+/// Creates a folder and its parents for the owner only; an existing one is left unchanged.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -281,12 +281,12 @@ pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
         .map_err(about("make the folder", path))
 }
 
-/// Makes a folder and its parents with the usual mode.
+/// Creates a folder and its parents with the default mode.
 pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(about("make the folder", path))
 }
 
-/// Removes a folder if it is there, empty and no mount; returns whether it is gone.
+/// Removes a folder if it exists, is empty and not a mount point; returns whether it is gone.
 pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(true),
@@ -305,9 +305,10 @@ pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Removes a folder with all it holds, never following a link out of it. A missing one is not an error.
+/// Removes a folder with its content, never following a link out of it. A missing one is not an
+/// error.
 ///
-/// The calling thread does it alone, so a process that must not have had threads may.
+/// Uses only the calling thread, for processes that must stay single-threaded.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     remove_tree_with(path, Crew::One)
 }
@@ -317,41 +318,41 @@ pub fn symlink(target: &Path, path: &Path) -> Result<(), FileError> {
     std::os::unix::fs::symlink(target, path).map_err(about("make the link", path))
 }
 
-/// Returns where a symbolic link leads, as it says.
+/// Returns the target of a symbolic link, unresolved.
 pub fn read_link(path: &Path) -> Result<PathBuf, FileError> {
     fs::read_link(path).map_err(about("read the link", path))
 }
 
-/// Makes an empty file by a name that nothing has yet.
+/// Creates an empty file; an existing one is an error.
 pub fn create_new(path: &Path) -> Result<(), FileError> {
     fs::File::create_new(path).map(drop).map_err(about("make", path))
 }
 
-/// Returns the size of a file, or of the one that a link leads to.
+/// Returns the size of a file, following links.
 pub fn size(path: &Path) -> Result<u64, FileError> {
     Ok(fs::metadata(path).map_err(about("look at", path))?.len())
 }
 
-/// Returns how many bytes a name in a folder may have.
+/// Returns the maximum length of a name in a folder, in bytes.
 pub fn longest_name(folder: &Path) -> Result<usize, FileError> {
     let found =
         rustix::fs::statvfs(folder).map_err(|errno| about("look at", folder)(errno.into()))?;
     Ok(usize::try_from(found.f_namemax).unwrap_or(NAME_MAX).min(NAME_MAX))
 }
 
-/// Gives a file or folder another name on the same file system.
+/// Renames a file or folder within its file system.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::rename(from, to).map_err(about("rename", from))
 }
 
-/// Gives a file or folder another name on the same file system, which nothing has yet.
+/// Renames a file or folder within its file system; an existing target is an error.
 pub fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
     use rustix::{
         fs::{CWD, RenameFlags, renameat_with},
         io::Errno,
     };
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that cannot promise it.
+        // The file system does not support RENAME_NOREPLACE.
         Err(Errno::INVAL | Errno::NOSYS) if !exists(to) => fs::rename(from, to),
         Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
         other => other.map_err(Into::into),
@@ -375,7 +376,7 @@ pub fn modified(path: &Path) -> Result<jiff::Timestamp, FileError> {
         .map_err(|error| about("look at", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
-/// Whether two files have the same size and the same time of modification.
+/// Whether two files have the same size and modification time.
 pub fn is_same_version(one: &Path, other: &Path) -> bool {
     let version = |path| {
         let stat = fs::symlink_metadata(path).ok()?;
@@ -384,7 +385,7 @@ pub fn is_same_version(one: &Path, other: &Path) -> bool {
     version(one).is_some_and(|found| version(other) == Some(found))
 }
 
-/// Gives a file the time of modification of another one.
+/// Copies the modification time of a file to another one.
 pub fn take_time_of(from: &Path, to: &Path) -> Result<(), FileError> {
     let set = || -> io::Result<()> {
         let modified = fs::symlink_metadata(from)?.modified()?;
@@ -393,7 +394,7 @@ pub fn take_time_of(from: &Path, to: &Path) -> Result<(), FileError> {
     set().map_err(about("set the time of", to))
 }
 
-/// Gives a file a second name, which must be free.
+/// Creates a hard link; an existing target is an error.
 pub fn link(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::hard_link(from, to).map_err(about("link", to))
 }
@@ -401,13 +402,13 @@ pub fn link(from: &Path, to: &Path) -> Result<(), FileError> {
 /// Returns how long ago a file or folder was last modified.
 pub fn age(path: &Path) -> Result<std::time::Duration, FileError> {
     let elapsed = || -> io::Result<_> {
-        // A clock that was set back makes it young.
+        // If the clock was set back, the file counts as new.
         Ok(fs::symlink_metadata(path)?.modified()?.elapsed().unwrap_or_default())
     };
     elapsed().map_err(about("look at", path))
 }
 
-/// Waits until all that was written on the file system of a folder is on the disk.
+/// Waits until everything written to the file system of a folder is on the disk.
 pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
     let file = fs::File::open(folder).map_err(about("open", folder))?;
     rustix::fs::syncfs(&file).map_err(|errno| about("sync", folder)(errno.into()))
@@ -450,7 +451,7 @@ pub fn canonical(path: &Path) -> Result<PathBuf, FileError> {
     fs::canonicalize(path).map_err(about("find", path))
 }
 
-/// Lists what a folder holds, sorted; a missing folder holds nothing.
+/// Lists the content of a folder, sorted; a missing folder counts as empty.
 pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -464,7 +465,7 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(paths)
 }
 
-/// Whether something, even a dangling link, stands at the path.
+/// Whether the path exists, even as a dangling link.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

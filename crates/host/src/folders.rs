@@ -1,10 +1,10 @@
-//! Where Hothouse keeps things, decided from the environment that the binary read.
+//! The folders that Hothouse uses, derived from the environment that the binary read.
 
 use std::path::PathBuf;
 
 use crate::files::{self, FileError};
 
-/// The variables that decide the places, as the binary found them.
+/// The environment variables that determine the folders.
 #[derive(Clone, Debug, Default)]
 pub struct FolderVariables {
     pub home: Option<PathBuf>,
@@ -14,32 +14,33 @@ pub struct FolderVariables {
     pub cache_home: Option<PathBuf>,
 }
 
-/// No place could be found.
+/// The environment does not determine a folder.
 #[derive(Debug, thiserror::Error)]
 #[error("neither XDG_STATE_HOME nor HOME is an absolute path")]
 pub struct NoHome;
 
-/// The places of one user.
+/// The folders of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folders {
     /// Database, logs, runs: survives a reboot.
     pub state: PathBuf,
-    /// Sockets and what is known of living rooms. Below `state`, so that every environment of the
-    /// user finds the same daemon and the same rooms: `XDG_RUNTIME_DIR` differs between a terminal,
-    /// `su` and cron, and is removed at logout while rooms live on.
+    /// Sockets and records of running rooms. Below `state`, so that every environment of the user
+    /// finds the same daemon and the same rooms: `XDG_RUNTIME_DIR` differs between a terminal, `su`
+    /// and cron, and is removed at logout while rooms keep running.
     pub runtime: PathBuf,
-    /// Where earlier releases had their sockets and rooms, if that was elsewhere.
+    /// Where earlier releases kept their sockets and rooms, if different.
     pub former_runtime: Option<PathBuf>,
     /// The user's own settings.
     pub config: PathBuf,
-    /// What can be made again at any time.
+    /// Files that can be regenerated at any time.
     pub cache: PathBuf,
-    /// The user's home; the root folder if there is none.
+    /// The user's home; `/` if there is none.
     pub home: PathBuf,
 }
 
 impl Folders {
-    /// Decides the places. A relative path in an XDG variable is ignored, as its standard demands.
+    /// Determines the folders. A relative path in an XDG variable is ignored, as the XDG
+    /// specification requires.
     pub fn decide(variables: &FolderVariables) -> Result<Self, NoHome> {
         let absolute = |path: &Option<PathBuf>| path.clone().filter(|path| path.is_absolute());
         let home = absolute(&variables.home);
@@ -62,7 +63,7 @@ impl Folders {
         })
     }
 
-    /// Makes the folders that the daemon writes to.
+    /// Creates the folders that the daemon writes to.
     pub fn make(&self) -> Result<(), FileError> {
         files::make_private_folder(&self.state)?;
         files::make_private_folder(&self.logs())?;
@@ -75,7 +76,7 @@ impl Folders {
         self.runtime.join("daemon.sock")
     }
 
-    /// Returns the lock that the one daemon of this state holds.
+    /// Returns the lock file that ensures one daemon per state folder.
     pub fn daemon_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
     }

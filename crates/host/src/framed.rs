@@ -15,7 +15,7 @@ use rustix::net::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{io::Interest, net::UnixStream};
 
-/// A socket that carries whole messages.
+/// A socket that carries framed messages.
 #[derive(Debug)]
 pub struct Framed {
     socket: UnixStream,
@@ -24,18 +24,18 @@ pub struct Framed {
 }
 
 impl Framed {
-    /// Speaks in frames over a socket.
+    /// Wraps a socket.
     pub fn new(socket: UnixStream) -> Self {
         Self { socket, buffer: FrameBuffer::default(), descriptors: VecDeque::new() }
     }
 
-    /// Speaks in frames over a socket that was connected elsewhere.
+    /// Wraps a socket that was connected by synchronous code.
     pub fn from_std(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self::new(UnixStream::from_std(socket)?))
     }
 
-    /// Sends a message, with descriptors beside its first byte.
+    /// Sends a message; its descriptors go with the first byte.
     pub async fn send(
         &self,
         message: &impl Serialize,
@@ -59,8 +59,7 @@ impl Framed {
         Ok(())
     }
 
-    /// Waits for the next message; `None` at the end of the stream. It may be given up and asked
-    /// for again without losing bytes.
+    /// Waits for the next message; `None` at the end of the stream. Cancel-safe: no bytes are lost.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         loop {
             if let Some(frame) = self.buffer.next_frame().map_err(io::Error::other)? {

@@ -1,9 +1,10 @@
-//! Work on trees whose files belong to ids of rooms, which are not the user's own.
+//! Operations on trees whose files have ids of rooms instead of the user's own.
 //!
-//! Root does it itself. An ordinary user with ranges of ids may do it from a user namespace that has
-//! these ids: this program is started under [`HANDS_ARGUMENT`], reads one [`Work`], does it there
-//! and answers. It stays the user all the while, so it passes the same folders, and has power over
-//! nothing but the user's files and those of the user's rooms. With a single uid there are no such trees.
+//! Root works on them directly. An ordinary user with subordinate ids needs a user namespace that
+//! maps these ids: this program is started under [`HANDS_ARGUMENT`], reads one [`Work`], does it in
+//! such a namespace and answers. It keeps the user's identity, so the same folder permissions
+//! apply, and it has power over nothing but the user's files and those of the user's rooms. With a
+//! single uid there are no such trees.
 
 use std::{
     collections::HashSet,
@@ -62,7 +63,7 @@ enum Work {
         path: PathBuf,
         give: Give,
     },
-    /// Names are bytes: an agent chose them.
+    /// Names are bytes because an agent chose them.
     GiveSome {
         path: PathBuf,
         names: Vec<Vec<u8>>,
@@ -121,7 +122,7 @@ pub fn copy_tree(
     }
 }
 
-/// Removes a folder with its content, whether we or a room own it. A missing one is not an error.
+/// Removes a folder with its content, even if a room owns it. A missing one is not an error.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     match remove::remove_tree(path) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -131,7 +132,7 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Renames a folder that may be a room's own: to move one elsewhere is to write in it.
+/// Renames a folder that may belong to a room: moving a folder requires write access to it.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     match files::rename(from, to) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -141,8 +142,8 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Gives all of ours in a tree to the agent of our rooms. Nothing happens where there is no other agent
-/// than ourselves.
+/// Gives everything of ours in a tree to the agent of our rooms. Does nothing where agent and user
+/// have the same uid.
 pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     match walls::agent() {
         Some(agent) if process::is_root() => {
@@ -153,13 +154,13 @@ pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     }
 }
 
-/// Does the same in its own process, for one that must not have had threads.
+/// Does the same in a separate process, for one that must stay single-threaded.
 pub fn give_tree_apart(path: &Path, give: &Give) -> Result<(), FileError> {
     ask(&Work::Give { path: path.to_owned(), give: give.clone() }, path).map(drop)
 }
 
-/// Gives a worktree that was given to the agent of our rooms back to the user, with all that rooms made
-/// in it. One that was not given is left as it is.
+/// Gives a worktree back from the agent of our rooms to the user, with everything that rooms
+/// created in it. Does nothing if the worktree was not given.
 pub fn take_back(path: &Path) -> Result<(), FileError> {
     match walls::agent() {
         Some(agent) if owners::is_shared(path, agent)? => {
@@ -169,8 +170,8 @@ pub fn take_back(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Gives some files and folders of a tree, by their paths in it, to the agent of our rooms: those that
-/// are ours and that everybody may read. Returns how many that were.
+/// Gives some paths of a tree to the agent of our rooms: those that are ours and that everybody may
+/// read. Returns their number.
 pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
     let Some(agent) = walls::agent().filter(|_| !names.is_empty()) else { return Ok(0) };
     if process::is_root() {
@@ -183,7 +184,7 @@ pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
     }
 }
 
-/// Lets the agent of our rooms write in a folder of the user's, which stays the user's.
+/// Lets the agent of our rooms write in a folder that the user keeps.
 pub fn open_to_agent(path: &Path) -> Result<(), FileError> {
     match are_needed() {
         true => ask(&Work::OpenTo { path: path.to_owned() }, path).map(drop),
@@ -191,7 +192,7 @@ pub fn open_to_agent(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Makes a snapshot of a subvolume, which may be a room's own.
+/// Creates a snapshot of a subvolume that may belong to a room.
 pub fn snapshot(source: &Path, target: &Path) -> Result<(), FileError> {
     match btrfs::snapshot(source, target) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -202,7 +203,7 @@ pub fn snapshot(source: &Path, target: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Reads at most `limit` bytes of a plain file below a folder that may be a room's own.
+/// Reads at most `limit` bytes of a regular file below a folder that may belong to a room.
 pub fn read_capped(folder: &Path, name: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     match Folder::open(folder).and_then(|open| open.read_capped(name, limit)) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -216,7 +217,7 @@ pub fn read_capped(folder: &Path, name: &Path, limit: u64) -> Result<Vec<u8>, Fi
     }
 }
 
-/// Writes a file as a whole into a folder that may be a room's own, and so is the file then.
+/// Writes a whole file into a folder that may belong to a room; the file gets the folder's owner.
 pub fn write(folder: &Path, name: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     if !are_needed() {
         return write_as_owner(folder, name, bytes, mode);
@@ -230,7 +231,7 @@ pub fn write(folder: &Path, name: &Path, bytes: &[u8], mode: u32) -> Result<(), 
     ask(&work, folder).map(drop)
 }
 
-/// Adds up what a tree takes, also of what only its room may look at.
+/// Measures a tree, including what only its room may read.
 pub fn measure(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     if !are_needed() {
         return usage::usage(folder, blocks);
@@ -241,7 +242,7 @@ pub fn measure(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     }
 }
 
-/// Whether rooms have ids that we have power over only in a namespace.
+/// Whether files of rooms can be changed only from a user namespace.
 fn are_needed() -> bool {
     !process::is_root() && walls::agent().is_some()
 }
@@ -277,7 +278,7 @@ fn ask(work: &Work, path: &Path) -> Result<Answer, FileError> {
     }
 }
 
-/// Returns the same text for as long as the program runs. There are as many as attempts in our code.
+/// Interns a text forever. Bounded by the number of distinct attempts in our code.
 fn lasting(text: String) -> &'static str {
     static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,7 +291,7 @@ fn lasting(text: String) -> &'static str {
     text
 }
 
-/// Does the work that stdin requests, with power over the ids of our rooms.
+/// Runs the work read from standard input, with power over the ids of our rooms.
 pub fn hands_main() -> ExitCode {
     let answer = sys::die_with_parent()
         .and_then(|()| read_work())
@@ -314,7 +315,7 @@ fn read_work() -> io::Result<Work> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// Does the work as root, or in a user namespace with the ids of our rooms.
+/// Runs the work as root, or in a user namespace with the ids of our rooms.
 fn with_ids(work: &Work) -> io::Result<Answer> {
     let (mode, wall) = walls::ids_here().map_err(io::Error::other)?;
     match (mode, walls::agent()) {
@@ -324,7 +325,7 @@ fn with_ids(work: &Work) -> io::Result<Answer> {
     }
 }
 
-/// Forks into a user namespace with the ids of our rooms, and does the work there.
+/// Forks into a user namespace with the ids of our rooms, and runs the work there.
 fn in_namespace(work: &Work, mode: Mode, wall: &Wall) -> io::Result<Answer> {
     let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (answer, teller) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -381,7 +382,7 @@ fn do_work(work: &Work, gift: &Gift) -> Result<Answer, FileError> {
             owners::give_some(path, gift, &names).map(Answer::Given)
         }
         Work::TakeBack { path } => {
-            // From the room's root on, whose number is so much less than the agent's.
+            // The uid of the room's root: the agent's uid minus the agent's uid in the room.
             let first = gift.agent.user - AGENT_ID;
             owners::take_back(path, gift.agent, first).map(|()| Answer::Done)
         }
@@ -397,7 +398,7 @@ fn do_work(work: &Work, gift: &Gift) -> Result<Answer, FileError> {
     }
 }
 
-/// Writes a file that belongs to whom its folder belongs to.
+/// Writes a file that gets the owner of its folder.
 fn write_as_owner(folder: &Path, name: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let owner = Owner::at(folder)?;
     Folder::open(folder)?.write(name, bytes, mode)?;

@@ -1,4 +1,4 @@
-//! Id maps: which ids of the host the wall has, and which of the wall's the room has.
+//! Id maps: from the host to the wall, and from the wall to the room.
 
 use crate::owners::Owner;
 use serde::{Deserialize, Serialize};
@@ -7,26 +7,26 @@ use std::fmt::Write;
 /// The uid and gid of `agent` in every room.
 pub const AGENT_ID: u32 = 1000;
 
-/// Agent in the ids of every room.
+/// The agent's ids inside every room.
 pub(crate) const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
 
 /// The first host uid of rooms made by root.
 pub const SHIFTED_BASE: u32 = 300_000;
 
-/// Ids 0 to 65534 are the room's. 65534 must be mapped, or apt fails.
+/// The room has ids 0 to 65534. 65534 must be mapped, or apt fails.
 const ROOM_IDS: u32 = 65_535;
 
-/// The id of room-init in the wall: the first one that the room does not have.
+/// The id of room-init in the wall: the first one that is not mapped in the room.
 pub const INIT_ID: u32 = ROOM_IDS;
 
-/// The id of the host's user in the wall of an ordinary user. The room does not have it, so nobody in
-/// the room, its root included, has a say over the user's own files.
+/// The id of the host's user in an ordinary user's wall. It is not mapped in the room, so nobody in
+/// the room, not even its root, has power over the user's own files.
 pub(crate) const USER_ID: u32 = INIT_ID + 1;
 
-/// Who a host process looks like in a namespace that does not map it.
+/// The id that unmapped host processes appear to have in a namespace.
 pub(crate) const OVERFLOW_ID: u32 = 65_534;
 
-/// How ids are mapped, which follows from who we are.
+/// How ids are mapped; depends on the user that runs us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -34,11 +34,11 @@ pub enum Mode {
     Root,
     /// An ordinary user with ranges in `/etc/subuid`.
     Range,
-    /// An ordinary user without: one uid, no root in the room.
+    /// An ordinary user without ranges: one uid, no root in the room.
     Single,
 }
 
-/// `count` ids from `inside` on are those from `outside` on.
+/// Maps `count` ids from `inside` on to those from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub(crate) inside: u32,
@@ -63,15 +63,16 @@ pub(crate) fn single(own: u32) -> Vec<Extent> {
     vec![Extent { inside: AGENT_ID, outside: own, count: 1 }]
 }
 
-/// The wall's map for a user with ranges: all ids of the room are subordinate, the user's own is beside
-/// them. `None` if the ranges are too small.
+/// The wall's map for a user with ranges: all ids of the room are subordinate ids, and the user's
+/// own id follows them. `None` if the ranges are too small.
 pub(crate) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
     map.push(Extent { inside: USER_ID, outside: own, count: 1 });
     Some(map)
 }
 
-/// The same for groups, but that the agent's is the user's: by it the user reaches the agent's files.
+/// The same for groups, except that the agent's group is the user's, through which the user reaches
+/// the agent's files.
 pub(crate) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut ranges = ranges.to_vec();
     let mut map = take(&mut ranges, 0, AGENT_ID)?;
@@ -80,7 +81,7 @@ pub(crate) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     Some(map)
 }
 
-/// Returns the id on the host of one inside.
+/// Translates an id inside to the host's.
 pub(crate) fn outside(map: &[Extent], id: u32) -> Option<u32> {
     let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
     map.iter().find(holds).map(|extent| extent.outside + (id - extent.inside))
@@ -105,8 +106,8 @@ fn take(ranges: &mut Vec<Range>, mut inside: u32, mut wanted: u32) -> Option<Vec
     Some(extents)
 }
 
-/// The room's map in a wall with `wall`: the same ids but room-init's own. The extents follow the
-/// wall's, because the kernel refuses one that spans two of them.
+/// The room's map inside a wall: the same ids without room-init's. The extents follow the wall's,
+/// because the kernel refuses an extent that spans two of them.
 pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     let kept = wall.iter().filter(|extent| extent.inside < INIT_ID);
     kept.map(|extent| Extent {
@@ -117,9 +118,9 @@ pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     .collect()
 }
 
-/// The map of a worktree that is on disk as `owner`'s: theirs is agent's, and what others in
-/// the room make keeps the ids it has in the wall. A worktree that needs no map, because its files
-/// have ids of the room's, says nothing about what else is shared: that is root's.
+/// The map of a worktree whose files belong to `owner` on disk: they appear as the agent's, and
+/// files of others in the room keep their wall ids. If `owner` is already one of the room's ids,
+/// the worktree needs no map; then root's files are mapped, for whatever else is shared.
 pub(crate) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     let agent = base + AGENT_ID;
     let owner = if (base..=base + INIT_ID).contains(&owner) { 0 } else { owner };
@@ -130,7 +131,7 @@ pub(crate) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     ]
 }
 
-/// Writes a map as the kernel reads it.
+/// Formats a map for `/proc/PID/uid_map`.
 pub fn text(map: &[Extent]) -> String {
     map.iter().fold(String::new(), |mut text, extent| {
         writeln!(text, "{} {} {}", extent.inside, extent.outside, extent.count)
@@ -139,7 +140,7 @@ pub fn text(map: &[Extent]) -> String {
     })
 }
 
-/// Reads the ranges of a user out of `/etc/subuid` or `/etc/subgid`.
+/// Parses a user's ranges from `/etc/subuid` or `/etc/subgid`.
 pub(crate) fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
     let id = id.to_string();
     let lines = table.lines().filter_map(|line| {

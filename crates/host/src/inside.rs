@@ -1,4 +1,4 @@
-//! Commands that this program runs in its own place, where it is already in the room.
+//! Commands that this program runs directly, because it is already inside the room.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
 
-/// A command of a room, run from within.
+/// A command to run from inside the room.
 #[derive(Clone, Debug, Default)]
 pub struct InsideCommand {
     /// Program and arguments; not empty.
@@ -21,12 +21,12 @@ pub struct InsideCommand {
 }
 
 impl InsideCommand {
-    /// Becomes the command. Returns only if that fails.
+    /// Replaces this process with the command. Returns only on failure.
     pub fn execute(&self) -> io::Error {
         self.command().exec()
     }
 
-    /// Runs the command to its end and keeps what it printed.
+    /// Runs the command to its end and captures its output.
     pub fn output(&self) -> io::Result<Output> {
         self.command().output()
     }
@@ -46,7 +46,7 @@ impl InsideCommand {
     }
 }
 
-/// This program, run again for one command, with its output to be read.
+/// A child process of this same program, run for one command, with captured output.
 #[derive(Debug)]
 pub struct OwnRun(Child);
 
@@ -59,21 +59,21 @@ impl OwnRun {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
     }
 
-    /// Takes what it prints: data and messages.
+    /// Takes its stdout and stderr.
     pub fn outputs(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.0.stdout.take(), self.0.stderr.take())
     }
 
-    /// Tells it to stop. A command in a room is told the same.
+    /// Asks it to stop (SIGTERM). A command in a room gets the same signal.
     pub fn interrupt(&self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
-            // It is not reaped before `end`, so the number is its own.
+            // It is not reaped before `end`, so the pid cannot have been reused.
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         }
     }
 
-    /// Waits for its end; returns its exit code, if it has one.
+    /// Waits for it to exit; returns its exit code, if it has one.
     pub fn end(&mut self) -> Option<i32> {
         self.0.wait().ok().and_then(|status| status.code())
     }

@@ -1,7 +1,7 @@
 //! The user's keyring: the desktop's where its program is installed and answers, else the kernel's.
 //!
-//! The kernel keeps keys in memory that cannot be paged out, and forgets them when the user has logged
-//! out or the machine restarts.
+//! The kernel keeps keys in unswappable memory, and forgets them when the user has logged out or
+//! the machine restarts.
 
 use std::{ffi::CString, io, time::Duration};
 
@@ -14,25 +14,25 @@ use crate::{Program, RunError, files, sys};
 /// The program of libsecret, which talks to the desktop's keyring.
 const DESKTOP: &str = "secret-tool";
 
-/// How long the desktop may take; it may ask its user to unlock the keyring.
+/// The timeout for the desktop's keyring, which may prompt its user to unlock it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The most that the kernel keeps under one name.
+/// The maximum size of a value in the kernel's keyring.
 const KERNEL_MOST: usize = 32_767;
 
-/// Keeps values for a user.
+/// Stores secrets for a user.
 pub trait Keyring: Send + Sync {
-    /// Keeps a value, in place of one with the same name.
+    /// Stores a value, replacing one with the same name.
     fn set(&self, name: &str, value: &SecretValue) -> Result<(), KeyringError>;
 
-    /// Returns a value, if one is kept.
+    /// Returns a value, if stored.
     fn get(&self, name: &str) -> Result<Option<SecretValue>, KeyringError>;
 
-    /// Forgets a value; returns whether there was one.
+    /// Removes a value; returns whether there was one.
     fn remove(&self, name: &str) -> Result<bool, KeyringError>;
 }
 
-/// A keyring that did not do its work.
+/// A keyring operation that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
     #[error("this host has no usable keyring")]
@@ -88,7 +88,7 @@ fn desktop(words: &[&str], name: &str) -> Program {
     Program::new(DESKTOP).args(words).args(["service", "hothouse", "name", name])
 }
 
-/// Asks the desktop to keep a value; it reads it from its standard input.
+/// Stores a value in the desktop's keyring; it is passed on standard input.
 fn desktop_set(name: &str, value: &SecretValue) -> bool {
     let Ok(input) = files::memory(value.expose().as_bytes()) else { return false };
     let label = format!("--label=Hothouse: {name}");
@@ -118,7 +118,7 @@ fn kernel_set(name: &str, value: &SecretValue) -> Result<(), KeyringError> {
     }
     let key = sys::add_key(&text(name)?, bytes).map_err(KeyringError::None)?;
     sys::open_key_to_user(key).map_err(KeyringError::None)?;
-    // A kernel may take a key and not give it back, where namespaces are in the way.
+    // Where namespaces interfere, the kernel may accept a key but not return it.
     match kernel_get(name)? {
         Some(kept) if kept == *value => Ok(()),
         _ => Err(KeyringError::None(io::ErrorKind::Unsupported.into())),
@@ -152,7 +152,7 @@ fn kernel_remove(name: &str) -> Result<bool, KeyringError> {
     Ok(true)
 }
 
-/// A keyring in memory, which can be set to be missing.
+/// A keyring in memory, which can be configured to be missing.
 pub mod fakes {
     use std::{
         collections::BTreeMap,
@@ -161,11 +161,11 @@ pub mod fakes {
 
     use super::{Keyring, KeyringError, SecretValue};
 
-    /// Keeps honest state.
+    /// An in-memory [`Keyring`].
     #[derive(Debug, Default)]
     pub struct FakeKeyring {
         kept: Mutex<BTreeMap<String, SecretValue>>,
-        /// Whether there is no keyring at all.
+        /// Simulates a host without a keyring.
         pub absent: bool,
     }
 

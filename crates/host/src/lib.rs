@@ -1,7 +1,8 @@
-//! The host under our feet: files, processes, mounts, probes, and what else takes a system call or a host program.
+//! Access to the host: files, processes, mounts, probes, and everything else that takes a system
+//! call or a host program.
 //!
-//! Decisions are made elsewhere; here is what they touch. Every error names the path or program
-//! it is about.
+//! Decisions are made in other crates; this one carries them out. Every error names the path or
+//! program that it is about.
 
 pub mod addresses;
 pub mod beneath;

@@ -1,4 +1,4 @@
-//! Advisory locks on files. The kernel drops them with their last holder, so none goes stale.
+//! Advisory file locks. The kernel releases them with their last holder, so none goes stale.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ pub enum LockError {
     #[error("{} is held by another process", .path.display())]
     Held {
         path: PathBuf,
-        /// What the holder wrote about itself.
+        /// How the holder described itself.
         holder: String,
     },
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or fails with its holder.
     pub fn try_take(path: &Path) -> Result<Self, LockError> {
         match take_current(path, FlockOperation::NonBlockingLockExclusive) {
             Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => {
@@ -45,7 +45,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting for its holder.
+    /// Takes the lock, waiting for the current holder.
     pub fn take(path: &Path) -> Result<Self, FileError> {
         take_current(path, FlockOperation::LockExclusive)
     }
@@ -55,12 +55,12 @@ impl Lock {
         take_current(path, FlockOperation::LockShared)
     }
 
-    /// Removes the lock's file. Who waits for it then makes and takes a new one.
+    /// Removes the lock file. Waiters then create and lock a new one.
     pub fn remove(self) -> Result<(), FileError> {
         crate::files::remove_file(&self.path)
     }
 
-    /// Writes who holds the lock, for those who find it taken.
+    /// Records who holds the lock, for the error of others that try to take it.
     pub fn describe(&mut self, holder: &str) -> Result<(), FileError> {
         let mut write = || -> io::Result<()> {
             self.file.set_len(0)?;
@@ -70,21 +70,21 @@ impl Lock {
         write().map_err(about("write", &self.path))
     }
 
-    /// Returns another descriptor of the lock: it is held until every one of them is closed.
+    /// Returns another descriptor of the lock, which is held until all of them are closed.
     pub fn share(&self) -> Result<OwnedFd, FileError> {
         Ok(self.file.try_clone().map_err(about("share the lock", &self.path))?.into())
     }
 
-    /// Returns a standard input for a child, through which the child holds the lock too.
+    /// Returns a standard input for a child through which the child holds the lock as well.
     ///
-    /// A program that outlives a killed daemon thus keeps the next daemon waiting until it is done.
+    /// A program that outlives a killed daemon thus makes the next daemon wait until it is done.
     pub fn share_as_stdin(&self) -> Result<Stdio, FileError> {
         Ok(Stdio::from(self.file.try_clone().map_err(about("share the lock", &self.path))?))
     }
 }
 
-/// Takes the lock on the file that has the path at that moment: the one that was opened may have
-/// been removed by its holder meanwhile.
+/// Locks the file that has this path at that moment: the file that was opened may have been removed
+/// by its holder meanwhile.
 fn take_current(path: &Path, operation: FlockOperation) -> Result<Lock, FileError> {
     loop {
         let file = open(path)?;

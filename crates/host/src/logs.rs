@@ -1,7 +1,7 @@
 //! Logs of services on disk: opened for room-init to write, and read while it writes.
 //!
-//! The format is `hothouse_supervise::log`. Files are read, never mapped: a segment may be emptied
-//! under a reader, which sees a short read where a map would be a fatal signal.
+//! The format is `hothouse_supervise::log`. Files are read, never mapped: a segment may be
+//! truncated under a reader, which then gets a short read instead of a SIGBUS.
 
 mod ansi;
 mod page;
@@ -22,10 +22,10 @@ use crate::files::{self, FileError};
 pub use ansi::strip as strip_ansi;
 pub use page::{Cursor, CursorError, LINE_SHOWN, Line, Page, Since, Stream, Wanted, read, stamp};
 
-/// The files of one log, opened to be written.
+/// The files of one log, opened for writing.
 #[derive(Debug)]
 pub struct OpenLog {
-    /// Data files, then indexes, in the order in which room-init wants them.
+    /// Data files, then indexes, in the order that room-init expects.
     pub files: Vec<OwnedFd>,
     pub start: LogStart,
 }
@@ -39,7 +39,7 @@ fn index_file(folder: &Path, slot: usize) -> PathBuf {
     folder.join(format!("{slot}.index"))
 }
 
-/// Opens the log in a folder, which is made if there is none, to continue after its last line.
+/// Opens the log in a folder, creating it if necessary, to continue after its last line.
 pub fn open(folder: &Path) -> Result<OpenLog, FileError> {
     files::make_private_folder(folder)?;
     let open = |path: PathBuf| {
@@ -60,7 +60,7 @@ pub fn open(folder: &Path) -> Result<OpenLog, FileError> {
     Ok(OpenLog { files: data.into_iter().chain(index).map(OwnedFd::from).collect(), start })
 }
 
-/// Finds where a log continues, and closes a last line that a crash left open.
+/// Finds where a log continues, and terminates a last line that a crash left incomplete.
 fn end_of(data: &mut [File], index: &mut [File]) -> io::Result<LogStart> {
     let mut newest: Option<(Head, Vec<u8>)> = None;
     for file in index.iter_mut() {
@@ -100,7 +100,7 @@ fn end_of(data: &mut [File], index: &mut [File]) -> io::Result<LogStart> {
     Ok(LogStart { segment: head.segment, offset: end, index, line })
 }
 
-/// Counts the lines from an offset on; also returns the end, and whether the last line is whole.
+/// Counts the lines from an offset on; also returns the end, and whether the last line is complete.
 fn lines_after(file: &mut File, from: u64) -> io::Result<(u64, u64, bool)> {
     let end = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(from.min(end)))?;

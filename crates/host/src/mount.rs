@@ -1,4 +1,4 @@
-//! Mounts that the host sees.
+//! Mounts in the host's mount namespace.
 
 use std::{
     ffi::OsString,
@@ -26,36 +26,36 @@ use crate::{
     sys::{self, MountChange},
 };
 
-/// The folders of an overlay, all on one file system.
+/// The folders of an overlay, all on the same file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay<'a> {
-    /// What shows through, the uppermost first. Nothing is ever written there.
+    /// The read-only layers, uppermost first.
     pub lowers: &'a [&'a Path],
-    /// Who is seen to own what shows through, instead of the owner of each lower folder.
+    /// The owner that the files of lower layers appear to have, instead of the owner of each layer.
     pub owner: Option<Owner>,
     /// Where changes go.
     pub upper: &'a Path,
-    /// An empty folder for the kernel.
+    /// An empty folder, for the kernel's own use.
     pub work: &'a Path,
 }
 
-/// Whether something is mounted on a folder.
+/// Whether a folder is a mount point.
 pub fn is_mount_point(path: &Path) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);
     found.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// A file that is mounted as if it were a disk.
+/// A file that is mounted through a loop device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopDevice {
     /// The file, by the path it was attached with.
     pub image: PathBuf,
-    /// How long it is.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// Returns the file whose content is mounted on a folder, if it is one.
+/// Returns the image file that is mounted on a folder, if any.
 pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
     if !is_mount_point(folder) {
         return Ok(None);
@@ -67,12 +67,12 @@ pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
     let about_device = Path::new("/sys/block").join(&device);
     let read = |name: &str| crate::files::read_text(&about_device.join(name));
     let image = PathBuf::from(read("loop/backing_file")?.trim_end_matches('\n'));
-    // The kernel counts sectors of 512 bytes here, whatever those of the disk are.
+    // The kernel always counts sectors of 512 bytes here.
     let sectors: u64 = read("size")?.trim().parse().unwrap_or_default();
     Ok(Some(LoopDevice { image, size: sectors * 512 }))
 }
 
-/// Finds the loop device that is mounted on a folder, the last one winning, in the kernel's table.
+/// Finds the loop device mounted on a folder in the kernel's table; the last mount wins.
 fn loop_device(table: &str, folder: &Path) -> Option<String> {
     let found = table.lines().rev().find_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
@@ -83,7 +83,7 @@ fn loop_device(table: &str, folder: &Path) -> Option<String> {
     name.starts_with("loop").then(|| name.to_owned())
 }
 
-/// Reads a path as the kernel's tables write it: with some characters in octal.
+/// Decodes a path of the kernel's tables, which write some characters in octal.
 fn unescaped(written: &str) -> OsString {
     let mut bytes = Vec::new();
     let mut rest = written.as_bytes();
@@ -103,19 +103,19 @@ fn unescaped(written: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Mounts an overlay on a folder, without setuid and devices.
+/// Mounts an overlay on a folder, with `nosuid` and `nodev`.
 ///
-/// Directories can be renamed (`redirect_dir`), and inode numbers stay what they were below.
+/// Directories can be renamed (`redirect_dir`), and inode numbers stay those of the lower layers.
 pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {
         let mount = match overlay.owner {
             None => build(overlay, &Lowers::Paths(overlay.lowers))?,
             Some(owner) => {
                 let lowers = mapped(overlay.lowers, owner)?;
-                // By descriptor since Linux 6.15.
+                // Lower layers can be passed by descriptor since Linux 6.15.
                 let mount = build(overlay, &Lowers::Mounts(&lowers))
                     .or_else(|_| build_elsewhere(overlay, &lowers, target))?;
-                // The kernel waits for all processors when such a mount is closed; we need not.
+                // Closing such a mount waits for all processors, so do it in the background.
                 std::thread::spawn(move || drop(lowers));
                 mount
             }
@@ -126,13 +126,13 @@ pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileErr
     attempt().map_err(about("mount an overlay on", target))
 }
 
-/// How lower layers are named to the kernel.
+/// How lower layers are passed to the kernel.
 enum Lowers<'a> {
     Paths(&'a [&'a Path]),
     Mounts(&'a [OwnedFd]),
 }
 
-/// Makes an overlay that is mounted nowhere yet.
+/// Creates a detached overlay mount.
 fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
     let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&system, "source", "hothouse")?;
@@ -150,8 +150,8 @@ fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// Makes an overlay for an ordinary user that nothing can be changed in, mounted nowhere yet. The
-/// caller is in a user namespace of its own.
+/// Creates a detached, read-only overlay mount for an ordinary user. The caller must be in its own
+/// user namespace.
 pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
     let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&system, "source", "hothouse")?;
@@ -164,9 +164,9 @@ pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// Makes an overlay over mounts that must be somewhere to be named, on older kernels: in a thread
-/// with its own view, in which they are on the `target`. It is gone with the thread, also when
-/// we are killed.
+/// Creates an overlay over detached mounts on older kernels, which need a path for them: in a
+/// thread with its own mount namespace, where they are mounted on `target`. The namespace ends with
+/// the thread, even if we are killed.
 fn build_elsewhere(
     overlay: &Overlay<'_>,
     lowers: &[OwnedFd],
@@ -192,7 +192,7 @@ fn build_elsewhere(
     })
 }
 
-/// Returns what is mounted below a folder, innermost first.
+/// Returns the mounts below a folder, innermost first.
 pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let table = crate::files::read_text(Path::new("/proc/self/mountinfo"))?;
     let points = table
@@ -206,11 +206,11 @@ pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(below)
 }
 
-/// Takes a mount away, also while it is in use. A folder that is not a mount is left as it is.
+/// Unmounts a folder, even while it is in use. A folder that is not a mount point is left alone.
 pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     while is_mount_point(path) {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Another process was faster.
+            // Another process unmounted it first.
             Ok(()) | Err(rustix::io::Errno::INVAL) if !is_mount_point(path) => return Ok(()),
             Ok(()) => {}
             Err(errno) => return Err(about("unmount", path)(errno.into())),
@@ -219,7 +219,7 @@ pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Names the lower layers one by one (since Linux 6.5), or all in one text.
+/// Passes the lower layers one by one (since Linux 6.5), or all in one string.
 fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
     let Some((first, rest)) = lowers.split_first() else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -234,8 +234,8 @@ fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
     Ok(fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?)
 }
 
-/// Opens folders as mounts that show another owner. They are gone when they are closed, unless an
-/// overlay was made over them before.
+/// Opens folders as detached mounts that show another owner. They disappear when closed, unless an
+/// overlay uses them.
 fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
     let mut mounts = Vec::new();
     for folder in folders {
@@ -249,7 +249,7 @@ fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
     Ok(mounts)
 }
 
-/// Puts a backslash before the characters that overlayfs reads as its own.
+/// Escapes the characters that are special to overlayfs with a backslash.
 fn escaped(path: &Path, special: &[u8]) -> OsString {
     let mut text = Vec::new();
     for byte in path.as_os_str().as_bytes() {

@@ -1,7 +1,7 @@
-//! Files of a tree that are found by their names, and kept from everybody but their owner.
+//! Finds files of a tree by their names, and restricts access to their owner.
 //!
-//! Whoever else writes in the tree may do so meanwhile: every folder is opened beneath the top, and
-//! no link is followed.
+//! Others may change the tree meanwhile: every folder is opened beneath the top, and no link is
+//! followed.
 
 use std::{
     collections::HashMap,
@@ -23,33 +23,33 @@ use crate::{
     walk::{Deadline, weight},
 };
 
-/// The most names that are looked at. A tree with more is an error: a secret might be among the rest.
+/// The maximum number of names. A larger tree is an error: a secret might be among the rest.
 const NAMES: usize = 1 << 22;
 
-/// How long it may take.
+/// The time limit of a search.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The extended attribute that holds an access-control list.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// What is looked for, given a folder's path below the top and a name in it.
+/// The search criteria, given a folder's path below the top and a name in it.
 pub trait Names {
-    /// Whether this file is meant.
+    /// Whether this file matches.
     fn wants(&self, folder: &Path, name: &OsStr) -> bool;
-    /// Whether to look into this folder.
+    /// Whether to search this folder.
     fn enters(&self, folder: &Path, name: &OsStr) -> bool;
 }
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Below the top.
+    /// Relative to the top.
     pub path: PathBuf,
     pub stat: FileStat,
 }
 
-/// What was seen in the folders of a tree. One whose change time is the same has the same names; whoever
-/// writes in the tree cannot choose that time.
+/// The folders of a tree as they were last seen. A folder with the same change time has the same
+/// names; nobody who writes in the tree can set that time.
 #[derive(Debug, Default)]
 pub struct Memory(HashMap<PathBuf, Listed>);
 
@@ -63,18 +63,18 @@ struct Listed {
     below: Vec<PathBuf>,
 }
 
-/// A folder that was changed so lately may be changed again without another change time: the kernel's
-/// clock for files has ticks of up to 10 ms.
+/// A folder changed this recently may change again without a new change time: the kernel's clock
+/// for files has ticks of up to 10 ms.
 const LATELY: i128 = 50_000_000;
 
-/// Finds the files below a folder that have a wanted name. Folders and links are not files, and a
-/// folder that we may not read is passed over: nobody of ours keeps anything there.
+/// Finds the files below a folder that have a wanted name. Folders and links are not files, and
+/// folders that we may not read are skipped: the user keeps nothing there.
 pub fn find(top: &Folder, names: &impl Names) -> Result<Vec<Named>, FileError> {
     find_again(top, names, &mut Memory::default())
 }
 
-/// The same, reading only folders that have changed since the last time. The memory must be of the
-/// same tree and the same names.
+/// Like [`find`], but reads only folders that have changed since the last time. The memory must
+/// come from the same tree and the same names.
 pub fn find_again(
     top: &Folder,
     names: &impl Names,
@@ -94,7 +94,7 @@ pub fn find_again(
             Some(listed) => listed,
             None => look_into(top, &folder, names)?,
         };
-        // No program of the user's names a file that deep.
+        // No program of the user accesses files that deep.
         let Some(weight) = weight(&folder) else { continue };
         seen += listed.names * weight;
         if seen > NAMES {
@@ -111,7 +111,7 @@ pub fn find_again(
     Ok(found)
 }
 
-/// Finds them in some folders, and not in those below.
+/// Finds files in the given folders, without their subfolders.
 pub fn find_in<'a>(
     top: &Folder,
     folders: impl IntoIterator<Item = &'a Path>,
@@ -124,7 +124,7 @@ pub fn find_in<'a>(
     Ok(found)
 }
 
-/// Looks at the files of a folder that are wanted.
+/// Stats the wanted files of a folder.
 fn look_at(top: &Folder, listed: &Listed, found: &mut Vec<Named>) -> Result<(), FileError> {
     for path in &listed.wanted {
         let stat = top.stat(path)?;
@@ -139,7 +139,7 @@ fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, 
     let read = || -> io::Result<(Stat, Vec<Entry>)> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let held = open_beneath(top, folder, flags, Mode::empty())?;
-        // Before the names: a change meanwhile is then one that is seen the next time.
+        // Before reading the names: a concurrent change is then noticed the next time.
         Ok((rustix::fs::fstat(&held)?, entries(&held)?))
     };
     let (stat, list) = match read() {
@@ -165,7 +165,8 @@ fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, 
 }
 
 impl Listed {
-    /// Whether the folder has the same names still. A link on the way could at most make us read it.
+    /// Whether the folder still has the same names. A link on the way could at most make us read it
+    /// again.
     fn is_current(&self, top: &Folder, folder: &Path) -> bool {
         let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let stat = rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -175,7 +176,7 @@ impl Listed {
         })
     }
 
-    /// Whether what was read is worth remembering.
+    /// Whether the listing may be cached.
     fn is_settled(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let nanoseconds =
@@ -185,14 +186,14 @@ impl Listed {
     }
 }
 
-/// Whether a folder is gone, became something else, or must not be entered.
+/// Whether a folder is gone, was replaced, or must not be entered.
 fn is_passed_over(error: &io::Error) -> bool {
     let codes = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::ACCESS];
     codes.into_iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// Removes all permissions on a file except its owner's, also those of an access-control list. Returns
-/// whether anything changed; a file that is gone, or that is not `owner`'s any more, is left alone.
+/// Removes all permissions on a file except its owner's, including those of an ACL. Returns whether
+/// anything changed; a file that is gone, or no longer owned by `owner`, is left alone.
 pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, FileError> {
     let close = || -> io::Result<bool> {
         let held = open_beneath(top, path, OFlags::PATH, Mode::empty())?;
@@ -204,7 +205,7 @@ pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, Fi
         if is_open {
             rustix::fs::chmod(by_number(&held), Mode::from_raw_mode(stat.mode & 0o700))?;
         }
-        // After the mode: it masks whatever the list grants.
+        // After chmod: the mode masks whatever the ACL grants.
         Ok(is_open | remove_list(&held)?)
     };
     match close() {
@@ -213,14 +214,14 @@ pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, Fi
     }
 }
 
-/// A descriptor that only names a file can be changed through its link in `/proc`.
+/// An `O_PATH` descriptor can be changed through its link in `/proc`.
 fn by_number(held: &OwnedFd) -> PathBuf {
     Path::new("/proc/self/fd").join(held.as_raw_fd().to_string())
 }
 
 fn remove_list(held: &OwnedFd) -> io::Result<bool> {
     let path = by_number(held);
-    // Removing one that is not there succeeds on some file systems.
+    // Removing a missing one succeeds on some file systems, so check first.
     match rustix::fs::getxattr(&path, ACCESS_LIST, &mut [0_u8; 0]) {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(false),
         Ok(_) | Err(Errno::RANGE) => {}
@@ -297,7 +298,7 @@ mod tests {
         fs::create_dir(tree.join("a/b/new")).unwrap();
         fs::write(tree.join("a/b/new/.env"), "deep").unwrap();
         assert_eq!(look(&mut memory), 4);
-        // Replaced, moved away, and a folder by a link.
+        // A file replaced, a file moved away, and a folder replaced by a link.
         fs::write(tree.join("a/other"), "newer").unwrap();
         fs::rename(tree.join("a/other"), tree.join("a/.env")).unwrap();
         assert_eq!(look(&mut memory), 4);

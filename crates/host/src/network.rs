@@ -1,5 +1,5 @@
-//! The network of a room: loopback, every address local, a link for show, and sockets that catch what would
-//! leave. Runs in the wall, before any process of the room.
+//! The network of a room: loopback, every address local, a dummy link, and sockets that receive
+//! redirected outgoing traffic. Runs in the wall, before any process of the room.
 
 mod gate;
 mod link;
@@ -23,34 +23,36 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub use gate::PacketGate;
 pub use tracking::{Tracked, read_tracked};
 
-/// Where redirected TCP arrives.
+/// The port to which TCP is redirected.
 const EGRESS_PORT: u16 = 15_001;
 
-/// Where redirected datagrams arrive.
+/// The port to which UDP datagrams are redirected.
 const DATAGRAM_PORT: u16 = 15_002;
 
-/// Where redirected DNS arrives.
+/// The port to which DNS is redirected.
 const DNS_PORT: u16 = 15_053;
 
 const LOOPBACK_INDEX: u32 = 1;
 
-/// The sockets that catch the room's traffic.
+/// The sockets that receive the room's outgoing traffic.
 pub struct Catch {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Closed until a daemon takes them: each is connected to itself, so the kernel refuses what is sent to it.
+    /// Inactive until a daemon takes them: each is connected to itself, so the kernel refuses other
+    /// senders.
     pub datagrams: Vec<OwnedFd>,
-    /// Reports packets that the nftables rules dropped; none where the kernel cannot.
+    /// Reports packets that the nftables rules dropped; `None` if the kernel cannot.
     pub dropped: Option<OwnedFd>,
     /// Reports echo requests that a rule may allow; `None` if the kernel cannot.
     pub echoes: Option<OwnedFd>,
     /// Sends packets with their own headers into the room, for answers to echo requests.
     pub raw: Vec<OwnedFd>,
-    /// The netlink socket for the nftables rules; its user also needs the permission.
+    /// The netlink socket for the nftables rules; its user needs CAP_NET_ADMIN over the namespace
+    /// as well.
     pub rules: OwnedFd,
     pub has_ipv6: bool,
-    /// Why the room has no link that makes it look online, if so.
+    /// Why the room has no link that makes it look online, if it has none.
     pub no_link: Option<String>,
 }
 
@@ -68,7 +70,7 @@ pub fn apply() -> Result<Catch, SystemError> {
         let (transaction, verdicts) = rules::transaction(told);
         talk(&netfilter, &transaction, verdicts)
     };
-    // A kernel may have the one half of logging without the other. What is dropped is dropped anyway.
+    // A kernel may support only half of logging. Packets are dropped in any case.
     let books = match books {
         Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
@@ -79,8 +81,8 @@ pub fn apply() -> Result<Catch, SystemError> {
     Ok(Catch { no_link, ..catch(has_ipv6, books, netfilter)? })
 }
 
-/// Loopback addresses, never the wildcard: answers to redirected datagrams would otherwise carry
-/// the wrong port.
+/// Binds to loopback addresses, never the wildcard: answers to redirected datagrams would otherwise
+/// carry the wrong port.
 fn catch(
     has_ipv6: bool,
     books: Option<(OwnedFd, OwnedFd)>,
@@ -100,7 +102,7 @@ fn catch(
             .context("shut the socket of datagrams")?;
     }
     let (dropped, echoes) = books.unzip();
-    // Without them no echo request is answered, and nothing else is lost.
+    // Without them only echo requests stay unanswered.
     let raw = addresses.iter().map(|address| raw(*address)).collect::<Result<_, _>>();
     Ok(Catch {
         tcp: all(SocketType::STREAM, EGRESS_PORT)?,
@@ -158,7 +160,7 @@ fn every_address_is_local(family: AddressFamily) -> Vec<u8> {
         .finish()
 }
 
-/// Opens a netlink socket; the route family is the one without a number.
+/// Opens a netlink socket; `None` is the route family.
 fn open(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -168,7 +170,7 @@ fn open(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     )
 }
 
-/// Sends one transaction and waits for its verdicts; the first failure is the result.
+/// Sends one transaction and waits for its acknowledgements; returns the first failure.
 fn talk(socket: &OwnedFd, transaction: &[u8], mut expected: usize) -> Result<(), Errno> {
     rustix::net::send(socket, transaction, SendFlags::empty())?;
     let mut answer = vec![0_u8; 32 << 10];

@@ -1,4 +1,4 @@
-//! Which program was the newest daemon of a state folder, so that an older one does not take its place.
+//! Records the newest daemon of a state folder, so that an older one does not replace it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ const FILE: &str = "newest-daemon";
 /// The newest daemon that has run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestDaemon {
-    /// Its build, in the words of the handshake.
+    /// Its build, as sent in the handshake.
     pub build: String,
     pub program: PathBuf,
 }
 
 impl NewestDaemon {
-    /// Reads which one it was; `None` if none is recorded.
+    /// Reads the record; `None` if there is none.
     pub fn read(state: &Path) -> Option<Self> {
         let text = files::read_text(&state.join(FILE)).ok()?;
         let (build, program) = text.strip_suffix('\n')?.split_once('\n')?;
         Some(Self { build: build.to_owned(), program: program.into() })
     }
 
-    /// Records it.
+    /// Writes the record.
     pub fn write(&self, state: &Path) -> Result<(), FileError> {
         let text = format!("{}\n{}\n", self.build, self.program.display());
         files::replace(&state.join(FILE), text.as_bytes(), 0o600)

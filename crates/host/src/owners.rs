@@ -1,10 +1,11 @@
-//! Owners of files: in a worktree an agent's files are the agent's on the disk, never the user's.
+//! Owners of files: in a worktree, an agent's files belong to the agent on disk, never to the user.
 //!
-//! So git on the host refuses a repository that an agent planted, and the kernel tells what the user
-//! made from what a room made. The top folder and its `.git` stay the user's, and the folder is sticky:
-//! nobody in a room can rename or remove that name, from whatever mount namespace. What the user makes
-//! in such a tree is the user's until [`give_some`] or [`settle`] gives it to the agent. Where the user
-//! is not root, the agent has the user's group, by which both work on all of it.
+//! So git on the host refuses a repository that an agent planted, and the kernel distinguishes what
+//! the user created from what a room created. The top folder and its `.git` stay the user's, and
+//! the folder is sticky: nobody in a room can rename or remove `.git`, from whatever mount
+//! namespace. Files that the user creates in such a tree stay the user's until [`give_some`] or
+//! [`settle`] gives them to the agent. Where the user is not root, the agent has the user's group,
+//! through which both can work on all files.
 
 mod list;
 mod seen;
@@ -37,13 +38,13 @@ use crate::{
     walk::weight,
 };
 
-/// The most names that [`settle`] looks at: an agent that fills a tree with more only harms itself.
+/// The maximum number of names for [`settle`]: an agent that exceeds it only harms itself.
 const NAMES: usize = 1 << 20;
 
-/// How many maps of owners are kept.
+/// How many id maps are cached.
 const KEPT_MAPS: usize = 16;
 
-/// Who a file belongs to, by the host's numbers.
+/// The owner of a file, in ids of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub user: u32,
@@ -51,13 +52,13 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns who we are.
+    /// Returns the ids of this process.
     pub fn us() -> Self {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         Self { user: user.as_raw(), group: group.as_raw() }
     }
 
-    /// Returns who a file or folder, not what a link leads to, belongs to.
+    /// Returns the owner of a file or folder, without following a link.
     pub fn at(path: &Path) -> Result<Self, FileError> {
         let stat = rustix::fs::lstat(path);
         stat.map(|stat| Self::of(&stat)).map_err(|errno| about("look at", path)(errno.into()))
@@ -68,7 +69,7 @@ impl Owner {
     }
 }
 
-/// Gives a file or folder of ours to somebody, with a mode.
+/// Changes owner and mode of a file or folder of ours.
 pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
     let give = || -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -78,14 +79,14 @@ pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
             Some(Uid::from_raw(owner.user)),
             Some(Gid::from_raw(owner.group)),
         )?;
-        // After the owner, who would otherwise take some bits of the mode away.
+        // After chown, which clears some mode bits.
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
     };
     give().map_err(about("set the owner of", path))
 }
 
-/// Returns a user namespace whose map shows what is `from`'s on the disk as `to`'s. Each is made once:
-/// there are few of them, and making one costs a process.
+/// Returns a user namespace whose map shows files of `from` as files of `to`. Cached: there are few
+/// of them, and creating one costs a process.
 pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<Arc<OwnedFd>> {
     static MADE: Mutex<Vec<(Owner, Owner, Arc<OwnedFd>)>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,10 +101,10 @@ pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<Arc<OwnedFd>> {
     Ok(map)
 }
 
-/// Makes such a namespace.
+/// Creates such a namespace.
 ///
-/// It needs root. The process that holds the namespace while its map is written makes nothing but
-/// bare system calls, so this is fine in a process with many threads.
+/// Requires root. The process that holds the namespace while its map is written makes only bare
+/// system calls, so this is safe in a process with many threads.
 fn make_id_map(from: Owner, to: Owner) -> io::Result<OwnedFd> {
     let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let pid = sys::hold_user_namespace(wait.as_fd(), go.as_fd())?;
@@ -125,24 +126,25 @@ fn write_map(pid: i32, from: Owner, to: Owner) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(process.join("ns/user"), flags, Mode::empty())?)
 }
 
-/// An overlay whose files belong to somebody else than root.
+/// An overlay whose files belong to an owner other than root.
 #[derive(Clone, Copy, Debug)]
 pub struct Settling<'a> {
-    /// Where the overlay keeps what was changed in it.
+    /// The overlay's upper folder.
     pub upper: &'a Path,
-    /// Where it is mounted.
+    /// Its mount point.
     pub merged: &'a Path,
-    /// Who is to own what root made.
+    /// The new owner of what root created.
     pub owner: Owner,
-    /// Folders that are not looked into, by their path in the overlay.
+    /// Folders to skip, by their path in the overlay.
     pub skip: &'a [PathBuf],
 }
 
-/// Gives what root made in an overlay to its owner, and returns how much that was.
+/// Gives what root created in an overlay to its owner, and returns the number of files.
 ///
-/// The top folder and its `.git` stay root's: git on the host asks who owns those. So does what only
-/// root may read, which may be a secret under a name that an agent gave it. What is to be found is in the upper folder, which is small; it is changed through the mount, where the kernel
-/// knows of it. Whoever writes in the overlay meanwhile can at most keep something from being given.
+/// The top folder and its `.git` stay root's: git on the host checks their owner. So do files that
+/// only root may read, which may be secrets that an agent renamed. The candidates are found in the
+/// upper folder, which is small; they are changed through the mount, so that the kernel notices.
+/// Whoever writes in the overlay meanwhile can at most prevent a file from being given.
 pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
     let open = |path: &Path| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -154,7 +156,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
         settling.skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
     let (mut folders, mut seen, mut given) = (vec![PathBuf::new()], 0, 0);
     while let Some(relative) = folders.pop() {
-        // What nobody can name by a path is nothing that root made.
+        // Root does not create files at paths too long to name.
         let Some(weight) = weight(&relative) else { continue };
         let listed = roots_own(upper.as_fd(), &relative, &skip, settling.owner.group, &mut folders);
         let (names, own) =
@@ -171,7 +173,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
     Ok(given)
 }
 
-/// Looks at one folder of an upper: how many names it has, and which of them are root's.
+/// Inspects one folder of an upper layer: how many names it has, and which of them are root's.
 fn roots_own(
     upper: BorrowedFd<'_>,
     relative: &Path,
@@ -200,7 +202,7 @@ fn roots_own(
     Ok((all.len(), own))
 }
 
-/// Gives one name of root's to somebody; returns how many that were.
+/// Gives one name of root's away; returns how many files were changed.
 fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
     let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
     let stat = rustix::fs::fstat(&held)?;
@@ -212,7 +214,7 @@ fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result
     Ok(1)
 }
 
-/// Takes what went away, became something else or is too deep for what it then is: nothing.
+/// Ignores errors for entries that were removed or replaced meanwhile, or lie too deep.
 fn or_gone<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
     let passing = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     match outcome {

@@ -1,4 +1,4 @@
-//! Sockets by which this host sends echo requests.
+//! Sockets for sending echo requests from this host.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -6,17 +6,17 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A socket that speaks ICMP with one address.
+/// An ICMP socket for one address.
 #[derive(Debug)]
 pub struct PingSocket {
     pub socket: OwnedFd,
-    /// Whether it is given every answer of the address, and those of IPv4 with their headers;
-    /// otherwise the kernel gives the requests a number of their own and their answers alone.
+    /// Raw sockets receive every reply of the address, with IP headers for IPv4. Otherwise the
+    /// kernel assigns the identifier and delivers only the matching replies.
     pub is_raw: bool,
 }
 
-/// Opens a socket for echo requests to an address: one of the kinds that the host allows its users
-/// (`net.ipv4.ping_group_range`), else a raw one, for which root is needed.
+/// Opens a socket for echo requests to an address: an unprivileged one where the host allows it
+/// (`net.ipv4.ping_group_range`), otherwise a raw one, which needs root.
 pub fn open(target: IpAddr) -> io::Result<PingSocket> {
     let (family, protocol) = match target {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),

@@ -1,8 +1,8 @@
-//! What this host can do, for `hothouse doctor`: each finding says what works, what is missing,
-//! what that costs, and how to fixes it.
+//! Probes what this host supports, for `hothouse doctor`: each finding says what works, what is
+//! missing, what that costs, and how to fix it.
 //!
-//! Nothing is guessed from version numbers where it can be tried. What must be tried inside new
-//! namespaces is tried in a child ([`probe_child`]), since a process with threads cannot unshare.
+//! Features are tried rather than guessed from version numbers. What needs new namespaces is tried
+//! in a child ([`probe_child`]), since a process with threads cannot unshare.
 
 mod child;
 mod kernel;
@@ -26,10 +26,10 @@ use crate::files;
 /// The hidden argument that leads to [`probe_child`].
 pub const CHILD_ARGUMENT: &str = "probe-namespaces";
 
-/// How long anything outside may take to answer.
+/// The timeout for answers of other programs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where and with what to probe.
+/// What to probe, and with what.
 #[derive(Clone, Debug)]
 pub struct ProbeSpec {
     /// The folder where sandboxes would be; it need not exist yet.
@@ -50,12 +50,12 @@ impl ProbeSpec {
     }
 }
 
-/// Whether a thing can be used.
+/// Whether a feature can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingState {
     Works,
-    /// It can be used in part, or something weaker takes its place.
+    /// Usable in part, or with a weaker replacement.
     Limited,
     Missing,
 }
@@ -69,7 +69,7 @@ pub struct Finding {
     pub state: FindingState,
     /// What was found.
     pub detail: String,
-    /// What one loses by it.
+    /// What is lost without it.
     pub costs: Option<String>,
     /// The exact command or setting that fixes it.
     pub fix: Option<String>,
@@ -102,7 +102,7 @@ impl Finding {
     }
 }
 
-/// Looks at the host, and returns one finding per feature, always the same ones in the same order.
+/// Probes the host and returns one finding per feature, always the same features in the same order.
 pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
     let ground = trees::Ground::make(&spec.folder);
     let report = child::ask(spec, ground.folder());
@@ -127,7 +127,7 @@ pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
     findings
 }
 
-/// Reads a small file of the kernel or of `/etc`; one that cannot be read is empty.
+/// Reads a small file under `/proc`, `/sys` or `/etc`; an unreadable one counts as empty.
 fn text_of(path: impl AsRef<Path>) -> String {
     let bytes = files::read_capped(path.as_ref(), 1 << 20).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -141,8 +141,8 @@ fn is_root() -> bool {
 mod tests {
     use super::*;
 
-    /// Probes with a script in place of the child; the real one needs a process without threads,
-    /// which a test is not, and is tried through the binary.
+    /// Uses a script in place of the child: the real one needs a process without threads, which a
+    /// test is not, and is covered by tests of the binary.
     fn spec(folder: &Path, child: &str) -> ProbeSpec {
         let child = ["/bin/sh", "-c", child].map(OsString::from).to_vec();
         ProbeSpec { child, ..ProbeSpec::new(folder, "/bin:/usr/bin".into(), None) }

@@ -1,4 +1,4 @@
-//! Processes of the host: who we are, who still runs, and starting our own daemon.
+//! Processes of the host: our identity, which ones are running, and starting our own daemon.
 
 use std::os::unix::process::CommandExt;
 use std::{
@@ -23,12 +23,12 @@ pub fn exists(pid: u32) -> bool {
 
 /// Leaves the caller's session and terminal, as a daemon must.
 ///
-/// A process that leads its group already cannot, and need not.
+/// A process that already leads its group cannot, and need not.
 pub fn leave_session() {
     rustix::process::setsid().ok();
 }
 
-/// Redirects standard output to `/dev/null`, so that its reader sees the end.
+/// Redirects standard output to `/dev/null`, so that its reader sees the end of the stream.
 pub fn close_stdout() {
     let nothing =
         rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
@@ -37,15 +37,15 @@ pub fn close_stdout() {
     }
 }
 
-/// Gives this process the name that lists of processes show; one that was started by a link has that of the link.
+/// Sets the process name; a program that was started through a link has the name of the link.
 pub fn call_it(name: &str) {
-    // Only how it looks depends on it.
+    // Purely cosmetic, so errors are ignored.
     crate::files::write(std::path::Path::new("/proc/self/comm"), name).ok();
 }
 
-/// Starts our own program again, detached from the terminal, and returns it with its first words.
+/// Starts our own program again, detached from the terminal.
 ///
-/// The child's standard output is a pipe on which it says whether it is ready.
+/// The child's standard output is a pipe on which it reports that it is ready.
 pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
     spawn_daemon(Path::new("/proc/self/exe"), arguments, log)
 }
@@ -58,7 +58,7 @@ pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
 pub fn spawn_daemon(program: &Path, arguments: &[&str], log: File) -> io::Result<Child> {
     crate::descriptors::keep_from_children()?;
     std::process::Command::new(program)
-        // As lists of processes show it.
+        // The name in process listings.
         .arg0("hothouse")
         .args(arguments)
         .current_dir("/")
@@ -68,12 +68,12 @@ pub fn spawn_daemon(program: &Path, arguments: &[&str], log: File) -> io::Result
         .spawn()
 }
 
-/// Returns when our own executable was last changed, in seconds: tells two builds apart.
+/// Returns the modification time of our own executable, in seconds, to distinguish builds.
 pub fn executable_stamp() -> u64 {
     stamp_of(Path::new("/proc/self/exe")).unwrap_or(0)
 }
 
-/// Returns when a program was last changed, in seconds; `None` if it is not there.
+/// Returns the modification time of a program, in seconds; `None` if it does not exist.
 pub fn stamp_of(program: &Path) -> Option<u64> {
     rustix::fs::stat(program).ok().map(|stat| u64::try_from(stat.st_mtime).unwrap_or(0))
 }
@@ -83,14 +83,14 @@ pub fn executable() -> Option<std::path::PathBuf> {
     std::env::current_exe().ok().filter(|path| path.exists())
 }
 
-/// Keeps the memory of this process out of core dumps, and from others of the same user. A program
-/// that it starts is not affected.
+/// Excludes the memory of this process from core dumps, and from other processes of the same user.
+/// Programs that it starts are not affected.
 pub fn forbid_core_dumps() {
-    // A kernel that refuses leaves things as they were.
+    // If the kernel refuses, nothing changes.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok();
 }
 
-/// Keeps the memory of a process with many short-lived threads small. Call it before the first one.
+/// Limits the heap of a process with many short-lived threads. Must be called before the first one.
 pub fn keep_the_heap_small() {
     #[cfg(target_env = "gnu")]
     crate::sys::share_heaps();
@@ -101,7 +101,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns the process that listens on a port of the loopback or of every address, if it can be seen.
+/// Returns the process that listens on a port of the loopback or of all addresses, if visible to
+/// us.
 pub fn listener_of(port: u16) -> Option<u32> {
     let table = crate::files::read_text(Path::new("/proc/net/tcp")).ok()?;
     let inode = listening_inode(&table, port)?;

@@ -1,4 +1,4 @@
-//! Programs of the host: where they are, and what shows them to a room.
+//! Finds programs of the host, and the grants that show them to a room.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,13 +7,13 @@ use std::{
 
 use crate::{Program, files};
 
-/// Where programs of the system are, which every room shows.
+/// `PATH` of the system's programs, which every room shows.
 pub const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Folders of the host that no room shows unless they are granted.
 const PRIVATE: [&str; 8] = ["home", "root", "tmp", "run", "mnt", "media", "srv", "var"];
 
-/// Folders below the home that belong to one tool as a whole, and what must be granted with them.
+/// Folders below the home that belong to one tool, and what must be granted with them.
 const WHOLE: [(&str, &[&str]); 12] = [
     (".pyenv", &["~/.pyenv"]),
     (".rbenv", &["~/.rbenv"]),
@@ -29,7 +29,7 @@ const WHOLE: [(&str, &[&str]); 12] = [
     (".dotnet", &["~/.dotnet"]),
 ];
 
-/// What shows a program to a room.
+/// A setting that shows a program to a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Folders for `tools`.
@@ -39,7 +39,7 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// Returns the line of `[room]`.
+    /// Returns the line for the `[room]` section.
     pub fn line(&self) -> String {
         match self {
             Self::Tools(folders) => {
@@ -53,7 +53,7 @@ impl Grant {
     }
 }
 
-/// Looks for a program in the folders of a search path.
+/// Finds a program in a search path.
 pub fn look_up(program: &str, search_path: &str) -> Option<PathBuf> {
     let folders = search_path.split(':').filter(|folder| folder.starts_with('/'));
     folders.map(|folder| Path::new(folder).join(program)).find(|path| files::exists(path))
@@ -83,7 +83,7 @@ pub fn is_hidden(path: &Path, shown: &[PathBuf]) -> bool {
     is_private && !shown.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Returns what shows a program to a room, and little else.
+/// Returns the narrowest grant that shows a program to a room.
 pub fn grant(program: &Path, home: &Path) -> Grant {
     let short = |path: &Path| match path.strip_prefix(home) {
         Ok(rest) => format!("~/{}", rest.display()),
@@ -98,7 +98,7 @@ pub fn grant(program: &Path, home: &Path) -> Grant {
     }
     let folder = program.parent().unwrap_or(program);
     let prefix = folder.parent().filter(|_| folder.ends_with("bin"));
-    // A prefix such as `~/.local` holds much more than the program.
+    // A prefix such as `~/.local` contains much more than the program.
     let is_wide = |prefix: &&Path| *prefix == home || prefix.ends_with(".local");
     match prefix.filter(|prefix| !is_wide(prefix)) {
         Some(prefix) => Grant::Tools(vec![short(prefix)]),

@@ -1,4 +1,4 @@
-//! Carrying bytes between descriptors, without copying where the kernel can.
+//! Moves bytes between descriptors, without copying where possible.
 
 use std::{
     io,
@@ -7,13 +7,13 @@ use std::{
 
 use rustix::{fs::FileType, pipe::SpliceFlags};
 
-/// The most that is moved at once, and the size of a pipe that carries a flood.
+/// The most that is moved at once, and the pipe size for bulk data.
 const CHUNK: usize = 1 << 20;
 
-/// From here on larger pipes pay.
+/// From this amount on, larger pipes pay off.
 const FLOOD: usize = 48 << 10;
 
-/// A transport that broke off, and at which end.
+/// A transfer that failed, and on which side.
 #[derive(Debug)]
 pub enum Broken {
     /// Nothing more can be read.
@@ -22,8 +22,8 @@ pub enum Broken {
     Sink(io::Error),
 }
 
-/// Carries everything until the end. A source that breaks is an end; a sink that takes no more is
-/// the error.
+/// Moves everything until the end. A source that fails counts as its end; a sink that fails is an
+/// error.
 pub fn pump(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     let mut flooded = false;
@@ -35,24 +35,24 @@ pub fn pump(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
         };
         if length >= FLOOD && !flooded {
             flooded = true;
-            // Best effort: a user's pipes have a budget, and not every end is a pipe.
+            // Best effort: a user's pipe buffers are limited, and not every descriptor is a pipe.
             rustix::pipe::fcntl_setpipe_size(from, CHUNK).ok();
             rustix::pipe::fcntl_setpipe_size(to, CHUNK).ok();
         }
     }
 }
 
-/// Carries what is there, waiting for at least one byte; zero is the end.
+/// Moves available bytes, waiting for at least one; zero means the end.
 ///
-/// Only between two pipes are pages moved. A splice with a terminal or a file on one side holds
-/// the lock of the pipe for as long as that side makes it wait, and with it whoever is at the
-/// pipe's other end: a paused terminal would stop the whole room.
+/// Pages are spliced only between two pipes. A splice with a terminal or a file on one side holds
+/// the pipe's lock while that side blocks, and with it whoever is at the pipe's other end: a paused
+/// terminal would stop the whole room.
 pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<usize, Broken> {
     if !(is_pipe(from) && is_pipe(to)) {
         return copy(from, to);
     }
     let move_pages = || rustix::pipe::splice(from, None, to, None, CHUNK, SpliceFlags::empty());
-    // Only the sink of a splice between pipes can break.
+    // When splicing between pipes, only the sink can fail.
     rustix::io::retry_on_intr(move_pages).map_err(|error| Broken::Sink(error.into()))
 }
 

@@ -1,4 +1,4 @@
-//! Bytes between a program of ours and one that we do not trust, counted and interruptible.
+//! Relays bytes between one of our programs and an untrusted one, counted and interruptible.
 
 use std::{
     io,
@@ -12,38 +12,40 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How much is moved at once. A pipe that is ready takes this much without waiting (`PIPE_BUF`).
+/// How much is moved at once. A pipe that is ready accepts this much without blocking (`PIPE_BUF`).
 const CHUNK: usize = 4096;
 
-/// The two ends of a conversation with an untrusted program.
+/// The two pipes to an untrusted program.
 #[derive(Debug)]
 pub struct Pipes {
-    /// What we say.
+    /// Its input.
     pub to: OwnedFd,
-    /// What it says.
+    /// Its output.
     pub from: OwnedFd,
 }
 
-/// How a conversation ended.
+/// How a relay ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayEnd {
     Closed,
-    /// The other side said more than it may; the rest was not passed on.
+    /// The other side sent more than allowed; the rest was not passed on.
     OverLimit,
-    /// The other side said nothing for too long.
+    /// The other side was silent for too long.
     Silent,
-    /// Whoever inspects what the other side says refused it.
+    /// The inspection of the other side's output refused it.
     Refused,
 }
 
-/// What looks at each part of what an untrusted program says before it is passed on; false ends it.
+/// Inspects each chunk of an untrusted program's output before it is passed on; `false` ends the
+/// relay.
 pub type Inspect<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
-/// Passes bytes on between `socket`, behind which is a program of ours, and the untrusted one, until
-/// either side closes. No more than `limit` bytes come in, and no silence longer than `patience` is
-/// waited for.
+/// Relays bytes between `socket`, at whose other end is a program of ours, and the untrusted one,
+/// until either side closes. At most `limit` bytes are accepted from the untrusted side, and no
+/// silence longer than `patience`.
 ///
-/// It ends as soon as ours does, whether or not the other closes its pipes or reads what it is sent.
+/// It ends as soon as our side does, whether or not the other one closes its pipes or reads its
+/// input.
 pub fn relay(
     socket: &UnixStream,
     pipes: Pipes,
@@ -59,14 +61,14 @@ pub fn relay(
         });
         let bounds = (limit, patience);
         let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), bounds, inspect);
-        // Ours learns that nothing more comes; the other thread that nothing more goes.
+        // Tells our program that nothing more comes, and the other thread to stop.
         socket.shutdown(std::net::Shutdown::Both).ok();
         outward.join().map_err(|_| io::Error::other("the relay panicked"))??;
         end
     })
 }
 
-/// Passes bytes on from one descriptor to the other, until one of them or `ours` is closed.
+/// Copies bytes from one descriptor to the other, until one of them or `ours` is closed.
 fn pass_on(
     from: BorrowedFd<'_>,
     to: impl AsFd,
@@ -110,11 +112,11 @@ fn pass_on(
     }
 }
 
-/// What came of waiting for a descriptor.
+/// The result of waiting for a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
     Ready,
-    /// It or ours is closed, and nothing is left to read.
+    /// It or `ours` is closed, and nothing is left to read.
     Closed,
     TooLong,
 }

@@ -1,7 +1,7 @@
-//! Removal of whole trees, in parallel and never through a link.
+//! Removes whole trees, in parallel and never through a link.
 //!
-//! Whoever made a tree chose its depth: what is deeper than [`LIFT`] folders is renamed to the
-//! top first, so neither paths nor open folders nor memory grow with it.
+//! Whoever made a tree chose its depth: folders deeper than [`LIFT`] are first renamed to the top,
+//! so neither paths nor open folders nor memory grow with the depth.
 
 use std::{
     ffi::OsStr,
@@ -24,23 +24,24 @@ use crate::{
     walk::{Place, read_part},
 };
 
-/// How often a folder is emptied again, because somebody still wrote in it.
+/// How often a folder is emptied again because someone is still writing in it.
 const ATTEMPTS: usize = 8;
 
-/// How deep a folder may lie before it is brought up.
+/// The depth at which a folder is moved to the top.
 const LIFT: usize = 64;
 
-/// Who does the work.
+/// How many threads do the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crew {
     Many,
-    /// The calling thread alone, for a process that is going to fork.
+    /// Only the calling thread, for a process that is going to fork.
     One,
 }
 
-/// Removes a folder with all it holds, or a file. A missing one is fine.
+/// Removes a folder with its content, or a file. A missing one is not an error.
 ///
-/// Folders that their owner may not enter are opened up first; subvolumes inside go too.
+/// Folders that their owner may not enter are made accessible first; subvolumes inside are removed
+/// too.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     remove_tree_with(path, Crew::Many)
 }
@@ -60,19 +61,19 @@ pub(crate) fn remove_tree_with(path: &Path, crew: Crew) -> Result<(), FileError>
     Err(about("remove the folder", path)(Errno::NOTEMPTY.into()))
 }
 
-/// What is known about a folder that is being removed.
+/// State of a folder that is being removed.
 #[derive(Default)]
 struct Note {
-    /// The folders in it that are still there, and one more while it is read.
+    /// The number of remaining subfolders, plus one while it is being read.
     left: AtomicUsize,
     attempts: AtomicUsize,
-    /// Whether it holds more than was read of it at once.
+    /// Whether it has more entries than were read so far.
     more: AtomicBool,
-    /// The file system, or subvolume, that the folder above it lies on.
+    /// The file system, or subvolume, of its parent.
     device: u64,
-    /// How many folders on that one lie above it.
+    /// Its depth on that file system.
     depth: usize,
-    /// The place on that one to which folders are brought up.
+    /// The folder on that file system to which deep folders are moved.
     top: Place<Note>,
 }
 
@@ -81,7 +82,7 @@ type Folder = Place<Note>;
 struct Removal {
     root: OwnedFd,
     of_root: Note,
-    /// Makes the names of folders that are brought up.
+    /// Counter for the names of moved folders.
     lifted: AtomicU64,
     unique: u64,
 }
@@ -119,7 +120,7 @@ impl Removal {
         folder.note().unwrap_or(&self.of_root)
     }
 
-    /// Removes all but the folders in a folder, and puts some of these on the list.
+    /// Removes everything but subfolders from a folder, and queues some of those.
     fn empty(&self, folder: &Folder, more: &mut Vec<Folder>) -> io::Result<()> {
         let note = self.note(folder);
         note.left.store(1, Ordering::Relaxed);
@@ -130,7 +131,7 @@ impl Removal {
         };
         let stat = rustix::fs::fstat(&open)?;
         if btrfs::may_be_root(stat.st_ino) {
-            // A subvolume that was made read-only inside; elsewhere the request is unknown.
+            // A subvolume inside may be read-only; on other file systems the ioctl is unknown.
             btrfs::set_access_of(open.as_fd(), btrfs::Access::ReadWrite).ok();
         }
         loop {
@@ -147,14 +148,14 @@ impl Removal {
                 }
             }
             note.more.store(bookmark.is_some(), Ordering::Relaxed);
-            // What is left of it is read when the folders that were found are gone.
+            // The rest is read once the subfolders found so far are gone.
             if bookmark.is_none() || note.left.load(Ordering::Relaxed) > 1 {
                 return Ok(());
             }
         }
     }
 
-    /// Returns the place of a folder in another, which is the top if it lay deep.
+    /// Returns the place of a subfolder, moved to the top if it is too deep.
     fn below(&self, folder: &Folder, open: &OwnedFd, device: u64, name: &OsStr) -> Folder {
         let note = self.note(folder);
         let (top, depth) = match device == note.device {
@@ -170,9 +171,9 @@ impl Removal {
         above.below(name, Note { device, depth, top: top.clone(), ..Note::default() })
     }
 
-    /// Brings a folder up, and returns its new name.
+    /// Moves a folder to the top, and returns its new name.
     fn lift(&self, top: &Folder, from: &OwnedFd, name: &OsStr) -> io::Result<String> {
-        // To move a folder is to write in it.
+        // Moving a folder requires write access to it.
         drop(open_folder(from, Path::new(name))?);
         let number = self.lifted.fetch_add(1, Ordering::Relaxed);
         let lifted = format!(".hothouse-{:016x}-{number}", self.unique);
@@ -180,7 +181,7 @@ impl Removal {
         Ok(lifted)
     }
 
-    /// Removes a folder of which nothing is left, then those above it of which nothing else was.
+    /// Removes an empty folder, then each parent that became empty.
     fn leave(&self, mut folder: Folder, more: &mut Vec<Folder>) -> io::Result<()> {
         while self.note(&folder).left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let note = self.note(&folder);
@@ -219,7 +220,7 @@ impl Removal {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             other => return other,
         }
-        // Name by name: each may have to be opened up.
+        // One name at a time: each folder may have to be made accessible.
         let mut at = self.root.try_clone()?;
         for name in &path {
             at = open_folder(&at, Path::new(name))?;
@@ -228,14 +229,14 @@ impl Removal {
     }
 }
 
-/// Opens a folder, and lets its owner in first if necessary.
+/// Opens a folder, making it accessible to its owner first if necessary.
 fn open_folder(parent: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(&parent, name, flags | OFlags::RDONLY, Mode::empty()) {
         Err(Errno::ACCESS) => {}
         other => return Ok(other?),
     }
-    // chmod has no variant that refuses links on every kernel; through the descriptor it needs none.
+    // Not every kernel has a chmod that refuses links; through the descriptor none is needed.
     let held = rustix::fs::openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::RWXU)?;
     Ok(rustix::fs::openat(&parent, name, flags | OFlags::RDONLY, Mode::empty())?)

@@ -1,4 +1,4 @@
-//! How much each room has of what all rooms share, counted as it is taken and returned.
+//! Accounting of the descriptors that all rooms share.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// How often refusals of one room are logged.
 const LOGGED: Duration = Duration::from_secs(5);
 
-/// The count of one daemon.
+/// The accounting of one daemon.
 #[derive(Debug)]
 pub struct Shares {
     budget: Budget,
@@ -28,7 +28,7 @@ struct Counts {
     refused: HashMap<Arc<str>, Refused>,
 }
 
-/// What a room was refused lately.
+/// Recent refusals of one room.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
     count: u64,
@@ -37,17 +37,18 @@ struct Refused {
 }
 
 impl Shares {
-    /// Shares out as many descriptors as a process may have.
+    /// Divides a limit on descriptors between rooms.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { budget: Budget::of(limit), taken: Mutex::default() })
     }
 
-    /// Returns the share of a room, by any name that identifies it.
+    /// Returns the share of a room, identified by any unique name.
     pub fn of(self: &Arc<Self>, room: &str) -> RoomShare {
         RoomShare { shares: self.clone(), room: room.into() }
     }
 
-    /// Returns how often a room was refused something lately; zero if it is a minute since the last time.
+    /// Returns how often a room was refused recently; zero if the last refusal was over a minute
+    /// ago.
     pub fn refused(&self, room: &str) -> u64 {
         let counts = self.counts();
         let refused = counts.refused.get(room).filter(|known| known.last.elapsed() < REMEMBERED);
@@ -60,7 +61,7 @@ impl Shares {
 }
 
 impl Counts {
-    /// Remembers a refusal; returns how many there are by now, if it is time to log them.
+    /// Records a refusal; returns the number of refusals if it is time to log them.
     fn note_refused(&mut self, room: &Arc<str>, now: Instant) -> Option<u64> {
         let is_old = |last: Instant| now.duration_since(last) >= REMEMBERED;
         self.refused.retain(|_, known| !is_old(known.last));
@@ -76,7 +77,7 @@ impl Counts {
     }
 }
 
-/// What one room may have.
+/// The share of one room.
 #[derive(Clone, Debug)]
 pub struct RoomShare {
     shares: Arc<Shares>,
@@ -84,7 +85,7 @@ pub struct RoomShare {
 }
 
 impl RoomShare {
-    /// Takes so many descriptors, to be given back when the permit is dropped; none if that is too much.
+    /// Takes descriptors, released when the permit is dropped; `None` if it would exceed the share.
     pub fn take(&self, cost: u64) -> Option<Permit> {
         let mut counts = self.shares.counts();
         let by_room = counts.rooms.get(&self.room).copied().unwrap_or(0);
@@ -100,7 +101,7 @@ impl RoomShare {
         Some(Permit { share: self.clone(), cost })
     }
 
-    /// Counts a refusal, also one that another limit has decided, and logs it once in a while.
+    /// Counts a refusal, including those of other limits, and logs it occasionally.
     pub fn refuse(&self) {
         let refused = self.shares.counts().note_refused(&self.room, Instant::now());
         if let Some(refused) = refused {
@@ -109,7 +110,7 @@ impl RoomShare {
     }
 }
 
-/// Something that was taken.
+/// Descriptors that were taken.
 #[derive(Debug)]
 pub struct Permit {
     share: RoomShare,

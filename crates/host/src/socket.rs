@@ -1,7 +1,7 @@
 //! Unix sockets at any path, with the peer's identity checked.
 //!
-//! The kernel allows 107 bytes of path. A longer one is reached through the folder's descriptor
-//! (`/proc/self/fd/N/name`), so a deep home folder is no obstacle.
+//! The kernel limits paths to 107 bytes. A longer one is accessed through the folder's descriptor
+//! (`/proc/self/fd/N/name`), so deep home folders work too.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ use crate::{
 
 const LONGEST_PATH: usize = 100;
 
-/// A socket that is not ours to talk to.
+/// A socket that must not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     #[error("{} belongs to another user (uid {owner})", .path.display())]
@@ -50,12 +50,12 @@ pub fn check_private(folder: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Lets many more connections wait for a listener than the 128 that the standard library requests.
+/// Raises a listener's backlog from the 128 of the standard library.
 pub fn lengthen_queue(listener: &std::net::TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, 4096)?)
 }
 
-/// Binds a socket for the owner only, replacing a dead one.
+/// Binds a socket for the owner only, replacing a stale one.
 pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     files::remove_file(path)?;
     let (short, _folder) = short_path(path)?;
@@ -65,7 +65,7 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     Ok(listener)
 }
 
-/// Connects to our own daemon; a socket owned by someone else is refused before and after.
+/// Connects to our own daemon; a socket of another user is refused, before and after connecting.
 pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
     let owner = std::fs::symlink_metadata(path).map_err(about("connect to", path))?.uid();
     if owner != user_id() {

@@ -1,11 +1,11 @@
-//! The unsafe floor: syscalls that rustix does not have, and those whose safety is ours to argue.
+//! Unsafe code: system calls that rustix lacks, and those whose safety we have to argue.
 #![expect(unsafe_code, reason = "the only module of this crate that may")]
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::ffi::CStr;
 use std::io;
 
-/// Turns what a raw call returned into its error.
+/// Converts the result of a raw call.
 pub fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -16,15 +16,14 @@ pub enum Fork {
     Child,
 }
 
-/// Returns whether this process has but one thread.
+/// Whether this process has only one thread.
 pub fn has_one_thread() -> io::Result<bool> {
     Ok(std::fs::read_dir("/proc/self/task")?.count() == 1)
 }
 
 /// Clones the process into new namespaces, like `fork`.
 ///
-/// Refused in a process with more than one thread: the child would inherit locks that nobody
-/// will ever release.
+/// Refused in a process with several threads: the child would inherit locks that nobody releases.
 pub fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
     if !has_one_thread()? {
         return Err(io::Error::other("a process with more than one thread must not fork"));
@@ -38,20 +37,20 @@ pub fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
     }
 }
 
-/// Has the kernel end this process when its parent ends, which must have but one thread, or wait in the
-/// thread that made this process: what counts is the end of that thread.
+/// Has the kernel kill this process when its parent ends. The parent must be single-threaded, or
+/// wait in the thread that forked: the signal is sent when that thread ends.
 pub fn die_with_parent() -> io::Result<()> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // It may have ended a moment before.
+    // The parent may have ended just before.
     match rustix::process::getppid() == parent {
         true => Ok(()),
         false => Err(io::Error::other("the parent has ended")),
     }
 }
 
-/// Starts a process in a new user namespace that ends, without having done anything, as soon as
-/// nobody else holds the end `go` of the pipe to `wait`.
+/// Starts a process in a new user namespace; it exits as soon as nobody else holds `go`, the other
+/// end of the pipe `wait`.
 pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> io::Result<i32> {
     let flags = libc::c_long::from(libc::CLONE_NEWUSER) | libc::c_long::from(libc::SIGCHLD);
     let (wait, go) = (wait.as_raw_fd(), go.as_raw_fd());
@@ -71,8 +70,8 @@ pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> i
 
 /// Gives the calling thread a mount namespace of its own, which ends with it.
 pub(crate) fn leave_mount_namespace() -> io::Result<()> {
-    // SAFETY: takes a number only. The current folder, which threads share, is left behind too, and
-    // changes for this thread alone from now on.
+    // SAFETY: takes a number only. It also unshares the current folder, which threads otherwise
+    // share; from now on changes of it affect only this thread.
     check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
 }
 
@@ -88,10 +87,10 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Has all threads share two heaps instead of one each, and give back what they free.
+/// Has all threads share two heaps instead of one each, and return freed memory.
 #[cfg(target_env = "gnu")]
 pub(crate) fn share_heaps() {
-    // SAFETY: tunes the allocator; what was allocated stays where it is.
+    // SAFETY: tunes the allocator; existing allocations are unaffected.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 2);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
@@ -99,16 +98,16 @@ pub(crate) fn share_heaps() {
     }
 }
 
-/// What to change on a mount.
+/// A change to a mount.
 #[derive(Default)]
 pub struct MountChange<'a> {
     pub set: u64,
-    /// The user namespace whose map the mount gets.
+    /// The user namespace whose id map the mount gets.
     pub idmap: Option<BorrowedFd<'a>>,
     pub recursive: bool,
 }
 
-/// Changes the mount that `tree` stands for.
+/// Changes the mount at `tree`.
 pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Result<()> {
     let idmap = change.idmap.map_or(0, |_| libc::MOUNT_ATTR_IDMAP);
     let attributes = libc::mount_attr {
@@ -121,7 +120,7 @@ pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Resu
             .map_err(io::Error::other)?,
     };
     let recursive = if change.recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a static string, and the kernel reads the structure by its given size.
+    // SAFETY: the path is a static string, and the kernel reads the structure by the given size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -138,9 +137,9 @@ pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Resu
 /// The keyring that all processes of a user share.
 const USER_KEYRING: libc::c_long = -4;
 
-/// Puts a value into the user's keyring, in place of one with the same name; returns its number.
+/// Adds a value to the user's keyring, replacing one with the same name; returns its key id.
 pub(crate) fn add_key(name: &CStr, value: &[u8]) -> io::Result<libc::c_long> {
-    // SAFETY: both texts end with a zero byte, and the kernel reads as many bytes as it is told.
+    // SAFETY: both strings are zero-terminated, and the kernel reads exactly the given length.
     check(unsafe {
         libc::syscall(
             libc::SYS_add_key,
@@ -153,7 +152,7 @@ pub(crate) fn add_key(name: &CStr, value: &[u8]) -> io::Result<libc::c_long> {
     })
 }
 
-/// Lets the user, and nobody else, do everything with a key.
+/// Grants the user, and nobody else, all rights to a key.
 pub(crate) fn open_key_to_user(key: libc::c_long) -> io::Result<()> {
     const POSSESSOR_AND_USER: libc::c_long = 0x3f3f_0000;
     let operation = libc::c_long::from(libc::KEYCTL_SETPERM);
@@ -161,26 +160,26 @@ pub(crate) fn open_key_to_user(key: libc::c_long) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_keyctl, operation, key, POSSESSOR_AND_USER) }).map(drop)
 }
 
-/// Finds a key of the user's keyring by its name.
+/// Finds a key in the user's keyring by its name.
 pub(crate) fn find_key(name: &CStr) -> io::Result<libc::c_long> {
     let operation = libc::c_long::from(libc::KEYCTL_SEARCH);
-    // SAFETY: both texts end with a zero byte.
+    // SAFETY: both strings are zero-terminated.
     check(unsafe {
         libc::syscall(libc::SYS_keyctl, operation, USER_KEYRING, c"user".as_ptr(), name.as_ptr(), 0)
     })
 }
 
-/// Reads a key into `buffer`; returns how long its value is, which may be more than the buffer holds.
+/// Reads a key into `buffer`; returns the length of its value, which may exceed the buffer.
 pub(crate) fn read_key(key: libc::c_long, buffer: &mut [u8]) -> io::Result<usize> {
     let operation = libc::c_long::from(libc::KEYCTL_READ);
-    // SAFETY: the kernel writes at most as many bytes as it is told the buffer has.
+    // SAFETY: the kernel writes at most the given length of the buffer.
     let length = check(unsafe {
         libc::syscall(libc::SYS_keyctl, operation, key, buffer.as_mut_ptr(), buffer.len())
     })?;
     usize::try_from(length).map_err(io::Error::other)
 }
 
-/// Takes a key out of the user's keyring.
+/// Removes a key from the user's keyring.
 pub(crate) fn unlink_key(key: libc::c_long) -> io::Result<()> {
     let operation = libc::c_long::from(libc::KEYCTL_UNLINK);
     // SAFETY: takes numbers only.

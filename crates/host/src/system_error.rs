@@ -1,18 +1,18 @@
-//! The error of a system call or file operation, able to cross processes: from the first process of a room
-//! through the helper to the daemon.
+//! The error of a system call or file operation, serializable: it is passed from the first process
+//! of a room through the helper to the daemon.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An operation that failed: what was attempted, on what, and why.
+/// A failed operation: what was attempted, on what, and why.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SystemError {
     pub attempt: String,
     pub path: Option<PathBuf>,
     pub errno: Option<i32>,
-    /// The reason, where it is not an error number.
+    /// The reason, if it is not an errno.
     pub reason: Option<String>,
 }
 
@@ -30,10 +30,10 @@ impl std::fmt::Display for SystemError {
     }
 }
 
-// The reason is part of the text, because a number that crossed two processes has no source.
+// The reason is part of the message, because an errno from another process has no source.
 impl std::error::Error for SystemError {}
 
-/// Errors that can say why in a way that survives a process border.
+/// Errors whose reason can be passed to another process.
 pub trait Reason {
     fn errno(&self) -> Option<i32>;
     fn text(&self) -> String;
@@ -66,7 +66,7 @@ impl Reason for crate::files::FileError {
     }
 }
 
-/// Adds what was attempted to a failed result.
+/// Adds the attempt to a failed result.
 pub trait Context<T> {
     fn context(self, attempt: &str) -> Result<T, SystemError>;
     fn context_at(self, attempt: &str, path: impl AsRef<Path>) -> Result<T, SystemError>;
@@ -88,7 +88,7 @@ impl SystemError {
         Self { attempt: attempt.to_owned(), path, errno, reason }
     }
 
-    /// An operation that is refused for a reason of our own.
+    /// An operation that we refuse ourselves.
     pub fn because(attempt: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
         Self {
             attempt: attempt.to_owned(),

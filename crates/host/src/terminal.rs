@@ -1,4 +1,4 @@
-//! The terminal in front of us, and our own standard streams as files.
+//! The user's terminal, and our own standard streams as files.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use rustix::{
     },
 };
 
-/// Returns rows and columns, if input and output are a terminal.
+/// Returns rows and columns, if standard input and output are a terminal.
 pub fn size() -> Option<(u16, u16)> {
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     if !isatty(&stdin) || !isatty(&stdout) {
@@ -24,13 +24,13 @@ pub fn size() -> Option<(u16, u16)> {
     Some((size.ws_row, size.ws_col))
 }
 
-/// Returns how many columns a terminal has.
+/// Returns the width of a terminal, in columns.
 pub fn columns(terminal: BorrowedFd<'_>) -> Option<u16> {
     let size = tcgetwinsize(terminal).ok()?;
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// Passes every key on as it is, until it is dropped.
+/// Raw mode of the terminal, restored on drop.
 pub struct RawMode {
     before: Termios,
 }
@@ -49,26 +49,26 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // What nobody has read is not for the shell.
+        // Discard unread input, so that the shell does not get it.
         tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.before).ok();
     }
 }
 
-/// Asks a terminal whether it is well, and what every terminal answers.
+/// A status request, and the reply of every terminal (DSR).
 const ASK: &[u8] = b"\x1b[5n";
 const ANSWER: &[u8] = b"\x1b[0n";
 
-/// How long a terminal may take to answer, and how long it must be silent afterwards.
+/// The time limit for the reply, and how long the terminal must be silent afterwards.
 const PATIENCE: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// Takes back what the terminal answers to questions that somebody else's program has asked it. It would be typed
-/// into the user's shell otherwise, and a program can choose some answers.
+/// Discards the terminal's replies to requests of an untrusted program. Otherwise they would be
+/// typed into the user's shell, and a program can choose some of them.
 ///
-/// A terminal answers in order: once it has answered us, it has answered everything that was asked before.
+/// Terminals reply in order: once the reply to our request arrives, all earlier ones have.
 pub fn hush() {
     let Ok(mut tty) = File::options().read(true).write(true).open("/dev/tty") else { return };
-    // In the background the kernel would stop us.
+    // In the background the kernel would stop us (SIGTTOU).
     let in_front = tcgetpgrp(&tty).is_ok_and(|group| group == rustix::process::getpgrp());
     let Ok(before) = tcgetattr(&tty) else { return };
     if !in_front {
@@ -101,7 +101,7 @@ fn swallow(tty: &mut File) {
     }
 }
 
-/// Reads what is typed, until something else closes; nothing then, or when there is no more.
+/// Reads typed input until `closes` is closed; returns zero then, or at the end of input.
 pub fn read_until(stdin: &mut File, closes: BorrowedFd<'_>, part: &mut [u8]) -> usize {
     let mut entries =
         [PollFd::new(stdin, PollFlags::IN), PollFd::from_borrowed_fd(closes, PollFlags::IN)];
@@ -111,13 +111,13 @@ pub fn read_until(stdin: &mut File, closes: BorrowedFd<'_>, part: &mut [u8]) -> 
     stdin.read(part).unwrap_or(0)
 }
 
-/// Keeps what is typed from being shown, until it is dropped.
+/// Turns off echo of typed input, restored on drop.
 pub struct HiddenInput {
     before: Termios,
 }
 
 impl HiddenInput {
-    /// Stops showing what is typed, if standard input is a terminal.
+    /// Turns off echo, if standard input is a terminal.
     pub fn enter() -> Option<Self> {
         let stdin = std::io::stdin();
         let before = tcgetattr(&stdin).ok()?;
@@ -156,7 +156,7 @@ pub fn stderr() -> File {
     copied(std::io::stderr().as_fd())
 }
 
-/// A closed stream is a file of nothing.
+/// Duplicates a stream; a closed one becomes an empty file.
 fn copied(stream: BorrowedFd<'_>) -> File {
     let copy = stream.try_clone_to_owned().map(File::from);
     copy.or_else(|_| File::options().read(true).write(true).open("/dev/null"))

@@ -1,7 +1,7 @@
-//! The package registries that the host's own tools are configured for, found by asking the tools.
+//! The package registries that the host's tools are configured for, found by asking the tools.
 //!
-//! Each tool runs as the user, in the root folder, so that no file of any repository is read, and
-//! within a time limit. What they print is searched for addresses; nothing else is believed of it.
+//! Each tool runs as the user, in the root folder, so that it reads no file of a repository, and
+//! with a time limit. Its output is only searched for addresses, and not trusted otherwise.
 
 use std::{
     collections::BTreeSet,
@@ -14,23 +14,24 @@ use hothouse_model::config::Destination;
 
 use crate::{Program, files};
 
-/// How long one tool may take. All are queried in parallel, and a dozen of them on a busy machine need their time: what
-/// one does not tell is denied for the next ten minutes.
+/// The time limit of one tool. All run in parallel, and a dozen of them on a busy machine take a
+/// while; registries of a tool that times out are denied for the next ten minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The most of a tool's files that is read.
+/// The size limit for configuration files.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// A question to a tool.
+/// A query to a tool.
 struct Question {
     program: &'static str,
     words: &'static [&'static str],
-    /// Only lines with one of these count; none means all.
+    /// Only lines that contain one of these are used; empty means all.
     lines: &'static [&'static str],
 }
 
-/// Runs pip as pyenv does not notice: its stand-ins of `pip install` and `python3 -m pip install` write to the user's pyenv
-/// afterwards, wait a minute for a lock, and leave the lock behind if they are ended meanwhile.
+/// Runs pip without the hooks of pyenv: its shims for `pip install` and `python3 -m pip install`
+/// write to the user's pyenv afterwards, wait a minute for a lock, and leave the lock behind if
+/// killed.
 const PIP: &str =
     "import runpy, sys; sys.argv[0] = 'pip'; runpy.run_module('pip', run_name='__main__')";
 
@@ -41,9 +42,9 @@ const QUESTIONS: &[Question] = &[
     Question { program: "yarn", words: &["config", "get", "registry"], lines: &[] },
     Question { program: "yarn", words: &["config", "get", "npmRegistryServer"], lines: &[] },
     Question { program: "pip3", words: &["config", "list"], lines: &["index-url", "find-links"] },
-    // The help names the default index.
+    // The help text names the default index.
     Question { program: "python3", words: &["-c", PIP, "install", "--help"], lines: &["(default"] },
-    // An index may keep its files on another host: only the index itself knows.
+    // An index may store its files on another host, which only the index knows.
     Question {
         program: "python3",
         words: &[
@@ -75,7 +76,7 @@ const QUESTIONS: &[Question] = &[
     Question { program: "dotnet", words: &["nuget", "list", "source"], lines: &[] },
 ];
 
-/// Files of tools that cannot be asked, below the user's home.
+/// Configuration files of tools that cannot be queried, below the user's home.
 const FILES: &[(&str, &[&str])] = &[
     (".cargo/config.toml", &["registry", "index", "dl"]),
     (".cargo/config", &["registry", "index", "dl"]),
@@ -85,7 +86,8 @@ const FILES: &[(&str, &[&str])] = &[
     (".condarc", &["http"]),
 ];
 
-/// Asks all tools, and returns what they are configured for. It takes as long as the slowest.
+/// Queries all tools, and returns the registries they are configured for. Takes as long as the
+/// slowest tool.
 pub fn registries(home: &Path) -> Vec<Destination> {
     let asked: Vec<_> = QUESTIONS.iter().map(|question| thread::spawn(|| ask(question))).collect();
     let mut found: BTreeSet<Destination> = BTreeSet::new();
@@ -95,19 +97,19 @@ pub fn registries(home: &Path) -> Vec<Destination> {
     }
     found.extend(cargo_indexes(home));
     for answer in asked {
-        // A tool that broke is one that is not asked.
+        // A tool that failed counts as absent.
         found.extend(answer.join().unwrap_or_default());
     }
     found.into_iter().collect()
 }
 
 fn ask(question: &Question) -> Vec<Destination> {
-    // A wide terminal: a help text must not break its lines inside an address.
+    // A wide terminal, so that help texts do not break lines inside an address.
     let program = Program::new(question.program).args(question.words).folder(Path::new("/"));
     let Ok(run) = program.env("COLUMNS", "400").run_within(PATIENCE) else { return Vec::new() };
     let text = String::from_utf8_lossy(&run.stdout);
     let mut found = addresses(&of_lines(&text, question.lines));
-    // Go's sums come from a host that its proxy setting does not name.
+    // Go's checksums come from a host that its proxy setting does not name.
     if question.program == "go" && !found.is_empty() {
         found.extend(ask_sums());
     }
@@ -122,8 +124,8 @@ fn ask_sums() -> Option<Destination> {
     (name != "off" && name.contains('.')).then(|| name.parse().ok()).flatten()
 }
 
-/// Returns the registries that cargo has used: its folders of indexes are named after them, and each
-/// says where its files are.
+/// Returns the registries that cargo has used: its index folders are named after them, and each
+/// contains the location of its files.
 fn cargo_indexes(home: &Path) -> Vec<Destination> {
     let folders = files::list(&home.join(".cargo/registry/index")).unwrap_or_default();
     let of_folder = |folder: PathBuf| {
@@ -145,7 +147,7 @@ fn of_lines(text: &str, wanted: &[&str]) -> String {
     text.lines().filter(fits).collect::<Vec<_>>().join("\n")
 }
 
-/// Finds the hosts of all web addresses in a text. A port is named only where it is not the usual one.
+/// Finds the hosts of all URLs in a text. The port is included only if it is not the default one.
 fn addresses(text: &str) -> Vec<Destination> {
     let starts = text.match_indices("://").filter_map(|(at, _)| {
         let usual = match &text[..at] {

@@ -1,31 +1,32 @@
-//! Trust in a CA of our own: the stores of certificates on this host that programs look into.
+//! Adds our own CA to the certificate stores of this host, or removes it.
 //!
-//! Each store is found, changed or explained; nothing here asks anybody.
+//! Each store is found, changed or explained; nothing here prompts the user.
 
 use std::path::{Path, PathBuf};
 
 use crate::{FileError, Program, files, process};
 
-/// The system's folder for further CAs (Debian and its derivatives), and what takes them up.
+/// The system's folder for additional CAs (Debian and its derivatives), and the program that
+/// applies it.
 const SYSTEM_FOLDER: &str = "/usr/local/share/ca-certificates";
 const SYSTEM_UPDATE: &str = "update-ca-certificates";
 
-/// The file in the system's folder, and the name in those of browsers.
+/// The file name in the system's folder, and the nickname in browser stores.
 const NAME: &str = "hothouse-local-urls";
 
-/// What is to be done with the CA.
+/// What to do with the CA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Trust,
     Forget,
 }
 
-/// A place where trust is kept.
+/// A certificate store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The system's store, which curl, Python, Go and many others read.
+    /// The system's store, used by curl, Python, Go and many others.
     System,
-    /// A store of browsers: a folder with `cert9.db`.
+    /// A browser's NSS store: a folder with `cert9.db`.
     Nss(PathBuf),
 }
 
@@ -33,16 +34,16 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// It was as it should be already.
+    /// Nothing had to be changed.
     Already,
-    /// It takes rights or a program that are not at hand; these commands do it.
+    /// Rights or a program are missing; these commands do it.
     ByHand {
         why: String,
         commands: Vec<String>,
     },
 }
 
-/// A place that could not be changed.
+/// A store that could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     #[error(transparent)]
@@ -55,7 +56,7 @@ pub enum TrustError {
     },
 }
 
-/// Finds the places of a user: the system's, and those of the browsers below a home.
+/// Finds the stores of a user: the system's, and those of the browsers below a home.
 pub fn places(home: &Path) -> Vec<Place> {
     let shared = home.join(".pki/nssdb");
     let firefox = [".mozilla/firefox", "snap/firefox/common/.mozilla/firefox"];
@@ -66,7 +67,7 @@ pub fn places(home: &Path) -> Vec<Place> {
     std::iter::once(Place::System).chain(browsers).collect()
 }
 
-/// Makes a place trust the CA of a certificate file, or forget it.
+/// Makes a store trust the CA of a certificate file, or distrust it.
 pub fn apply(place: &Place, certificate: &Path, wish: Wish) -> Result<Outcome, TrustError> {
     match place {
         Place::System => system(certificate, wish),
@@ -154,7 +155,7 @@ fn nss(folder: &Path, certificate: &Path, wish: Wish) -> Result<Outcome, TrustEr
             if same_certificate(&there.stdout, files::read_text(certificate)?.as_bytes()) {
                 return Ok(Outcome::Already);
             }
-            // Another one of ours, whose key is gone: the name can stand there once.
+            // An earlier CA of ours, whose key is gone; a nickname must be unique.
             let forget = ["-d", &store, "-D", "-n", NAME].map(str::to_owned);
             ran(Program::new("certutil").args(&forget), "certutil")?;
         }
@@ -163,7 +164,7 @@ fn nss(folder: &Path, certificate: &Path, wish: Wish) -> Result<Outcome, TrustEr
     ran(Program::new("certutil").args(&words), "certutil")
 }
 
-/// Compares two certificates as text, whatever ends their lines.
+/// Compares two certificates as text, ignoring line endings.
 fn same_certificate(one: &[u8], two: &[u8]) -> bool {
     let plain = |bytes: &[u8]| {
         bytes.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! How much space a tree takes: by itself, and together with others.
+//! Disk usage of a tree: its own, and shared with others.
 #![expect(unsafe_code, reason = "the map of extents has no safe wrapper")]
 
 use std::{
@@ -23,41 +23,41 @@ use crate::{
 /// Whether blocks may belong to several files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blocks {
-    /// Each file is asked which of its blocks it shares.
+    /// Query each file for its shared blocks.
     MayBeShared,
     AreOwn,
 }
 
-/// What a tree takes on the disk.
+/// The disk usage of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All blocks of its files, each file once.
+    /// All blocks of its files, hard links counted once.
     pub total: u64,
-    /// Those that files outside or inside share.
+    /// Those shared with other files, inside or outside the tree.
     pub shared: u64,
-    /// Files and folders, each file once: even an empty one takes something.
+    /// Files and folders, hard links counted once: even an empty one takes something.
     pub entries: u64,
-    /// Whether there is more than was measured.
+    /// Whether the measurement is incomplete.
     pub beyond: bool,
 }
 
 impl Usage {
-    /// Returns what it takes if even an empty file takes a block: a file system has so many inodes and
-    /// no more.
+    /// Returns the usage if even an empty file counts as a block, since a file system has a limited
+    /// number of inodes.
     pub fn at_least(&self) -> u64 {
         self.total.max(self.entries.saturating_mul(files::BLOCK))
     }
 }
 
-/// How long a tree may take to be measured if the caller does not say.
+/// The default time limit of a measurement.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Adds up what a tree takes. What goes away meanwhile, or may not be read, is not counted.
+/// Measures a tree. Files that disappear meanwhile, or may not be read, are not counted.
 pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     usage_until(folder, blocks, Instant::now() + PATIENCE)
 }
 
-/// Adds up what a tree takes, or what was seen of it when the time ran out.
+/// Measures a tree, or as much of it as possible before the deadline.
 pub fn usage_until(folder: &Path, blocks: Blocks, deadline: Instant) -> Result<Usage, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(folder, flags, Mode::empty())
@@ -71,7 +71,8 @@ pub fn usage_until(folder: &Path, blocks: Blocks, deadline: Instant) -> Result<U
     let top = Part { spot: Spot::top(root), from: None };
     let walked = work_through(vec![top], |part: Part, more| {
         let measured = match measure.part(&part, more) {
-            // Folders of other users, such as those that a room's root made, count only for themselves.
+            // Folders of other users, such as those made by a room's root, count without their
+            // content.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -93,13 +94,13 @@ pub fn usage_until(folder: &Path, blocks: Blocks, deadline: Instant) -> Result<U
     Ok(found)
 }
 
-/// A folder, or what is left of one that is read in parts.
+/// A folder, or the rest of one that is read in parts.
 struct Part {
     spot: Spot,
     from: Option<Bookmark>,
 }
 
-/// Why a walk ended before the tree did.
+/// Why a walk ended early.
 enum End {
     Failed(FileError),
     Late,
@@ -109,7 +110,7 @@ struct Measure {
     blocks: Blocks,
     deadline: Instant,
     found: Mutex<Usage>,
-    /// Files with several names.
+    /// Files with several hard links that were counted.
     seen: Mutex<HashSet<(u64, u64)>>,
 }
 
@@ -171,7 +172,7 @@ impl Measure {
     }
 }
 
-/// How many extents are asked for at once.
+/// How many extents are requested at once.
 const EXTENTS: usize = 64;
 /// `FS_IOC_FIEMAP`: _IOWR('f', 11, struct fiemap).
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
@@ -202,7 +203,8 @@ struct Map {
     extents: [Extent; EXTENTS],
 }
 
-/// Returns how many bytes of a file lie in blocks that another file has too. A file system without extents, such as tmpfs, shares none.
+/// Returns how many bytes of a file are in blocks shared with another file. A file system without
+/// extents, such as tmpfs, shares none.
 fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
     let (mut start, mut shared) = (0, 0);
     loop {
@@ -215,8 +217,8 @@ fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
             reserved: 0,
             extents: [Extent::default(); EXTENTS],
         };
-        // SAFETY: `map` has the layout that the request names, with room for `count` extents, and
-        // the descriptor is borrowed, hence open.
+        // SAFETY: `map` has the layout that the request expects, with space for `count` extents,
+        // and the descriptor is borrowed, hence open.
         let answer = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
         if answer < 0 {
             let error = io::Error::last_os_error();

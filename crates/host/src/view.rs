@@ -1,10 +1,10 @@
-//! Trees that only a room shows, seen from the host: in a process that has them mounted for itself.
+//! Shows the tree of a room on the host: in a process that mounts it for itself.
 //!
-//! An ordinary user cannot mount an overlay where the whole host sees it, but a process of theirs can
-//! in its own namespaces. Such a view is read-only and made again each time, so it is correct even
-//! while a room works in the same layers. This very program is started for it under
-//! [`VIEW_ARGUMENT`]; it either becomes the command that wants to see, or stays for as long as
-//! somebody reads through [`View::path`].
+//! An ordinary user cannot mount an overlay for the whole host, but a process of theirs can in its
+//! own namespaces. Such a view is read-only and created each time, so it is correct even while a
+//! room works in the same layers. This program is started for it under [`VIEW_ARGUMENT`]; it either
+//! becomes the command that needs the view, or stays as long as someone reads through
+//! [`View::path`].
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,13 +26,13 @@ use crate::{
 /// The hidden subcommand under which a program must call [`view_main`].
 pub const VIEW_ARGUMENT: &str = "tree-view";
 
-/// What comes before the command that is to see.
+/// Separates our arguments from the command.
 const END: &str = "--";
 
-/// A tree made of layers, and where it is to be seen.
+/// The layers of a tree, and where to mount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewSpec {
-    /// The uppermost first; at least two.
+    /// Uppermost first; at least two.
     pub layers: Vec<PathBuf>,
     pub at: PathBuf,
 }
@@ -43,13 +43,13 @@ impl ViewSpec {
         own.into_iter().chain(self.layers.iter().map(|layer| layer.as_os_str()))
     }
 
-    /// Returns a program that sees the tree; its arguments are to follow.
+    /// Returns a program that sees the tree; the caller adds its arguments.
     pub fn program(&self, name: &str) -> Program {
         Program::new("/proc/self/exe").args(self.words()).arg(END).arg(name)
     }
 }
 
-/// A view that is in use.
+/// An open view.
 #[derive(Debug)]
 pub struct View {
     child: Child,
@@ -57,7 +57,7 @@ pub struct View {
 }
 
 impl View {
-    /// Opens a view. It closes with this value, and when we die.
+    /// Opens a view. It closes on drop, and when we die.
     pub fn open(spec: &ViewSpec) -> Result<Self, FileError> {
         let open = || -> io::Result<Self> {
             let mut program = bare("/proc/self/exe");
@@ -75,7 +75,7 @@ impl View {
         open().map_err(about("look into", &spec.at))
     }
 
-    /// Returns where the tree is seen.
+    /// Returns the path at which the tree can be read.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -96,7 +96,7 @@ impl Drop for View {
     }
 }
 
-/// Makes the view that the arguments ask for, and becomes the command that is to see it.
+/// Creates the view given by the arguments, and becomes the command that uses it.
 pub fn view_main(arguments: &[OsString]) -> ExitCode {
     let Err(error) = see(arguments);
     writeln!(io::stderr(), "{error}").ok();
@@ -114,7 +114,7 @@ fn see(arguments: &[OsString]) -> io::Result<Never> {
     let [at, layers @ ..] = own else { return Err(io::ErrorKind::InvalidInput.into()) };
     let at = Path::new(at);
     let layers: Vec<_> = layers.iter().map(Path::new).collect();
-    // As it is named, since what lies there is about to be covered.
+    // Compared by name, since the folder is about to be covered.
     let was_there = std::env::current_dir().is_ok_and(|folder| folder == at);
     mount_alone(at, &layers)?;
     if was_there {
@@ -123,7 +123,8 @@ fn see(arguments: &[OsString]) -> io::Result<Never> {
     match command {
         Some([program, arguments @ ..]) => {
             let mut command = bare(program);
-            // It keeps the caller's environment, which contains the settings that disable git's programs.
+            // Keeps the caller's environment, with the settings that keep git from running other
+            // programs.
             command.env_clear().envs(std::env::vars_os());
             command.args(arguments).stdin(Stdio::inherit());
             Err(command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).exec())
@@ -144,15 +145,15 @@ fn mount_alone(at: &Path, layers: &[&Path]) -> io::Result<()> {
     write("gid_map", format!("{group} {group} 1\n"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let tree = mount::build_view(layers)?;
-    // A room changes the same layers meanwhile.
+    // A room may change the same layers meanwhile.
     forbid_links(tree.as_fd())?;
     Ok(move_mount(&tree, "", rustix::fs::CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Says that the view can be used, and waits until nobody does.
+/// Reports that the view is ready, and waits until it is no longer needed.
 fn stay() -> io::Result<Never> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // The end of our output tells that this is all.
+    // Closing our output tells the reader that nothing follows.
     rustix::io::write(rustix::stdio::stdout(), b"ready")?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     io::stdin().read_to_end(&mut Vec::new())?;

@@ -1,9 +1,9 @@
-//! What every walk over a tree that somebody else made has in common.
+//! Shared parts of all walks over a tree that someone else made.
 //!
-//! Whoever made the tree chose how deep and how wide it is. So a place in it shares the names above it
-//! with its neighbours instead of having its own path, a folder is read in parts and opened from a
-//! folder above that is held open ([`Spot`]), a walk has a [`Deadline`], and nobody but removal and
-//! measuring goes deeper than [`DEPTH`].
+//! Whoever made the tree chose how deep and how wide it is. So a place shares the names above it
+//! with its neighbours instead of owning a path, a folder is read in parts and opened from an
+//! ancestor that is held open ([`Spot`]), a walk has a [`Deadline`], and only removal and measuring
+//! go deeper than [`DEPTH`].
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,21 +21,21 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 
 use crate::beneath::{Entry, EntryKind, open_beneath};
 
-/// The most folders that lie within each other. A path that programs can name has at most 2048 names,
-/// and trees that somebody works with have some dozens.
+/// The maximum depth of a tree. A path that programs can name has at most 2048 components, and
+/// trees that people work with are some dozens deep.
 pub const DEPTH: usize = 1024;
 
-/// The most folders that lie within each other where a tree is measured.
+/// The maximum depth when a tree is measured.
 pub(crate) const MEASURED_DEPTH: usize = 1 << 16;
 
-/// How many bytes of names may lie between a folder and the one above that is held open. The kernel
-/// takes paths of 4096.
+/// The maximum length of the path from an open ancestor to a folder. The kernel accepts paths of
+/// 4096 bytes.
 const REACH: usize = 1024;
 
 /// How many names of a folder are read at once.
 const PART: usize = 8192;
 
-/// A tree that is deeper than anybody follows it.
+/// A tree that exceeds the maximum depth.
 #[derive(Debug, thiserror::Error)]
 #[error("more than {DEPTH} folders lie within each other there")]
 pub struct TooDeep;
@@ -46,7 +46,7 @@ impl From<TooDeep> for io::Error {
     }
 }
 
-/// A folder in a tree; the top one has no name. A copy is cheap.
+/// A folder in a tree; the top one has no name. Cheap to clone.
 pub(crate) struct Place<T = ()>(Option<Arc<Node<T>>>);
 
 struct Node<T> {
@@ -75,7 +75,7 @@ impl<T> fmt::Debug for Place<T> {
 }
 
 impl<T> Drop for Place<T> {
-    /// One after the other: a chain that drops itself would need a stack as deep as the tree.
+    /// Iterative: dropping the chain recursively would need a stack as deep as the tree.
     fn drop(&mut self) {
         let mut next = self.0.take();
         while let Some(mut node) = next.and_then(Arc::into_inner) {
@@ -85,33 +85,33 @@ impl<T> Drop for Place<T> {
 }
 
 impl<T> Place<T> {
-    /// The place of a folder in this one.
+    /// Returns the place of a subfolder.
     pub(crate) fn below(&self, name: &OsStr, note: T) -> Self {
         let depth = self.depth() + 1;
         Self(Some(Arc::new(Node { above: self.clone(), name: name.to_owned(), depth, note })))
     }
 
-    /// How many folders it lies in.
+    /// Returns its depth below the top.
     pub(crate) fn depth(&self) -> usize {
         self.0.as_ref().map_or(0, |node| node.depth)
     }
 
-    /// Returns what was noted about it; nothing about the top.
+    /// Returns the note on it; `None` for the top.
     pub(crate) fn note(&self) -> Option<&T> {
         self.0.as_ref().map(|node| &node.note)
     }
 
-    /// Returns the place it lies in, and its name there.
+    /// Returns its parent, and its name there.
     pub(crate) fn above(&self) -> Option<(&Self, &OsStr)> {
         self.0.as_ref().map(|node| (&node.above, node.name.as_os_str()))
     }
 
-    /// Returns the names that lead to it from the top.
+    /// Returns its path from the top.
     pub(crate) fn path(&self) -> PathBuf {
         self.path_below(0)
     }
 
-    /// Returns the names that lead to it from the folder above it at this depth.
+    /// Returns its path from its ancestor at this depth.
     pub(crate) fn path_below(&self, depth: usize) -> PathBuf {
         let mut names = Vec::with_capacity(self.depth().saturating_sub(depth));
         let mut at = self;
@@ -124,14 +124,14 @@ impl<T> Place<T> {
 }
 
 impl Place {
-    /// The place of a folder in this one, if it is not too deep.
+    /// Returns the place of a subfolder, if it is not too deep.
     pub(crate) fn folder(&self, name: &OsStr) -> Result<Self, TooDeep> {
         if self.depth() < DEPTH { Ok(self.below(name, ())) } else { Err(TooDeep) }
     }
 }
 
-/// A folder that a walk comes to. It is opened from the nearest folder above that is held open, so that it
-/// costs the same however deep it lies, and links are never followed. A copy is cheap.
+/// A folder in a walk. It is opened from the nearest ancestor that is held open, so that it costs
+/// the same at any depth, and links are never followed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Spot {
     pub(crate) place: Place,
@@ -155,7 +155,7 @@ impl Spot {
     /// Opens the folder.
     pub(crate) fn open(&self) -> io::Result<Arc<OwnedFd>> {
         if self.reach == 0 {
-            // Its own descriptor: where it is read is not shared with others.
+            // A new descriptor, because the read position of a shared one is shared too.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             return Ok(Arc::new(rustix::fs::openat(
                 &self.anchor.folder,
@@ -169,7 +169,7 @@ impl Spot {
         Ok(Arc::new(open_beneath(&self.anchor.folder, &path, flags, Mode::empty())?))
     }
 
-    /// A folder in this one, which is `opened`; an error if it lies too deep.
+    /// Returns a subfolder of this folder, which is `opened`; an error if it is too deep.
     pub(crate) fn folder(
         &self,
         opened: &Arc<OwnedFd>,
@@ -191,7 +191,7 @@ impl Spot {
     }
 }
 
-/// When a walk is to be over. A tree that takes longer is an error, whoever made it so large.
+/// The time limit of a walk. A tree that takes longer is an error, however it came to be so large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -217,18 +217,19 @@ impl Deadline {
     }
 }
 
-/// Returns as how many names one in a folder counts where each has its own path: a long path is as
+/// Returns how much a name in this folder counts where each has its own path: a long path costs as
 /// much as many short ones. `None` if the folder is too deep.
 pub fn weight(folder: &Path) -> Option<usize> {
     let is_deep = folder.iter().nth(DEPTH).is_some();
     (!is_deep).then(|| 1 + folder.as_os_str().len() / 64)
 }
 
-/// Where to continue in a folder that has been read in part.
+/// Where to continue in a partly read folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bookmark(u64);
 
-/// Reads some names of an open folder, in the kernel's order; tells where to continue, if there may be more.
+/// Reads some names of an open folder, in the kernel's order; also returns where to continue, if
+/// there may be more.
 pub(crate) fn read_part(
     folder: impl AsFd,
     from: Option<Bookmark>,
@@ -250,7 +251,7 @@ pub(crate) fn read_part(
             FileType::Unknown => match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
             {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                // It went meanwhile.
+                // It was removed meanwhile.
                 Err(rustix::io::Errno::NOENT) => continue,
                 Err(errno) => return Err(errno.into()),
             },
@@ -272,12 +273,12 @@ pub(crate) mod planted {
 
     use rustix::fs::{CWD, Mode, OFlags};
 
-    /// Makes a folder for a large tree, in memory where there is such a place.
+    /// Creates a folder for a large tree, in memory if possible.
     pub(crate) fn ground() -> tempfile::TempDir {
         tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
     }
 
-    /// Makes `levels` folders within each other below a folder that exists, with a file in the last one.
+    /// Creates `levels` nested folders below an existing folder, with a file in the last one.
     pub(crate) fn chain(top: &Path, levels: usize, name: &str) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let mut at = rustix::fs::openat(CWD, top, flags, Mode::empty()).unwrap();

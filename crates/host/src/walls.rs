@@ -1,4 +1,4 @@
-//! The id maps of a wall: which they are, and how a process gets them.
+//! The id maps of a wall: which ones apply, and how a process gets them.
 
 use crate::command::bare;
 use crate::files;
@@ -22,29 +22,29 @@ pub struct Wall {
 }
 
 impl Wall {
-    /// Returns who the agent is on the host, unless it is the user.
+    /// Returns the agent's ids on the host, unless they are the user's.
     pub fn agent(&self, mode: Mode) -> Option<Owner> {
         let (uids, gids) = (&self.uids, &self.gids);
         let user = ids::outside(uids, AGENT_ID).filter(|_| mode != Mode::Single)?;
         Some(Owner { user, group: ids::outside(gids, AGENT_ID)? })
     }
 
-    /// Returns the map by which a tree of `user` and `group` belongs to the agent of a room.
+    /// Returns the map with which a tree of `user` and `group` belongs to a room's agent.
     pub fn of_owner(user: u32, group: u32, base: u32) -> Self {
         Self { uids: ids::worktree(user, base), gids: ids::worktree(group, base) }
     }
 }
 
-/// Returns who the agent of our rooms is on the host, where rooms have their own ids. With a single
-/// uid, agent and user are one.
+/// Returns the host ids of our rooms' agent, if rooms have their own ids. With a single uid, agent
+/// and user are the same.
 ///
-/// Nor is there one where root is that of a container, which has not the ids of rooms.
+/// `None` also for root inside a container that does not map the ids of rooms.
 pub fn agent() -> Option<Owner> {
     let (mode, wall) = ids_here().ok()?;
     wall.agent(mode).filter(|agent| mode != Mode::Root || is_known(agent.user))
 }
 
-/// Whether an id exists in the user namespace that we are in.
+/// Whether an id is mapped in the current user namespace.
 fn is_known(id: u32) -> bool {
     static MAP: LazyLock<String> =
         LazyLock::new(|| files::read_text(Path::new("/proc/self/uid_map")).unwrap_or_default());
@@ -56,12 +56,12 @@ fn is_known(id: u32) -> bool {
     MAP.lines().any(|line| holds(line).unwrap_or_default())
 }
 
-/// Decides how ids of our rooms are mapped.
+/// Returns the id mapping of our rooms.
 pub(crate) fn ids_here() -> Result<(Mode, Wall), SystemError> {
     walls(None, ids::SHIFTED_BASE)
 }
 
-/// Decides how ids are mapped.
+/// Determines the id mapping.
 pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), SystemError> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
@@ -125,7 +125,7 @@ pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), SystemError> 
         Mode::Range => map_by_program(pid, wall),
         Mode::Root | Mode::Single => {
             if mode == Mode::Single {
-                // Without it the kernel lets only root map a group.
+                // Otherwise the kernel lets only root map a group.
                 files::write(&own.join("setgroups"), "deny").context("map groups")?;
             }
             files::write(&own.join("uid_map"), uids).context("map users")?;
@@ -134,7 +134,7 @@ pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), SystemError> 
     }
 }
 
-/// Both setuid programs run at the same time: each costs about a millisecond.
+/// Runs both setuid programs in parallel: each takes about a millisecond.
 fn map_by_program(pid: i32, wall: &Wall) -> Result<(), SystemError> {
     let start = |program: &str, map: &[Extent]| {
         let numbers = map.iter().flat_map(|extent| [extent.inside, extent.outside, extent.count]);
@@ -162,14 +162,14 @@ pub fn user_namespace(pid: i32) -> Result<OwnedFd, SystemError> {
         .context_at("open", path)
 }
 
-/// Makes a user namespace for the sake of its map alone. The process that held it is about to end;
-/// it is reaped by [`reap`], when there is time for it.
+/// Creates a user namespace just for its map. The process that held it is about to exit; [`reap`]
+/// it when convenient.
 pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), SystemError> {
     let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER).context("make a user namespace")? {
         Fork::Child => {
             drop(holder);
-            // Ends when the parent has what it wants.
+            // Exits once the parent has the namespace.
             let _ = rustix::io::read(&held, &mut [0_u8; 1]);
             sys::exit_now(0)
         }

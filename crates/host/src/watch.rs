@@ -1,6 +1,6 @@
-//! Folders that somebody else writes in, watched for names that come, go or change.
+//! Watches folders that someone else writes in, for names that appear, disappear or change.
 //!
-//! One inotify for any number of folders: a user has 128 of them by default, for everything.
+//! One inotify instance for any number of folders: a user has only 128 of them by default.
 
 use std::{
     ffi::OsString,
@@ -25,21 +25,21 @@ use crate::{
     files::{FileError, about},
 };
 
-/// How many bytes of events are read at a time, so that whoever makes many keeps nobody busy.
+/// How many bytes of events are read at a time, so that a flood of events cannot keep us busy.
 const AT_A_TIME: usize = 64 << 10;
 
-/// What is watched; the same folder has the same number.
+/// A watched folder; the same folder always has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watch(i32);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A name in a folder came, went, or has other content.
+    /// A name in a folder was added, removed, or has new content.
     Name { watch: Watch, name: OsString },
     /// A folder is no longer watched: it is gone.
     Gone { watch: Watch },
-    /// More happened than could be remembered: anything may have changed.
+    /// The queue overflowed: anything may have changed.
     Anything,
 }
 
@@ -50,18 +50,18 @@ pub struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Makes one without folders.
+    /// Creates one without folders.
     pub fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self { inotify })
     }
 
-    /// Returns what waits for changes.
+    /// Returns a [`Waiter`] for changes.
     pub fn waiter(&self) -> io::Result<Waiter> {
         self.inotify.try_clone().map(Waiter)
     }
 
-    /// Watches a folder, which was reached without following links.
+    /// Watches a folder that was opened without following links.
     pub fn add(&self, folder: &Folder) -> Result<Watch, FileError> {
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::CREATE
@@ -74,12 +74,12 @@ impl FolderWatch {
         added.map(Watch).map_err(|errno| about("watch", folder.path())(errno.into()))
     }
 
-    /// Watches a folder no longer. One that is gone is fine.
+    /// Stops watching a folder. One that is gone is fine.
     pub fn remove(&self, watch: Watch) {
         inotify::remove_watch(&self.inotify, watch.0).ok();
     }
 
-    /// Returns what happened since the last time, at most some of it.
+    /// Returns the changes since the last call, a limited number at a time.
     pub fn changes(&self) -> io::Result<Vec<Change>> {
         let mut space = [MaybeUninit::uninit(); AT_A_TIME];
         let mut reader = inotify::Reader::new(&self.inotify, &mut space);
@@ -107,7 +107,7 @@ impl FolderWatch {
     }
 }
 
-/// Waits for changes, beside whoever reads them.
+/// Waits for changes, independently of the reader.
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
@@ -115,18 +115,18 @@ pub struct Waiter(OwnedFd);
 #[derive(Debug)]
 pub struct CancelOnDrop(#[expect(dead_code, reason = "its end is what counts")] OwnedFd);
 
-/// What a wait is ended by.
+/// The other end of a [`CancelOnDrop`].
 #[derive(Debug)]
 pub struct Cancelled(OwnedFd);
 
-/// Returns what ends a wait, and what the wait listens to.
+/// Returns a cancellation and the end that a wait observes.
 pub fn cancellation() -> io::Result<(CancelOnDrop, Cancelled)> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     Ok((CancelOnDrop(write), Cancelled(read)))
 }
 
 impl Waiter {
-    /// Waits until there is something to read. False if the wait was ended.
+    /// Waits until there is something to read. `false` if the wait was cancelled.
     pub fn wait(&self, until: &Cancelled) -> io::Result<bool> {
         loop {
             let mut entries =

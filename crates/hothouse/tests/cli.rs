@@ -1,4 +1,4 @@
-//! The real binary, driven as a user drives it.
+//! Tests of the real binary, used as a user would.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
 #[path = "cli/agents.rs"]

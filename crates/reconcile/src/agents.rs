@@ -1,8 +1,9 @@
 //! Coding agents in rooms.
 //!
-//! An agent is a command on a terminal that room-init keeps, so it outlives this daemon and its viewers. Its state
-//! is a file in the state folder, written before it starts and after each change; the room knows whether it runs.
-//! A task follows each one; the next daemon resumes it.
+//! An agent is a command on a terminal that room-init keeps, so it outlives this daemon and its
+//! viewers. Its state is a file in the state folder, written before it starts and after each
+//! change; the room knows whether it is running. A task follows each agent; the next daemon resumes
+//! it.
 //!
 //! ```text
 //! starting ──► running ◄──► waiting (for a human)
@@ -47,18 +48,18 @@ pub use self::{
 };
 use crate::{Activities, Connections, Stop, Timelines, in_room::InRoom};
 
-/// How long an agent that was told to end may take.
+/// How long an agent may take to exit after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How many seconds after its start an agent may be neither in its room nor followed.
+/// For how many seconds after its start an agent may be neither in its room nor followed.
 const BEGINS_WITHIN: i64 = 10;
 
 const TERMINATE: i32 = 15;
 const KILL: i32 = 9;
 
-/// What agents need.
+/// The dependencies of [`Agents`].
 pub struct AgentsOrder {
-    /// Where each sandbox's agent is written down.
+    /// The folder with a record for each sandbox's agent.
     pub folder: PathBuf,
     pub engine: Arc<Engine>,
     pub timelines: Arc<Timelines>,
@@ -70,12 +71,12 @@ pub struct AgentsOrder {
 pub struct Agents {
     pub(crate) with: AgentsOrder,
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
-    /// The sandboxes whose agent a task follows.
+    /// The sandboxes whose agent is followed by a task.
     followed: Mutex<HashMap<SandboxKey, String>>,
     races: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// What is to be started.
+/// A request to start an agent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentWish {
     pub tool: Option<String>,
@@ -85,7 +86,7 @@ pub struct AgentWish {
     pub unattended: bool,
     pub no_guard: bool,
     pub rounds: Option<LoopSpec>,
-    /// When it is ended.
+    /// The time limit.
     #[serde(default)]
     pub seconds: Option<u64>,
     pub rows: u16,
@@ -93,12 +94,12 @@ pub struct AgentWish {
     /// Whether the tool continues its last conversation.
     #[serde(default)]
     pub resumed: bool,
-    /// Whether the tool has to be told to run the guard's hook.
+    /// Whether the tool needs an option to run the guard's hook.
     #[serde(default)]
     pub unseen_hooks: bool,
 }
 
-/// An agent as it is written down.
+/// The stored record of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) key: SandboxKey,
@@ -107,10 +108,10 @@ pub(crate) struct Kept {
     /// Whether the user has stopped it.
     #[serde(default)]
     pub(crate) stopped: bool,
-    /// Digests of what the last rounds did and said, for those that go in circles.
+    /// Digests of what the last rounds changed and printed, to detect loops without progress.
     #[serde(default)]
     pub(crate) traces: Vec<(String, String)>,
-    /// How often in a row a rate limit was met.
+    /// How many rate limits were hit in a row.
     #[serde(default)]
     pub(crate) limited: u32,
 }
@@ -136,23 +137,25 @@ impl Agents {
         all.entry(key).or_default().clone()
     }
 
-    /// One at a time runs a race.
+    /// Ensures that each race is run by one task at a time.
     fn race_turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut all = self.races.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The moment a sandbox was made names it also after it was deleted and brought back.
+    /// Named after the creation time of the sandbox, which stays the same if it is deleted and
+    /// restored.
     fn file(&self, sandbox: &SandboxRecord) -> PathBuf {
         self.with.folder.join(format!("{:x}.json", sandbox.created.as_nanosecond()))
     }
 
-    /// Reads what is written down of a sandbox's agent; one that cannot be read was never there.
+    /// Reads the stored record of a sandbox's agent; an unreadable one counts as missing.
     pub(crate) fn kept(&self, sandbox: &SandboxRecord) -> Option<Kept> {
         let read = |file: &Path| -> Option<Kept> {
             serde_json::from_slice(&files::read_capped(file, 4 << 20).ok()?).ok()
         };
-        // An earlier build named the file by the sandbox's id, which the next one of its name has as well.
+        // An earlier build named the file after the sandbox's id, which a new sandbox of the same
+        // name shares.
         let earlier = || {
             let kept = read(&self.with.folder.join(format!("{}.json", sandbox.id)))?;
             (kept.key == sandbox.key).then_some(kept)
@@ -162,14 +165,14 @@ impl Agents {
         Some(kept)
     }
 
-    /// Removes what is written down of sandboxes that can no longer come back.
+    /// Removes the records of sandboxes that can no longer be restored.
     fn forget_gone(&self) -> Result<(), Failure> {
         use hothouse_model::Explain as _;
         let engine = &self.with.engine;
         let made = |sandboxes: Vec<SandboxRecord>| {
             sandboxes.into_iter().map(|one| format!("{:x}", one.created.as_nanosecond()))
         };
-        // One that is deleted or comes back meanwhile is in one of the three.
+        // A sandbox that is deleted or restored meanwhile is in one of the three lists.
         let mut known: HashSet<String> = made(engine.sandboxes()?).collect();
         let deleted = engine.deleted()?;
         known.extend(deleted.iter().filter_map(|one| Some(one.id.rsplit_once('.')?.1.to_owned())));
@@ -250,7 +253,7 @@ impl Agents {
             cost,
             commit,
         };
-        // The sandbox may have ended its run meanwhile.
+        // The run of the sandbox may have ended meanwhile.
         let now = self.with.engine.sandbox(sandbox.key).ok().flatten();
         let summary: String = summary.chars().take(300).collect();
         self.with
@@ -338,7 +341,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Refuses a second agent.
+    /// Fails if there already is an agent.
     async fn check_free(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let Some(kept) = self.kept(sandbox).filter(Kept::is_active) else { return Ok(()) };
         let is_followed = self.is_followed(sandbox.key);
@@ -365,7 +368,7 @@ impl Agents {
         execs.iter().find(|exec| exec.id.0 == kept.record.exec && exec.exit.is_none()).map(drop)
     }
 
-    /// Lists the agents of sandboxes, each as it is now.
+    /// Lists the agents of sandboxes with their current state.
     pub async fn list(&self, sandboxes: Vec<SandboxRecord>) -> Vec<AgentRecord> {
         let mut all = Vec::new();
         for sandbox in sandboxes {
@@ -377,7 +380,7 @@ impl Agents {
         all
     }
 
-    /// What is written down, or that the room ended under it.
+    /// Returns the stored record, or that the room ended with the agent.
     async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
         let is_between_rounds =
             kept.record.mode == AgentMode::Loop && self.is_followed(sandbox.key);
@@ -393,7 +396,7 @@ impl Agents {
         if has_room && self.is_followed(sandbox.key) {
             return kept.record;
         }
-        // It may have ended, or be about to begin, since it was read.
+        // It may have ended, or started, since it was read.
         let Some(now) = self.kept(sandbox) else { return kept.record };
         let age = HostClock.now().duration_since(now.record.started);
         if !now.is_active() || (has_room && age.as_secs() < BEGINS_WITHIN) {
@@ -407,7 +410,7 @@ impl Agents {
         changed.map_or(kept.record, |kept| kept.record)
     }
 
-    /// What is known of a sandbox's agent without asking its room.
+    /// Returns what is known of a sandbox's agent without querying its room.
     pub fn brief(&self, sandbox: &SandboxRecord) -> Option<AgentRecord> {
         let mut kept = self.kept(sandbox)?;
         let is_up = sandbox
@@ -420,7 +423,7 @@ impl Agents {
         Some(kept.record)
     }
 
-    /// Ends an agent, and returns how it stands then.
+    /// Stops an agent, and returns its final state.
     pub async fn stop(&self, sandbox: &SandboxRecord) -> Result<AgentRecord, Failure> {
         let kept = self.known(sandbox)?;
         if !kept.is_active() {
@@ -443,7 +446,7 @@ impl Agents {
                 }
             }
         }
-        // The follower writes the end down; without one it is done here.
+        // The follower records the end; without one it is done here.
         let ended = async {
             while self.kept(sandbox).is_some_and(|kept| kept.is_active())
                 && self.is_followed(sandbox.key)
@@ -462,7 +465,7 @@ impl Agents {
         Ok(now.unwrap_or(kept).record)
     }
 
-    /// Starts the last agent again, where it left off.
+    /// Starts the last agent again, continuing its conversation.
     pub async fn resume(self: &Arc<Self>, sandbox: &SandboxRecord) -> Result<AgentRecord, Failure> {
         let kept = self.known(sandbox)?;
         let mut wish = AgentWish {
@@ -487,7 +490,7 @@ impl Agents {
         })
     }
 
-    /// Follows the agents that an earlier daemon has started.
+    /// Follows the agents that an earlier daemon started.
     pub async fn watch(self: Arc<Self>, mut stop: Stop) {
         if let Err(failure) = self.forget_gone() {
             tracing::warn!(?failure, "records of agents whose sandboxes are gone were not removed");
@@ -518,7 +521,7 @@ impl Agents {
         Ok((kept.record, text.unwrap_or_default(), file))
     }
 
-    /// The file of an agent's output, among the artifacts of its run.
+    /// Returns the file of an agent's output, among the artifacts of its run.
     pub(crate) fn log_file(&self, sandbox: &SandboxRecord, kept: &Kept) -> Option<PathBuf> {
         let run = kept.record.run.as_ref()?;
         let own = sandbox
@@ -531,13 +534,14 @@ impl Agents {
         Some(folder.join("agents").join(format!("{}.log", kept.record.id)))
     }
 
-    /// The command that the project's config names.
+    /// Returns the command that the project's config names.
     fn configured(&self, sandbox: &SandboxRecord) -> Option<String> {
         let config = self.with.engine.scenario_config(sandbox).ok()?;
         config.agent.command.map(|command| command.to_string())
     }
 
-    /// Whether the wall has the login of a tool. One that has no value now is refused: the tool could do nothing.
+    /// Returns the login of a tool that the wall has. A login without a value is an error: the tool
+    /// could do nothing.
     async fn login(&self, sandbox: &SandboxRecord, tool: &Tool) -> Result<Option<String>, Failure> {
         let Some(variables) = tool.login_variable() else { return Ok(None) };
         let Ok(runtime) = self.with.engine.running(sandbox) else { return Ok(None) };

@@ -1,7 +1,8 @@
-//! Browsers in rooms: one per room, kept warm, with a context of its own for each page.
+//! Browsers in rooms: one per room, kept warm, with a separate context for each page.
 //!
-//! A browser runs in the room as `agent`, so that its requests pass the wall and what a page does to it stays there. It is
-//! driven over the pipes of its command, and ends with them: with the room, with the daemon, or after a while without use.
+//! A browser runs in the room as `agent`, so that its requests pass the wall and whatever a page
+//! does to it stays there. It is driven over the pipes of its command, and ends with them: with the
+//! room, with the daemon, or after a while without use.
 
 mod auth;
 mod downloads;
@@ -50,19 +51,19 @@ use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks, queues::Jo
 pub use self::auth::SignedIn;
 pub(crate) use self::warm::EXEC_PREFIX;
 
-/// How long a browser may be without use, and how often that is looked at.
+/// How long a browser may be idle, and how often that is checked.
 const IDLE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The longest that a user may have a page wait.
+/// The maximum wait that a user may request for a page.
 const PATIENCE_MOST: Duration = Duration::from_secs(600);
 
-/// How long it may take to look at a page in the end, whatever the time that it had.
+/// The time limit for inspecting a page at the end, regardless of its own.
 const LAST_LOOK: Duration = Duration::from_secs(15);
 
 const SHORT_LOOK: Duration = Duration::from_secs(3);
 
-/// The browser of a room, if there is one; held while it is started.
+/// The browser of a room, if any; locked while it starts.
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Warm>>>>;
 
 /// The browsers of all rooms.
@@ -80,11 +81,11 @@ pub struct Browsers {
     sessions: Sessions,
     states: States,
     links: links::Links,
-    /// The state folder, for what no room sees.
+    /// The state folder, for files that no room may see.
     folder: PathBuf,
 }
 
-/// What browsers are made of.
+/// The dependencies of [`Browsers`].
 pub(crate) struct BrowsersOrder {
     pub(crate) folder: PathBuf,
     pub(crate) engine: Arc<Engine>,
@@ -96,7 +97,7 @@ pub(crate) struct BrowsersOrder {
     pub(crate) interest: Arc<JobInterest>,
 }
 
-/// What is asked for, read before anything is started.
+/// A parsed request, checked before anything is started.
 struct Plan {
     emulation: Emulation,
     steps: Vec<Step>,
@@ -116,14 +117,14 @@ impl Plan {
         Ok(Self { emulation, steps, element })
     }
 
-    /// Whether the steps themselves say what is opened first.
+    /// Whether the steps themselves decide what is opened first.
     fn begins_elsewhere(&self, spec: &BrowseSpec) -> bool {
         let goes = matches!(self.steps.first().map(|step| &step.action), Some(Action::Goto { .. }));
         spec.path.is_empty() && goes
     }
 }
 
-/// A page in use, and what its reports are about.
+/// A page in use, with what is needed for its report.
 struct Open<'a> {
     sandbox: &'a SandboxRecord,
     spec: &'a BrowseSpec,
@@ -161,7 +162,8 @@ impl Browsers {
         })
     }
 
-    /// Opens a page of a sandbox that is up, and tells what it found. Files are in the run's artifacts.
+    /// Opens a page of a running sandbox, and reports what it found. Files are stored among the
+    /// run's artifacts.
     pub async fn browse(
         &self,
         sandbox: &SandboxRecord,
@@ -176,7 +178,7 @@ impl Browsers {
         opened.map(|(report, _)| report)
     }
 
-    /// Does the same, and reports which parts of scripts ran if requested.
+    /// Like [`browse`](Self::browse), and reports which parts of scripts ran if requested.
     pub(crate) async fn browse_measured(
         &self,
         sandbox: &SandboxRecord,
@@ -243,7 +245,7 @@ impl Browsers {
         }
     }
 
-    /// Opens the page, waits for it, takes the steps, and looks at it.
+    /// Opens the page, waits for it, performs the steps, and inspects it.
     async fn visit(
         &self,
         browser: &Warm,
@@ -293,7 +295,7 @@ impl Browsers {
             page.call("Page.stopLoading", json!({}), within(Duration::from_secs(2))).await.ok();
         }
         let (shot, complaint) = shot(page, spec, plan).await;
-        // A page that does not load seldom answers either.
+        // A page that does not load rarely answers.
         let patience = if is_well { LAST_LOOK } else { SHORT_LOOK };
         let mut look = page.look(&[shot], within(patience)).await;
         look.notes.extend(complaint);
@@ -339,7 +341,7 @@ impl Browsers {
         })
     }
 
-    /// Returns the browser of a room, starting it if need be.
+    /// Returns the browser of a room, starting it if necessary.
     async fn browser(&self, sandbox: &SandboxRecord, runtime: &Path) -> Result<Arc<Warm>, Failure> {
         let slot = self.warm().entry(runtime.to_owned()).or_default().clone();
         let mut slot = slot.lock().await;
@@ -358,7 +360,7 @@ impl Browsers {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends pages and browsers that nobody uses, for as long as the daemon runs.
+    /// Closes idle pages and browsers, for as long as the daemon is running.
     pub(crate) async fn watch(self: Arc<Self>, mut stop: Stop) {
         while stop.pause(LOOK).await {
             self.sessions.sweep();
@@ -373,7 +375,7 @@ impl Browsers {
 
     fn sweep(&self) {
         self.warm().retain(|_, slot| {
-            // One that is being started is in use.
+            // A browser that is starting is in use.
             let Ok(mut slot) = slot.try_lock() else { return true };
             if slot.as_ref().is_some_and(|warm| !warm.is_alive() || warm.is_idle(IDLE)) {
                 *slot = None;
@@ -383,7 +385,8 @@ impl Browsers {
     }
 }
 
-/// Decides what the picture shows; if an element is missing, that is reported and the window is shown.
+/// Decides what the screenshot shows; if an element is missing, that is reported and the window is
+/// shown.
 async fn shot(page: &Page, spec: &BrowseSpec, plan: &Plan) -> (Shot, Option<String>) {
     let usual = if spec.full_page { Shot::FullPage } else { Shot::Viewport };
     match &plan.element {
@@ -395,7 +398,7 @@ async fn shot(page: &Page, spec: &BrowseSpec, plan: &Plan) -> (Shot, Option<Stri
     }
 }
 
-/// What a page ran and asked for.
+/// What a page executed and requested.
 #[derive(Debug, Default)]
 pub(crate) struct PageRun {
     pub(crate) coverage: PageCoverage,
@@ -411,17 +414,17 @@ fn own_requests(all: &[Request], origins: &[String]) -> Vec<(String, String)> {
     own.collect()
 }
 
-/// What came of a page.
+/// The result of a page visit.
 struct Visit {
     run: PageRun,
-    /// Files that the page had saved, by their place in the report.
+    /// Files that the page downloaded, by their index in the report.
     downloads: Vec<(usize, Vec<u8>)>,
     report: BrowseReport,
     /// PNG files.
     pictures: Vec<Vec<u8>>,
-    /// PNG files that steps took, by name.
+    /// PNG files taken by steps, by name.
     step_pictures: Vec<(String, Vec<u8>)>,
-    /// For an archive, if one is wanted.
+    /// For an archive, if requested.
     requests: Option<Vec<Request>>,
     video: Option<Vec<u8>>,
     trace: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What the engine does from time to time, each on its own: none of it holds up another.
+//! Periodic tasks of the engine, each in its own loop, so that none delays another.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,11 +7,11 @@ use hothouse_model::{Failure, room::DISK_CHECK};
 
 use crate::{Stop, Tasks};
 
-/// Something to be done again and again.
+/// A periodic task.
 #[derive(Clone, Copy)]
 struct Chore {
     name: &'static str,
-    /// How soon it is done first.
+    /// The delay before the first run.
     first: Duration,
     period: Duration,
     /// What to log when it fails.
@@ -64,7 +64,7 @@ const CHORES: [Chore; 6] = [
     },
 ];
 
-/// Starts a loop for each.
+/// Starts a loop for each task.
 pub(crate) fn start(engine: &Arc<Engine>, tasks: &mut Tasks) {
     for chore in CHORES {
         tasks.start(chore.name, |stop| repeat(chore, engine.clone(), stop));

@@ -1,8 +1,9 @@
-//! Commits of rooms, imported as soon as they are made.
+//! Imports commits of rooms as soon as they are made.
 //!
-//! The branches of every room that runs are watched ([`RefWatch`]); a change makes the daemon import
-//! from that room immediately, and then not again for a moment, so that a room which moves its branches
-//! all the time costs little. Now and then all rooms are checked, in case an event was missed.
+//! The branches of every running room are watched ([`RefWatch`]); after a change the daemon imports
+//! from that room immediately, and then pauses for a moment, so that a room which moves its
+//! branches constantly costs little. From time to time all rooms are checked, in case an event was
+//! missed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,19 +27,19 @@ use crate::{Keepers, Stop};
 /// How often all rooms are checked.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// The same where nothing can be watched.
+/// The same if watching is not possible.
 const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(500);
 
-/// How long a room waits at least from one import to the next.
+/// The minimum delay between two imports from a room.
 const REST: Duration = Duration::from_millis(300);
 
-/// How long a room waits for the next import, as a multiple of how long the last one took.
+/// The delay before the next import, as a multiple of the last one's duration.
 const REST_FACTOR: u32 = 3;
 
-/// How long the watch rests after it was read.
+/// How long to wait after the watch was read.
 const WATCH_REST: Duration = Duration::from_millis(20);
 
-/// Imports for as long as the daemon runs.
+/// Imports for as long as the daemon is running.
 pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
     // reader --git directories--> importer
     let (changed_tx, changed_rx) = mpsc::channel(1);
@@ -57,7 +58,7 @@ pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
     }
 }
 
-/// The thread that waits for branches to change, until it is cancelled.
+/// The thread that waits for changed branches, until it is cancelled.
 struct Reader {
     cancel: CancelOnDrop,
     thread: JoinHandle<()>,
@@ -90,7 +91,7 @@ struct Watching {
     watch: Option<SharedWatch>,
     changed_rx: mpsc::Receiver<BTreeSet<PathBuf>>,
     rooms: BTreeMap<PathBuf, Room>,
-    /// Imports that continue; each returns its room, and how long that is to rest.
+    /// Imports in progress; each returns its room, and how long to wait before the next.
     imports: JoinSet<(PathBuf, Duration)>,
 }
 
@@ -98,13 +99,13 @@ struct Watching {
 struct Room {
     sandbox: SandboxKey,
     state: State,
-    /// Whether a branch may have changed since the last import began.
+    /// Whether a branch may have changed since the last import started.
     changed: bool,
 }
 
 enum State {
     Importing,
-    /// When it may be imported from next.
+    /// When the next import is allowed.
     RestsUntil(Instant),
 }
 
@@ -145,7 +146,7 @@ impl Watching {
         }
     }
 
-    /// Returns when the next import may be made.
+    /// Returns when the next import is due.
     fn due(&self) -> Option<Instant> {
         let changed = self.rooms.values().filter(|room| room.changed);
         let rests = changed.filter_map(|room| match room.state {
@@ -155,7 +156,7 @@ impl Watching {
         rests.min()
     }
 
-    /// Watches the rooms that run now.
+    /// Watches the rooms that are running now.
     async fn follow(&mut self, keepers: &Keepers) {
         let (engine, watch) = (keepers.engine.clone(), self.watch.clone());
         let look = move || {
@@ -184,7 +185,7 @@ impl Watching {
         }
     }
 
-    /// Imports from the rooms whose branches changed and that have rested.
+    /// Starts imports from rooms with changed branches whose delay has passed.
     fn begin_imports(&mut self, keepers: &Keepers) {
         let now = Instant::now();
         for (folder, room) in &mut self.rooms {
@@ -204,7 +205,7 @@ impl Watching {
     }
 }
 
-/// Whether rooms may have come or gone with it.
+/// Whether an event may have started or ended rooms.
 fn ends_plan(what: &Happening) -> bool {
     matches!(what, Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. })
 }

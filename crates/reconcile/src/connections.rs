@@ -1,4 +1,4 @@
-//! Connections to rooms, kept for as long as the rooms live.
+//! Connections to rooms, kept for as long as the rooms are running.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use hothouse_backend::{CallError, RoomConnection, Rooms};
 use tokio::sync::Mutex;
 
-/// One connection per room, for all who have something to ask.
+/// One shared connection per room.
 pub struct Connections {
     rooms: Arc<dyn Rooms>,
     known: Mutex<HashMap<PathBuf, Arc<dyn RoomConnection>>>,
@@ -20,7 +20,7 @@ impl Connections {
         Self { rooms, known: Mutex::default() }
     }
 
-    /// Returns a connection that answered a moment ago, or a new one.
+    /// Returns an open connection, or a new one.
     pub async fn of(&self, runtime: &Path) -> Result<Arc<dyn RoomConnection>, CallError> {
         let mut known = self.known.lock().await;
         if let Some(room) = known.get(runtime).filter(|room| !room.is_closed()) {
@@ -31,7 +31,7 @@ impl Connections {
         Ok(room)
     }
 
-    /// Lets go of a room that ends.
+    /// Drops the connection of a room that ends.
     pub async fn forget(&self, runtime: &Path) {
         self.known.lock().await.remove(runtime);
     }

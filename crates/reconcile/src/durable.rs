@@ -1,8 +1,8 @@
-//! A file of lines that are on the disk before anybody is told of them.
+//! A file of lines that are on the disk before they are acknowledged.
 //!
-//! Whoever has a line writes it, then waits by its [`Receipt`]. The first that waits syncs for all that have written by
-//! then; those that come meanwhile share the next sync. After a sync that failed nobody knows what is on the disk, so
-//! everybody whose line was in doubt is told so.
+//! A caller writes its line, then waits on its [`Receipt`]. The first waiter syncs for everyone who
+//! has written so far; later ones share the next sync. After a failed sync the state of the disk is
+//! unknown, so every waiter whose line was affected gets an error.
 
 use std::{
     fs::File,
@@ -23,7 +23,7 @@ pub(crate) struct DurableFile {
 #[derive(Default)]
 struct State {
     file: Option<Arc<File>>,
-    /// Whether its name may be missing on the disk.
+    /// Whether its directory entry may not be on the disk yet.
     is_new: bool,
     /// Whether a write failed, so that the file may end within a line.
     is_torn: bool,
@@ -35,7 +35,7 @@ struct State {
     failures: u64,
 }
 
-/// What to wait by for a line.
+/// A handle to wait for a line.
 #[must_use = "a line is on the disk once its receipt was waited for"]
 pub(crate) struct Receipt {
     file: Arc<DurableFile>,
@@ -56,7 +56,8 @@ impl DurableFile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line. A killed daemon does not lose it; a power cut may until its receipt was waited for.
+    /// Writes a line. It survives a killed daemon, but a power cut only once its receipt was waited
+    /// for.
     pub(crate) fn append(self: &Arc<Self>, line: &[u8]) -> Result<Receipt, FileError> {
         let mut state = self.lock();
         let file = match &state.file {
@@ -79,7 +80,7 @@ impl DurableFile {
         Ok(Receipt { file: self.clone(), number, failures })
     }
 
-    /// Replaces all lines by others, which are on the disk then.
+    /// Replaces all lines with others, durably.
     pub(crate) fn replace(&self, lines: &[u8]) -> Result<(), FileError> {
         let mut state = self.lock();
         files::replace(&self.path, lines, 0o600)?;
@@ -96,7 +97,7 @@ impl DurableFile {
         Ok(())
     }
 
-    /// Removes the file; the next line makes it again.
+    /// Removes the file; the next line creates it again.
     pub(crate) fn remove(&self) -> Result<(), FileError> {
         let mut state = self.lock();
         state.file = None;
@@ -115,7 +116,7 @@ impl DurableFile {
         FileError { attempt, path: self.path.clone(), source }
     }
 
-    /// Syncs what is written; whoever calls it has set `is_syncing`.
+    /// Syncs the file; the caller has set `is_syncing`.
     fn sync(&self, file: Option<Arc<File>>, is_new: bool) -> io::Result<()> {
         if let Some(file) = file {
             file.sync_data()?;
@@ -130,7 +131,7 @@ impl Receipt {
         let Self { file: all, number, failures } = self;
         let mut state = all.lock();
         loop {
-            // What was in doubt once stays so: whoever asks must not be told too much.
+            // Once in doubt, always in doubt: never acknowledge too much.
             if state.failures != failures {
                 return Err(all.failed("sync", io::Error::other("a sync of this file failed")));
             }

@@ -1,6 +1,7 @@
-//! Feature flags: what the worktree's config says, and what each run has pinned over it.
+//! Feature flags: from the worktree's config, with values that each run has pinned.
 //!
-//! The pins of a run are in `flags.json` of its artifacts, which is replaced atomically before a pin is acknowledged.
+//! The pins of a run are in `flags.json` of its artifacts, which is replaced atomically before a
+//! pin is acknowledged.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,13 +27,13 @@ use crate::Timelines;
 /// Where a run keeps its flags.
 const FILE: &str = "flags.json";
 
-/// The most that is read of it.
+/// The maximum size of that file.
 const FILE_MOST: u64 = 128 << 20;
 
 /// How often the worktree's config is read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A line of the file, which is also what `flags --json` prints.
+/// A line of the file, and of `flags --json`.
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
@@ -41,7 +42,7 @@ struct Line {
     pinned: bool,
 }
 
-/// What was found out about a sandbox not long ago.
+/// Recently read state of a sandbox.
 struct Known {
     run: String,
     looked: Instant,
@@ -53,7 +54,7 @@ pub struct Flags {
     engine: Arc<Engine>,
     timelines: Arc<Timelines>,
     known: Mutex<HashMap<String, Known>>,
-    /// One pin at a time.
+    /// Ensures one pin at a time.
     pinning: Mutex<()>,
 }
 
@@ -100,7 +101,7 @@ impl Flags {
         flags.into_iter().map(|(key, value)| (key.into(), value)).collect()
     }
 
-    /// Pins a flag for the run that a sandbox is in, or lets it go; returns all flags.
+    /// Pins a flag for the current run of a sandbox, or unpins it; returns all flags.
     pub fn pin(
         &self,
         sandbox: &SandboxRecord,
@@ -130,7 +131,7 @@ impl Flags {
         let set = flag::effective(&config, &after);
         keep(&path, &set)?;
         if let Err(failure) = self.timelines.append_now(sandbox, draft(key, &set, now)) {
-            // What is not on the timeline is not pinned.
+            // A pin that is not on the timeline is reverted.
             keep(&path, &flag::effective(&config, &before))?;
             return Err(failure);
         }
@@ -140,7 +141,7 @@ impl Flags {
 }
 
 impl Flags {
-    /// Writes the flags of a sandbox into the folder of its run, for whoever asks when it is gone.
+    /// Writes the flags of a sandbox to the folder of its run, for queries after it is gone.
     pub fn write_down(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let _one = self.pinning.lock().unwrap_or_else(PoisonError::into_inner);
         match file_of(sandbox) {
@@ -190,7 +191,7 @@ fn draft(key: &str, set: &FlagSet, now: Timestamp) -> Draft {
     Draft::of(now, summary, &body)
 }
 
-/// Reads what a run has pinned.
+/// Reads the pins of a run.
 fn pins(path: &Path) -> BTreeMap<String, Value> {
     let bytes = match files::read_capped(path, FILE_MOST) {
         Ok(bytes) => bytes,

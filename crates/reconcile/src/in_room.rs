@@ -1,4 +1,4 @@
-//! Commands that Hothouse itself runs in a room, with their output. What they print is the room's word.
+//! Commands that Hothouse itself runs in a room, with their output, which is not trusted.
 
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,10 +26,10 @@ use tokio::{
 
 use crate::Connections;
 
-/// How much of the end of an output is kept besides its beginning.
+/// How much of the end of an output is kept in addition to its beginning.
 const TAIL: usize = 64 << 10;
 
-/// How long a command that was told to end may take.
+/// How long a command may take to exit after it was asked to.
 const END: Duration = Duration::from_secs(5);
 
 /// How long to wait for the last bytes of a command that has ended.
@@ -40,7 +40,7 @@ const MOST: u64 = 4 << 30;
 
 const KILL: i32 = 9;
 
-/// A room that is up, for those who run commands in it.
+/// Access to a running room, for running commands in it.
 pub struct InRoom {
     pub sandbox: SandboxRecord,
     pub stack: StackOrder,
@@ -49,13 +49,13 @@ pub struct InRoom {
     wall: RoomWall,
 }
 
-/// A command, its surroundings and its limits.
+/// A command with its context and limits.
 #[derive(Clone, Debug)]
 pub struct RoomTask {
-    /// What it is called among the room's commands, before a random part.
+    /// The prefix of its id among the room's commands.
     pub label: &'static str,
     pub argv: Vec<String>,
-    /// From the top of the worktree; none for that of the service, or the top.
+    /// Relative to the worktree; by default that of the service, or the worktree itself.
     pub folder: Option<PathBuf>,
     /// The service whose environment it gets.
     pub service: Option<String>,
@@ -81,7 +81,7 @@ impl RoomTask {
         }
     }
 
-    /// Further arguments, which a script has as `$1` and so on.
+    /// Adds arguments, which a script gets as `$1` and so on.
     pub fn with_arguments<T: Into<String>>(
         mut self,
         arguments: impl IntoIterator<Item = T>,
@@ -119,7 +119,7 @@ impl std::fmt::Display for TaskEnd {
     }
 }
 
-/// What a command printed, and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Clone, Debug)]
 pub struct TaskOutput {
     pub end: TaskEnd,
@@ -132,7 +132,7 @@ impl TaskOutput {
         self.end == TaskEnd::Exit(0)
     }
 
-    /// Returns the last lines that it printed, of either output.
+    /// Returns its last lines, of either output.
     pub fn last_lines(&self, most: usize) -> Vec<String> {
         let printed = match self.stderr.is_empty() {
             true => self.stdout.end(),
@@ -145,12 +145,12 @@ impl TaskOutput {
     }
 }
 
-/// One output of a command: its beginning, and its end.
+/// One output of a command: its beginning and its end.
 #[derive(Clone, Debug, Default)]
 pub struct Printed {
     pub head: Vec<u8>,
     tail: Vec<u8>,
-    /// How much there was.
+    /// The total number of bytes.
     pub total: u64,
 }
 
@@ -168,7 +168,7 @@ impl Printed {
         String::from_utf8_lossy(&self.head).into_owned()
     }
 
-    /// Returns the end of it.
+    /// Returns the end of the output.
     pub fn end(&self) -> &[u8] {
         if self.is_cut() { &self.tail } else { &self.head }
     }
@@ -185,7 +185,7 @@ impl Printed {
 }
 
 impl InRoom {
-    /// Finds the room of a sandbox that is up.
+    /// Returns access to the room of a running sandbox.
     pub async fn of(
         engine: &Arc<Engine>,
         connections: &Connections,
@@ -210,7 +210,7 @@ impl InRoom {
         self.stack.services.iter().find(|service| service.name() == name)
     }
 
-    /// Runs a command to its end. One that takes too long is killed.
+    /// Runs a command to its end. One that exceeds its time limit is killed.
     pub async fn run(&self, task: RoomTask) -> Result<TaskOutput, Failure> {
         let id = ExecId(format!("{}-{}", task.label, hex(&random::bytes::<8>())));
         let spec = self.spec(&task, id.clone());
@@ -267,17 +267,17 @@ impl InRoom {
         Ok(TaskOutput { end, stdout, stderr })
     }
 
-    /// Whether commands have a variable by the project or the wall.
+    /// Whether the project or the wall sets a variable for commands.
     pub fn has_variable(&self, name: &str) -> bool {
         self.wall.environment.contains_key(name)
     }
 
-    /// What the room has instead of a secret.
+    /// Returns the placeholder of a secret.
     pub fn placeholder(&self, name: &str) -> Option<&str> {
         self.wall.placeholders.get(name).map(String::as_str)
     }
 
-    /// Starts a command on a terminal of its own, which room-init keeps.
+    /// Starts a command on its own terminal, which room-init keeps.
     pub async fn start_on_terminal(
         &self,
         task: &RoomTask,
@@ -288,7 +288,8 @@ impl InRoom {
         self.room.exec(ExecSpec { stdio: Stdio::Pty(size), ..spec }).await
     }
 
-    /// Asks a port of the room by HTTP; returns the status and the text. The error is a sentence.
+    /// Sends an HTTP request to a port of the room; returns the status and the text. The error is a
+    /// sentence.
     pub async fn get(
         &self,
         port: u16,
@@ -329,7 +330,7 @@ impl InRoom {
         tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Ends the commands of a label that an earlier daemon left running.
+    /// Ends the commands with a label that an earlier daemon left running.
     pub async fn end_left(&self, label: &str) -> Result<(), Failure> {
         let all = self.room.execs().await.map_err(|error| lost(&error))?;
         let is_own = |id: &str| id.strip_prefix(label).is_some_and(|rest| rest.starts_with('-'));
@@ -381,13 +382,13 @@ fn name_of(entry: &[u8]) -> &[u8] {
     entry.split(|byte| *byte == b'=').next().unwrap_or_default()
 }
 
-/// Explains a room that does not answer.
+/// The failure for a room that does not answer.
 pub(crate) fn lost(error: &CallError) -> Failure {
     let failure = Failure::of(FailureKind::Backend, error);
     failure.hint("`hothouse status` shows the state of the room")
 }
 
-/// Writes what a command is to read; one that reads nothing does not matter.
+/// Writes the input of a command, which may ignore it.
 async fn feed(pipe: OwnedFd, bytes: &[u8], mut ended_rx: watch::Receiver<bool>) {
     let Ok(mut pipe) = pipe::Sender::from_owned_fd(pipe) else { return };
     tokio::select! {
@@ -400,8 +401,8 @@ async fn ended(ended_rx: &mut watch::Receiver<bool>) {
     ended_rx.wait_for(|ended| *ended).await.ok();
 }
 
-/// Reads an output to its end. What the command started in the background may hold the pipe open; once the command has
-/// ended, all that it wrote itself is in the pipe.
+/// Reads an output to its end. Background processes may keep the pipe open; once the command has
+/// ended, all of its own output is in the pipe.
 async fn read(pipe: OwnedFd, keep: usize, mut ended_rx: watch::Receiver<bool>) -> Printed {
     let mut printed = Printed::default();
     let Ok(mut pipe) = pipe::Receiver::from_owned_fd(pipe) else { return printed };

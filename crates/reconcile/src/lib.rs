@@ -1,30 +1,30 @@
-//! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
-//! is wanted.
+//! Reconcilers: each owns some state that a daemon keeps in addition to the store, and keeps it up
+//! to date.
 //!
 //! - [`agents`]: coding agents in rooms, their rounds, races and audits
 //! - [`browsers`]: browsers in rooms
-//! - [`walls`]: what leaves rooms, and by which policy
-//! - `mocks`: what answers for mocked hosts, one per run
-//! - [`seeds`]: what fills stacks with data
+//! - [`walls`]: egress of rooms, and its policies
+//! - `mocks`: mocked hosts, one mock per run
+//! - [`seeds`]: fills stacks with data
 //! - [`queues`]: queues and schedules of apps
-//! - [`routes`]: routes that frameworks tell
+//! - [`routes`]: routes reported by frameworks
 //! - [`in_room`]: commands of Hothouse itself in rooms
-//! - [`tables`]: what is in the databases of rooms
+//! - [`tables`]: the content of databases in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
-//! - `sinks`: what takes side effects in, and makes them durable
+//! - `sinks`: records side effects durably
 //! - [`urls`]: the router, direct ports, and ports inside rooms
-//! - [`room_api`]: what programs of a room ask for their own sandbox
+//! - [`room_api`]: the API for programs of a room
 //! - [`commits`]: commits of rooms, imported as they are made
-//! - [`proofs`]: scenarios, and what runs prove
-//! - [`recordings`]: real answers of mocked hosts, as fixtures
+//! - [`proofs`]: scenarios, and proofs of runs
+//! - [`recordings`]: real responses of mocked hosts, as fixtures
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
-//! - [`chores`]: what the engine does from time to time
+//! - [`chores`]: periodic tasks of the engine
 //! - [`timelines`]: what happened in each run
-//! - [`webhooks`]: what vendors send to apps
-//! - [`tasks`]: all of these as loops with names, which are joined
+//! - [`webhooks`]: webhooks from vendors to apps
+//! - [`tasks`]: runs all of these as named loops, and joins them
 //!
-//! Deliberately absent: sockets for clients (those are the daemon's), and nothing that the next daemon
-//! could not compute again from the store and the rooms.
+//! Deliberately absent: sockets for clients (those belong to the daemon), and any state that the
+//! next daemon could not derive from the store and the rooms.
 
 pub mod activities;
 pub mod agents;
@@ -86,33 +86,33 @@ pub struct Keepers {
     pub event_tx: broadcast::Sender<Event>,
     /// Connections to rooms.
     pub connections: Arc<Connections>,
-    /// Who uses which sandbox.
+    /// Which sandboxes are in use.
     pub activities: Arc<Activities>,
-    /// URLs, from the moment that their ports are open.
+    /// URLs, once their ports are open.
     pub urls: Arc<OnceLock<Arc<Urls>>>,
-    /// The walls of rooms, from the moment that rooms can be looked for.
+    /// The walls of rooms, set once rooms can be discovered.
     pub walls: Arc<LateWalls>,
-    /// What happens in each run, written down.
+    /// The timelines of runs.
     pub timelines: Arc<Timelines>,
     /// Feature flags, and what runs have pinned.
     pub flags: Arc<Flags>,
-    /// What vendors send to apps.
+    /// Webhooks from vendors to apps.
     pub webhooks: Arc<Webhooks>,
     /// Coding agents in rooms.
     pub agents: Arc<Agents>,
     /// Browsers in rooms.
     pub browsers: Arc<Browsers>,
-    /// What fills stacks with data.
+    /// Fills stacks with data.
     pub seeds: Arc<Seeds>,
-    /// What answers programs of rooms, set by the daemon before it looks for rooms.
+    /// The API for programs of rooms, set by the daemon before it discovers rooms.
     pub room_api: LateRoomApi,
     /// Queues and schedules of apps.
     pub queues: Arc<Queues>,
-    /// Answers of real hosts that are being recorded.
+    /// Recordings of real responses.
     pub recordings: Arc<Recordings>,
     /// The state folder.
     pub state: PathBuf,
-    /// What rooms may have of the daemon's descriptors.
+    /// The rooms' shares of the daemon's descriptors.
     pub shares: Arc<Shares>,
     sleep_locks: Arc<sleep::SleepLocks>,
     proof_turns: Arc<proofs::Turns>,

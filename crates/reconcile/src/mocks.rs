@@ -1,8 +1,8 @@
-//! What answers for mocked hosts: one mock per run, shared by all rooms of its sandbox.
+//! Mocked hosts: one mock per run, shared by all rooms of its sandbox.
 //!
-//! Which hosts are mocked is pinned; fixtures are files of the worktree, which an agent may write, and are
-//! looked at again at most once a second. What a mock remembers is in the run's artifacts before the room
-//! gets an answer that rests on it, so the next daemon continues from there.
+//! Which hosts are mocked is pinned; fixtures are files of the worktree, which an agent may write,
+//! and are checked for changes at most once a second. The state of a mock is stored in the run's
+//! artifacts before a response that depends on it is sent, so the next daemon continues from there.
 
 pub(crate) mod kept;
 
@@ -31,17 +31,17 @@ use tokio::sync::oneshot;
 use self::kept::StateFile;
 use crate::{Webhooks, durable::Receipt, webhooks::VendorWebhook};
 
-/// Where a run's mocks keep what they remember.
+/// The state file of a run's mocks.
 const STATE: &str = "mock-state.jsonl";
 
-/// Where a run has the context of its seed, for templates, and the most that is read of it.
+/// The file with the seed's context, for templates, and its maximum size.
 const SEED: &str = "seed-context.json";
 const SEED_MOST: u64 = 4 << 20;
 
-/// How often fixtures are looked at.
+/// How often fixtures are checked for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How many problems of fixtures an unmatched call is told.
+/// How many fixture problems are listed for an unmatched call.
 const PROBLEMS: usize = 5;
 
 /// All mocks, by sandbox and run.
@@ -57,26 +57,26 @@ pub(crate) struct RunMock {
 
 struct Inner {
     sandbox: SandboxRecord,
-    /// Where the state is kept; none for rooms without a run, which forget.
+    /// The state file; `None` for rooms without a run, whose state is not stored.
     kept: Option<StateFile>,
     /// The folder of the run.
     artifacts: Option<PathBuf>,
-    /// The context of the sandbox's seed, and of when it is.
+    /// The context of the sandbox's seed, and its version.
     seed: Value,
     seeded: Option<jiff::Timestamp>,
     integrations: Vec<Integration>,
     folders: Vec<FixtureFolder>,
     mock: Mock,
-    /// Of the files that the mock was made of.
+    /// The state of the files that the mock was loaded from.
     stamp: Option<FixtureStamp>,
     looked: Option<Instant>,
     problems: Vec<Problem>,
-    /// Vendor and target of each integration that has webhooks.
+    /// Vendor and target of each integration with webhooks.
     webhooks: HashMap<String, (Option<String>, WebhookTarget)>,
 }
 
 impl Mocks {
-    /// Returns what is wrong with the fixtures of a sandbox that is up.
+    /// Returns the problems in the fixtures of a running sandbox.
     pub(crate) fn problems(&self, sandbox: &SandboxRecord) -> Vec<Problem> {
         let run = sandbox.room.as_ref().map_or("", |room| &room.run.id);
         let known = {
@@ -140,12 +140,12 @@ impl Mocks {
     }
 }
 
-/// Returns where the fixtures of a config are.
+/// Returns the fixture folders of a config.
 pub(crate) fn fixture_folders(config: Option<&Config>) -> Vec<FixtureFolder> {
     config.map(|config| mocked(config).1).unwrap_or_default()
 }
 
-/// Returns the mocked integrations of a config, and where their fixtures are.
+/// Returns the mocked integrations of a config, and their fixture folders.
 fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
     let all = config.integrations.iter().filter(|(_, one)| one.class == IntegrationClass::Mock);
     all.map(|(name, one)| {
@@ -160,7 +160,7 @@ fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
 }
 
 impl Inner {
-    /// Takes what the config says now.
+    /// Applies the current config.
     fn renew(
         &mut self,
         sandbox: &SandboxRecord,
@@ -186,7 +186,7 @@ impl Inner {
         let (stamp, found) = match found {
             Ok(None) => return,
             Ok(Some((stamp, found))) => (stamp, found),
-            // The room may be starting; vendors answer meanwhile.
+            // The room may still be starting; built-in vendor mocks answer meanwhile.
             Err(error) => {
                 tracing::debug!(%error, "the fixtures cannot be read");
                 if self.stamp.is_some() {
@@ -204,7 +204,7 @@ impl Inner {
             integrations: self.integrations.clone(),
             files: files.collect(),
             seed: self.seed.clone(),
-            // The same in every run of a project, so that two runs that do the same have the same ids.
+            // The same in every run of a project, so that identical runs have identical ids.
             id_seed: fnv1a(&[self.sandbox.project.as_str().as_bytes()]),
         });
         for problem in problems.iter().take(PROBLEMS) {
@@ -236,7 +236,7 @@ impl Inner {
         chosen.map(str::to_owned)
     }
 
-    /// Takes the context of the seed, if there is a new one.
+    /// Applies the seed's context, if it has changed.
     fn look_at_seed(&mut self) {
         let Some(path) = self.artifacts.as_ref().map(|folder| folder.join(SEED)) else { return };
         let changed = files::modified(&path).ok();
@@ -249,7 +249,7 @@ impl Inner {
         self.mock.set_seed(self.seed.clone());
     }
 
-    /// Takes what the worktree itself decides: where webhooks go, and where fixtures are.
+    /// Applies settings of the worktree itself: webhook targets and fixture folders.
     fn look_at_config(&mut self, engine: &Engine) {
         let Ok(all) = engine.integrations(&self.sandbox) else { return };
         self.webhooks =
@@ -277,7 +277,7 @@ pub(crate) fn webhook_of(
     Some((name.to_owned(), (vendor_of(integration), target)))
 }
 
-/// Returns whose protocol an integration speaks: what it says, or what its hosts tell.
+/// Returns the vendor of an integration: from its config, or derived from its hosts.
 pub(crate) fn vendor_of(integration: &config::Integration) -> Option<String> {
     let said = integration.vendor.map(|vendor| vendor.as_str().to_owned());
     said.or_else(|| hothouse_engine::vendor_of(integration).map(|vendor| vendor.name.clone()))
@@ -293,7 +293,7 @@ impl RunMock {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a request, on a thread that may block.
+    /// Answers a request, on a blocking thread.
     pub(crate) fn answer(&self, asked: &StandInRequest) -> StandInAnswer {
         let mut inner = self.inner();
         inner.look(&self.engine);
@@ -325,7 +325,7 @@ impl RunMock {
         };
         let answer = StandInAnswer { held, ..told(answer, &inner.problems) };
         drop(inner);
-        // Whoever calls at the same time shares one wait for the disk.
+        // Concurrent callers share one sync.
         if let Some(Err(error)) = kept.map(Receipt::wait) {
             self.inner().kept.iter_mut().for_each(StateFile::doubt);
             return not_remembered(&error);
@@ -337,10 +337,10 @@ impl RunMock {
         answer
     }
 
-    /// Returns where an endpoint is that an app registered. One outside of the sandbox has no service, so its
-    /// deliveries fail and are listed.
+    /// Returns the target of an endpoint that an app registered. One outside of the sandbox has no
+    /// service, so its deliveries fail and are listed.
     fn target_of(&self, inner: &Inner, endpoint: &Endpoint) -> WebhookTarget {
-        // The mock may be older than the room's services.
+        // The mock may have been created before the room's services.
         let sandbox = self.engine.sandbox(inner.sandbox.key).ok().flatten();
         let found = sandbox.and_then(|now| self.engine.webhook_url(&now, &endpoint.url));
         let (service, path) = found.unwrap_or_else(|| (endpoint.url.clone(), String::new()));
@@ -372,7 +372,8 @@ impl RunMock {
                     let vendor = vendor.or_else(|| inner.vendor_of(&integration));
                     (vendor, self.target_of(inner, &endpoint))
                 }
-                // What the app registered itself replaces what the config says of the same place.
+                // An endpoint that the app registered itself replaces the configured one for the
+                // same place.
                 None => said.filter(|(_, target)| !is_registered(target))?.clone(),
             };
             Some(VendorWebhook { integration, vendor, kind, payload, target })
@@ -394,7 +395,8 @@ fn not_remembered(error: &FileError) -> StandInAnswer {
     failed("what the mock remembers cannot be kept on disk")
 }
 
-/// Makes the response that the terminator plays. For an unmatched call it lists fixtures that do not load.
+/// Builds the response for the terminator. For an unmatched call it lists fixtures that do not
+/// load.
 pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
     let Answer { status, headers, body, trailers, latency, fault, matched, .. } = answer;
     let (matched, fixture) = match matched {
@@ -429,7 +431,7 @@ pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
     }
 }
 
-/// Adds problems of fixtures to the response of an unmatched call: one of them may be meant for it.
+/// Adds fixture problems to the response of an unmatched call: one of them may be intended for it.
 fn with_problems(body: Vec<u8>, problems: &[Problem]) -> Vec<u8> {
     if problems.is_empty() {
         return body;
@@ -445,7 +447,7 @@ fn with_problems(body: Vec<u8>, problems: &[Problem]) -> Vec<u8> {
     Value::Object(tree).to_string().into_bytes()
 }
 
-/// Makes the answer of a mock that cannot answer.
+/// The response of a mock that failed.
 pub(crate) fn failed(why: &str) -> StandInAnswer {
     let tree = json!({ "error": { "type": "mock_failed", "message": why } });
     let matched = Match::Unmatched { nearest: Vec::new(), stub: String::new() };

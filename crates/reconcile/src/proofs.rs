@@ -1,8 +1,9 @@
-//! Proofs: scenarios carried out in rooms, judged by what the timeline has of them, and summed up among the
-//! artifacts of the run.
+//! Proofs: scenarios run in rooms, judged by the timeline, and summarized among the artifacts of
+//! the run.
 //!
-//! What holds, what differs and what a summary says is decided by `hothouse_evidence`; here is what has to be done
-//! and asked for. A scenario that a daemon did not live to end stays `begun` in its file, and its summary says so.
+//! `hothouse_evidence` decides what holds, what differs and what a summary says; this module
+//! performs and collects. A scenario that a daemon did not finish stays `begun` in its file, and
+//! its summary says so.
 
 mod artifacts;
 mod compare;
@@ -33,10 +34,10 @@ pub use self::{
     verify::{FolderCheck, verify_folder},
 };
 
-/// What is being proved.
+/// Running proofs.
 #[derive(Default)]
 pub struct Turns {
-    /// One scenario of a sandbox at a time: what happens after a mark must be its own.
+    /// One scenario per sandbox at a time: what happens after a mark must be its own.
     scenarios: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
     /// The disposable sandboxes of this daemon, by name.
     fresh: Mutex<HashSet<String>>,
@@ -53,7 +54,7 @@ impl Turns {
     }
 }
 
-/// A scenario that was carried out.
+/// A finished scenario.
 #[derive(Clone, Debug)]
 pub struct Proof {
     pub outcome: ScenarioOutcome,
@@ -62,11 +63,11 @@ pub struct Proof {
     pub files: Files,
 }
 
-/// The client of a proof: receives progress, and may leave.
+/// The client of a proof: receives progress, and may disconnect.
 #[derive(Clone)]
 pub struct Asker {
     pub operation: OperationId,
-    /// True once the client is gone.
+    /// `true` once the client is gone.
     pub left: watch::Receiver<bool>,
 }
 
@@ -77,7 +78,7 @@ impl Asker {
         keepers.event_tx.send(Event { operation: self.operation.clone(), what }).ok();
     }
 
-    /// Fails if the client has left.
+    /// Fails if the client has disconnected.
     fn check(&self) -> Result<(), Failure> {
         match *self.left.borrow() {
             true => Err(interrupted()),
@@ -85,7 +86,7 @@ impl Asker {
         }
     }
 
-    /// Runs a future unless the client leaves meanwhile.
+    /// Runs a future unless the client disconnects meanwhile.
     async fn while_asked<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,

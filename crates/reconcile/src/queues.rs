@@ -1,7 +1,7 @@
-//! Queues and schedules of the apps in a room: what waits, what failed, and runs by hand.
+//! Queues and schedules of the apps in a room: waiting jobs, failed jobs, and manual runs.
 //!
-//! Brokers are asked by their own clients in the room, in the environment of their service. Jobs become records when
-//! their state is found to have changed, by a command or by [`sweep`].
+//! Brokers are queried with their own clients in the room, in the environment of their service.
+//! Jobs become records when a change of their state is found, by a command or by [`sweep`].
 
 mod scripts;
 mod sweep;
@@ -31,11 +31,11 @@ use crate::{
 
 pub use self::sweep::{Interested, JobInterest, watch};
 
-/// What commands about queues are called in the room. They do not keep a sandbox awake.
+/// The label of queue commands in the room. They do not keep a sandbox awake.
 const LABEL: &str = "queue";
 pub(crate) const EXEC_PREFIX: &str = "queue-";
 
-/// How much a broker may print.
+/// The maximum output of a broker.
 const KEEP: usize = 16 << 20;
 
 /// How often a queue that is being drained is polled.
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How many jobs of a run are remembered.
 const KNOWN: usize = 50_000;
 
-/// The state that each job was last seen in, by its queue and id.
+/// The last known state of each job, by its queue and id.
 type KnownJobs = HashMap<(String, String), String>;
 
 /// The queues and schedules of all sandboxes.
@@ -52,13 +52,13 @@ pub struct Queues {
     engine: Arc<Engine>,
     timelines: Arc<Timelines>,
     connections: Arc<Connections>,
-    /// The state in which a job was last recorded, by run.
+    /// The last recorded state of each job, by run.
     known: Mutex<HashMap<String, KnownJobs>>,
     interest: Arc<JobInterest>,
     walls: Arc<LateWalls>,
 }
 
-/// What came of a schedule that was run by hand.
+/// The result of a manually run schedule.
 #[derive(Clone, Debug)]
 pub struct CronRun {
     pub schedule: Schedule,
@@ -80,12 +80,12 @@ impl Queues {
         Arc::new(Self { engine, timelines, connections, known: Mutex::default(), interest, walls })
     }
 
-    /// Returns what takes the messages to queues of vendors.
+    /// Returns the sinks with messages of vendor queues.
     fn sinks(&self, sandbox: &SandboxRecord) -> Option<Arc<RunSinks>> {
         Some(self.walls.get()?.sinks_of(sandbox))
     }
 
-    /// Returns the messages of queues of vendors, which are recorded as they change.
+    /// Returns the messages of vendor queues, which are recorded as they change.
     async fn messages(&self, sandbox: &SandboxRecord) -> Result<Vec<Job>, Failure> {
         match self.sinks(sandbox) {
             Some(sinks) => {
@@ -104,7 +104,8 @@ impl Queues {
         Ok(jobs)
     }
 
-    /// Makes delayed jobs due now, and waits until no job waits or runs. Returns the jobs that are left.
+    /// Makes delayed jobs due now, and waits until no job is waiting or running. Returns the
+    /// remaining jobs.
     pub async fn drain(
         &self,
         sandbox: &SandboxRecord,
@@ -153,7 +154,7 @@ impl Queues {
         let mut own = Vec::new();
         for queue in &config {
             let listed = self.own_jobs(&room, queue).await?;
-            // Only the command of the queue that lists a job knows what to do about it.
+            // Only the command of the queue that lists a job can retry it.
             if !is_stored && listed.iter().any(|job| job.id == id) {
                 own.push(queue.clone());
             }
@@ -209,7 +210,7 @@ impl Queues {
         Ok(all)
     }
 
-    /// Returns the jobs that databases and caches hold.
+    /// Returns the jobs stored in databases and caches.
     async fn stored_jobs(&self, room: &InRoom) -> Result<Vec<Job>, Failure> {
         let mut all = Vec::new();
         for service in &room.stack.services {
@@ -225,7 +226,7 @@ impl Queues {
         Ok(all)
     }
 
-    /// Returns the jobs that a command of the project lists.
+    /// Returns the jobs that a project's command lists.
     async fn own_jobs(&self, room: &InRoom, queue: &QueueConfig) -> Result<Vec<Job>, Failure> {
         let Some(list) = &queue.list else { return Ok(Vec::new()) };
         let printed = room.run(own_command(queue, list, None)).await?;
@@ -257,7 +258,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Records the jobs whose state is new.
+    /// Records the jobs whose state has changed.
     fn record(&self, sandbox: &SandboxRecord, jobs: &[Job]) {
         let Some(room) = &sandbox.room else { return };
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);

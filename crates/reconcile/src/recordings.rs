@@ -1,9 +1,9 @@
-//! Recordings: while one is open, the hosts of one integration of one sandbox are the real ones, in test mode, and
-//! their answers become fixtures.
+//! Recordings: while one is open, the hosts of one integration of one sandbox are the real ones, in
+//! test mode, and their responses become fixtures.
 //!
-//! A recording is open for as long as its client asks about it, and is nowhere but in memory: a daemon that dies, or
-//! a client that is gone, makes the hosts mocked again. Fixtures are written by a command in the room, so that no
-//! link of the worktree leads this process anywhere.
+//! A recording is open as long as its client polls it, and exists only in memory: if the daemon
+//! dies or the client is gone, the hosts are mocked again. Fixtures are written by a command in the
+//! room, so that this process follows no link of the worktree.
 
 use std::{
     collections::HashMap,
@@ -35,16 +35,16 @@ use crate::{
 /// How long a recording stays open without a request from its client.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// How often forgotten recordings are looked for.
+/// How often abandoned recordings are looked for.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many calls are reported.
+/// The maximum number of reported calls.
 const CALLS: usize = 1000;
 
-/// What stands in recordings for what was redacted by the wall already.
+/// Marks in recordings where the wall has already redacted something.
 const MARKS: [&str; 2] = ["[redacted]", "[secret "];
 
-/// All recordings that are open.
+/// All open recordings.
 pub struct Recordings {
     engine: Arc<Engine>,
     timelines: Arc<Timelines>,
@@ -52,7 +52,7 @@ pub struct Recordings {
     open: Mutex<HashMap<SandboxKey, Arc<Recording>>>,
 }
 
-/// One that is open.
+/// An open recording.
 pub struct Recording {
     id: String,
     sandbox: SandboxRecord,
@@ -69,28 +69,28 @@ struct Inner {
     calls: Vec<RecordedCall>,
 }
 
-/// A call that was passed on.
+/// A call that was forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedCall {
     pub method: String,
     pub host: String,
     pub path: String,
     pub status: Option<u16>,
-    /// Why there is no fixture of it, if there is none.
+    /// Why it has no fixture, if it has none.
     pub left_out: Option<String>,
 }
 
-/// What is reported about a recording.
+/// The reported state of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingState {
     pub id: String,
     pub sandbox: String,
     pub integration: String,
     pub hosts: Vec<String>,
-    /// Where fixtures are written, from the top of the worktree.
+    /// The folder for fixtures, relative to the worktree.
     pub folder: String,
     pub calls: Vec<RecordedCall>,
-    /// The files that were written, once it has ended.
+    /// The written files, once it has ended.
     pub files: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl Recordings {
         Arc::new(Self { engine, timelines, connections, open: Mutex::default() })
     }
 
-    /// Opens a recording. The caller has the walls renewed.
+    /// Opens a recording. The caller must then renew the walls.
     pub fn begin(&self, sandbox: &SandboxRecord, name: &str) -> Result<RecordingState, Failure> {
         let pinned = self.engine.pinned_integrations(sandbox)?;
         let one = pinned.get(name).ok_or_else(|| {
@@ -148,15 +148,15 @@ impl Recordings {
         self.open().get(&sandbox).cloned()
     }
 
-    /// Reports the progress of a recording, and keeps it open.
+    /// Returns the progress of a recording, and keeps it open.
     pub fn ask(&self, id: &str) -> Result<RecordingState, Failure> {
         let recording = self.find(id)?;
         recording.inner().asked = Instant::now();
         Ok(recording.state(Vec::new()))
     }
 
-    /// Closes a recording: from here on nothing more is passed on by it. The caller has the walls renewed, then
-    /// [`keep`](Self::keep)s it.
+    /// Closes a recording: from now on it forwards nothing more. The caller must renew the walls,
+    /// then [`keep`](Self::keep) it.
     pub fn close(&self, id: &str) -> Result<Arc<Recording>, Failure> {
         let recording = self.find(id)?;
         self.open().remove(&recording.sandbox.key);
@@ -164,7 +164,7 @@ impl Recordings {
         Ok(recording)
     }
 
-    /// Writes the fixtures of a recording that is closed into the worktree.
+    /// Writes the fixtures of a closed recording to the worktree.
     pub async fn keep(&self, recording: &Arc<Recording>) -> Result<RecordingState, Failure> {
         let (engine, known) = (self.engine.clone(), recording.clone());
         let made = tokio::task::spawn_blocking(move || known.files(&engine)).await;
@@ -227,7 +227,7 @@ impl Recordings {
     }
 }
 
-/// Refuses what has no answers that a fixture could give.
+/// Fails if the integration has no responses that a fixture could replay.
 fn can_be_recorded(name: &str, one: &Integration) -> Result<(), Failure> {
     let refuse = |why: String, hint: &str| {
         Err(Failure::new(FailureKind::Conflict, format!("`{name}` cannot be recorded: {why}"))
@@ -254,7 +254,7 @@ fn not_up(sandbox: &SandboxRecord) -> Failure {
         .hint(format!("start it with `hothouse up -w {}`", sandbox.name))
 }
 
-/// Writes a file as the room's agent would.
+/// Writes a file as the room's agent.
 async fn write(
     room: &InRoom,
     recording: &Recording,
@@ -278,7 +278,7 @@ impl Recording {
         &self.integration
     }
 
-    /// Records a call, whether or not it was passed on.
+    /// Records a call, whether or not it was forwarded.
     pub(crate) fn note(&self, record: &RequestRecord) {
         if record.integration.as_deref() != Some(self.integration.as_str()) {
             return;
@@ -324,7 +324,7 @@ impl Recording {
         added.map_err(|_| "the recording has too many calls, or too many bytes".to_owned())
     }
 
-    /// Makes the fixtures. Files that people wrote keep their names.
+    /// Builds the fixtures. Names of handwritten files are not reused.
     fn files(&self, engine: &Engine) -> Vec<FixtureFiles> {
         let folders = [self.folder.clone()];
         let found = engine.fixtures(&self.sandbox, &folders, None).ok().flatten();
@@ -361,7 +361,8 @@ fn bytes_of(headers: &[(String, String)]) -> Vec<(String, Vec<u8>)> {
     headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect()
 }
 
-/// Redacts a text. What the wall redacted is changed once more, so that a fixture only asks for it to be there.
+/// Redacts a text. What the wall redacted is changed again, so that a fixture only requires it to
+/// be present.
 fn redacted(redactor: &Redactor, text: &str) -> String {
     let redacted = redactor.text(text).into_owned();
     match MARKS.iter().any(|mark| redacted.contains(mark)) {

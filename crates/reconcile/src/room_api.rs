@@ -1,8 +1,8 @@
-//! The listener in each room on which its programs reach the daemon.
+//! The listener in each room for programs that use the daemon's API.
 //!
-//! Whose request it is follows from the listener that accepted it: room-init of that room passed it out on
-//! the connection of the wall. Nothing that a client sends takes part in it. Without a wall nobody accepts
-//! here, and room-init closes what connects.
+//! The room is identified by the listener that accepted the connection: room-init of that room
+//! passed it on over the wall's connection. Nothing that a client sends is involved. Without a wall
+//! nothing accepts here, and room-init closes connections.
 
 use std::{
     future::Future,
@@ -20,20 +20,20 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// How many connections of a room are served at a time. Others wait in its listener's queue.
+/// How many connections of a room are served at a time. Others wait in the listener's queue.
 const CONNECTIONS: usize = 48;
 
-/// How many connections of a room are accepted a second, and how many at once.
+/// How many connections of a room are accepted per second, and in a burst.
 const RATE: u32 = 200;
 const BURST: u32 = 400;
 
-/// What a connection costs: its socket, and a file that its answer may need.
+/// The cost of a connection: its socket, and a file that its response may need.
 const COST: u64 = 2;
 
-/// How long accepting pauses where the room has its share already.
+/// How long accepting pauses when the room's share is exhausted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What answers programs of rooms.
+/// Answers programs of rooms.
 pub trait RoomApi: Send + Sync {
     /// Serves one connection of a room to its end.
     fn serve(
@@ -43,10 +43,10 @@ pub trait RoomApi: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// What answers programs of rooms, from the moment that the daemon has it.
+/// The room API, once the daemon has set it.
 pub type LateRoomApi = Arc<OnceLock<Arc<dyn RoomApi>>>;
 
-/// The listener of one room, open for as long as this is held.
+/// The listener of one room, open until dropped.
 pub(crate) struct RoomListener(JoinHandle<()>);
 
 impl Drop for RoomListener {
@@ -56,7 +56,7 @@ impl Drop for RoomListener {
 }
 
 impl RoomListener {
-    /// Serves what a room's programs ask.
+    /// Serves the requests of a room's programs.
     pub(crate) fn open(
         listener: StdListener,
         sandbox: SandboxKey,

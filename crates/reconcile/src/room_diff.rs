@@ -1,7 +1,7 @@
-//! What a sandbox changed, as its own room sees it.
+//! The diff of a sandbox, as computed in its own room.
 //!
-//! A room that asks for its diff gets what git says in it, as its agent. On the host git reads with the rights of the
-//! user, and whatever it could be told to leave out, an agent could rename into its way.
+//! A room that requests its diff gets the output of git inside the room, as its agent. On the host
+//! git reads with the rights of the user, and an agent could rename files to bypass any exclusion.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::{
     in_room::{InRoom, RoomTask},
 };
 
-/// How long git may take.
+/// The time limit of git.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Notes untracked files in a copy of the index, and prints the numbers of lines, an empty field, and the text. What
-/// the agent cannot read, git would fail over.
+/// Adds untracked files to a copy of the index, and prints the line counts, an empty field, and the
+/// text. Files that the agent cannot read are skipped, because git would fail.
 const SCRIPT: &str = r#"
 set -e
 index=$(mktemp)
@@ -36,7 +36,7 @@ printf '\0'
 show "$1" --
 "#;
 
-/// Compares the files of a sandbox with a commit, in its room; keeps so much of the text.
+/// Diffs the files of a sandbox against a commit, in its room, up to a maximum length of the text.
 pub async fn difference(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -56,7 +56,7 @@ pub async fn difference(
 }
 
 fn read(printed: &[u8]) -> Difference {
-    // A field is never empty, so two ends of fields are the end of all.
+    // A field is never empty, so two terminators mark the end.
     let end = printed.windows(2).position(|two| two == [0, 0]).map_or(0, |at| at + 1);
     let (numbers, text) = printed.split_at(end);
     Difference {

@@ -1,7 +1,8 @@
-//! Routes that frameworks tell when they are asked, in the room: by a command of theirs in the folder of the app and
-//! with the environment of its service, or by the description that the app serves.
+//! Routes reported by frameworks in the room: by their own command in the app's folder and with the
+//! environment of its service, or from the OpenAPI description that the app serves.
 //!
-//! *To ask another framework:* how it is known and what it is asked in `ASK`; its reader in `model::routes::told`.
+//! *To add a framework:* add its detection and its command to `ASK`, and its parser to
+//! `model::routes::told`.
 
 use std::time::Duration;
 
@@ -15,13 +16,14 @@ use crate::{
     in_room::{InRoom, RoomTask},
 };
 
-/// How long an app may take to tell, and how much.
+/// The time limit of an app, and the maximum output.
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEEP: usize = 4 << 20;
 
 const LABEL: &str = "routes";
 
-/// Finds out which framework a folder has, and asks it. The first line names it, then come its routes.
+/// Detects the framework of a folder, and queries it. The first line names it, followed by its
+/// routes.
 const ASK: &str = r#"python=python3
 for p in .venv/bin/python venv/bin/python; do [ -x "$p" ] && python=./$p && break; done
 if [ -f manage.py ]; then
@@ -58,7 +60,7 @@ const RAILS: &str = r#"
 Rails.application.routes.routes.each { |r| puts [r.verb, r.path.spec].join("\t") unless r.internal }
 "#;
 
-/// Asks the apps of a sandbox that is up, or one of them. An app that does not tell is passed over.
+/// Queries the apps of a running sandbox, or one of them. Apps that do not answer are skipped.
 pub async fn ask(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -103,7 +105,7 @@ async fn by_command(room: &InRoom, service: &str, app: &str) -> Result<Vec<Route
     })
 }
 
-/// Reads `/openapi.json` of the app itself, where it serves one.
+/// Reads `/openapi.json` of the app itself, if it serves one.
 async fn by_description(room: &InRoom, port: u16, app: &str) -> Vec<Route> {
     match room.get(port, "/openapi.json", "hothouse-routes", KEEP, PATIENCE).await {
         Ok((200, body)) => told::read_openapi(&body, app),

@@ -1,8 +1,9 @@
 //! Seeds: bundles of a worktree's config, run in its room one after the other.
 //!
-//! The context that bundles share, and what was seeded, are files of the worktree (`model::seed::FOLDER`), which only
-//! commands in the room write: snapshots and forks have them. The summary of a run is among its artifacts. A seeding
-//! that a daemon did not live to end is begun again by whoever asks next; the bundles that were done are not lost.
+//! The shared context of bundles, and the record of what was seeded, are files of the worktree
+//! (`model::seed::FOLDER`), which only commands in the room write, so snapshots and forks have
+//! them. The summary of a run is among its artifacts. A seeding that a daemon did not finish is
+//! restarted by the next request; finished bundles are kept.
 
 mod bundle;
 mod digest;
@@ -36,25 +37,25 @@ use crate::{
     in_room::{InRoom, RoomTask},
 };
 
-/// Where a run has its summary, and the context for templates of mocks.
+/// The summary of a run, and the context for mock templates.
 const SUMMARY_TEXT: &str = "seed-summary.md";
 const CONTEXT: &str = "seed-context.json";
 
-/// The folder of a run that has the output of bundles.
+/// The folder of a run with the output of bundles.
 const LOGS: &str = "seed";
 
 /// How many lines of a failed bundle are shown.
 const LAST_LINES: usize = 12;
 
-/// What commands of a seeding are called in the room.
+/// The label of seed commands in the room.
 const LABEL: &str = "seed";
 
-/// What is to be seeded.
+/// A request to seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedWish {
     /// Bundles, radii and scenarios.
     pub names: Vec<String>,
-    /// Whether what is named runs again if it is there already.
+    /// Whether named bundles run again if already seeded.
     pub again: bool,
 }
 
@@ -65,17 +66,17 @@ pub struct Seeds {
     connections: Arc<Connections>,
     event_tx: broadcast::Sender<Event>,
     browsers: Arc<Browsers>,
-    /// One seeding of a sandbox at a time.
+    /// Ensures one seeding per sandbox at a time.
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// A seeding that is under way.
+/// A seeding in progress.
 struct Seeding<'a> {
     seeds: &'a Seeds,
     room: InRoom,
     config: SeedConfig,
     operation: &'a OperationId,
-    /// Of its records.
+    /// The id of its records.
     id: String,
     state: SeedState,
     context: Map<String, Value>,
@@ -100,8 +101,8 @@ impl Seeds {
         Arc::new(Self { engine, timelines, connections, event_tx, browsers, turns })
     }
 
-    /// Seeds a sandbox that is up, and returns what its run has then. A bundle that fails ends it: what was done before
-    /// stays, and the summary says what is left.
+    /// Seeds a running sandbox, and returns the resulting summary. A bundle that fails ends the
+    /// seeding: finished bundles stay, and the summary lists the rest.
     pub async fn seed(
         &self,
         sandbox: &SandboxRecord,
@@ -145,7 +146,8 @@ impl Seeds {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Records in a new run what its data was seeded with before. Call it on a thread that may block.
+    /// Records in a new run what its data was previously seeded with. Must be called on a blocking
+    /// thread.
     pub fn carry(&self, sandbox: &SandboxRecord) {
         if sandbox.room.is_none() || self.summary(sandbox).is_some() {
             return;
@@ -172,7 +174,7 @@ impl Seeds {
         turns.entry(key).or_default().clone()
     }
 
-    /// Writes the summary of a run, as JSON and for people, and the context for mocks.
+    /// Writes the summary of a run, as JSON and as text, and the context for mocks.
     fn write(&self, sandbox: &SandboxRecord, summary: &mut SeedSummary) -> Result<(), Failure> {
         let Some(room) = &sandbox.room else { return Ok(()) };
         let folder = &room.run.artifacts;
@@ -199,7 +201,7 @@ impl Seeding<'_> {
         &self.room.sandbox
     }
 
-    /// Takes what earlier seedings left in the worktree.
+    /// Loads the results of earlier seedings from the worktree.
     async fn load(&mut self) -> Result<(), Failure> {
         let (engine, own) = (self.seeds.engine.clone(), self.sandbox().clone());
         let found = blocking(move || engine.seed_files(&own)).await?;
@@ -212,7 +214,7 @@ impl Seeding<'_> {
                 }
             }
             Err(error) => {
-                // Somebody else wrote there; bundles find what they found last time.
+                // Something else changed the file; bundles get the last known context.
                 let known = self.seeds.summary(self.sandbox()).unwrap_or_default();
                 self.context = known.context;
                 self.say(format!("{error}; it is as it was before"));
@@ -290,7 +292,7 @@ impl Seeding<'_> {
         }
     }
 
-    /// Reports what is done, what is left, and how to continue.
+    /// Explains what is done, what is left, and how to continue.
     fn explained(&self, failure: Failure, failed: &str, results: &[BundleResult]) -> Failure {
         let names = |is_wanted: fn(&BundleResult) -> bool| {
             let found = results.iter().filter(|bundle| is_wanted(bundle));
@@ -308,7 +310,7 @@ impl Seeding<'_> {
         ))
     }
 
-    /// Seeds one bundle, unless it is there.
+    /// Seeds one bundle, unless it is already seeded.
     async fn one(
         &mut self,
         name: &EntryName,
@@ -371,7 +373,7 @@ impl Seeding<'_> {
         }
     }
 
-    /// Takes what a bundle added to the context, and writes down that it is done.
+    /// Reads what a bundle added to the context, and records that it is done.
     async fn settle(&mut self, name: &EntryName, key: String) -> Result<(), BundleFailure> {
         let path = self.path(CONTEXT_FILE);
         let mut task = RoomTask::shell("cat -- \"$1\"").with_arguments([path]);
@@ -379,7 +381,7 @@ impl Seeding<'_> {
         let read = self.room.run(task).await.map_err(failed)?;
         let checked = match read.is_ok() {
             true => check_context(&read.stdout.head, &self.context),
-            // A context that was removed has lost whatever was in it.
+            // A missing context counts as empty.
             false => check_context(b"", &self.context),
         };
         match checked {
@@ -406,7 +408,7 @@ impl Seeding<'_> {
         self.put(CONTEXT_FILE, bytes).await
     }
 
-    /// Writes a file of the seed by a command in the room, as a whole.
+    /// Writes a whole file of the seed with a command in the room.
     async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failure> {
         let script = "mkdir -p -- \"${1%/*}\" && rm -rf -- \"$1.new\" && cat > \"$1.new\" && \
                       { [ ! -d \"$1\" ] || rm -rf -- \"$1\"; } && mv -f -- \"$1.new\" \"$1\"";

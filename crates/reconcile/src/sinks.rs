@@ -1,8 +1,8 @@
-//! What takes side effects in: the sinks of one run, shared by all rooms of its sandbox.
+//! Sinks for side effects: those of one run are shared by all rooms of its sandbox.
 //!
-//! `hothouse_sinks` says what a request is; here it becomes files and records of the run's timeline, and only
-//! then the app is answered. Where the timeline cannot be written the app gets an error: nothing that was
-//! acknowledged is lost.
+//! `hothouse_sinks` parses a request; this module turns it into files and records of the run's
+//! timeline, and only then answers the app. If the timeline cannot be written the app gets an
+//! error: nothing that was acknowledged is lost.
 
 mod base;
 pub(crate) mod local;
@@ -47,13 +47,13 @@ use serde_json::{Value, json};
 use self::{base::Base, objects::ObjectSink};
 use crate::{Connections, Flags, Timelines, Webhooks, mocks};
 
-/// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
+/// The size limit of requests to a sink: a mail with attachments, or a session recording.
 pub(crate) const LONG_BODY: usize = 50 << 20;
 
-/// How many bytes of files one run may keep: a room that sends mail without end must not fill the disk.
+/// The total size limit of files in a run: a room that sends mail endlessly must not fill the disk.
 const FILES_LIMIT: u64 = 2 << 30;
 
-/// How many issues of a run are remembered; beyond that the timeline is asked.
+/// How many issues of a run are remembered; beyond that the timeline is queried.
 const ISSUES_LIMIT: usize = 10_000;
 
 /// The sinks of all runs.
@@ -74,27 +74,27 @@ pub(crate) struct RunSinks {
     webhooks: Arc<Webhooks>,
     connections: Arc<Connections>,
     sandbox: SandboxRecord,
-    /// Empty for rooms without a run, whose sinks take nothing.
+    /// Empty for rooms without a run, whose sinks accept nothing.
     run: String,
-    /// What was refused since the last record, because it could not be kept.
+    /// How many requests were refused since the last record, because they could not be stored.
     refused: AtomicU64,
-    /// How many bytes of files were kept.
+    /// How many bytes of files were stored.
     kept: AtomicU64,
-    /// Issues that were reported, by their ids.
+    /// The ids of reported issues.
     issues: Mutex<HashSet<String>>,
     base: Base,
     large: mail::LargeMessages,
-    /// What was greylisted, and is accepted the next time.
+    /// Greylisted recipients, which are accepted the next time.
     greylisted: Mutex<BTreeSet<String>>,
-    /// What apps store.
+    /// Objects stored by apps.
     objects: Arc<Store>,
     /// Messages of queues.
     broker: queues::RunBroker,
-    /// What calls of real models have cost.
+    /// The cost of real model calls.
     spending: metered::Spending,
-    /// Who is told of what is stored.
+    /// Who is notified of object changes.
     told: Mutex<objects::ToldOfChanges>,
-    /// Source maps that apps have sent.
+    /// Source maps sent by apps.
     served: served::Served,
 }
 
@@ -120,7 +120,7 @@ impl Sinks {
         Arc::new(Self { timelines, flags, webhooks, connections, state, runs: Mutex::default() })
     }
 
-    /// Returns the sinks of the run that a sandbox is in.
+    /// Returns the sinks of a sandbox's current run.
     pub(crate) fn of(&self, sandbox: &SandboxRecord) -> Arc<RunSinks> {
         let run = sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default();
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,17 +156,17 @@ impl Sinks {
 }
 
 impl RunSinks {
-    /// Returns how long the body of a request to a host may be.
+    /// Returns the size limit of requests to a host.
     pub(crate) fn body_limit(host: &HostName, vendor: Option<&str>) -> usize {
         sink_for(host.as_str(), vendor).map_or(BODY_LIMIT, |_| LONG_BODY)
     }
 
-    /// Returns what keeps the objects of apps.
+    /// Returns the object store of apps.
     pub(crate) fn objects(self: &Arc<Self>) -> Arc<ObjectSink> {
         ObjectSink::new(self.clone(), self.objects.clone())
     }
 
-    /// Answers a request to a host of an integration, once all that it says is kept.
+    /// Answers a request to a host of an integration, once its content is stored.
     pub(crate) async fn answer(
         self: Arc<Self>,
         request: StandInRequest,
@@ -179,14 +179,14 @@ impl RunSinks {
         if vendor == Some("sqs") || vendor.is_none() && queue::knows(host) {
             return self.answer_queue(request).await;
         }
-        // What a host of one's own is told in JSON is taken for an event.
+        // JSON sent to a custom host counts as an event.
         match sink_for(host, vendor).or_else(|| is_json(&request).then_some(analytics::GENERIC)) {
             Some(sink) => self.answer_by(sink, request).await,
             None => mocks::told(unknown(&request, &integration), &[]),
         }
     }
 
-    /// Answers a request by a sink, once all that it says is kept.
+    /// Answers a request with a sink, once its content is stored.
     pub(crate) async fn answer_by(
         self: Arc<Self>,
         sink: HostSink,
@@ -203,7 +203,7 @@ impl RunSinks {
         }
     }
 
-    /// Writes records and their files down, and waits until all of them are on the disk.
+    /// Writes records and their files, and waits until all of them are on the disk.
     pub(crate) async fn keep(
         self: &Arc<Self>,
         records: Vec<Recorded>,
@@ -247,7 +247,7 @@ impl RunSinks {
         Ok(appended.split_off(usize::from(missed > 0)))
     }
 
-    /// Writes the files of records, and makes drafts that name them.
+    /// Writes the files of records, and drafts records that refer to them.
     fn drafts(
         &self,
         timeline: &Timeline,
@@ -273,14 +273,14 @@ impl RunSinks {
 }
 
 impl RunSinks {
-    /// Has a sink take a request, with what breaks on purpose.
+    /// Passes a request to a sink, with injected faults.
     fn take(&self, sink: HostSink, request: &StandInRequest) -> Taken {
         let (flags, mails) = (self.flags.of(&self.sandbox), |id: &str| self.mail(id));
         let taken = with_context(&flags, &mails, |context| (sink.take)(&call(request), context));
         self.with_faults(sink.vendor, taken)
     }
 
-    /// Finds a mail of the run by the id that its vendor gave it.
+    /// Finds a mail of the run by the id that its vendor assigned.
     fn mail(&self, id: &str) -> Option<MailBody> {
         let is_id = id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let query = is_id.then(|| Query::parse(&format!("vendor_id={id}"), Some(Kind::Mail)))?;
@@ -295,7 +295,7 @@ impl RunSinks {
         reader.records(&selection).ok()?.first()?.body().ok()
     }
 
-    /// Adds what only the sandbox tells about a record.
+    /// Adds to a record what only the sandbox knows.
     fn told_if_new(
         &self,
         timeline: &Timeline,
@@ -312,7 +312,7 @@ impl RunSinks {
         record
     }
 
-    /// Notes on an event whether the run has seen its issue before.
+    /// Marks on an event whether the run has seen its issue before.
     fn told_if_new_issue(
         &self,
         timeline: &Timeline,
@@ -358,12 +358,12 @@ fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
     Ok(Draft { kind, id, time, service: None, process: None, trace, summary, body })
 }
 
-/// Finds what takes requests: what the config says, then what the host tells.
+/// Finds the sink for requests: by config, then by host.
 fn sink_for(host: &str, vendor: Option<&str>) -> Option<HostSink> {
     vendor.and_then(find_named).or_else(|| find(host))
 }
 
-/// Gives a sink what it needs besides a request.
+/// Provides a sink with its context besides a request.
 fn with_context<T>(
     flags: &FlagSet,
     mails: &dyn Fn(&str) -> Option<MailBody>,
@@ -373,7 +373,7 @@ fn with_context<T>(
     take(&mut Context { now: HostClock.now(), random: &mut random, flags, mails })
 }
 
-/// Whether a request brings JSON.
+/// Whether a request contains JSON.
 fn is_json(request: &StandInRequest) -> bool {
     request.method == "POST" && matches!(call(request).content, Content::Json(_))
 }
@@ -390,7 +390,7 @@ fn call(request: &StandInRequest) -> Call<'_> {
     })
 }
 
-/// Writes the path of a file where a body names it.
+/// Sets the path of a file in a body that refers to it.
 fn point(body: &mut Value, pointer: &str, path: &str) {
     let Some((above, name)) = pointer.rsplit_once('/') else { return };
     match body.pointer_mut(above) {
@@ -421,7 +421,7 @@ fn unknown(request: &StandInRequest, integration: &str) -> Answer {
     Answer::json(501, &tree, Match::Unmatched { nearest: Vec::new(), stub: String::new() })
 }
 
-/// Answers where what was sent could not be kept.
+/// The response if a request could not be stored.
 fn down(why: &str) -> Answer {
     let tree = json!({ "error": {
         "code": "sink_down",
@@ -434,7 +434,7 @@ fn down(why: &str) -> Answer {
     answer
 }
 
-/// Drafts the note on what was refused.
+/// Drafts the gap record for refused requests.
 fn gap(count: u64) -> Draft {
     let text = format!("sinks refused {count} records that could not be kept; the apps were told");
     let body = LogBody {

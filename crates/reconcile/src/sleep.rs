@@ -1,4 +1,4 @@
-//! Sleep and wake: who uses a sandbox is known here, what follows from it is decided in `model::sleep`.
+//! Sleep and wake: this module knows who uses a sandbox, `model::sleep` decides what follows.
 
 use std::{
     collections::HashMap,
@@ -17,10 +17,10 @@ use hothouse_model::{
 
 use crate::{Keepers, Stop, urls::is_asleep};
 
-/// How often it is checked whether a sandbox is used.
+/// How often to check whether a sandbox is in use.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long the services of a sandbox may take to wake up.
+/// The time limit for waking the services of a sandbox.
 const WAKE_TIME: Duration = Duration::from_secs(150);
 
 /// One lock per sandbox, so that it is woken only once.
@@ -36,7 +36,7 @@ impl SleepLocks {
 
 /// Puts idle sandboxes to sleep, until the daemon ends.
 pub async fn watch(keepers: Keepers, mut stop: Stop) {
-    // What a config says of sleep does not change during a run.
+    // The sleep settings of a run do not change.
     let mut policies: HashMap<String, SleepPolicy> = HashMap::new();
     while stop.pause(LOOK).await {
         let engine = keepers.engine.clone();
@@ -53,7 +53,7 @@ pub async fn watch(keepers: Keepers, mut stop: Stop) {
                 None => {
                     let Some(policy) = policy_of(&keepers, &sandbox).await else { continue };
                     policies.insert(room.run.id.clone(), policy);
-                    // Its idle time counts from now, also after a start of the daemon.
+                    // Its idle time counts from now, also after a restart of the daemon.
                     keepers.activities.of(sandbox.key).touch();
                     policy
                 }
@@ -94,7 +94,7 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
     });
     if let Ok(Err(failure)) = done.await {
         tracing::warn!(?failure, "a sandbox could not be put to sleep");
-        // Not again immediately.
+        // Do not retry immediately.
         return activity.touch();
     }
     activity.set_asleep(true);
@@ -119,7 +119,7 @@ fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
     }
 }
 
-/// Returns whether services of a room are starting: a pause would only delay whoever waits for them.
+/// Whether services of a room are starting: a pause would only delay whoever waits for them.
 async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let (engine, sandbox) = (keepers.engine.clone(), sandbox.clone());
     let report = tokio::task::spawn_blocking(move || engine.services(&sandbox)).await;
@@ -131,12 +131,12 @@ async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     report.statuses().any(|service| is_starting(service.state) && !service.stuck)
 }
 
-/// Returns whether a command runs in a room, also one whose client has gone.
+/// Whether a command is running in a room, even without a client.
 async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let runtime = keepers.engine.places(sandbox).runtime;
     let Ok(room) = keepers.connections.of(&runtime).await else { return false };
     let execs = room.execs().await.unwrap_or_default();
-    // A browser that waits for the next page is not at work, nor is a look at queues.
+    // An idle browser does not count, nor does polling of queues.
     let own = [crate::browsers::EXEC_PREFIX, crate::queues::EXEC_PREFIX];
     let is_own = |id: &str| own.iter().any(|prefix| id.starts_with(prefix));
     execs.iter().any(|exec| exec.exit.is_none() && !is_own(&exec.id.0))
@@ -170,7 +170,7 @@ pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, F
     Ok(sandbox)
 }
 
-/// Returns a sandbox that is awake: one that sleeps is woken, a start that continues is waited for.
+/// Returns an awake sandbox: a sleeping one is woken, a start in progress is waited for.
 pub async fn awake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
     let engine = keepers.engine.clone();
     let sandbox = tokio::task::spawn_blocking(move || {
@@ -201,15 +201,15 @@ fn gone() -> Failure {
     Failure::new(FailureKind::NotFound, "the sandbox is gone")
 }
 
-/// Wakes the sandbox of a public id and returns where something in it answers: an app by its label, or
-/// a port that was exposed by the name that it is kept under.
+/// Wakes the sandbox with a public id and returns where something in it answers: an app by its
+/// label, or an exposed port by its name.
 pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<RoomPort, Failure> {
     let engine = keepers.engine.clone();
     let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
     let all = all.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
     let key = all.iter().find(|sandbox| sandbox.id.as_str() == id).ok_or_else(gone)?.key;
     let sandbox = awake(keepers, key).await?;
-    // The services of a start are waited for too; a waking has done so.
+    // The services of a start are waited for too; a wake has already done so.
     tokio::time::timeout(WAKE_TIME, keepers.activities.of(key).started()).await.ok();
     let (engine, what) = (keepers.engine.clone(), what.to_owned());
     let found = tokio::task::spawn_blocking(move || {

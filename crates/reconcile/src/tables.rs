@@ -1,5 +1,5 @@
-//! What is in the databases of a room, to look at: tables and their first rows, asked inside the room through the
-//! database's own client. Nothing is changed: every session is read-only where the database has such sessions.
+//! Shows the content of databases in a room: tables and their first rows, queried inside the room
+//! with the database's own client. Nothing is changed: sessions are read-only where supported.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How much of an answer is read.
 const KEEP: usize = 512 << 10;
 
-/// How many tables are listed, and how many rows make a page.
+/// The maximum number of tables, and the number of rows per page.
 const TABLES: usize = 500;
 pub const ROWS: usize = 50;
 
-/// The most columns of a row, and the most characters of a value.
+/// The maximum number of columns, and of characters of a value.
 const COLUMNS: usize = 60;
 const VALUE: usize = 300;
 
@@ -33,11 +33,11 @@ pub struct Table {
 pub struct Rows {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// Whether there are more after them.
+    /// Whether more rows follow.
     pub more: bool,
 }
 
-/// How rows can be read.
+/// The SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Postgres,
@@ -66,7 +66,7 @@ pub async fn list(room: &InRoom, service: &str) -> Result<Vec<Table>, Failure> {
     Ok(tables(&printed.stdout.text()))
 }
 
-/// Reads rows of a table that [`list`] has named.
+/// Reads rows of a table from [`list`].
 pub async fn rows(room: &InRoom, service: &str, table: &str, from: usize) -> Result<Rows, Failure> {
     let order = room.service(service).ok_or_else(|| no_database(service))?;
     let dialect = dialect(order).ok_or_else(|| no_database(service))?;
@@ -115,7 +115,7 @@ fn dialect(service: &ServiceOrder) -> Option<Dialect> {
     }
 }
 
-/// Returns the script that asks `$1`, in a session that can change nothing.
+/// Returns the script that runs the query `$1` in a read-only session.
 fn script(dialect: Dialect, client: &str) -> String {
     match dialect {
         Dialect::Postgres => {
@@ -140,7 +140,7 @@ out.writerows(found)";
 fn statement(dialect: Dialect, table: &str, from: usize) -> String {
     let limit = ROWS + 1;
     let table = match dialect {
-        // As `format('%I')` of the list has quoted it.
+        // Already quoted with `format('%I')` by the listing.
         Dialect::Postgres => table.to_owned(),
         Dialect::Mysql => format!("`{}`", table.replace('`', "``")),
         Dialect::Sqlite => format!("\"{}\"", table.replace('"', "\"\"")),
@@ -148,7 +148,7 @@ fn statement(dialect: Dialect, table: &str, from: usize) -> String {
     format!("select * from {table} limit {limit} offset {from}")
 }
 
-/// Reads `name<TAB>rows`, one a line.
+/// Parses `name<TAB>rows` lines.
 fn tables(text: &str) -> Vec<Table> {
     let line = |line: &str| {
         let (name, rows) = line.split_once('\t').unwrap_or((line, ""));
@@ -159,10 +159,10 @@ fn tables(text: &str) -> Vec<Table> {
     text.lines().filter_map(line).take(TABLES).collect()
 }
 
-/// Makes a page of lines whose first one has the names of the columns.
+/// Builds a page from lines, the first of which has the column names.
 fn page(mut lines: Vec<Vec<String>>, is_cut: bool) -> Rows {
     if is_cut {
-        // The last one may be a part of a row.
+        // The last row may be incomplete.
         lines.pop();
     }
     let shown =
@@ -182,7 +182,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Reads what `mysql -B` prints: values between tabs, with `\t`, `\n` and `\\` written out.
+/// Parses the output of `mysql -B`: tab-separated values, with `\t`, `\n` and `\\` escaped.
 fn tabbed(text: &str) -> Vec<Vec<String>> {
     let value = |value: &str| {
         let mut read = String::with_capacity(value.len());
@@ -204,7 +204,7 @@ fn tabbed(text: &str) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('\t').map(value).collect()).collect()
 }
 
-/// Reads comma-separated values (RFC 4180).
+/// Parses comma-separated values (RFC 4180).
 fn separated(text: &str) -> Vec<Vec<String>> {
     let (mut lines, mut line, mut value) = (Vec::new(), Vec::new(), String::new());
     let (mut quoted, mut letters) = (false, text.chars().peekable());

@@ -1,4 +1,4 @@
-//! Loops that run until the daemon ends: started by name, and joined.
+//! Background loops of the daemon: started by name, and joined.
 
 use std::{collections::HashMap, future::Future, time::Duration};
 
@@ -12,13 +12,13 @@ use tokio::{
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Returns when it is time to stop.
+    /// Returns when the loop should stop.
     pub async fn told(&mut self) {
-        // The sender may be gone, which means the same.
+        // A dropped sender means the same.
         self.0.wait_for(|stop| *stop).await.ok();
     }
 
-    /// Waits; false if it is time to stop.
+    /// Waits; `false` if the loop should stop.
     pub async fn pause(&mut self, time: Duration) -> bool {
         tokio::select! {
             () = self.told() => false,
@@ -43,7 +43,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Starts a loop, which ends when it is asked to.
+    /// Starts a loop, which must end when asked to.
     pub fn start<F>(&mut self, name: &'static str, task: impl FnOnce(Stop) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -52,7 +52,8 @@ impl Tasks {
         self.names.insert(running.id(), name);
     }
 
-    /// Asks all to stop and waits for them; returns the names of those that panicked or took too long.
+    /// Asks all loops to stop and waits for them; returns the names of those that panicked or took
+    /// too long.
     pub async fn end(mut self, patience: Duration) -> Vec<&'static str> {
         self.stop_tx.send_replace(true);
         let mut broken = Vec::new();

@@ -1,7 +1,8 @@
-//! The timelines of runs: each has one owner, who opens it when its room starts or is found, and ends it with the run.
+//! The timelines of runs: each has one owner, which opens it when its room starts or is discovered,
+//! and ends it with the run.
 //!
-//! Nothing waits for a timeline that cannot be written, neither a wall nor a command: what is lost is counted, and
-//! the next record that can be written tells how much.
+//! Nothing blocks on a timeline that cannot be written, neither a wall nor a command: lost records
+//! are counted, and the next record that can be written reports them.
 
 mod absence;
 mod commits;
@@ -37,23 +38,23 @@ use hothouse_timeline::{
 use self::{commits::Told, secrets::Redacting};
 use crate::Stop;
 
-/// How soon a timeline is opened that could not be, and one is ended whose run has ended.
+/// How often to retry opening timelines, and to end those of ended runs.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// How long a reader waits for records that are being written.
+/// How long a reader waits for pending records.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// How long a timeline may become by what a room does, in bytes: one that connects without end must not fill the disk.
-/// What comes later is counted as dropped.
+/// The maximum size of a timeline from activity of a room, in bytes: one that connects endlessly
+/// must not fill the disk. Later records count as dropped.
 const ROOM_LIMIT: u64 = 256 << 20;
 
-/// How many attempts of a run are listed.
+/// The maximum number of listed attempts of a run.
 const LEDGER_LIMIT: usize = 100_000;
 
-/// The timelines that are being written.
+/// The open timelines.
 pub struct Timelines {
     engine: Arc<Engine>,
-    /// Held while one is opened, which takes as long as the disk does; walls wait only for `state`.
+    /// Held while one is opened, which waits for the disk; walls only wait for `state`.
     opening: Mutex<()>,
     state: Mutex<State>,
 }
@@ -62,12 +63,12 @@ pub struct Timelines {
 struct State {
     /// By run.
     open: HashMap<String, Open>,
-    /// What was to be written of runs whose timelines are not open.
+    /// Lost records of runs whose timelines are not open.
     missed: HashMap<String, u64>,
     closed: bool,
 }
 
-/// A timeline that is being written.
+/// An open timeline.
 #[derive(Clone)]
 struct Open {
     timeline: Arc<Timeline>,
@@ -75,7 +76,7 @@ struct Open {
     commits: Arc<Told>,
 }
 
-/// Where the timeline of a run is.
+/// The location of a run's timeline.
 #[derive(Clone, Debug)]
 pub struct RunPlace {
     pub run: String,
@@ -103,7 +104,7 @@ impl Timelines {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the timeline of the run that a sandbox is in, opening it if need be.
+    /// Returns the timeline of a sandbox's current run, opening it if necessary.
     pub fn of(&self, sandbox: &SandboxRecord) -> Option<Arc<Timeline>> {
         let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped)?;
         let run = &room.run.id;
@@ -135,20 +136,20 @@ impl Timelines {
         }
     }
 
-    /// Returns the timeline of a run that goes on, for whoever waits until a record is on the disk; none where it
-    /// cannot be written, or is as long as it may become.
+    /// Returns the timeline of a current run, for callers that wait until a record is on the disk;
+    /// `None` if it cannot be written, or has reached its size limit.
     pub(crate) fn writable(&self, run: &str) -> Option<Arc<Timeline>> {
         let open = self.state().open.get(run).cloned()?;
         Some(self.refreshed(&open)).filter(|timeline| !is_full(timeline))
     }
 
-    /// Returns a timeline that redacts by what is known now.
+    /// Returns a timeline with an up-to-date redactor.
     fn refreshed(&self, open: &Open) -> Arc<Timeline> {
         open.redacting.refresh(&self.engine, &open.timeline);
         open.timeline.clone()
     }
 
-    /// Returns how many records of a run were lost that no record tells of yet.
+    /// Returns the number of lost records of a run that no record reports yet.
     pub fn lost(&self, place: &RunPlace) -> u64 {
         let state = self.state();
         match state.open.get(&place.run) {
@@ -191,7 +192,7 @@ impl Timelines {
         Ok(timeline)
     }
 
-    /// Appends what the wall recorded. Neither waits for the disk nor fails.
+    /// Appends a record of the wall. Neither blocks nor fails.
     pub fn note(&self, record: &LedgerRecord) {
         if record.run.is_empty() {
             return;
@@ -206,7 +207,7 @@ impl Timelines {
         self.append_to(&record.run, draft);
     }
 
-    /// Writes down a commit that was imported from a room, unless this run has it.
+    /// Records a commit that was imported from a room, unless already recorded in this run.
     fn note_commit(&self, sandbox: &SandboxRecord, branch: &str, commit: &NewCommit) {
         let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped);
         let Some(room) = room else { return };
@@ -216,7 +217,7 @@ impl Timelines {
         }
     }
 
-    /// Writes down what happened in a sandbox, if it is in a run. Neither waits nor fails.
+    /// Records an event of a sandbox, if it is in a run. Neither blocks nor fails.
     pub fn append(&self, sandbox: &SandboxRecord, draft: Draft) {
         let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped);
         if let Some(room) = room {
@@ -240,7 +241,7 @@ impl Timelines {
         }
     }
 
-    /// Writes a record down and waits until it is on the disk.
+    /// Appends a record and waits until it is on the disk.
     pub fn append_now(&self, sandbox: &SandboxRecord, draft: Draft) -> Result<Record, Failure> {
         let Some(timeline) = self.of(sandbox) else {
             let failure = Failure::new(
@@ -259,12 +260,12 @@ impl Timelines {
         })
     }
 
-    /// Returns how many records a run has that is being written; none for others.
+    /// Returns the number of records of a run with an open timeline; `None` for others.
     pub fn records(&self, place: &RunPlace) -> Option<u64> {
         Some(self.state().open.get(&place.run)?.timeline.head().seq)
     }
 
-    /// Returns a reader of a run's timeline, which sees what was noted before.
+    /// Returns a reader of a run's timeline that sees all earlier records.
     pub fn reader(&self, place: &RunPlace) -> Result<Reader, Failure> {
         let open = self.state().open.get(&place.run).cloned();
         let reader = match &open {
@@ -282,7 +283,7 @@ impl Timelines {
         })
     }
 
-    /// Returns what a run tried to reach as its ledger had it, each attempt as it stands last.
+    /// Returns the ledger of a run, with the last state of each attempt.
     pub fn ledger(&self, place: &RunPlace) -> Result<Vec<LedgerRecord>, Failure> {
         let reader = self.reader(place)?;
         let mut found: BTreeMap<String, LedgerRecord> = BTreeMap::new();
@@ -300,10 +301,10 @@ impl Timelines {
         Ok(all)
     }
 
-    /// Checks that the timeline of a run is as it was written.
+    /// Verifies the timeline of a run.
     pub fn verify(&self, place: &RunPlace) -> Result<Verification, Failure> {
         let open = self.state().open.get(&place.run).cloned();
-        // First the anchors, then the end: an anchor never is ahead of the file.
+        // Anchors first, then the length: an anchor is never ahead of the file.
         let anchors = self.engine.anchors(&place.run)?.into_iter().map(|anchor| {
             let AnchorRecord { seq, hash, ended } = anchor;
             Anchor { run: place.run.clone(), seq, hash, ended }
@@ -317,7 +318,7 @@ impl Timelines {
             .map_err(|error| Failure::of(FailureKind::Host, &error))
     }
 
-    /// Brings timelines in step with runs for as long as the daemon runs.
+    /// Opens and ends timelines for as long as the daemon is running.
     pub async fn watch(self: Arc<Self>, mut stop: Stop) {
         while stop.pause(CHECK).await {
             let all = self.clone();
@@ -328,7 +329,7 @@ impl Timelines {
         }
     }
 
-    /// Opens the timelines of rooms that are up, and ends those of runs that have ended.
+    /// Opens the timelines of running rooms, and ends those of ended runs.
     pub fn sweep(&self) -> Result<(), Failure> {
         for sandbox in self.engine.sandboxes()? {
             if sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up) {
@@ -354,8 +355,8 @@ impl Timelines {
         Ok(())
     }
 
-    /// Brings the logs of services in the folders of runs in step with those of sandboxes, also of one that has just
-    /// ended.
+    /// Copies new service logs of sandboxes to the folders of their runs, including one that has
+    /// just ended.
     pub fn follow_logs(&self, sandboxes: &[SandboxRecord]) {
         for sandbox in sandboxes {
             let Some(room) = &sandbox.room else { continue };
@@ -371,7 +372,7 @@ impl Timelines {
         }
     }
 
-    /// Writes what waits, and opens nothing any more: the next daemon goes on.
+    /// Writes pending records, and opens no more timelines: the next daemon continues.
     pub fn close(&self) {
         let open = {
             let mut state = self.state();
@@ -383,7 +384,8 @@ impl Timelines {
     }
 }
 
-/// Whether a draft is of what the user did: a room that fills its timeline hides none of that.
+/// Whether a draft is about an action of the user: a room that fills its timeline must not hide
+/// those.
 fn is_users(draft: &Draft) -> bool {
     match draft.kind {
         Kind::Policy => draft.body["by"] == "user",
@@ -393,12 +395,12 @@ fn is_users(draft: &Draft) -> bool {
     }
 }
 
-/// Whether a room may not make a timeline longer.
+/// Whether a timeline has reached its size limit for rooms.
 fn is_full(timeline: &Timeline) -> bool {
     timeline.head().offset > ROOM_LIMIT
 }
 
-/// Takes a timeline that nobody uses; one in use is left for the next round.
+/// Takes an unused timeline; one in use is left for the next round.
 fn take(state: &mut State, run: &str) -> Option<Timeline> {
     let Open { timeline, redacting, commits } = state.open.remove(run)?;
     match Arc::try_unwrap(timeline) {

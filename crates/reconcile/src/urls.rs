@@ -34,19 +34,19 @@ use self::{
 };
 use crate::{Keepers, Stop};
 
-/// How soon the router notices that a room died.
+/// How often the router checks whether a room has ended.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// The file that remembers the ports of URLs.
+/// The file with the ports of URLs.
 const PORTS_FILE: &str = "url-ports";
 
 /// The folder of the CA in the state folder.
 pub const CA_FOLDER: &str = "ca";
 
-/// A direct port is that of an app, or of a port that was exposed, of one sandbox.
+/// A direct port belongs to an app, or to an exposed port, of one sandbox.
 type DirectKey = (SandboxKey, String);
 
-/// The router and the direct ports. Without a port to serve on there are no URLs, which is reported.
+/// The router and the direct ports. If no port is available there are no URLs, which is reported.
 pub struct Urls {
     keepers: Keepers,
     rooms: Arc<dyn Rooms>,
@@ -55,9 +55,9 @@ pub struct Urls {
     problem: Option<String>,
     direct: tokio::sync::Mutex<HashMap<DirectKey, DirectPort>>,
     inside: tokio::sync::Mutex<Inside>,
-    /// Whether this host's resolver leads names below `.localhost` to the loopback, once that is known.
+    /// Whether this host resolves names below `.localhost` to the loopback, once known.
     resolves: Arc<OnceLock<bool>>,
-    /// What could not be opened, and why.
+    /// Ports that could not be opened, and why.
     conflicts: Mutex<HashMap<SandboxKey, Vec<Caveat>>>,
     /// How often a refresh of all sandboxes was requested.
     asked: AtomicU64,
@@ -73,8 +73,8 @@ struct Seen {
 }
 
 impl Urls {
-    /// Opens the ports, those of the last time if they are free. `own` answers for Hothouse itself. Must be
-    /// called on the daemon's threads.
+    /// Opens the ports, reusing the last ones if they are free. `own` answers for Hothouse itself.
+    /// Must be called on the daemon's runtime.
     pub fn open(keepers: &Keepers, own: Arc<dyn OwnPages>) -> Arc<Self> {
         let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms::new(keepers.clone()));
         let (server, problem) = match start_server(keepers, rooms.clone(), own) {
@@ -117,12 +117,12 @@ impl Urls {
         self.problem.as_deref()
     }
 
-    /// Returns whether programs of this host find routed names by themselves, as far as is known.
+    /// Whether programs of this host can resolve routed names, as far as known.
     pub fn resolves(&self) -> bool {
         self.resolves.get().copied().unwrap_or(true)
     }
 
-    /// Returns what of a sandbox's ports could not be opened.
+    /// Returns the ports of a sandbox that could not be opened.
     pub fn conflicts(&self, sandbox: SandboxKey) -> Vec<Caveat> {
         let all = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox).cloned().unwrap_or_default()
@@ -219,7 +219,7 @@ impl Urls {
 
 /// Queries this host's resolver for a name below `.localhost`.
 fn resolver_knows() -> bool {
-    // By a program, because a binary that carries its C library cannot load the host's resolvers.
+    // With a program, because a statically linked binary cannot load the host's resolvers.
     let asked = Program::new("getent").args(["ahosts", "resolver.hothouse.localhost"]).output();
     let answer = asked.unwrap_or_default();
     let answer = String::from_utf8_lossy(&answer);
@@ -241,7 +241,7 @@ pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     }
 }
 
-/// Updates URLs after each step of a start: a service that starts may need one.
+/// Updates URLs after each step of a start: a starting service may need one.
 pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
     let mut event_rx = keepers.event_tx.subscribe();
     let mut starting = HashSet::new();
@@ -271,7 +271,7 @@ pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
     }
 }
 
-/// Returns whether a sandbox sleeps.
+/// Whether a sandbox is asleep.
 pub fn is_asleep(sandbox: &SandboxRecord) -> bool {
     sandbox.room.as_ref().is_some_and(|room| room.slept.is_some())
 }
@@ -307,7 +307,7 @@ fn start_server(
     Ok(server)
 }
 
-/// Reads the ports that were used the last time.
+/// Parses the ports that were used the last time.
 fn remembered(text: &str) -> (Option<u16>, Option<u16>) {
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     (words.next().flatten(), words.next().flatten())

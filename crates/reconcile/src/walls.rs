@@ -1,8 +1,8 @@
 //! The walls of rooms: started with a room, restored after a crash, kept up to date with what
 //! users allow.
 //!
-//! Without a wall a room is closed: room-init resets connections and resolves no names. So every
-//! failure here costs a room its network, and never lets anything pass.
+//! Without a wall a room is closed: room-init resets connections and resolves no names. So a
+//! failure here costs a room its network, but never lets anything pass.
 
 mod led;
 mod terminate;
@@ -54,16 +54,16 @@ const PROXY_PORT: u16 = 15_080;
 /// How long the start of a room waits for its wall.
 const RAISING: Duration = Duration::from_secs(10);
 
-/// How long a room that was found may take to hand its traffic over; others wait for it.
+/// How long a discovered room may take to pass on its sockets; others wait for it.
 const ADOPTING: Duration = Duration::from_secs(6);
 
 /// How soon a wall that failed is started again.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// How long a start waits to know the registries of the host's tools, where nothing else is open.
+/// How long a start waits for the registries of the host's tools, if no other egress is allowed.
 const REGISTRIES: Duration = Duration::from_secs(5);
 
-/// How long a connection that would be denied otherwise waits for them.
+/// How long a connection that would otherwise be denied waits for them.
 const ASKED: Duration = Duration::from_secs(45);
 
 /// The maximum age of a policy before it is computed again without a known change.
@@ -81,32 +81,32 @@ pub struct Walls {
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
-    /// One place per room, by its runtime folder: no room waits for another one.
+    /// One slot per room, by its runtime folder: no room waits for another one.
     standing: Mutex<HashMap<PathBuf, Place>>,
-    /// Counts what may change a policy.
+    /// Counts changes that may affect a policy.
     generation: AtomicU64,
-    /// What was computed last for each sandbox: a room for one command must not wait for it again.
+    /// The last result for each sandbox: a room for one command must not wait for it again.
     worked_out: Mutex<HashMap<SandboxKey, WorkedOut>>,
-    /// The policies in use: most rooms have the same.
+    /// The policies in use: most rooms have the same one.
     policies: Mutex<Vec<Weak<Policy>>>,
     /// One ledger for all rooms of a sandbox.
     ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
-    /// What answers for the mocked and sunk hosts of each run.
+    /// The mocks and sinks of each run.
     mocks: Arc<Mocks>,
     sinks: Arc<Sinks>,
     recordings: Arc<Recordings>,
     problems: Mutex<HashMap<SandboxKey, String>>,
-    /// What a policy allows and this host cannot provide.
+    /// What a policy allows but this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
 }
 
-/// The walls, from the moment that rooms can be looked for: they need the engine, which needs them. They
-/// stop when their owner drops them.
+/// The walls, set once rooms can be discovered: they need the engine, which needs them. They stop
+/// when their owner drops them.
 #[derive(Default)]
 pub struct LateWalls(OnceLock<Weak<Walls>>);
 
 impl Walls {
-    /// Returns the sinks of the run that a sandbox is in.
+    /// Returns the sinks of a sandbox's current run.
     pub(crate) fn sinks_of(&self, sandbox: &SandboxRecord) -> Arc<RunSinks> {
         self.sinks.of(sandbox)
     }
@@ -134,14 +134,14 @@ impl WallKeeper for LateWalls {
     }
 }
 
-/// The place of one room's wall, started or not.
+/// The slot of one room's wall, started or not.
 type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 
-/// A wall that is up for as long as this is held.
+/// A wall that is up until dropped.
 struct Standing {
     sandbox: SandboxKey,
     instance: Arc<dyn RoomInstance>,
-    /// The wall's own: when it ends, the room takes its sockets back.
+    /// The wall's own connection: when it closes, the room takes its sockets back.
     room: Arc<dyn RoomConnection>,
     edge: Arc<RoomEdge>,
     _serving: Serving,
@@ -151,13 +151,13 @@ struct Standing {
 }
 
 impl Standing {
-    /// Returns whether the room that it belongs to still lives and listens.
+    /// Whether the room is still running and connected.
     fn holds(&self) -> bool {
         !self.room.is_closed() && self.instance.is_alive()
     }
 }
 
-/// What may leave a room, and since when that is known.
+/// The egress policy of a room, and when it was computed.
 #[derive(Clone)]
 struct WorkedOut {
     found: Arc<RoomEgress>,
@@ -172,7 +172,7 @@ impl WorkedOut {
     }
 }
 
-/// What a policy was computed from.
+/// The inputs of a policy.
 #[derive(Clone, PartialEq)]
 struct Seen {
     run: Option<String>,
@@ -223,7 +223,7 @@ impl Walls {
         })
     }
 
-    /// Starts a wall and waits for it, from a thread that may block.
+    /// Starts a wall and waits for it, on a blocking thread.
     fn raise_now(&self, wall: &WallOrder) -> Result<(), Failure> {
         let WallOrder { sandbox, runtime, names } = wall;
         let sandbox = self.engine.sandbox(*sandbox)?.ok_or_else(gone)?;
@@ -237,7 +237,7 @@ impl Walls {
         raised
     }
 
-    /// Keeps what services wrote until their room had stopped, before `delete` takes it away.
+    /// Stores the last output of services after their room has stopped, before `delete` removes it.
     fn keep_last_words(&self, runtime: &Path) {
         let is_its = |sandbox: &SandboxRecord| self.engine.places(sandbox).runtime == runtime;
         let all = self.engine.sandboxes().unwrap_or_default();
@@ -250,13 +250,13 @@ impl Walls {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
     }
 
-    /// Returns what the policy of a sandbox allows and this host cannot provide.
+    /// Returns what the policy of a sandbox allows but this host cannot provide.
     pub fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.get(&sandbox).cloned().unwrap_or_default()
     }
 
-    /// Returns what is wrong with the fixtures of a sandbox that is up.
+    /// Returns the problems in the fixtures of a running sandbox.
     pub fn fixture_problems(&self, sandbox: &SandboxRecord) -> Vec<Problem> {
         self.mocks.problems(sandbox)
     }
@@ -287,8 +287,8 @@ impl Walls {
         self.refresh().await;
     }
 
-    /// Restores walls for as long as the daemon runs: those that fell with an earlier one, or with a room
-    /// that appeared by itself.
+    /// Restores walls for as long as the daemon is running: those that ended with an earlier
+    /// daemon, and those of newly discovered rooms.
     pub async fn watch(&self, mut stop: Stop) {
         while stop.pause(CHECK).await {
             self.refresh().await;
@@ -333,7 +333,7 @@ impl Walls {
             }
         }
         self.standing.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, place| {
-            // One that is being started, or waited for, is in use.
+            // A wall that is being started, or waited for, is in use.
             Arc::strong_count(place) > 1
                 || place.try_lock().is_ok_and(|place| place.as_ref().is_some_and(Standing::holds))
         });
@@ -343,7 +343,7 @@ impl Walls {
         });
     }
 
-    /// Makes sure that the wall of a room stands, with the policy of this moment.
+    /// Ensures that the wall of a room is up, with the current policy.
     async fn raise(
         &self,
         sandbox: &SandboxRecord,
@@ -376,8 +376,8 @@ impl Walls {
             settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
         });
         let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
-        // Side by side, because somebody waits for the room; but before anything is served: a host
-        // that must be terminated is never passed on as it is.
+        // In parallel, because a client waits for the room; but before anything is served: a host
+        // that must be terminated is never relayed.
         let (terminate, room) =
             tokio::join!(self.terminate(sandbox, runtime, &edge), self.rooms.connect(runtime));
         edge.set_terminate(terminate?);
@@ -386,7 +386,7 @@ impl Walls {
         let (taken, proxy_port, api) =
             tokio::join!(room.take_egress(), room.listen(proxy_port), room.take_api());
         let taken = taken.map_err(lost)?;
-        // Something in the room may have the port; its client will then see that.
+        // Something in the room may already use the port; its client will notice.
         let proxy_port = proxy_port.ok().map(Into::into);
         let sockets = Sockets {
             tcp: taken.tcp,
@@ -420,7 +420,7 @@ impl Walls {
         Ok(())
     }
 
-    /// Returns the connection by which the wall of a room stands, for whoever needs one that is there.
+    /// Returns the connection of a room's wall, if it is up.
     pub async fn connection_of(&self, runtime: &Path) -> Option<Arc<dyn RoomConnection>> {
         let place = self.place(runtime);
         let standing = place.lock().await;
@@ -432,7 +432,7 @@ impl Walls {
         Arc::new(RoomProcesses { instance, rooms, runtime, kept: Mutex::default() })
     }
 
-    /// Returns what takes in what a room sends to a port of its own.
+    /// Returns the sink for a port of the room itself.
     pub(crate) fn local_sink(
         &self,
         sandbox: &SandboxRecord,
@@ -449,7 +449,7 @@ impl Walls {
         standing.entry(runtime.to_owned()).or_default().clone()
     }
 
-    /// Makes the terminator of a room.
+    /// Creates the terminator of a room.
     async fn terminate(
         &self,
         sandbox: &SandboxRecord,
@@ -498,7 +498,7 @@ impl Walls {
         Ok(())
     }
 
-    /// Opens a ledger, or shares the one that is open.
+    /// Opens a ledger, or shares the open one.
     fn ledger(&self, folder: &Path) -> Result<Arc<Ledger>, Failure> {
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         let known = ledgers.get(folder).and_then(Weak::upgrade);
@@ -514,7 +514,8 @@ impl Walls {
         Ok(ledger)
     }
 
-    /// Opens the timeline of a run before its first connection. A wall stands without, and what happens is counted.
+    /// Opens the timeline of a run before its first connection. On failure the wall works without,
+    /// and records are counted as lost.
     async fn open_timeline(&self, sandbox: &SandboxRecord) {
         let (timelines, sandbox) = (self.timelines.clone(), sandbox.clone());
         tokio::task::spawn_blocking(move || drop(timelines.of(&sandbox))).await.ok();
@@ -531,7 +532,7 @@ impl Walls {
         }
     }
 
-    /// Computes what a sandbox may reach, unless that is known.
+    /// Computes the policy of a sandbox, unless it is current.
     async fn policy(&self, sandbox: &SandboxRecord) -> Result<WorkedOut, Failure> {
         let known = {
             let all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -568,8 +569,8 @@ impl Walls {
         Ok(worked_out)
     }
 
-    /// Works the policy of a sandbox out again when the host's tools have been asked for their registries,
-    /// if it rests on these.
+    /// Computes the policy of a sandbox again once the host's tools have reported their registries,
+    /// if it depends on these.
     async fn settle(&self, sandbox: SandboxKey) -> Option<Arc<Policy>> {
         let engine = self.engine.clone();
         let sandbox = tokio::task::spawn_blocking(move || engine.sandbox(sandbox)).await;
@@ -582,7 +583,7 @@ impl Walls {
         self.policy(sandbox).await.ok().map(|known| known.policy)
     }
 
-    /// Returns the policy, or the equal one that another room has already.
+    /// Returns the policy, or an equal one that another room already uses.
     fn shared(&self, policy: Policy) -> Arc<Policy> {
         let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
         policies.retain(|known| known.strong_count() > 0);
@@ -594,7 +595,7 @@ impl Walls {
         })
     }
 
-    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are terminated.
+    /// Returns the policy of a sandbox, even of one that is down, and the terminated hosts.
     pub async fn policy_of(
         &self,
         sandbox: &SandboxRecord,

@@ -1,4 +1,5 @@
-//! Webhooks to apps: what mocked vendors send, and what users send by hand; signed, and delivered as in production.
+//! Webhooks to apps: from mocked vendors, and sent manually; signed, and delivered as in
+//! production.
 //!
 //! ```text
 //! mock --effect--> queue (file of the run) --> lane of the integration --> the app in its room
@@ -6,8 +7,9 @@
 //!                    +---- the vendor's schedule --+
 //! ```
 //!
-//! A mock's answer is sent after its webhooks are on the disk, and the webhooks after the answer. Each attempt is a
-//! record. A delivery that a crash interrupts is made again, as vendors do.
+//! A mock's response is sent after its webhooks are on the disk, and the webhooks after the
+//! response. Each attempt is a record. A delivery that a crash interrupts is repeated, as vendors
+//! do.
 
 mod attempt;
 mod by_hand;
@@ -51,24 +53,24 @@ use self::{
 };
 use crate::{Keepers, Stop, Timelines, durable::Receipt, sleep};
 
-/// The time into which a vendor's retries, which take days, are compressed here.
+/// The time into which a vendor's retries, which take days, are compressed.
 const RETRIES_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a webhook waits for the answer that it follows.
+/// How long a webhook waits for the response that it follows.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 /// A lane: sandbox, run and integration.
 type LaneKey = (SandboxKey, String, String);
 
-/// All webhooks that wait.
+/// All pending webhooks.
 pub struct Webhooks {
     engine: Arc<Engine>,
     timelines: Arc<Timelines>,
     state: Mutex<State>,
-    /// A lane that was idle has something to do.
+    /// Signals that an idle lane has work.
     ready_tx: mpsc::UnboundedSender<LaneKey>,
     ready_rx: Mutex<Option<mpsc::UnboundedReceiver<LaneKey>>>,
-    /// Told when anything is queued, for lanes that wait for a retry.
+    /// Notified when anything is queued, for lanes that wait for a retry.
     queued: Notify,
 }
 
@@ -77,14 +79,14 @@ struct State {
     lanes: HashMap<LaneKey, Lane>,
     /// By run.
     files: HashMap<String, RunFile>,
-    /// Who waits for the first attempt, by delivery.
+    /// Clients that wait for the first attempt, by delivery.
     waiting: HashMap<String, oneshot::Sender<Attempt>>,
 }
 
 /// A webhook of a mocked vendor.
 pub(crate) struct VendorWebhook {
     pub(crate) integration: String,
-    /// None where nothing is known of the vendor.
+    /// `None` for an unknown vendor.
     pub(crate) vendor: Option<String>,
     pub(crate) kind: String,
     pub(crate) payload: Value,
@@ -108,8 +110,8 @@ impl Webhooks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues what a mocked vendor sends once `after` is over. What does not fit is dropped, and recorded as such. It is
-    /// on the disk once the receipt was waited for.
+    /// Queues webhooks of a mocked vendor, to be sent once `after` completes. What does not fit is
+    /// dropped, and recorded as such. Durable once the receipt was waited for.
     pub(crate) fn queue_vendor(
         &self,
         sandbox: &SandboxRecord,
@@ -128,7 +130,8 @@ impl Webhooks {
         }
     }
 
-    /// Queues what a user sends; returns what the app should do, and who is told of the first attempt.
+    /// Queues a user's webhooks; returns what the app should do, and receivers of the first
+    /// attempts.
     pub fn send_by_hand(
         &self,
         sandbox: &SandboxRecord,
@@ -141,7 +144,7 @@ impl Webhooks {
             Some(to) => self.target(sandbox, to, target)?,
             None => target.expect("a webhook without a target was refused"),
         };
-        // Reports immediately whether it can be delivered at all.
+        // Fails immediately if it cannot be delivered at all.
         self.engine.webhook_place(sandbox, &target)?;
         let seed = hex(&random::bytes::<8>());
         let (mut pending, mut told) = (Vec::new(), Vec::new());
@@ -164,7 +167,7 @@ impl Webhooks {
         Ok(told)
     }
 
-    /// Completes what the user said of a destination by what the integration says.
+    /// Completes the user's destination from the integration's config.
     fn target(
         &self,
         sandbox: &SandboxRecord,
@@ -203,19 +206,19 @@ impl Webhooks {
         Ok(receipt)
     }
 
-    /// Puts a delivery into its lane, and has the lane served.
+    /// Adds a delivery to its lane, and has the lane served.
     fn put(&self, state: &mut State, (sandbox, run): (SandboxKey, String), queued: Queued) {
         let key = (sandbox, run, queued.pending.integration.clone());
         let lane = state.lanes.entry(key.clone()).or_default();
         lane.push(queued);
         if !lane.is_served {
             lane.is_served = true;
-            // Without a loop, as in a daemon that ends, the next one finds the file.
+            // Without a loop, as in a daemon that is ending, the next one finds the file.
             self.ready_tx.send(key).ok();
         }
     }
 
-    /// Finds what an earlier daemon left.
+    /// Restores what an earlier daemon left.
     fn restore(&self) -> Result<(), Failure> {
         for sandbox in self.engine.sandboxes()? {
             let Some(room) = &sandbox.room else { continue };
@@ -236,7 +239,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Notes what came of an attempt: it is recorded, then forgotten or tried again.
+    /// Handles the result of an attempt: it is recorded, then removed or retried.
     fn settle(&self, sandbox: &SandboxRecord, key: &LaneKey, pending: Pending, attempt: &Attempt) {
         self.timelines.append(sandbox, draft(attempt));
         let Pending { attempts, .. } = pending;
@@ -266,7 +269,7 @@ impl Webhooks {
         }
     }
 
-    /// Forgets a lane whose run has ended.
+    /// Removes a lane whose run has ended.
     fn forget(&self, key: &LaneKey) {
         let mut state = self.state();
         state.lanes.remove(key);
@@ -275,7 +278,7 @@ impl Webhooks {
         }
     }
 
-    /// Takes what a lane does next; one with nothing to do is no longer served.
+    /// Returns the next action of a lane; one without work is no longer served.
     fn next(&self, key: &LaneKey) -> Next {
         let mut state = self.state();
         let Some(lane) = state.lanes.get_mut(key) else { return Next::Nothing };
@@ -293,7 +296,7 @@ impl State {
     }
 }
 
-/// Makes what a mocked vendor sends wait.
+/// Converts a mocked vendor's webhook to a pending delivery.
 fn of_vendor(one: VendorWebhook, now: Timestamp) -> Pending {
     let VendorWebhook { integration, vendor, kind, payload, target } = one;
     let id = Kind::Webhook.id(random::bytes());
@@ -350,7 +353,7 @@ fn dropped(count: usize, now: Timestamp) -> Draft {
     Draft::of(now, text, &body)
 }
 
-/// Delivers webhooks for as long as the daemon runs.
+/// Delivers webhooks for as long as the daemon is running.
 pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     let webhooks = keepers.webhooks.clone();
     let taken = webhooks.ready_rx.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -373,7 +376,7 @@ pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     }
 }
 
-/// Serves a lane until nothing waits in it.
+/// Serves a lane until nothing is pending in it.
 async fn serve(keepers: Keepers, key: LaneKey) {
     let webhooks = keepers.webhooks.clone();
     loop {
@@ -392,7 +395,7 @@ async fn serve(keepers: Keepers, key: LaneKey) {
     }
 }
 
-/// Makes one attempt; false if the run has ended.
+/// Makes one attempt; `false` if the run has ended.
 async fn serve_one(keepers: &Keepers, key: &LaneKey, pending: Pending) -> bool {
     let _used = keepers.activities.of(key.0).enter();
     let Ok(sandbox) = sleep::awake(keepers, key.0).await else { return false };

@@ -1,4 +1,4 @@
-//! What the setup helper left on descriptors, adopted once and checked.
+//! Adopts and checks the descriptors that the setup helper passed on.
 
 use crate::sys;
 use hothouse_room_wire::boot::BOOT_FD;
@@ -30,9 +30,9 @@ pub(crate) struct Adopted {
     pub(crate) elevate: OwnedFd,
     pub(crate) api: OwnedFd,
     pub(crate) views: Vec<OwnedFd>,
-    /// Held, never used.
+    /// Held open, never used.
     _base_layer: OwnedFd,
-    /// Held, never used.
+    /// Held open, never used.
     _claim: OwnedFd,
 }
 
@@ -45,9 +45,10 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
     std::fs::File::from(sys::adopt(BOOT_FD)?).read_to_end(&mut bytes)?;
     let boot = decode::<Boot>(&bytes).map_err(io::Error::other)?;
     if boot.has_root {
-        // The kernel gives the files of an undumpable process in `/proc` to the root of its namespace,
-        // whom the room has too: it could write `/proc/1/oom_score_adj`. Those of a dumpable one are
-        // ours, and nobody in the room has our id. Commands are closed before they enter it (`spawn`).
+        // The kernel assigns the `/proc` files of an undumpable process to the root of its
+        // namespace, which the room has too: it could write `/proc/1/oom_score_adj`. Those of a
+        // dumpable process belong to us, and nobody in the room has our id. Commands become
+        // undumpable before they enter the room (`spawn`).
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     }
     let all = |fds: Vec<RawFd>| fds.into_iter().map(sys::adopt).collect::<io::Result<Vec<_>>>();

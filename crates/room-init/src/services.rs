@@ -1,6 +1,6 @@
 //! Services: the state machine of `supervise`, and the code that performs its actions.
 //!
-//! - [`changes`]: how services stood, for whoever asks later
+//! - [`changes`]: the history of service states, for later queries
 //! - [`keeper`]: the process between room-init and a service
 //! - [`tree`]: which processes belong to a service, and which have a port
 //! - [`output`]: from a pipe into the log
@@ -275,7 +275,7 @@ impl Services {
 
     fn on_report(&mut self, at: usize, hands: &mut Hands<'_>) {
         if let Some(success) = self.entries[at].main_ended() {
-            // Whoever is told of the end reads the last lines.
+            // Whoever is notified of the exit reads the last lines.
             self.drain(at, hands);
             self.happen(Event::Exited { service: at, success }, hands);
         }
@@ -347,7 +347,7 @@ impl Services {
         }
     }
 
-    /// Remembers what stands otherwise than before.
+    /// Records every state that has changed.
     fn remember(&mut self) {
         for (at, service) in self.machine.services().iter().enumerate() {
             let Some(entry) = self.entries.get(at).filter(|entry| !entry.hidden) else { continue };
@@ -358,12 +358,12 @@ impl Services {
         }
     }
 
-    /// Returns how services stood since a version.
+    /// Returns the state changes since a version.
     pub(crate) fn changes_since(&self, after: u64) -> Vec<ServiceChange> {
         self.changes.since(after)
     }
 
-    /// Returns the line of each log at which the last start of its service begins.
+    /// Returns the log line at which each service's last start begins.
     pub(crate) fn starts(&self) -> Vec<(String, u64)> {
         let shown = self.entries.iter().filter(|entry| !entry.hidden);
         shown.filter_map(|entry| Some((entry.spec.name.clone(), entry.first_line?))).collect()

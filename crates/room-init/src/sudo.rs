@@ -90,7 +90,7 @@ fn other_user(name: &[u8]) -> Option<Vec<u8>> {
     (![&b"root"[..], b"0", b"#0"].contains(&name)).then(|| name.to_vec())
 }
 
-/// Whom a command runs as.
+/// The user that a command runs as.
 #[derive(Debug, PartialEq, Eq)]
 struct Account {
     name: Vec<u8>,
@@ -102,7 +102,7 @@ impl Account {
         Self { name: b"root".into(), home: b"/root".into() }
     }
 
-    /// Finds a name, or a number behind `#`, in the text of `/etc/passwd`.
+    /// Finds a name, or a number after `#`, in the text of `/etc/passwd`.
     fn find(passwd: &[u8], wanted: &[u8]) -> Option<Self> {
         let fields = passwd
             .split(|byte| *byte == b'\n')
@@ -124,8 +124,8 @@ fn is_variable(text: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Makes argv: the command itself, or a shell around it, after a program that switches from root to
-/// another user.
+/// Builds argv: the command itself, or a shell around it, preceded by a program that switches from
+/// root to another user.
 fn argv(wish: &Wish, account: &Account) -> Vec<Vec<u8>> {
     let own = own_argv(wish);
     if *account == Account::root() {
@@ -149,7 +149,7 @@ fn own_argv(wish: &Wish) -> Vec<Vec<u8>> {
     argv
 }
 
-/// Makes root's environment, or another user's, from the caller's.
+/// Builds the environment of root, or of another user, from the caller's.
 fn environment(
     wish: &Wish,
     account: &Account,

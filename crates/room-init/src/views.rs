@@ -1,14 +1,14 @@
-//! Folders of the host that the room sees through overlays, which remember names.
+//! Folders of the host that the room sees through overlays, which cache names.
 //!
-//! A name that was looked up before the host made, replaced or removed it would stay as it was. A
-//! superblock that is reconfigured forgets all names that nobody uses, so that is done before each
-//! command and, while one runs, every two seconds.
+//! A name that was looked up before the host created, replaced or removed it would stay cached.
+//! Reconfiguring a superblock drops all unused names from the cache, so that is done before each
+//! command and, while one is running, every two seconds.
 
 use rustix::fd::OwnedFd;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick};
 use std::time::{Duration, Instant};
 
-/// How long a change on the host may go unseen by a command that is running.
+/// How long a change on the host may stay invisible to a running command.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// The overlays of a room.
@@ -22,16 +22,16 @@ impl Views {
         Self { overlays, refreshed: Instant::now() }
     }
 
-    /// Makes the overlays forget what they remember.
+    /// Drops the names that the overlays have cached.
     pub(crate) fn refresh(&mut self) {
         for overlay in &self.overlays {
-            // Without it names are older than they should be, which is no reason to fail.
+            // On failure, names are only more outdated than usual.
             let _ = forget_names(overlay);
         }
         self.refreshed = Instant::now();
     }
 
-    /// Returns how long the loop may wait until the next refresh, if there is to be one.
+    /// Returns how long the loop may wait until the next refresh, if one is needed.
     pub(crate) fn patience(&self, is_in_use: bool) -> Option<Duration> {
         let is_needed = is_in_use && !self.overlays.is_empty();
         is_needed.then(|| PERIOD.saturating_sub(self.refreshed.elapsed()))
@@ -41,7 +41,7 @@ impl Views {
 fn forget_names(overlay: &OwnedFd) -> rustix::io::Result<()> {
     let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
     let context = fspick(overlay, "", flags)?;
-    // An overlay without an upper layer refuses to be anything else.
+    // An overlay without an upper layer must stay read-only.
     fsconfig_set_flag(&context, "ro")?;
     fsconfig_reconfigure(&context)
 }

@@ -1,4 +1,4 @@
-//! What room-init replies.
+//! Replies of room-init.
 
 use crate::{ExecId, ServiceChange, ServicesReport};
 use hothouse_service::Exit;
@@ -60,7 +60,7 @@ pub enum Answer {
         raw: u8,
         rules: u8,
     },
-    /// In the order in which they happened.
+    /// In chronological order.
     ServiceChanges(Vec<ServiceChange>),
     /// Names of services, each with the number of a line.
     ServiceStarts(Vec<(String, u64)>),

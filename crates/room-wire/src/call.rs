@@ -1,4 +1,4 @@
-//! What the daemon asks of room-init.
+//! Calls from the daemon to room-init.
 
 use crate::service::{LogStart, ServiceOrder};
 use hothouse_service::ServiceSpec;
@@ -18,10 +18,10 @@ pub struct ExecId(pub String);
 /// The longest [`ExecId`] that room-init accepts.
 pub const EXEC_ID_LIMIT: usize = 64;
 
-/// Everything that can be asked.
+/// All calls.
 ///
-/// New variants go to the end: the position is the number on the wire. `Ping` is no longer sent. It
-/// keeps its place, since rooms of an earlier release know calls by number.
+/// New variants go to the end: the position is the number on the wire. `Ping` is no longer sent,
+/// but keeps its place because rooms of an earlier release identify calls by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// Must come first. The token is the content of the room's token file.
@@ -99,7 +99,8 @@ pub enum Call {
     /// Passes on the listener on which programs of the room reach the daemon, until this connection ends.
     /// Answer: `Done` with the listener.
     Api,
-    /// Requests how services stood since version `after`, each change of a state; the last ones where there were many.
+    /// Requests every state change of services since version `after`; only the most recent ones if
+    /// there were many.
     ServiceChanges {
         after: u64,
     },

@@ -5,12 +5,12 @@
 //! (`SCM_RIGHTS`); a frame only contains how many belong to it.
 //!
 //! - [`frame`]: length-delimited frames and the buffer that finds them in a stream
-//! - [`call`]: what the daemon asks
-//! - [`answer`]: what room-init replies
+//! - [`call`]: calls of the daemon
+//! - [`answer`]: replies of room-init
 //! - [`boot`]: what the setup helper passes to room-init when it starts
-//! - [`dns`]: how a DNS question is refused
+//! - [`dns`]: refusal of DNS questions
 //! - [`service`]: services, declared and reported
-//! - [`elevate`]: what the `sudo` of the room asks of room-init
+//! - [`elevate`]: requests of the room's `sudo` to room-init
 
 pub mod answer;
 pub mod boot;
@@ -35,25 +35,25 @@ pub use service::{LogStart, ServiceChange, ServiceOrder, ServicesReport};
 /// The version that this build speaks.
 pub const PROTOCOL: u16 = 8;
 
-/// The first version that knows services.
+/// The first version that supports services.
 pub const SERVICES_SINCE: u16 = 2;
 
-/// The first version whose rooms pass datagrams on.
+/// The first version whose rooms forward datagrams.
 pub const CATCH_SINCE: u16 = 3;
 
 /// The first version that can close an output of a command.
 pub const CLOSE_SINCE: u16 = 4;
 
-/// The first version whose probes ask under a host name.
+/// The first version whose probes can set a host name.
 pub const PROBE_HOST_SINCE: u16 = 5;
 
 /// The first version whose rooms have a listener for the daemon's API.
 pub const API_SINCE: u16 = 6;
 
-/// The first version whose rooms remember how services stood between two reports.
+/// The first version whose rooms record state changes of services between two reports.
 pub const CHANGES_SINCE: u16 = 7;
 
-/// The first version whose rooms know where in its log a service's last start begins.
+/// The first version whose rooms record where in its log a service's last start begins.
 pub const STARTS_SINCE: u16 = 8;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two

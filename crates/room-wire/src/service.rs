@@ -39,7 +39,7 @@ pub struct ServicesReport {
     pub services: Vec<ServiceStatus>,
 }
 
-/// How a service stood at a version.
+/// The state of a service at a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceChange {
     pub version: u64,

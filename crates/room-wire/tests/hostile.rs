@@ -1,4 +1,4 @@
-//! Bytes from a stranger: the decoder answers with a value or an error, never a panic.
+//! Untrusted bytes: the decoder returns a value or an error, and never panics.
 
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
@@ -133,7 +133,7 @@ fn a_body_that_claims_a_huge_list_allocates_no_more_than_it_holds() {
     assert_eq!(decode::<Request>(&body), Err(WireError::Malformed));
 }
 
-/// The forms in which rooms of earlier builds have a service; theirs must be ours.
+/// The service format of rooms of earlier builds, which must match ours.
 #[derive(serde::Serialize)]
 struct EarlierService {
     name: String,

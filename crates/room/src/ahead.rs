@@ -1,4 +1,5 @@
-//! What is the same for every room: made once by the launcher, and inherited by its helpers.
+//! Resources that are the same for every room: prepared once by the launcher, and inherited by its
+//! helpers.
 
 use super::early::{Cloned, Early};
 use super::shares::Shares;
@@ -15,30 +16,30 @@ use std::io;
 
 type Filters = Vec<Vec<Instruction>>;
 
-/// What a helper need not make itself.
+/// What a helper does not have to prepare itself.
 pub(super) struct Ahead {
-    /// Holds the number on which room-init will look for its boot record.
+    /// Reserves the descriptor number on which room-init expects its boot record.
     _boot: OwnedFd,
-    /// Who owns a tree, and the user namespace by which it becomes the agent's.
+    /// Owners of trees, each with the user namespace that maps their files to the agent.
     owners: Vec<((u32, u32), OwnedFd)>,
     filters: Option<(Mode, Filters)>,
-    /// The ids of rooms, where a first process can be made before its room is known.
+    /// The id maps of rooms, if a first process can be created before its room is known.
     wall: Option<Wall>,
-    /// What the host offers for limits: the table of mounts is long where there are many rooms.
+    /// The cgroups of the host; cached because the mount table is long when there are many rooms.
     cgroups: cgroups::Offer,
 }
 
 impl Ahead {
-    /// Makes what most rooms of this user need. What fails is left to the room that needs it, which
-    /// can say so.
+    /// Prepares what most rooms of this user need. A failure is ignored here: the room that needs
+    /// the resource tries again, and reports it.
     pub(super) fn make() -> io::Result<Self> {
         let mut ahead = Self::nothing(reserve_boot_fd()?);
         let base = RoomSpec::DEFAULT_SHIFTED_BASE;
         let Ok((mode, wall)) = walls(None, base) else { return Ok(ahead) };
-        // Without root it must see the host's files as they are when its room is known.
+        // Without root, the process has to see the host's files as they are when its room is known.
         ahead.wall = (mode == Mode::Root).then_some(wall);
         ahead.filters = filter::compile(mode).ok().map(|filters| (mode, filters));
-        // Root's own trees, and those that were made for an agent.
+        // Root's own trees, and those that were created for an agent.
         let owners = [0, base + AGENT_ID].into_iter().filter(|_| mode == Mode::Root);
         for owner in owners {
             if let Ok((namespace, holder)) = namespace_with(&Wall::of_owner(owner, owner, base)) {
@@ -49,7 +50,7 @@ impl Ahead {
         Ok(ahead)
     }
 
-    /// Makes nothing ahead, for a helper without a launcher.
+    /// Prepares nothing, for a helper without a launcher.
     pub(super) fn nothing(boot: OwnedFd) -> Self {
         Self {
             _boot: boot,
@@ -60,7 +61,7 @@ impl Ahead {
         }
     }
 
-    /// Returns the namespace that gives a tree to the agent of a room, if there is one already.
+    /// Returns the namespace that maps a tree to the agent of a room, if it was prepared.
     pub(super) fn ids_of(
         &self,
         user: u32,
@@ -74,13 +75,13 @@ impl Ahead {
         }
     }
 
-    /// Clones a first process for a room that is not known yet, where that can be.
+    /// Clones a first process for a room that is not known yet, if possible.
     pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, SystemError>> {
         let wall = self.wall.as_ref()?;
         Some(Early::clone(Mode::Root, wall, self, Shares::of_host()))
     }
 
-    /// Returns what the host offers for limits.
+    /// Returns the cgroups that the host offers.
     pub(super) fn cgroups(&self) -> &cgroups::Offer {
         &self.cgroups
     }
@@ -96,7 +97,7 @@ impl Ahead {
     }
 }
 
-/// Takes the number of the boot record before anything else can.
+/// Reserves the number of the boot record before another descriptor gets it.
 pub(super) fn reserve_boot_fd() -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let reserved = rustix::fs::open("/dev/null", flags, FileMode::empty())?;

@@ -1,8 +1,9 @@
-//! The base layer: what of the host's system a room's ids must own to be able to change it.
+//! The base layer: those parts of the host's system that a room's ids must own in order to change
+//! them.
 //!
-//! `/etc` and `/var` are copied, `/usr` and `/opt` lend their folders (a room could not otherwise put
-//! a file into them). Only what every user of the host may read is
-//! taken. Made once per host state and mode, shared by all rooms, never changed afterwards.
+//! `/etc` and `/var` are copied; of `/usr` and `/opt` only the folders are (a room could not
+//! otherwise create files in them). Only what every user of the host may read is included. Created
+//! once per host state and mode, shared by all rooms, never changed afterwards.
 
 mod accounts;
 mod browsers;
@@ -36,13 +37,13 @@ const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));
 
 const INIT_NAME: &str = "room-init";
 
-/// A base layer, and the lock that keeps it while a room stands on it.
+/// A base layer, and the lock that protects it from removal while a room uses it.
 pub(super) struct BaseLayer {
     pub(super) folder: PathBuf,
     pub(super) used: OwnedFd,
 }
 
-/// Returns the base layer for `mode`, making it when it is not there.
+/// Returns the base layer for `mode`, creating it if necessary.
 pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer, SystemError> {
     let layer = folder.join(name(mode));
     if !layer.join(INIT_NAME).exists() {
@@ -50,7 +51,7 @@ pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer
     }
     let used = prune::hold(&layer)?;
     if !layer.join(INIT_NAME).exists() {
-        // Removed before we could lock it, by a process that considered it outdated.
+        // It was removed before we could lock it, by a process that considered it outdated.
         make(folder, &layer, mode, wall)?;
     }
     Ok(BaseLayer { folder: layer, used })
@@ -79,7 +80,7 @@ pub(super) fn prune(folder: &Path, which: Prune, mode: Mode, wall: &Wall) {
     prune::prune(folder, kept, mode, wall);
 }
 
-/// Which base layers are removed, of those that no room uses.
+/// Which unused base layers to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prune {
     /// All but the current one.
@@ -95,7 +96,7 @@ pub(super) fn open_init(layer: &Path) -> Result<OwnedFd, SystemError> {
         .context_at("open", path)
 }
 
-/// A name that changes with everything the layer is made from.
+/// Returns a name that changes with every input of the layer.
 fn name(mode: Mode) -> String {
     let mut hasher = DefaultHasher::new();
     (VERSION, env!("HOTHOUSE_ROOM_INIT_HASH")).hash(&mut hasher);
@@ -121,7 +122,8 @@ fn word(mode: Mode) -> &'static str {
     }
 }
 
-/// Scans outside, where owners are what they are, and writes inside, where ids are the room's.
+/// Scans outside the namespace, where files have their real owners, and writes inside, where ids
+/// are the room's.
 fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let system = layout::look();
     let parts = scan::scan(&system);
@@ -139,10 +141,10 @@ fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Runs `work` in a user namespace with the wall's maps, as its root where it has one.
+/// Runs `work` in a user namespace with the wall's maps, as its root if it has one.
 ///
-/// It runs in `folder`, entered as the user: the namespace's root may not pass folders above it
-/// that have a group of the host's.
+/// It runs in `folder`, entered as the user: the namespace's root may not pass parent folders that
+/// grant access only to a group of the host.
 pub(super) fn in_namespace(
     mode: Mode,
     wall: &Wall,
@@ -158,7 +160,7 @@ pub(super) fn in_namespace(
             drop((go, report));
             let outcome = enter(mode, folder, &wait).and_then(|()| work());
             let bytes = outcome.err().map(|error| serde_json::to_vec(&error).unwrap_or_default());
-            // A report that does not fit is still a report: the parent sees that we failed.
+            // Even a truncated report tells the parent that we failed.
             let _ = rustix::io::write(&reporter, bytes.as_deref().unwrap_or_default());
             sys::exit_now(i32::from(bytes.is_some()))
         }
@@ -197,6 +199,6 @@ fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), SystemError> {
         rustix::thread::set_thread_res_gid(gid, gid, gid).context("set the group")?;
         rustix::thread::set_thread_res_uid(uid, uid, uid).context("set the user")?;
     }
-    // A change of ids would have undone it.
+    // The change of ids has reset it.
     hothouse_host::sys::die_with_parent().context("end with the helper")
 }

@@ -1,16 +1,16 @@
-//! Policies for browsers in a room: none hides the names of hosts, and all trust the room's CA.
+//! Browser policies in a room: host names are not encrypted, and the room's CA is trusted.
 //!
 //! Browsers send a (possibly empty) encrypted SNI, which a wall that decides by names has to
-//! refuse, and bring trusted CAs of their own. Both are for the machine's owner to settle, by
-//! files below `/etc`. Policies that the host has stay, beside ours or within.
+//! refuse, and bring their own list of CAs. Both can be configured with policy files below `/etc`.
+//! Policies of the host are kept, beside ours or merged with them.
 
 use serde_json::{Map, Value, json};
 
-/// The policies of Chromium and its derivatives, below `/etc`: one file, to which a link leads from the folder of
-/// each browser. A room with a CA has its own version.
+/// The policy file for Chromium and its derivatives, below `/etc`; the folder of each browser has a
+/// link to it. A room with a CA has its own version.
 pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
 
-/// Where Chromium and its derivatives look, below `/etc`.
+/// Policy folders of Chromium and its derivatives, below `/etc`.
 pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
     "chromium/policies/managed",
     "chromium-browser/policies/managed",
@@ -24,14 +24,14 @@ pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
 /// the one whose name sorts last.
 pub(super) const CHROMIUM_NAME: &str = "zz-hothouse.json";
 
-/// The policies of Firefox, below `/etc`: there is but one file.
+/// The policy file of Firefox, below `/etc`; there can be only one.
 pub(super) const FIREFOX: &str = "firefox/policies/policies.json";
 
-/// Settings of Firefox that no policy reaches, below `/etc`: where Mozilla's and where Debian's looks.
+/// Firefox settings that have no policy, below `/etc`: for Mozilla's build and for Debian's.
 pub(super) const FIREFOX_SETTINGS: [&str; 2] =
     ["firefox/defaults/pref/hothouse.js", "firefox-esr/hothouse.js"];
 
-/// A ClientHello with an empty encrypted name looks like one with a name in it.
+/// A ClientHello with an empty encrypted name looks like one with a real one.
 pub(super) const FIREFOX_SETTINGS_TEXT: &str =
     "// Hothouse: the wall of a room decides by host names, so they must be sent in the clear.
 pref(\"network.dns.echconfig.enabled\", false);
@@ -40,14 +40,14 @@ pref(\"security.tls.ech.grease_probability\", 0);
 pref(\"security.tls.ech.grease_http3\", false);
 ";
 
-/// Where Firefox, which takes one certificate from one file, finds those of the room, below `/etc`.
+/// The room's certificates for Firefox, which reads one certificate per file, below `/etc`.
 pub(super) const FIREFOX_CERTIFICATES: [&str; 2] =
     ["ssl/certs/hothouse-1.pem", "ssl/certs/hothouse-2.pem"];
 
 const AUTHORITIES: &str = "CACertificates";
 
-/// Returns the policies of Chromium for every room. `hosts` are the texts of the host's own: a list of
-/// CAs replaces another, so ours must hold theirs.
+/// Returns the Chromium policies of every room. `hosts` are the host's own policy files: a list of
+/// CAs replaces another, so ours must include theirs.
 pub(super) fn chromium(hosts: &[String]) -> String {
     let mut policies = Map::new();
     policies.insert("EncryptedClientHelloEnabled".into(), json!(false));

@@ -1,6 +1,6 @@
-//! Cgroups of a room: v2 where we may write it, else v1, else none and a caveat.
+//! Cgroups of a room: v2 if we may write to it, else v1, else none and a caveat.
 //!
-//! room-init and all commands share the groups that limit; only commands join the group that
+//! room-init and all commands are in the cgroups with limits; only commands are in the one that
 //! freezes, so that a paused room still answers.
 
 use super::spec::Limits;
@@ -13,18 +13,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The groups that a room has, enough to freeze, thaw and remove them later.
+/// The cgroups of a room, with what is needed to freeze, thaw and remove them later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
-    /// How the limits of the room are kept.
+    /// Which cgroup version enforces the limits.
     pub version: FenceState,
-    /// What was made, children first.
+    /// The created folders, children first.
     pub folders: Vec<PathBuf>,
-    /// The file that freezes, with the values to write.
+    /// How to freeze them.
     pub freezer: Option<Freezer>,
 }
 
-/// A freezer's switch.
+/// The control file of a freezer, with the values to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freezer {
     pub switch: PathBuf,
@@ -34,7 +34,7 @@ pub struct Freezer {
     pub state_when_frozen: String,
 }
 
-/// A change of a room's groups that failed.
+/// An operation on a room's cgroups that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     #[error("this room has no freezer")]
@@ -47,32 +47,32 @@ pub enum CgroupError {
     Remove { path: PathBuf, source: io::Error },
 }
 
-/// What to do, computed before anything is done.
+/// The planned operations, computed before any is performed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) groups: Groups,
-    /// Parents to make and controllers to enable in them, in this order.
+    /// Parents to create and controllers to enable in them, in this order.
     enable: Vec<(PathBuf, Vec<&'static str>)>,
     limits: Vec<(PathBuf, String)>,
     /// Files into which the first process writes `0` as soon as it knows its room.
     pub(super) join: Vec<PathBuf>,
     /// Files into which each command writes `0`.
     pub(super) join_commands: Vec<PathBuf>,
-    /// The file into which PID 1 writes `0`, so that a freezing group above does not hold it.
+    /// The file into which PID 1 writes `0`, so that freezing a parent cgroup does not stop it.
     pub(super) join_init: Option<PathBuf>,
     pub(super) caveats: Vec<Caveat>,
 }
 
-/// What the host offers.
+/// The cgroups that the host offers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offer {
-    /// The v2 folder below which we may make groups, and its controllers.
+    /// The v2 folder below which we may create cgroups, and its controllers.
     unified: Option<(PathBuf, Vec<String>)>,
-    /// v1 hierarchies by controller, as far as we may write them.
+    /// v1 hierarchies by controller, if writable.
     legacy: Vec<(String, PathBuf)>,
 }
 
-/// Looks at what the host offers.
+/// Detects what the host offers.
 pub(super) fn look() -> Offer {
     let mounts = files::read_text(Path::new("/proc/self/mounts")).unwrap_or_default();
     let own = files::read_text(Path::new("/proc/self/cgroup")).unwrap_or_default();
@@ -99,7 +99,7 @@ pub(super) fn look() -> Offer {
     offer
 }
 
-/// Returns the ids of all rooms that have groups on this host, of whichever user.
+/// Returns the ids of all rooms with cgroups on this host, of any user.
 pub fn group_ids() -> Vec<String> {
     let offer = look();
     let points = offer.legacy.into_iter().map(|(_, point)| point);
@@ -110,7 +110,7 @@ pub fn group_ids() -> Vec<String> {
     ids.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
-/// Ends whatever is in the groups of a room, and removes them.
+/// Kills all processes in the cgroups of a room, and removes them.
 pub fn clear_groups(id: &str) -> Result<(), CgroupError> {
     let all = Limits { memory: Some(0), cpus: Some(1.0), pids: Some(1), disk: None };
     plan(&look(), id, &all).groups.clear()
@@ -120,7 +120,7 @@ fn may_write(folder: &Path) -> bool {
     rustix::fs::access(folder, Access::WRITE_OK).is_ok()
 }
 
-/// The topmost folder of our own v2 branch that we may write, which is where delegation begins.
+/// Returns the topmost folder of our v2 branch that we may write to, where delegation begins.
 fn unified(point: &Path, own: &str) -> Option<(PathBuf, Vec<String>)> {
     let branch = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let branch = point.join(branch.trim_start_matches('/'));
@@ -133,7 +133,7 @@ fn unified(point: &Path, own: &str) -> Option<(PathBuf, Vec<String>)> {
     Some((base.to_owned(), controllers.split_whitespace().map(str::to_owned).collect()))
 }
 
-/// Plans the groups of room `id`.
+/// Plans the cgroups of room `id`.
 pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
     let wanted = wanted(limits);
     let has_all = |controllers: &[String]| {
@@ -236,8 +236,8 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
     for (name, file, value) in limited {
         if let (Some(folder), Some(value)) = (folder(name), value) {
             plan.limits.push((folder.join(file), value));
-            // `tasks`, not `cgroup.procs`: moving one's own thread takes no lock that all forks
-            // of the machine would wait for.
+            // `tasks`, not `cgroup.procs`: moving a single thread avoids a lock that blocks every
+            // fork on the machine.
             plan.join.push(folder.join("tasks"));
             plan.groups.folders.push(folder);
         }
@@ -257,7 +257,7 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
 }
 
 impl Plan {
-    /// Makes the groups and sets the limits.
+    /// Creates the cgroups and sets the limits.
     pub(super) fn apply(&self) -> Result<(), files::FileError> {
         for (folder, controllers) in &self.enable {
             files::make_folder(folder)?;
@@ -276,17 +276,17 @@ impl Plan {
 }
 
 impl Groups {
-    /// Puts the calling process under the room's limits of memory and processor time, but not into the
-    /// group that freezes: whoever works for a room does so at its cost.
+    /// Puts the calling process under the room's memory and CPU limits, but not into the cgroup
+    /// that freezes: work done for a room counts against its limits.
     pub(super) fn enter(&self) {
         for file in self.working_files() {
-            // Without it the work has the limits of the daemon.
+            // On failure, the work runs with the daemon's limits.
             files::write(&file, "0").ok();
         }
     }
 
-    /// The files by which a process enters: those of limits, except of the number of processes, which
-    /// a room may have used up.
+    /// The files through which a process joins: those with limits, except the pids limit, which the
+    /// room may have exhausted.
     fn working_files(&self) -> Vec<PathBuf> {
         let frozen = self.freezer.as_ref().and_then(|freezer| freezer.switch.parent());
         let free = self.folders.iter().filter(|folder| Some(folder.as_path()) != frozen);
@@ -311,11 +311,11 @@ impl Groups {
         state.unwrap_or(false)
     }
 
-    /// Stops every command of the room where it is.
+    /// Freezes every command of the room.
     pub fn freeze(&self) -> Result<(), CgroupError> {
         let freezer = self.freezer.as_ref().ok_or(CgroupError::NoFreezer)?;
         for _ in 0..500 {
-            // v1 must be asked again if it could not freeze all processes at once.
+            // v1 needs another write if it could not freeze all processes at once.
             files::write(&freezer.switch, &freezer.frozen)?;
             if files::read_text(&freezer.state)?.contains(&freezer.state_when_frozen) {
                 return Ok(());
@@ -332,23 +332,23 @@ impl Groups {
         Ok(files::write(&freezer.switch, &freezer.thawed)?)
     }
 
-    /// Kills every process of the room at once, where the kernel offers that (v2 since Linux 5.14).
+    /// Kills every process of the room atomically, where supported (v2 since Linux 5.14).
     pub(super) fn kill(&self) {
         for folder in &self.folders {
             let switch = folder.join("cgroup.kill");
             if files::exists(&switch) {
-                // What is left is killed one by one.
+                // Otherwise the processes are killed one by one.
                 files::write(&switch, "1").ok();
             }
         }
     }
 
-    /// Ends whatever still is in the groups, and removes them.
+    /// Kills all remaining processes in the cgroups, and removes them.
     pub(super) fn clear(&self) -> Result<(), CgroupError> {
         if !self.folders.iter().any(|folder| files::exists(folder)) {
             return Ok(());
         }
-        // A frozen process does not die.
+        // A frozen process cannot die (v1).
         if self.freezer.is_some() {
             let _ = self.thaw();
         }
@@ -359,7 +359,7 @@ impl Groups {
         self.remove()
     }
 
-    /// Removes the groups of a room that is gone; its last processes may need a moment.
+    /// Removes the cgroups of a room that has ended; its last processes may need a moment to exit.
     pub fn remove(&self) -> Result<(), CgroupError> {
         for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
             remove(&folder).map_err(|source| CgroupError::Remove { path: folder, source })?;
@@ -368,7 +368,7 @@ impl Groups {
     }
 }
 
-/// Returns a group and all below it, the innermost first.
+/// Returns a cgroup and its descendants, innermost first.
 fn with_groups_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     let mut next = 0;
@@ -381,17 +381,17 @@ fn with_groups_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Kills the members of a group one by one, for kernels that cannot kill a group.
+/// Kills the members of a cgroup one by one, for kernels without `cgroup.kill`.
 fn kill_members(folder: &Path) {
     let members = files::read_text(&folder.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?))
     {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
 
-/// Removes a group once the last of its processes, which were killed, is gone: on a busy host that takes a while.
+/// Removes a cgroup once its killed processes are gone, which takes a while on a busy host.
 fn remove(folder: &Path) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let begun = std::time::Instant::now();
@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn v2_is_written_as_its_files_want_it() {
-        // A folder that looks like a delegated branch; the kernel would make these files.
+        // A folder that looks like a delegated branch; normally the kernel creates these files.
         let base = tempfile::tempdir().unwrap();
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
         let unified = Some((base.path().to_owned(), controllers));
@@ -496,7 +496,8 @@ mod tests {
             assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
         }
         assert_eq!(plan.join, [room.join("commands/cgroup.procs")]);
-        // Groups with their own processes may not hand controllers on, so the room's does not.
+        // A cgroup with processes cannot enable controllers for its children, so the room's does
+        // not.
         assert!(!files::exists(&room.join("cgroup.subtree_control")));
         files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
         assert!(plan.groups.is_frozen());
@@ -523,7 +524,7 @@ mod tests {
         assert!(plan.groups.is_frozen());
         plan.groups.thaw().unwrap();
         assert!(!plan.groups.is_frozen());
-        // A frozen process can be killed this way, too.
+        // A frozen process can also be killed this way.
         plan.groups.freeze().unwrap();
         plan.groups.kill();
         let status = child.wait().unwrap();

@@ -1,8 +1,8 @@
-//! A room's claim on the files of its sandbox: a lock beside them, held by PID 1 for life.
+//! A room's claim on the files of its sandbox: a lock file beside them, held by PID 1 for life.
 //!
-//! The kernel lets go of it when the room is gone and not before, whatever happened to the daemon, its
+//! The kernel releases it only when the room has ended, whatever happened to the daemon, its
 //! runtime folder or its database. So a second room on the same files is impossible, and the files
-//! themselves say who uses them.
+//! themselves tell who uses them.
 
 use super::start::{Started, StopError, stop};
 use hothouse_host::files::{self, FileError};
@@ -10,38 +10,38 @@ use hothouse_host::lock::{Lock, LockError};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The most that a claim says of itself.
+/// The size limit of a claim's description.
 const NOTE_LIMIT: u64 = 1 << 20;
 
-/// Who has a claim: written into the lock's file.
+/// The holder of a claim, as written to the lock file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
     /// The room's id.
     pub id: String,
     /// The runtime folder that the room was started with.
     pub runtime: PathBuf,
-    /// The room, once it stands.
+    /// The room, once it is running.
     pub started: Option<Started>,
 }
 
-/// A claim that could not be taken.
+/// Failure to take a claim.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A room uses the files; it is unknown which one if it is just being made.
+    /// A room uses the files; the claimant is unknown while that room is still starting.
     #[error("{} is in use by another room", .path.display())]
     Held { path: PathBuf, claimant: Option<Box<Claimant>> },
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// A claim. It lasts until this and every descriptor made of it is closed.
+/// A claim, held until this value and every descriptor derived from it are closed.
 #[derive(Debug)]
 pub struct Claim {
     lock: Lock,
 }
 
 impl Claim {
-    /// Takes the claim, or says who has it.
+    /// Takes the claim, or fails with its holder.
     pub fn take(path: &Path) -> Result<Self, ClaimError> {
         if let Some(parent) = path.parent() {
             files::make_private_folder(parent)?;
@@ -66,7 +66,7 @@ impl Claim {
     }
 }
 
-/// Returns who holds a claim, if anybody does.
+/// Returns the holder of a claim, if any.
 pub fn claimant(path: &Path) -> Result<Option<Claimant>, FileError> {
     if !files::exists(path) {
         return Ok(None);
@@ -79,7 +79,7 @@ pub fn claimant(path: &Path) -> Result<Option<Claimant>, FileError> {
 }
 
 impl Claimant {
-    /// Ends the room at once, without its runtime folder.
+    /// Ends the room immediately, without its runtime folder.
     pub fn end(&self) -> Result<(), StopError> {
         match &self.started {
             Some(started) => stop(started, &self.runtime),

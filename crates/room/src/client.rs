@@ -28,10 +28,10 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The signal for a command that writes to a pipe without a reader.
+/// Sent to a command that writes to a pipe without readers.
 const SIGPIPE: i32 = 13;
 
-/// Says the same to a room that knows probes without a host name alone.
+/// Downgrades a probe for rooms that do not support host names in probes.
 fn ask_without_a_name(service: &mut ServiceSpec) {
     if let Some(probe) = &mut service.probe
         && let Question::HttpAs { port, path, .. } = &probe.question
@@ -40,7 +40,7 @@ fn ask_without_a_name(service: &mut ServiceSpec) {
     }
 }
 
-/// A conversation with a room that failed.
+/// A call to a room that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("read the room's token")]
@@ -71,17 +71,17 @@ struct Waiting {
     answer_txs: HashMap<u32, oneshot::Sender<Answered>>,
 }
 
-/// A connection to a room; calls may run side by side.
+/// A connection to a room; calls may run concurrently.
 pub struct RoomClient {
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     waiting: Arc<Mutex<Waiting>>,
     reader: JoinHandle<()>,
-    /// The answer to our `Hello`, until somebody has looked at it.
+    /// The answer to our `Hello`, until it has been read.
     greeting: tokio::sync::Mutex<Option<oneshot::Receiver<Answered>>>,
     protocol: AtomicU16,
 }
 
-/// A command that was started.
+/// A started command.
 #[derive(Debug)]
 pub struct Started {
     /// Its pid in the room.
@@ -97,7 +97,7 @@ pub enum ExecStreams {
     Detached,
 }
 
-/// The pipe ends of somebody who joined a command.
+/// The pipe ends for a client that attached to a command.
 #[derive(Debug)]
 pub enum Attached {
     Pipes {
@@ -108,20 +108,20 @@ pub enum Attached {
         input: OwnedFd,
         output: OwnedFd,
     },
-    /// Nothing of its output is kept any more.
+    /// Its output is no longer kept.
     Nothing,
 }
 
-/// The sockets that catch the room's traffic, one per address family.
+/// The sockets that receive the room's outgoing traffic, one per address family.
 #[derive(Debug)]
 pub struct Egress {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Reports what the nftables rules dropped; `None` if the kernel cannot, or in a room of an older
-    /// release.
+    /// Reports packets that the nftables rules dropped; `None` if the kernel cannot, or in a room
+    /// of an older release.
     pub dropped: Option<OwnedFd>,
-    /// For redirected UDP; like those below none in a room of an older release.
+    /// For redirected UDP; empty in a room of an older release, like the fields below.
     pub datagrams: Vec<OwnedFd>,
     /// Reports echo requests; `None` if the kernel cannot.
     pub echoes: Option<OwnedFd>,
@@ -133,7 +133,7 @@ pub struct Egress {
 
 impl RoomClient {
     /// Connects to the room whose control socket is in `runtime`, and sends `Hello`. The first call
-    /// does not wait for the answer to it, but fails if it failed.
+    /// does not wait for its answer, but fails if `Hello` failed.
     pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
         let token =
             files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
@@ -156,25 +156,25 @@ impl RoomClient {
         Ok(client)
     }
 
-    /// Returns the protocol that the room speaks, once it has answered anything or is known otherwise.
+    /// Returns the room's protocol version; 0 until it is known.
     pub fn protocol(&self) -> u16 {
         self.protocol.load(Ordering::Relaxed)
     }
 
-    /// Takes for granted that the room is of this release, as whoever has just started it knows.
+    /// Assumes the current protocol, for a caller that has just started the room.
     pub fn know_protocol(&self) {
         self.protocol.store(PROTOCOL, Ordering::Relaxed);
     }
 
-    /// Makes sure that the room has answered our `Hello`.
+    /// Waits for the room's answer to our `Hello`.
     async fn greeted(&self) -> Result<(), ClientError> {
         let mut greeting = self.greeting.lock().await;
         let Some(answer_rx) = greeting.as_mut() else {
-            // Somebody has read it already.
+            // The answer was already read.
             let unheard = self.protocol() == 0;
             return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
         };
-        // The caller may stop waiting at any time; the answer must still be read.
+        // The caller may be cancelled at any time; the answer must still be read.
         let answered = hear(answer_rx).await;
         *greeting = None;
         match answered? {
@@ -192,7 +192,7 @@ impl RoomClient {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Runs a command. [`wait`](Self::wait) reports its end.
+    /// Runs a command. Use [`wait`](Self::wait) for its exit.
     pub async fn exec(&self, spec: ExecSpec) -> Result<Started, ClientError> {
         let (answer, descriptors) = self.call(Call::Exec(Box::new(spec))).await?;
         let Answer::Started { pid } = answer else { return Err(ClientError::Unexpected) };
@@ -208,7 +208,7 @@ impl RoomClient {
         Ok(Started { pid, streams })
     }
 
-    /// Joins a command: what was kept of its output comes first.
+    /// Attaches to a command: the buffered output comes first.
     pub async fn attach(&self, exec: ExecId) -> Result<Attached, ClientError> {
         let (answer, descriptors) = self.call(Call::Attach { exec }).await?;
         let Answer::Attached { terminal } = answer else { return Err(ClientError::Unexpected) };
@@ -220,7 +220,7 @@ impl RoomClient {
         }
     }
 
-    /// Waits for a command's end. By then all that it wrote before is in its pipes.
+    /// Waits for a command to exit. By then its whole output is in its pipes.
     pub async fn wait(&self, exec: ExecId) -> Result<Exit, ClientError> {
         match self.call(Call::Wait { exec }).await? {
             (Answer::Exited(exit), _) => Ok(exit),
@@ -233,13 +233,13 @@ impl RoomClient {
         self.order(Call::Resize { exec, size }).await
     }
 
-    /// Signals a command and what it started in its group.
+    /// Signals a command's process group.
     pub async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ClientError> {
         self.order(Call::Signal { exec, signal }).await
     }
 
-    /// Closes an output of a command, counted from standard output; a room that is too old for it
-    /// sends SIGPIPE instead.
+    /// Closes an output of a command, counted from standard output; rooms that do not support it
+    /// send SIGPIPE instead.
     pub async fn close_output(&self, exec: ExecId, output: u8) -> Result<(), ClientError> {
         if self.protocol() == 0 {
             self.greeted().await?;
@@ -250,7 +250,7 @@ impl RoomClient {
         }
     }
 
-    /// Forgets an ended command and its output.
+    /// Removes the record and the output of an ended command.
     pub async fn forget(&self, exec: ExecId) -> Result<(), ClientError> {
         self.order(Call::Forget { exec }).await
     }
@@ -281,7 +281,7 @@ impl RoomClient {
         }
     }
 
-    /// Takes the room's outgoing traffic over, until this client is dropped.
+    /// Takes over the room's outgoing traffic, until this client is dropped.
     pub async fn take_egress(&self) -> Result<Egress, ClientError> {
         if self.protocol() == 0 {
             self.greeted().await?;
@@ -301,7 +301,7 @@ impl RoomClient {
                 raw: Vec::new(),
                 rules: None,
             },
-            // The order in which they come.
+            // The order in which they arrive.
             Answer::Caught {
                 tcp,
                 dns_datagram,
@@ -325,8 +325,8 @@ impl RoomClient {
         })
     }
 
-    /// Takes over the listener on which programs of the room reach the daemon, until this client is
-    /// dropped. A room of an earlier build has none.
+    /// Takes over the listener for the room API, until this client is dropped. `None` for a room of
+    /// an earlier build.
     pub async fn take_api(&self) -> Result<Option<OwnedFd>, ClientError> {
         if self.protocol() == 0 {
             self.greeted().await?;
@@ -350,14 +350,14 @@ impl RoomClient {
         self.order(Call::Resume).await
     }
 
-    /// Asks the room to end: SIGTERM to all, SIGKILL after `grace`. It is gone when
-    /// [`stop`](super::stop) returns.
+    /// Asks the room to end: SIGTERM to all, SIGKILL after `grace`. Use [`stop`](super::stop) to
+    /// wait for its end.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ClientError> {
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
         self.order(Call::Shutdown { grace_ms }).await
     }
 
-    /// Returns the pids in the room and whether somebody has its traffic.
+    /// Returns the pids in the room, and whether a client has taken over its traffic.
     pub async fn status(&self) -> Result<(Vec<i32>, bool), ClientError> {
         match self.call(Call::Status).await? {
             (Answer::Status { pids, egress_taken, .. }, _) => Ok((pids, egress_taken)),
@@ -384,7 +384,7 @@ impl RoomClient {
         }
     }
 
-    /// Does something with one service, or with all.
+    /// Performs an action on one service, or on all.
     pub async fn order_service(
         &self,
         name: Option<String>,
@@ -394,7 +394,7 @@ impl RoomClient {
         self.order(Call::Service { name, order }).await
     }
 
-    /// Returns how the services stand, once they have changed since version `after`.
+    /// Returns the state of the services, once their version is above `after`.
     pub async fn services(&self, after: Option<u64>) -> Result<ServicesReport, ClientError> {
         self.greeted().await?;
         if self.protocol() < SERVICES_SINCE {
@@ -406,7 +406,8 @@ impl RoomClient {
         }
     }
 
-    /// Returns how services stood since a version, change by change; nothing for a room that does not remember.
+    /// Returns the state changes of services since a version; empty for rooms that do not record
+    /// them.
     pub async fn service_changes(&self, after: u64) -> Result<Vec<ServiceChange>, ClientError> {
         self.greeted().await?;
         if self.protocol() < CHANGES_SINCE {
@@ -418,7 +419,8 @@ impl RoomClient {
         }
     }
 
-    /// Returns the line of each service's log at which its last start begins; nothing for a room that does not know.
+    /// Returns the log line at which each service's last start begins; empty for rooms that do not
+    /// record it.
     pub async fn service_starts(&self) -> Result<Vec<(String, u64)>, ClientError> {
         self.greeted().await?;
         if self.protocol() < STARTS_SINCE {
@@ -438,9 +440,9 @@ impl RoomClient {
         }
     }
 
-    /// Returns when the room has closed the connection, which it does when it ends.
+    /// Waits until the room closes the connection, which it does when it ends.
     pub async fn closed(&mut self) {
-        // A reader that panicked is a closed connection too.
+        // A reader that panicked counts as a closed connection.
         let _ = (&mut self.reader).await;
     }
 
@@ -465,7 +467,7 @@ impl RoomClient {
         hear(&mut answer_rx).await
     }
 
-    /// Sends a question; its answer comes later.
+    /// Sends a request; its answer arrives on the returned channel.
     async fn ask(
         &self,
         call: Call,
@@ -510,7 +512,7 @@ impl Drop for RoomClient {
     }
 }
 
-/// Sends bytes, with descriptors beside the first of them.
+/// Sends bytes; the descriptors go with the first byte.
 async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
     let socket: &UnixStream = socket.as_ref();
     let mut sent = 0;
@@ -528,7 +530,7 @@ async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// Hands answers to those who wait, until the room closes the connection.
+/// Dispatches answers to their callers, until the room closes the connection.
 async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
     let mut buffer = FrameBuffer::default();
     let mut descriptors = VecDeque::new();
@@ -540,7 +542,7 @@ async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
             let answer_tx =
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
             if let Some(answer_tx) = answer_tx {
-                // A caller that gave up needs no answer; its descriptors close with it.
+                // The caller was cancelled; the descriptors are closed.
                 let _ = answer_tx.send((answer, own));
             }
         }
@@ -550,7 +552,7 @@ async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
     waiting.answer_txs.clear();
 }
 
-/// Reads what is available; false at the end.
+/// Reads available bytes; `false` at the end.
 async fn receive(
     socket: &OwnedReadHalf,
     buffer: &mut FrameBuffer,
@@ -559,7 +561,7 @@ async fn receive(
     let socket: &UnixStream = socket.as_ref();
     loop {
         socket.readable().await?;
-        // Only now: most rooms are silent most of the time.
+        // Allocated only now: most rooms are idle most of the time.
         let mut bytes = vec![0_u8; 16 << 10];
         let length = socket.try_io(Interest::READABLE, || {
             let mut space =

@@ -1,22 +1,22 @@
-//! The processes below a room's first one, found from the outside.
+//! Finds the processes of a room from the host: the descendants of its PID 1.
 //!
-//! Whatever a room starts stays below PID 1: orphans are given to it. So the tree of parents is
-//! the room, also where there is no control group to ask.
+//! Orphans are reparented to PID 1, so everything that a room starts stays below it. The process
+//! tree thus identifies the room, even without cgroups.
 
 use super::identity::parent_of;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kills everything below `root`, but not `root`. Processes that start meanwhile are missed: call it until
-/// nothing is left.
+/// Kills everything below `root`, but not `root`. Misses processes that are forked meanwhile: call
+/// it until none is left.
 pub(super) fn kill(root: i32) {
     for pid in below(root, &parents()) {
         end(pid, root);
     }
 }
 
-/// Kills one process through a pidfd, after checking that it still belongs there: its pid
+/// Kills one process through a pidfd, after checking that it still belongs to the room: its pid
 /// could have been reused.
 fn end(pid: i32, root: i32) {
     let Some(process) = Pid::from_raw(pid) else { return };
@@ -37,11 +37,11 @@ fn parents() -> BTreeMap<i32, i32> {
     pids.filter_map(|pid| Some((pid, parent_of(pid)?))).collect()
 }
 
-/// Returns all that are below `root`.
+/// Returns all descendants of `root`.
 fn below(root: i32, parents: &BTreeMap<i32, i32>) -> BTreeSet<i32> {
     let belongs = |pid: i32| {
         let chain = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
-        // A table that changes while it is read could hold a circle.
+        // The table may change while it is read, so there could be a cycle.
         chain.take(parents.len() + 1).skip(1).any(|above| above == root)
     };
     parents.keys().copied().filter(|pid| belongs(*pid)).collect()

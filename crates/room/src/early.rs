@@ -1,7 +1,7 @@
-//! The first process of a room, before and after it knows which room that is.
+//! The first process of a room, before and after its room is known.
 //!
-//! Namespaces, ids, network and an empty root are the same for every room. As root they are made
-//! while the helper still waits for a job, so that a room which is asked for finds them ready.
+//! Namespaces, ids, network and an empty root are the same for every room. As root they are created
+//! while the helper still waits for a job, so that the next room finds them ready.
 
 use super::ahead::Ahead;
 use super::inside::{self, MAPPED, ORDER, Order};
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal};
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 
-/// The namespaces of the wall. That of control groups comes later, when the room has some.
+/// The namespaces of the wall. The cgroup namespace follows once the room has cgroups.
 const WALL: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
@@ -28,13 +28,13 @@ const WALL: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// A first process as its helper has it. Let go of, it is killed.
+/// The helper's handle of a first process, which is killed on drop unless kept.
 #[derive(Debug)]
 pub(super) struct Early {
     pub(super) pid: i32,
     pub(super) channel: OwnedFd,
     mode: Mode,
-    /// The maps that it has.
+    /// Its id maps.
     wall: Wall,
     kept: bool,
 }
@@ -42,11 +42,11 @@ pub(super) struct Early {
 /// The two sides of a clone.
 pub(super) enum Cloned<'a> {
     Helper(Early),
-    /// In the new process, which must call [`inside::run`] and close what it has no use for.
+    /// In the new process, which must call [`inside::run`] and close what it does not use.
     First(First<'a>),
 }
 
-/// What the new process begins with.
+/// Initial state of the new process.
 pub(super) struct First<'a> {
     pub(super) mode: Mode,
     pub(super) channel: OwnedFd,
@@ -55,7 +55,7 @@ pub(super) struct First<'a> {
 }
 
 impl Early {
-    /// Clones the first process of a room that has these maps.
+    /// Clones the first process of a room with these maps.
     pub(super) fn clone<'a>(
         mode: Mode,
         wall: &Wall,
@@ -87,7 +87,7 @@ impl Early {
         }
     }
 
-    /// Clones it now, for a room that is known. The new process does not return.
+    /// Clones it now, for a known room. The new process does not return.
     pub(super) fn now(
         mode: Mode,
         wall: &Wall,
@@ -100,8 +100,8 @@ impl Early {
         }
     }
 
-    /// Returns whether a room of these ids can have it. One that has failed meanwhile cannot: whatever
-    /// the reason was, the room's own attempt tells it.
+    /// Whether a room with these ids can use it. Not if it has failed meanwhile: the room's own
+    /// attempt will then report the reason.
     pub(super) fn fits(&self, mode: Mode, wall: &Wall) -> bool {
         let mut channel = [PollFd::new(&self.channel, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -109,10 +109,10 @@ impl Early {
         waits && (self.mode, &self.wall) == (mode, wall)
     }
 
-    /// Tells it which room it is for.
+    /// Sends it the order for its room.
     pub(super) fn tell(&self, order: &Order, descriptors: &[OwnedFd]) -> Result<(), SystemError> {
         let step = "tell the room what it is";
-        // An order may be longer than a message.
+        // An order may exceed the maximum message size.
         let paper = rustix::fs::memfd_create(c"room-order", MemfdFlags::CLOEXEC).context(step)?;
         let bytes = serde_json::to_vec(order).map_err(std::io::Error::from).context(step)?;
         let mut file = std::fs::File::from(paper);
@@ -122,7 +122,7 @@ impl Early {
         send_descriptors(&self.channel, ORDER, &all).context(step)
     }
 
-    /// Lets it live.
+    /// Prevents it from being killed on drop.
     pub(super) fn keep(mut self) {
         self.kept = true;
     }
@@ -134,14 +134,14 @@ impl Drop for Early {
             return;
         }
         if let Some(process) = Pid::from_raw(self.pid) {
-            // It may have ended by itself.
+            // It may have exited by itself.
             let _ = rustix::process::kill_process(process, Signal::KILL);
         }
         reap(self.pid);
     }
 }
 
-/// Sends a word with descriptors, 64 at most.
+/// Sends a message with at most 64 descriptors.
 pub(super) fn send_descriptors(
     channel: &OwnedFd,
     word: &[u8],

@@ -1,8 +1,7 @@
-//! The seccomp filters of a room: what no program in it may ask of the kernel.
+//! The seccomp filters of a room: the system calls that its programs may not make.
 //!
-//! A deny list, because a room runs whatever a developer runs; what it denies are ways out that the
-//! namespaces do not guard. Installed before room-init starts, so that nothing can be started
-//! without them.
+//! A deny list, because a room runs whatever a developer runs; it closes ways out that the
+//! namespaces do not guard. Installed before room-init starts, so that every process inherits it.
 
 use crate::sys::Instruction;
 use hothouse_host::ids::Mode;
@@ -13,9 +12,9 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// System calls that are refused with any arguments.
+/// System calls that are always refused.
 const DENIED: &[c_long] = &[
-    // Interfaces with a history of vulnerabilities, or not bound to namespaces.
+    // Interfaces with a history of vulnerabilities, or without namespaces.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -52,7 +51,7 @@ const SETGID: u64 = 0o2000;
 const CREATE: u64 = 0o100;
 const TEMPORARY: u64 = 0o20_000_000;
 
-/// Calls that take a mode, and where.
+/// Calls with a mode, and the position of that argument.
 const MODES: &[(c_long, u8)] = &[
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
@@ -65,25 +64,26 @@ const MODES: &[(c_long, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
-/// Calls that take flags and a mode that matters only when they create, and where.
+/// Calls with flags and a mode that only matters on creation, and the positions of both.
 const CREATING: &[(c_long, u8, u8)] = &[(libc::SYS_open, 1, 2), (libc::SYS_openat, 2, 3)];
 
-/// Calls that set an attribute, whose length is the fourth argument.
+/// Calls that set an attribute; its length is the fourth argument.
 const ATTRIBUTES: [c_long; 3] = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr];
 
 /// `setxattrat`, since Linux 6.13.
 const SETXATTRAT: c_long = 463;
 
-/// `XATTR_CAPS_SZ_2` and `XATTR_CAPS_SZ_3`; the kernel takes no other (capabilities(7)).
+/// `XATTR_CAPS_SZ_2` and `XATTR_CAPS_SZ_3`; the kernel accepts no others (capabilities(7)).
 const CAPABILITY_LENGTHS: [u64; 2] = [20, 24];
 
-/// Families that a network namespace holds: unix, IPv4, IPv6, netlink.
+/// Address families that are confined to a network namespace: unix, IPv4, IPv6, netlink.
 const FAMILIES: [c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Requests that type into, or take over, somebody's terminal.
+/// Ioctls that inject input into a terminal, or take it over.
 const TERMINAL_REQUESTS: [u64; 2] = [libc::TIOCSTI, 0x541C];
 
-/// `F_SETLEASE` and `F_SETDELEG`. With a lease on a file of the host a room holds up whoever opens it.
+/// `F_SETLEASE` and `F_SETDELEG`. With a lease on a file of the host, a room could block its other
+/// users.
 const LEASES: [u64; 2] = [1024, 1040];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -99,13 +99,13 @@ pub(super) fn compile(mode: Mode) -> Result<Vec<Vec<Instruction>>, BackendError>
     ])
 }
 
-/// Calls that programs can do without if the kernel does not support them.
+/// Calls that programs can replace if the kernel does not support them.
 fn unknown() -> Rules {
-    // The mode of the one and the length of the other lie in memory, where a filter cannot look;
+    // The mode of the first and the length of the second are in memory, which a filter cannot read;
     // programs fall back to `openat` and `setxattr`.
     let unseen = [libc::SYS_openat2, SETXATTRAT];
-    // The host limits these requests for all its users together (`fs.aio-max-nr`), and nothing
-    // limits a single user. Databases fall back to threads.
+    // The host has one limit for all users together (`fs.aio-max-nr`), and none per user. Databases
+    // fall back to threads.
     let unbounded = [libc::SYS_io_setup];
     unseen.into_iter().chain(unbounded).map(|call| (call, vec![])).collect()
 }
@@ -129,15 +129,15 @@ fn forbidden(mode: Mode) -> Result<Rules, BackendError> {
     let leases = LEASES.iter().map(|command| rule(&[(1, SeccompCmpOp::Eq, *command)]));
     rules.insert(libc::SYS_fcntl, leases.collect::<Result<_, _>>()?);
     if mode == Mode::Single {
-        // room-init has the room's only uid, so the kernel would let the room limit it.
+        // room-init has the room's only uid, so the kernel would let the room change its limits.
         rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
     }
     Ok(rules)
 }
 
-/// Attributes of the two lengths that capabilities of a file have, and no other. Namespaces do not
-/// help: on a mount whose map shows the host's root as agent, what the root of a nested one sets is
-/// the host root's own. Attributes of other lengths, access-control lists among them, can be set.
+/// Refuses attributes of the two lengths that file capabilities have. Namespaces do not help: on a
+/// mount whose map shows the host's root as agent, an attribute set by the root of a nested
+/// namespace belongs to the host's root. Attributes of other lengths, including ACLs, can be set.
 fn file_capabilities() -> Result<Rules, BackendError> {
     let lengths = CAPABILITY_LENGTHS.map(|length| rule(&[(3, SeccompCmpOp::Eq, length)]));
     let [second, third] = lengths;
@@ -177,7 +177,8 @@ fn program(rules: Rules, errno: c_int) -> Result<Vec<Instruction>, BackendError>
     Ok(program.into_iter().map(convert).collect())
 }
 
-/// Refuses x32, whose numbers would slip past the others. (They end an i386 program themselves.)
+/// Refuses x32, whose call numbers would bypass the other filters. (Those already kill i386
+/// programs.)
 fn no_second_abi() -> Vec<Instruction> {
     const LOAD: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
@@ -198,7 +199,7 @@ fn no_second_abi() -> Vec<Instruction> {
 mod tests {
     use super::*;
 
-    /// Runs a filter as the kernel would: number, architecture and arguments in, verdict out.
+    /// Evaluates a filter as the kernel would: number, architecture and arguments in, verdict out.
     fn verdict(program: &[Instruction], number: c_long, arguments: [u64; 6]) -> u32 {
         let mut data = Vec::new();
         data.extend(u32::try_from(number).unwrap().to_le_bytes());
@@ -302,7 +303,7 @@ mod tests {
             outcome(Mode::Root, libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0]),
             Some(libc::EPERM)
         );
-        // The kernel looks at 32 bits of the request only.
+        // The kernel reads only 32 bits of the request.
         let disguised = libc::TIOCSTI | 1 << 32;
         assert_eq!(
             outcome(Mode::Root, libc::SYS_ioctl, [0, disguised, 0, 0, 0, 0]),

@@ -1,4 +1,5 @@
-//! Who a room's PID 1 is, so that a number used again by another process is not mistaken for it.
+//! The identity of a room's PID 1, so that another process with a reused pid is not mistaken for
+//! it.
 
 use hothouse_host::files::{self, FileError};
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A process of this boot, identified beyond doubt.
+/// A process of this boot, uniquely identified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomIdentity {
     /// The host's pid of room-init.
@@ -34,13 +35,13 @@ impl RoomIdentity {
         Ok(Self { pid, start_time, boot_id: boot_id().map_err(file)?.to_owned() })
     }
 
-    /// Whether that very process still runs. One that is ending does not: a killed PID 1 waits for
-    /// its namespace to empty, which takes forever while a process in it is frozen.
+    /// Whether this process is still running. Not if it is exiting: a killed PID 1 waits for its
+    /// namespace to empty, which takes forever while a process in it is frozen.
     pub fn is_alive(&self) -> bool {
         self.stat().is_some_and(|stat| !stat.exiting)
     }
 
-    /// Whether that very process is still there, also while it is ending.
+    /// Whether this process still exists, even if it is exiting.
     pub(super) fn is_there(&self) -> bool {
         self.stat().is_some()
     }
@@ -54,7 +55,7 @@ impl RoomIdentity {
     }
 }
 
-/// Returns the id of this boot, which no process outlives.
+/// Returns the id of this boot.
 fn boot_id() -> Result<&'static str, FileError> {
     static KNOWN: OnceLock<String> = OnceLock::new();
     if let Some(known) = KNOWN.get() {
@@ -64,8 +65,7 @@ fn boot_id() -> Result<&'static str, FileError> {
     Ok(KNOWN.get_or_init(|| text.trim().to_owned()))
 }
 
-/// Returns the host's pids of a room's processes by their pids in the room, as far as this user may
-/// see them.
+/// Maps pids in the room to pids of the host, for those processes that this user may see.
 pub fn host_pids(room: &RoomIdentity) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
     let Ok(first) = u32::try_from(room.pid) else { return found };
@@ -84,7 +84,7 @@ pub fn host_pids(room: &RoomIdentity) -> HashMap<u32, u32> {
     found
 }
 
-/// A child belongs to the thread that made it, which need not be the first.
+/// Children belong to the thread that forked them, which need not be the main thread.
 fn children_of_threads(process: &Path, first: u32) -> Vec<u32> {
     let threads = files::list(&process.join("task")).unwrap_or_default().into_iter();
     let others = threads.filter(|path| !path.ends_with(first.to_string()));
@@ -96,7 +96,7 @@ fn children_of_threads(process: &Path, first: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the innermost number of the line `NSpid`, which the host's own comes before.
+/// Returns the innermost pid of the `NSpid` line, which starts with the host's.
 fn pid_inside(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let mut numbers = line.split_whitespace();
@@ -107,20 +107,20 @@ fn pid_inside(status: &str) -> Option<u32> {
 /// The name of the process between room-init and a service.
 pub const KEEPER: &str = "keeper";
 
-/// How many parents a process is thought to have at most.
+/// The maximum depth of the process tree that is followed.
 const DEEPEST: usize = 1000;
 
 /// A child of room-init: a command, or the keeper of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topmost {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub pid: u32,
     /// In clock ticks since boot.
     pub started: u64,
     pub name: String,
 }
 
-/// Returns the child of room-init below which a process is, by its number on the host.
+/// Returns the child of room-init from which a process descends, given its pid on the host.
 pub fn topmost(room: &RoomIdentity, outside: u32) -> Option<Topmost> {
     let mut pid = i32::try_from(outside).ok()?;
     for _ in 0..DEEPEST {
@@ -147,16 +147,16 @@ pub(super) fn parent_of(pid: i32) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the kernel says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
-    /// `PF_EXITING`, set from the beginning of its end.
+    /// `PF_EXITING`, set as soon as it begins to exit.
     exiting: bool,
     start_time: u64,
 }
 
-/// The name in the second field may hold anything, so fields are counted from its last bracket.
+/// The name in the second field may contain anything, so fields are counted from the last bracket.
 fn parse_stat(stat: &str) -> Option<Stat> {
     const PF_EXITING: u64 = 0x4;
     let (_, fields) = stat.rsplit_once(')')?;

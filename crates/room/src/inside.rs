@@ -1,8 +1,8 @@
 //! The room's first process, from the clone to room-init.
 //!
-//! It is PID 1 and lives in the wall. The order below is the construction: network and its
-//! sockets before any process of the room, all mounts before the room's own namespaces (so that
-//! they are locked there), ids and fences last.
+//! It is PID 1 and lives in the wall. The order of steps matters: network and its sockets before
+//! any process of the room, all mounts before the room's own namespaces (so that they are locked
+//! there), ids and fences last.
 
 use super::early::First;
 use super::layout::System;
@@ -36,9 +36,9 @@ use std::io::{IoSliceMut, Read, Seek};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-/// Which room the first process is for. With it come descriptors: the paper on which this is
-/// written, the control socket, room-init, the base layer, the claim on the sandbox's files, and
-/// control groups to join, for the first process, for commands and for room-init.
+/// Describes the room for its first process. Sent with these descriptors: the memfd that contains
+/// this text, the control socket, room-init, the base layer, the claim on the sandbox's files, and
+/// the cgroups to join, for the first process, for commands and for room-init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) spec: RoomSpec,
@@ -48,16 +48,16 @@ pub(super) struct Order {
     pub(super) token: Vec<u8>,
     pub(super) machine_id: String,
     pub(super) landlock: bool,
-    /// How many control groups the first process joins, and how many each command.
+    /// How many cgroups the first process joins, and how many each command.
     pub(super) groups: usize,
     pub(super) command_groups: usize,
 }
 
-/// Everything that the first process has with it.
+/// State of the first process.
 struct Inside {
     order: Order,
     mode: Mode,
-    /// To and from the helper.
+    /// The connection to the helper.
     channel: OwnedFd,
     control: OwnedFd,
     init_program: OwnedFd,
@@ -69,30 +69,30 @@ struct Inside {
     filters: Vec<Vec<Instruction>>,
 }
 
-/// What the helper says to the first process.
+/// Messages from the helper to the first process.
 pub(super) const MAPPED: &[u8] = b"m";
 pub(super) const ORDER: &[u8] = b"o";
 pub(super) const MORE: &[u8] = b"f";
 pub(super) const GO: &[u8] = b"g";
 
-/// What the first process says to the helper, before room-init says that it is ready.
+/// Messages from the first process to the helper; room-init itself reports that it is ready.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// All stands but room-init.
+    /// Everything but room-init is set up.
     Built {
         has_sys: bool,
         has_ipv6: bool,
         has_link: bool,
-        /// The numbers of views whose locks are also the host's.
+        /// The indexes of views whose locks are shared with the host.
         shared_locks: Vec<usize>,
     },
-    /// room-init has taken over. It says so itself.
+    /// Sent by room-init once it has taken over.
     Ready,
     Failed(SystemError),
 }
 
-/// Capabilities that even the room's root is without: none of them means anything for what the
-/// room owns, and each makes more of the kernel reachable.
+/// Capabilities that not even the room's root has: none of them is useful for what the room owns,
+/// and each makes more of the kernel reachable.
 const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::LINUX_IMMUTABLE,
     CapabilitySet::NET_ADMIN,
@@ -115,13 +115,13 @@ const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::CHECKPOINT_RESTORE,
 ];
 
-/// Builds the room and becomes room-init. A failure is told to the helper.
+/// Builds the room and becomes room-init. Failures are reported to the helper.
 pub(super) fn run(first: First<'_>) -> ! {
     let channel = rustix::io::fcntl_dupfd_cloexec(&first.channel, 3);
     let Err(error) = build(first);
     if let Ok(channel) = channel {
         let word = serde_json::to_vec(&Word::Failed(error)).unwrap_or_default();
-        // When the helper is gone too, nobody is left to tell.
+        // If the helper is gone too, nobody can be told.
         let _ = rustix::net::send(&channel, &word, SendFlags::NOSIGNAL);
     }
     sys::exit_now(1)
@@ -134,7 +134,7 @@ fn build(first: First<'_>) -> Result<Never, SystemError> {
     await_word(&first.channel, MAPPED)?;
     let (mode, shares) = (first.mode, first.shares.clone());
     if mode == Mode::Root {
-        // Nothing here depends on the room: it may be asked for hours later.
+        // Nothing here depends on the room, which may be requested hours later.
         let (catch, has_sys) = begin(mode, &shares)?;
         if !has_word(&first.channel) {
             mounts::leave_the_host()?;
@@ -145,7 +145,7 @@ fn build(first: First<'_>) -> Result<Never, SystemError> {
         finish(inside, trees, catch, has_sys)
     } else {
         let inside = Inside::receive(first)?;
-        // As the user, who may pass every folder above; the wall's root may not.
+        // As the user, who may pass all parent folders; the wall's root may not.
         let trees = open_trees(&inside.order.plan)?;
         inside.join_groups()?;
         let (catch, has_sys) = begin(mode, &shares)?;
@@ -153,7 +153,7 @@ fn build(first: First<'_>) -> Result<Never, SystemError> {
     }
 }
 
-/// Brings up what every room has: ids, network, an empty root.
+/// Sets up what every room has: ids, network, an empty root.
 fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), SystemError> {
     become_wall_root(mode)?;
     tune(shares)?;
@@ -162,7 +162,7 @@ fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), SystemError> {
     Ok((catch, has_sys))
 }
 
-/// Makes of it the room that was ordered.
+/// Turns it into the requested room.
 fn finish(
     inside: Inside,
     mut trees: Vec<OwnedFd>,
@@ -199,7 +199,7 @@ fn finish(
 }
 
 impl Inside {
-    /// Waits until it is known which room this is to be.
+    /// Waits for the order that describes the room.
     fn receive(first: First<'_>) -> Result<Self, SystemError> {
         let step = "hear which room this is";
         let mut all = await_word(&first.channel, ORDER)?.into_iter();
@@ -228,7 +228,7 @@ impl Inside {
         })
     }
 
-    /// Joins the groups that limit the room, and hides those above.
+    /// Joins the room's cgroups, and hides their parents.
     fn join_groups(&self) -> Result<(), SystemError> {
         for group in &self.groups {
             rustix::io::write(group, b"0").context("join the room's cgroup")?;
@@ -237,7 +237,7 @@ impl Inside {
     }
 }
 
-/// Lets go of the helper's streams: its socket of jobs must close when its daemon is gone.
+/// Closes the helper's streams: its job socket must close when its daemon is gone.
 fn leave_the_streams() -> Result<(), SystemError> {
     let step = "let go of the helper's streams";
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
@@ -245,14 +245,14 @@ fn leave_the_streams() -> Result<(), SystemError> {
     (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).context(step)
 }
 
-/// Returns whether the helper has spoken already.
+/// Whether a message from the helper is waiting.
 fn has_word(channel: &OwnedFd) -> bool {
     let mut channel = [PollFd::new(channel, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut channel, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Waits for `awaited` from the helper, and takes the trees that come before it.
+/// Waits for the message `awaited` from the helper, and collects the trees sent before it.
 fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, SystemError> {
     let mut trees = Vec::new();
     loop {
@@ -274,7 +274,7 @@ fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, SystemE
         match &word[..message.bytes] {
             word if word == awaited => return Ok(trees),
             MORE => {}
-            // The helper failed, and says why itself.
+            // The helper failed, and reports the reason itself.
             _ => sys::exit_now(1),
         }
     }
@@ -284,11 +284,11 @@ fn become_wall_root(mode: Mode) -> Result<(), SystemError> {
     if mode != Mode::Single {
         set_ids(0)?;
     }
-    // A change of ids made us undumpable, and what we fork next could not be given its maps. No
-    // process of the room runs yet; room-init shuts this again before any does.
+    // The change of ids made us undumpable, so the id maps of our next child could not be written.
+    // No process of the room is running yet; room-init reverts this before any does.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .context("open /proc to ourselves")?;
-    // Half a room must not outlive its helper.
+    // A half-built room must not outlive its helper.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .context("follow the helper")?;
     rustix::process::umask(FileMode::empty());
@@ -306,7 +306,8 @@ fn tune(shares: &Shares) -> Result<(), SystemError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").context("open low ports to the room")?;
     let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
-    // Whether one may leave is decided by the nftables rules. In the wall's map other ids lie apart.
+    // The nftables rules decide which pings may leave. In the wall's map other ids are not
+    // contiguous.
     files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).context("let agent ping")?;
     shares.apply()
 }
@@ -315,11 +316,11 @@ fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, SystemError> {
     plan.sources().map(|source| mounts::open(source, None)).collect()
 }
 
-/// How many callers may wait for `sudo`, and for the daemon.
+/// The backlogs of the sockets for `sudo` and for the daemon's API.
 const ELEVATE_QUEUE: i32 = 64;
 const API_QUEUE: i32 = 256;
 
-/// Opens a socket that everybody in the room may connect to.
+/// Opens a socket to which everyone in the room may connect.
 fn room_socket(path: &str, queue: i32) -> Result<OwnedFd, SystemError> {
     let step = "open a socket in the room";
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -336,10 +337,10 @@ struct Namespaces {
     mount: OwnedFd,
 }
 
-/// Makes the room's own user and mount namespace, held open by descriptors alone.
+/// Creates the room's own user and mount namespaces, kept alive only by descriptors.
 fn room_namespaces(order: &Order) -> Result<Namespaces, SystemError> {
     if let Some(pids) = order.spec.limits.pids {
-        // The kernel takes it over as the bound of the whole namespace made next.
+        // The kernel uses it as the limit of the whole namespace that is created next.
         let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
         rustix::process::setrlimit(Resource::Nproc, limit).context("bound the room's processes")?;
     }
@@ -350,7 +351,7 @@ fn room_namespaces(order: &Order) -> Result<Namespaces, SystemError> {
     {
         Fork::Child => {
             drop(holder);
-            // Ends when the parent has what it wants.
+            // Exits once the parent has opened the namespaces.
             let _ = rustix::io::read(&held, &mut [0_u8; 1]);
             sys::exit_now(0)
         }
@@ -434,9 +435,9 @@ fn become_init(
     drop_to_init(inside.mode)?;
     raise_fences(&inside)?;
     rustix::process::set_parent_process_death_signal(None).context("outlive the helper")?;
-    // Those of the room itself: nothing of the host's stays open.
+    // Replaced by streams of the room: no descriptor of the host stays open.
     leave_the_streams()?;
-    // The helper reserved the number, so nothing that room-init needs lies there.
+    // The helper reserved this number, so nothing else is open there.
     sys::place(record.as_fd(), BOOT_FD).context("pass on the boot record")?;
     Err(sys::execute(inside.init_program.as_fd(), c"room-init")).context("start room-init")
 }
@@ -446,12 +447,12 @@ fn boot_record(boot: &Boot) -> Result<OwnedFd, SystemError> {
         frame::encode(boot, 0).map_err(std::io::Error::other).context("write the boot record")?;
     let (record, writer) =
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("write the boot record")?;
-    // The head of a frame is not part of its body.
+    // The body of a frame, without its header.
     rustix::io::write(&writer, &bytes[frame::HEAD..]).context("write the boot record")?;
     Ok(record)
 }
 
-/// Takes an id that the room does not have, and keeps only what room-init needs.
+/// Switches to an id that is not mapped in the room, and keeps only room-init's capabilities.
 fn drop_to_init(mode: Mode) -> Result<(), SystemError> {
     let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
     rustix::thread::set_capabilities_secure_bits(keep).context("keep capabilities")?;
@@ -463,8 +464,8 @@ fn drop_to_init(mode: Mode) -> Result<(), SystemError> {
         CapabilitySet::SYS_CHROOT,
         CapabilitySet::KILL,
         CapabilitySet::CHOWN,
-        // These two to see which of the room's processes holds a listening socket: the one to
-        // enter `/proc/PID/fd`, the other to read its links.
+        // Needed to find which process of the room has a listening socket: the first to enter
+        // `/proc/PID/fd`, the second to read its links.
         CapabilitySet::DAC_READ_SEARCH,
         CapabilitySet::SYS_PTRACE,
     ];

@@ -1,12 +1,12 @@
-//! The launcher: a process with one thread that lives as long as its daemon and forks helpers.
+//! The launcher: a single-threaded process that lives as long as its daemon and forks helpers.
 //!
 //! ```text
 //! daemon ══one end of a channel══> jobs <── waits ── helper: reads its job there, reports, leaves
 //!                                   launcher ──fork──> the next helpers, when one was taken
 //! ```
 //!
-//! Starting the whole program again for each room costs a millisecond and a half. A helper that
-//! waits for a job costs a wake-up; two wait, and the next are forked when there was no job for a moment.
+//! Starting the whole program again for each room costs 1.5 ms; waking a waiting helper costs
+//! almost nothing. Two helpers wait, and new ones are forked when there was no job for a moment.
 //! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
@@ -48,7 +48,7 @@ pub enum HelperError {
     NoReport(#[source] serde_json::Error),
 }
 
-/// Has helpers do jobs. Its process starts with the first job and ends with this value.
+/// Runs jobs in helpers. Its process starts with the first job and ends when this value is dropped.
 #[derive(Debug, Default)]
 pub struct Launcher(Mutex<Option<Process>>);
 
@@ -60,15 +60,15 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It leaves by itself when its socket of jobs closes; killed, it is reaped without waiting for that.
-        // Helpers at work are processes of their own and continue.
+        // It exits by itself when its job socket closes; killing it lets us reap it without
+        // waiting. Helpers at work are separate processes and continue.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
 impl Launcher {
-    /// Has a helper do one job. Blocks.
+    /// Runs one job in a helper. Blocks.
     pub(super) fn ask(&self, job: &Job) -> Result<Report, HelperError> {
         let (mut ours, theirs) = UnixStream::pair().map_err(HelperError::Spawn)?;
         let copy = self.hand_over(theirs.into()).map_err(HelperError::Spawn)?;
@@ -88,7 +88,7 @@ impl Launcher {
         serde_json::from_slice(&report?).map_err(HelperError::NoReport)
     }
 
-    /// Gives a channel to a new helper; returns it if it is a child of ours.
+    /// Passes a channel to a helper; returns its pid if it is our child.
     fn hand_over(&self, channel: OwnedFd) -> io::Result<Option<Pid>> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(process) = running.as_ref()
@@ -97,7 +97,7 @@ impl Launcher {
             return Ok(None);
         }
         if sys::has_one_thread()? {
-            // A command line tool is its own launcher.
+            // A command-line tool is its own launcher.
             return match sys::fork_into(0)? {
                 Fork::Parent(pid) => Ok(Pid::from_raw(pid)),
                 Fork::Child => {
@@ -105,7 +105,7 @@ impl Launcher {
                 }
             };
         }
-        // There is none yet, or somebody killed it: a job that could not be passed on was not started.
+        // Not started yet, or killed: a job that could not be passed on has not started.
         let process = running.insert(Process::start()?);
         send(&process.jobs, &channel)?;
         Ok(None)
@@ -134,8 +134,8 @@ fn send(jobs: &OwnedFd, channel: &OwnedFd) -> Result<(), Errno> {
     rustix::net::sendmsg(jobs, &[IoSlice::new(b"j")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Serves until the daemon is gone: a hidden subcommand of every program that makes rooms. Call it
-/// first thing in `main`, before any thread exists.
+/// Serves until the daemon is gone. Every program that creates rooms must have this hidden
+/// subcommand, and call it first in `main`, before any thread exists.
 pub fn room_launcher_main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -143,14 +143,15 @@ pub fn room_launcher_main() -> ExitCode {
     }
 }
 
-/// How many helpers wait for a job: one for a room that is requested while the last is being made.
+/// How many helpers wait for a job: a second one for a room that is requested while another is
+/// starting.
 const READY: usize = 2;
 
-/// How long there must be no job before the next helper is forked: a fork beside a room that is being
-/// made would only slow it down.
+/// How long to wait without jobs before the next helper is forked: a fork would slow down a room
+/// that is starting.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
 
-/// The same when no helper is left.
+/// The same if no helper is left.
 const SHORT_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 8_000_000 };
 
 fn serve() -> io::Result<()> {
@@ -158,7 +159,7 @@ fn serve() -> io::Result<()> {
     rustix::thread::set_name(c"room-launcher")?;
     let ahead = Ahead::make()?;
     sys::forget_children();
-    // A pipe for each helper, which closes when it has a job, and also when somebody killed it.
+    // A pipe for each helper, closed when it takes a job or is killed.
     let mut waiting: Vec<OwnedFd> = Vec::new();
     loop {
         let wanted = if has_job() { 1 } else { READY };
@@ -182,7 +183,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Waits until a helper has taken a job, and forgets those that have. False when the time ran out.
+/// Waits until a helper has taken a job, and removes it from the list. `false` on timeout.
 fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<bool> {
     let mut pipes: Vec<_> = waiting.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
     match rustix::event::poll(&mut pipes, most) {
@@ -196,7 +197,7 @@ fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<boo
     Ok(waiting.len() < before)
 }
 
-/// Waits a little for the next job. Returns whether the daemon is gone.
+/// Waits a moment for the next job. Returns whether the daemon is gone.
 fn is_shut() -> io::Result<bool> {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     match rustix::event::poll(&mut jobs, Some(&SHORT_REST)) {
@@ -206,18 +207,18 @@ fn is_shut() -> io::Result<bool> {
     }
 }
 
-/// The life of one helper. What every room needs is prepared before there is a job.
+/// Runs one helper. Prepares what every room needs before there is a job.
 fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
     let may = session.is_ok() && !has_job();
     let early = match may.then(|| ahead.first_process()).flatten() {
         Some(Ok(Cloned::Helper(early))) => Some(early),
         Some(Ok(Cloned::First(first))) => {
-            // The launcher waits for its end.
+            // The launcher waits for this pipe to close.
             drop(taken);
             inside::run(first)
         }
-        // What failed fails again for the room that needs it, which can say so.
+        // The room that needs it tries again, and reports the failure.
         Some(Err(_)) | None => None,
     };
     match receive() {
@@ -230,7 +231,7 @@ fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     }
 }
 
-/// Whether a job waits already: then nothing is prepared ahead of it.
+/// Whether a job is already waiting: then nothing is prepared in advance.
 fn has_job() -> bool {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -265,7 +266,7 @@ fn receive() -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Takes the place that a freshly started helper would have: the channel on stdin, no output.
+/// Sets up the streams of a freshly started helper: the channel on stdin, no output.
 fn serve_as_copy(
     channel: OwnedFd,
     session: Result<Fences, SystemError>,
@@ -280,7 +281,7 @@ fn serve_as_copy(
             return 1;
         }
     }
-    // A copy would keep the channel open when the daemon waits for its end.
+    // A copy would keep the channel open while the daemon waits for its end.
     drop((channel, null));
     i32::from(setup::serve_on_stdin(session, made).is_err())
 }

@@ -1,30 +1,30 @@
-//! Where things are: in the room's root, in its storage, in a base layer.
+//! Paths: in the room's root, in its storage, in a base layer.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// System folders that are layered over a copy alone.
+/// System folders whose only lower layer is a copy.
 pub(super) const COPIED: [&str; 2] = ["etc", "var"];
 
-/// System folders that are layered over the host's own.
+/// System folders whose lower layer is the host's own.
 const SHARED: [&str; 2] = ["usr", "opt"];
 
-/// Names at the root that are links into `/usr` on a merged system, folders on an old one.
+/// Names at the root that are links into `/usr` on a merged system, and folders on an old one.
 const MAYBE_LINKS: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32"];
 
-/// The part of a storage folder that belongs to ids of the room.
+/// The subfolder of a storage folder that belongs to ids of the room.
 pub(super) const LAYERS: &str = "layers";
 
-/// What the host has at its root, as far as a room shows it.
+/// The host's root folder, as far as a room shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct System {
     /// Folders whose lower layer is the host's.
     pub(super) shared: Vec<String>,
-    /// Links to make, with their targets.
+    /// Links to create, with their targets.
     pub(super) links: Vec<(String, PathBuf)>,
 }
 
-/// Looks at the host's root.
+/// Inspects the host's root.
 pub(super) fn look() -> System {
     let mut system = System::default();
     for name in SHARED.iter().chain(&MAYBE_LINKS) {
@@ -42,17 +42,17 @@ pub(super) fn look() -> System {
     system
 }
 
-/// The content of `/etc/hosts`.
+/// Returns the content of `/etc/hosts`.
 pub(super) fn hosts(hostname: &str) -> String {
     format!(
         "127.0.0.1 localhost\n127.0.1.1 {hostname}\n::1 localhost ip6-localhost ip6-loopback\nff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n"
     )
 }
 
-/// Ends the line of `/etc/hosts` that is ours to change.
+/// Marks the line of `/etc/hosts` that we manage.
 const NAMES_MARK: &str = "# services, by hothouse";
 
-/// Puts the names of services into `/etc/hosts`; what else the room wrote there stays.
+/// Adds the names of services to `/etc/hosts`; the room's own lines are kept.
 pub(super) fn with_names(known: &str, names: &[String]) -> String {
     let mut text = String::new();
     for line in known.lines().filter(|line| !line.ends_with(NAMES_MARK)) {
@@ -66,7 +66,7 @@ pub(super) fn with_names(known: &str, names: &[String]) -> String {
     text
 }
 
-/// The content of `/etc/resolv.conf`: every address leads to us, so any will do.
+/// The content of `/etc/resolv.conf`: DNS to any address is redirected to us.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n";
 
 #[cfg(test)]

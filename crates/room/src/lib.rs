@@ -60,7 +60,8 @@ pub use trust::{CA_ALONE, CERTIFICATE_BUNDLES};
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
-/// What is written down of a room in its runtime folder: a [`Started`], by which it is found again.
+/// The description of a running room in its runtime folder: a [`Started`], by which it is found
+/// again.
 pub const ROOM_FILE: &str = "room.json";
 
 /// The token file in a room's runtime folder.

@@ -1,7 +1,7 @@
-//! How much disk space a room's own files take: its layers and its homes.
+//! Disk usage of a room's own files: its layers and its homes.
 //!
 //! They belong to ids of the room, and some of their folders are closed to everybody else, so an
-//! ordinary user measures from inside a user namespace.
+//! ordinary user measures them in a user namespace.
 
 use super::base_layer::in_namespace;
 use super::cgroups::Groups;
@@ -30,8 +30,8 @@ pub enum MeasureError {
 }
 
 impl Launcher {
-    /// Returns what a living room's own files take, measured under the room's limits. Where these do not
-    /// let it be done, it is done without: the fence must hold. Blocks, but not forever.
+    /// Measures the files of a running room, under the room's limits. If that fails, it is repeated
+    /// without them, because the disk limit must be enforced. Blocks, for a limited time.
     pub fn measure_storage(
         &self,
         storage: &Path,
@@ -56,15 +56,14 @@ impl Launcher {
     }
 }
 
-/// How long a room's files may take to be looked at. Whoever makes more of them than that counts as
-/// having too many.
+/// The time limit of a measurement. A room with more files than that counts as over its limit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a room's own files take.
+/// The size of a room's own files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     pub bytes: u64,
-    /// Whether there is more, which is too deep to be followed or takes too long.
+    /// Whether the measurement is incomplete: some files are too deep, or the time ran out.
     pub beyond: bool,
 }
 
@@ -98,8 +97,8 @@ fn sum(layers: &Path, deadline: Instant) -> Result<Measured, SystemError> {
     Ok(total)
 }
 
-/// The folders that hold what a room wrote. Overlay's work folders are closed even to their owner,
-/// and empty except for a moment.
+/// Lists the folders with files that a room wrote. Overlay work folders are closed even to their
+/// owner, and are empty except for a moment.
 fn own_files(layers: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(layers)? {

@@ -1,8 +1,7 @@
-//! The mounts of a room: trees taken from the host as descriptors, and a root made of them.
+//! The mounts of a room: trees of the host, passed as descriptors, and a root made of them.
 //!
-//! Everything that comes from the host is opened first, as a detached tree. From `pivot_root` on
-//! no path leads to the host any more, so a link that the room left in its own files can only
-//! point into the room.
+//! All trees of the host are opened first, as detached mounts. After `pivot_root` no path leads to
+//! the host any more, so a link that the room left in its own files can only point into the room.
 
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
 use super::shares::TERMINALS;
@@ -27,7 +26,7 @@ use std::ffi::CString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// How ids of a tree look in the room.
+/// How owners of a tree appear in the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ids {
     /// As on disk.
@@ -38,41 +37,41 @@ pub(super) enum Ids {
     Worktree,
 }
 
-/// One tree of the host.
+/// A tree of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) ids: Ids,
 }
 
-/// Where what is bound comes from.
+/// The source of a bind mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Origin {
-    /// A tree of the host, as it is.
+    /// A tree of the host, bound directly.
     Host(Source),
-    /// A part of one of the plan's views; the empty path is all of it.
+    /// A part of one of the plan's views; the empty path means all of it.
     View { number: usize, part: PathBuf },
 }
 
-/// A tree and where it goes once the room's root stands.
+/// A tree and its target in the room's root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Placement {
     pub(super) target: PathBuf,
     pub(super) writable: bool,
 }
 
-/// What a room's files are made of; the trees are opened in this order.
+/// The mounts of a room; trees are opened in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Base layer, then layers in storage (unless in memory), then those of a stack (if it has one), then the
-    /// shared system folders, then the layers of the worktree (if it has any).
+    /// The base layer, then layers in storage (unless in memory), then those of a stack (if any),
+    /// then the shared system folders, then the layers of the worktree (if any).
     pub(super) layers: Vec<Source>,
-    /// What the user grants to be read. Shown so that its locks are the room's own.
+    /// Folders that the user granted read access to, mounted so that locks do not reach the host.
     pub(super) views: Vec<Source>,
     pub(super) binds: Vec<(Origin, Placement)>,
-    /// Folders of the room's own, in which what may be seen of a granted folder is bound.
+    /// Folders in the room that hold the visible parts of a granted folder.
     pub(super) folders: Vec<PathBuf>,
-    /// Links in them, with their targets.
+    /// Links in those folders, with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     pub(super) masks: Vec<PathBuf>,
 }
@@ -93,10 +92,10 @@ pub(super) fn plan(
     if !spec.ephemeral {
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
-    // A room made them, so their owners are those of rooms as they are.
+    // Created by a room, so they already have ids of rooms.
     layers.extend(spec.stack.iter().map(|stack| source(stack, Ids::Plain)));
-    // As they are, also as root: what the host's root keeps for itself there, whenever it was made,
-    // is then nobody's in the room, and the kernel refuses it.
+    // Not mapped, even as root: files that only the host's root may read have an unmapped owner in
+    // the room, and the kernel refuses access.
     layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
     if let Some(own) = &spec.layers {
         let trees = std::iter::once(&own.private).chain(&own.lowers);
@@ -134,12 +133,12 @@ pub(super) fn plan(
 }
 
 impl Plan {
-    /// Returns every tree of the host in the order in which they are opened.
+    /// Returns every tree of the host, in the order in which they are opened.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         self.layers.iter().chain(&self.views).chain(self.bound())
     }
 
-    /// Returns the trees of the host that are bound as they are.
+    /// Returns the trees of the host that are bound directly.
     fn bound(&self) -> impl Iterator<Item = &Source> {
         self.binds.iter().filter_map(|(origin, _)| match origin {
             Origin::Host(source) => Some(source),
@@ -147,7 +146,7 @@ impl Plan {
         })
     }
 
-    /// Binds a granted folder; one with something hidden in it, part by part and without that.
+    /// Binds a granted folder; if it contains hidden paths, part by part without them.
     fn grant(
         &mut self,
         granted: &Bind,
@@ -184,8 +183,8 @@ impl Plan {
     }
 }
 
-/// Masks as the room sees them: those of the worktree, on every alias. What is hidden in a granted
-/// folder is not there, and needs no mask, unless it is in one that nobody but us asked for.
+/// Masks as paths in the room: those of the worktree, on every alias. Hidden paths in a granted
+/// folder are left out instead of masked, except in folders that only we added.
 fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
     let views = || [&spec.worktree].into_iter().chain(&spec.aliases);
     let mut masks = Vec::new();
@@ -200,25 +199,26 @@ fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
     masks
 }
 
-/// The folders of the host in which sockets must be masked.
+/// Returns the folders of the host in which sockets must be masked.
 pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
     let binds = spec.mounts.iter().chain(&spec.readonly_binds).map(|bind| &bind.source);
     [&spec.worktree].into_iter().chain(&spec.tools).chain(binds).cloned().collect()
 }
 
-/// The user namespaces whose maps trees get, in root mode.
+/// The user namespaces whose maps are applied to trees, in root mode.
 pub(super) struct IdMaps {
     pub(super) shifted: OwnedFd,
-    /// By the owner on disk, who is agent in the room.
+    /// By owner on disk, who is agent in the room.
     pub(super) owned: Vec<(Owner, OwnedFd)>,
-    /// The number of agent on the host.
+    /// The agent's uid on the host.
     pub(super) agent: u32,
 }
 
-/// The user and group to whom a tree belongs on disk.
+/// The uid and gid of a tree on disk.
 pub(super) type Owner = (u32, u32);
 
-/// Lists the owners of the trees that the room's agent owns by a map. The agent's own need none.
+/// Lists the owners of trees that must be mapped to the agent. Trees of the agent itself need no
+/// map.
 pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, SystemError> {
     let mut all = Vec::new();
     for source in plan.bound().filter(|it| it.ids == Ids::Worktree) {
@@ -255,8 +255,8 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, Sy
         }
         _ => None,
     };
-    // Mounts below a worktree may belong to file systems without id maps. Elsewhere they must come
-    // along: the kernel refuses to show what lies under a mount of somebody else.
+    // Mounts below a worktree may be of file systems without id maps. Elsewhere they must be
+    // included: the kernel refuses to reveal what is below another user's mount.
     let alone = idmap.is_some() || source.ids == Ids::Worktree;
     let recursive = if alone { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
@@ -269,13 +269,13 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, Sy
     Ok(tree)
 }
 
-/// Whether the files of a tree are the agent's as they are, by its top folder.
+/// Whether the files of a tree already belong to the agent, judging by its top folder.
 fn is_agents(top: &Stat, agent: u32) -> bool {
     top.st_uid == agent || is_shared_top(top, agent)
 }
 
-/// Whether the files of a tree are the agent's as they are. Those of an overlay must be: its ids cannot be
-/// mapped, and the room could change nothing.
+/// Whether the files of a tree already belong to the agent. Those of an overlay must: overlays
+/// cannot be idmapped, and the room could not change anything.
 fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, SystemError> {
     let found = rustix::fs::fstat(held).context_at("look at", path)?;
     let is_own = is_agents(&found, agent);
@@ -287,7 +287,7 @@ fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, System
     Ok(is_own)
 }
 
-/// What the room's first process needs to know to build its root.
+/// What the room's first process needs to build its root.
 pub(super) struct Build<'a> {
     pub(super) spec: &'a RoomSpec,
     pub(super) mode: Mode,
@@ -298,8 +298,8 @@ pub(super) struct Build<'a> {
 const STAGE: &str = "/tmp";
 const ROOT: &str = "root";
 
-/// Makes an empty root in a private corner, with what every room has. Returns whether `/sys` could
-/// be had.
+/// Creates an empty root in a private mount namespace, with what every room has. Returns whether
+/// `/sys` could be mounted.
 pub(super) fn begin_root(mode: Mode) -> Result<bool, SystemError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .context("make mounts private")?;
@@ -312,29 +312,29 @@ pub(super) fn begin_root(mode: Mode) -> Result<bool, SystemError> {
         folder(&root.join(name), 0o755)?;
     }
     devices(root, mode)?;
-    // Both can be had only while the host's own are in sight.
+    // Both can be mounted only while the host's own are visible.
     let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", root.join("proc"), "proc", plain, None).context_at("mount", "/proc")?;
-    // In some containers the host's own is partly hidden, and then no new one can be had.
+    // In some containers the host's own is partly hidden, which forbids mounting a new one.
     let has_sys =
         mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
     Ok(has_sys)
 }
 
-/// Leaves the host's files behind while the root is still empty: whoever waits for its room must
-/// not keep what the host unmounts meanwhile.
+/// Detaches the host's files while the root is still empty: a process that waits for its room must
+/// not keep mounts busy that the host unmounts meanwhile.
 pub(super) fn leave_the_host() -> Result<(), SystemError> {
     pivot(Path::new("."))
 }
 
-/// What can be made only while the layers are in sight.
+/// Mounts that can be created only while the layers are visible.
 pub(super) struct Made {
-    /// The worktree where it is made of layers too, once for each path that shows it.
+    /// The worktree if it is an overlay, once for each path that shows it.
     pub(super) worktrees: Vec<OwnedFd>,
     pub(super) views: Vec<View>,
 }
 
-/// Fills the root with the room's own layers and moves into it.
+/// Mounts the room's own layers in the root and moves into it.
 pub(super) fn build_root(
     build: &Build<'_>,
     layers: Vec<OwnedFd>,
@@ -363,10 +363,10 @@ pub(super) fn build_root(
     Ok(Made { worktrees, views })
 }
 
-/// Where the layers of a worktree are staged, and itself.
+/// Where the layers of a worktree, and its overlay, are staged.
 const WORKTREE: &str = "worktree";
 
-/// Mounts the worktree's overlay on the stage, and takes it up once for each path that shows it.
+/// Mounts the worktree's overlay on the stage, and clones it for each path that shows it.
 fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, SystemError> {
     let step = "mount overlay on";
     let private = Path::new(WORKTREE_PRIVATE);
@@ -393,7 +393,7 @@ fn worktree_lower(number: usize) -> String {
     format!("worktree-lower-{number}")
 }
 
-/// Puts the worktree that was made of layers in the place of the host's empty folder.
+/// Mounts the worktree's overlay over the host's empty folder.
 pub(super) fn show_worktree(
     spec: &RoomSpec,
     worktrees: Vec<OwnedFd>,
@@ -408,11 +408,11 @@ pub(super) fn show_worktree(
     }
 }
 
-/// Files that `/tmp`, `/run` and `/dev/shm` may each hold: where no control group counts them, names
-/// of empty files could fill the host's memory.
+/// The maximum number of files in each of `/tmp`, `/run` and `/dev/shm`: without a cgroup, names of
+/// empty files could fill the host's memory.
 const MEMORY_FILES: std::ops::RangeInclusive<u64> = 16_384..=262_144;
 
-/// What `/tmp`, `/run` and `/dev/shm` may each hold.
+/// The maximum size of each of `/tmp`, `/run` and `/dev/shm`.
 fn memory_size(limits: &Limits) -> String {
     let most = limits.memory.map(|bytes| bytes / 2).into_iter().chain(limits.disk).min();
     let size = most.map_or("50%".into(), |bytes| bytes.to_string());
@@ -420,7 +420,8 @@ fn memory_size(limits: &Limits) -> String {
     format!("size={size},nr_inodes={}", files.clamp(*MEMORY_FILES.start(), *MEMORY_FILES.end()))
 }
 
-/// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.
+/// Attaches the layers at paths that overlays can refer to: `base`, `layers`, and the shared
+/// folders.
 fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), SystemError> {
     let stored = (!build.spec.ephemeral).then_some(LAYERS);
     let stack = (0..build.spec.stack.len()).map(stack_layer);
@@ -441,17 +442,17 @@ fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Where one of the layers of a stack is staged.
+/// Returns where one of the layers of a stack is staged.
 fn stack_layer(number: usize) -> String {
     format!("stack-{number}")
 }
 
-/// The file in a layer of a stack that is a whole system, with nothing of the host's below.
+/// The marker file of a stack layer that is a complete system, without the host's below it.
 const WHOLE: &str = "whole";
 
-/// Returns the layers under the room's own for one system folder, the uppermost first.
+/// Returns the layers below the room's own for one system folder, uppermost first.
 fn lower_layers(build: &Build<'_>, name: &str) -> Vec<PathBuf> {
-    // A link would lead out of the stack.
+    // A link could lead out of the stack.
     let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let stack = (0..build.spec.stack.len()).map(|number| PathBuf::from(stack_layer(number)));
     let stack: Vec<PathBuf> = stack.collect();
@@ -460,7 +461,8 @@ fn lower_layers(build: &Build<'_>, name: &str) -> Vec<PathBuf> {
     let mut lowers: Vec<_> =
         parts.map(|part| part.join("upper")).filter(|part| is_folder(part)).collect();
     let is_copied = COPIED.contains(&name);
-    // What stands in for programs is in the base layer's `/usr`; its `/etc` and `/var` are the host's.
+    // The replaced programs are in the base layer's `/usr`; its `/etc` and `/var` come from the
+    // host.
     if !is_whole || !is_copied || lowers.is_empty() {
         lowers.push(Path::new("base").join(name));
     }
@@ -492,13 +494,14 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), SystemError> {
         work.display()
     );
     let options = CString::new(options).expect("names of system folders have no zero bytes");
-    // Nothing gains a right here anyway (`no_new_privs`). But for this flag the kernel would refuse to
-    // run a program whose file asks for one that no process of the room may have, such as `ping`.
+    // No process gains privileges here anyway (`no_new_privs`). But without this flag the kernel
+    // would refuse to run a program whose file requests a capability that no process of the room
+    // may have, such as `ping`.
     mount("overlay", &target, "overlay", MountFlags::NOSUID, options.as_c_str())
         .context_at("mount overlay on", Path::new("/").join(name))
 }
 
-/// Files that differ from room to room, written beneath the overlay.
+/// Writes the files that differ from room to room, beneath the overlay.
 fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), SystemError> {
     let hostname = &build.spec.hostname;
     let known = read_plain(&upper.join("hosts")).unwrap_or_default();
@@ -516,7 +519,8 @@ fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), S
     Ok(())
 }
 
-/// Reads a file that the room may have replaced by a link (to the host) or a pipe (that blocks).
+/// Reads a file that the room may have replaced with a link (to the host) or a pipe (which would
+/// block).
 fn read_plain(path: &Path) -> Option<String> {
     use std::io::Read;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -530,7 +534,7 @@ fn read_plain(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Replaces a file by a new one: the room may have left a link or a pipe under the old name.
+/// Replaces a file with a new one: the room may have left a link or a pipe under this name.
 fn put(path: &Path, content: &str) -> Result<(), SystemError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -580,7 +584,7 @@ fn devices(root: &Path, mode: Mode) -> Result<(), SystemError> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
         .context_at("mount", "/dev/pts")?;
-    // A kernel may be built without message queues.
+    // The kernel may not support message queues.
     let flags = flags | MountFlags::NODEV;
     let _ = mount("mqueue", dev.join("mqueue"), "mqueue", flags, None);
     let links = [
@@ -603,7 +607,7 @@ fn pivot(root: &Path) -> Result<(), SystemError> {
     rustix::process::chdir("/").context("enter the new root")
 }
 
-/// Puts the trees into place; runs in the new root.
+/// Attaches the trees at their targets; runs in the new root.
 pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), SystemError> {
     for (tree, Placement { target, writable }) in binds {
         let found =
@@ -620,7 +624,7 @@ pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), SystemError>
     Ok(())
 }
 
-/// Makes the room's own folders and links in which parts of granted folders are bound.
+/// Creates the room's folders and links for the parts of granted folders.
 pub(super) fn make_folders(plan: &Plan) -> Result<(), SystemError> {
     for folder in &plan.folders {
         make_target(folder, true)?;
@@ -634,7 +638,7 @@ pub(super) fn make_folders(plan: &Plan) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Hides files and folders under empty ones; one that is not there needs no hiding.
+/// Mounts empty files and folders over masked ones; missing ones need no mask.
 pub(super) fn mask(masks: &[PathBuf]) -> Result<(), SystemError> {
     let (file, folder_) =
         (Path::new("/run/hothouse/empty-file"), Path::new("/run/hothouse/empty-folder"));
@@ -652,7 +656,7 @@ pub(super) fn mask(masks: &[PathBuf]) -> Result<(), SystemError> {
         };
         let found = rustix::fs::fstat(&point).context_at("mask", hidden)?;
         let cover = match FileType::from_raw_mode(found.st_mode) {
-            // It would be the link's own name that is hidden, not what it leads to.
+            // Mounting would affect the link itself, not its target.
             FileType::Symlink => continue,
             FileType::Directory => folder_,
             _ => file,
@@ -684,7 +688,7 @@ pub(super) fn attach(
     move_mount(tree, "", folder, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// Makes the empty folders above a bind, and what it is mounted on.
+/// Creates the parent folders of a bind, and its mount point.
 fn make_target(target: &Path, is_folder: bool) -> Result<(), SystemError> {
     let parents = if is_folder { target } else { target.parent().unwrap_or(Path::new("/")) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parents);
@@ -700,7 +704,7 @@ fn empty_file(path: &Path) -> Result<(), SystemError> {
     rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).context_at("make", path)
 }
 
-/// Makes a folder; false when it was there.
+/// Creates a folder; `false` if it existed.
 pub(super) fn folder(path: &Path, mode: u32) -> Result<bool, SystemError> {
     match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),
@@ -715,15 +719,16 @@ fn memory_folder(path: &Path, options: &str) -> Result<(), SystemError> {
     mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).context_at("mount tmpfs on", path)
 }
 
-/// The folder in which room-init's socket and the masks lie; and that of locks, which programs expect.
+/// Creates the folder for room-init's socket and the masks, and the one for locks, which programs
+/// expect.
 pub(super) fn make_room_folder() -> Result<(), SystemError> {
     folder(Path::new("/run/lock"), 0o1777)?;
     folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
-    // For sockets of services, which anybody in the room may make there.
+    // For sockets of services, which anyone in the room may create there.
     folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)
 }
 
-/// The mode of `/root`: passable when something that the agent uses lies below it.
+/// Returns the mode of `/root`: searchable if something that the agent uses is below it.
 fn root_home_mode(spec: &RoomSpec) -> u32 {
     let below = |path: &PathBuf| path.starts_with("/root");
     let open = [&spec.worktree].into_iter().chain(&spec.aliases).chain(&spec.tools).any(below);

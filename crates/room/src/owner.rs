@@ -1,5 +1,4 @@
-//! Which process of a room has a connection: from the kernel's table of its network to the process
-//! that holds the socket.
+//! Finds the process of a room that owns a connection, through the kernel's socket tables.
 
 use super::identity::{RoomIdentity, host_pids};
 use hothouse_host::files;
@@ -9,37 +8,37 @@ use std::path::Path;
 /// A process of a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOwner {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub pid: u32,
-    /// Its number on the host.
+    /// Its pid on the host.
     pub outside: u32,
     pub name: String,
 }
 
-/// Returns the process whose connection goes from `client` to `target`, as the room sees both.
+/// Returns the process with the connection from `client` to `target`, both as seen in the room.
 pub fn socket_owner(
     room: &RoomIdentity,
     client: SocketAddr,
     target: SocketAddr,
 ) -> Option<SocketOwner> {
-    // A socket of IPv6 can hold a connection of IPv4.
+    // An IPv6 socket can have an IPv4 connection.
     let inode = in_tables(room, ["tcp", "tcp6"], |text| inode_of(text, client.port(), target))?;
     holder_of(room, inode)
 }
 
-/// Returns the process that has a port for datagrams.
+/// Returns the process that owns a UDP port.
 pub fn datagram_owner(room: &RoomIdentity, port: u16) -> Option<SocketOwner> {
     let inode = in_tables(room, ["udp", "udp6"], |text| inode_of_port(text, port))?;
     holder_of(room, inode)
 }
 
-/// Returns the process whose echo requests have a number.
+/// Returns the process that sends echo requests with this identifier.
 pub fn echo_owner(room: &RoomIdentity, identifier: u16) -> Option<SocketOwner> {
     let inode = in_tables(room, ["icmp", "icmp6"], |text| inode_of_port(text, identifier))?;
     holder_of(room, inode)
 }
 
-/// Looks for a socket in the kernel's tables of a room.
+/// Searches the socket tables of a room.
 fn in_tables(
     room: &RoomIdentity,
     tables: [&str; 2],
@@ -61,7 +60,7 @@ fn holder_of(room: &RoomIdentity, inode: u64) -> Option<SocketOwner> {
     Some(SocketOwner { pid: inside, outside, name: name.trim_end().to_owned() })
 }
 
-/// Finds a connection by its own port and its far end.
+/// Finds a connection by its local port and its remote address.
 fn inode_of(table: &str, port: u16, target: SocketAddr) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut words = line.split_whitespace();
@@ -76,7 +75,7 @@ fn inode_of(table: &str, port: u16, target: SocketAddr) -> Option<u64> {
     })
 }
 
-/// Finds a socket by its own port.
+/// Finds a socket by its local port.
 fn inode_of_port(table: &str, port: u16) -> Option<u64> {
     table.lines().skip(1).find_map(|line| {
         let mut words = line.split_whitespace();
@@ -86,7 +85,7 @@ fn inode_of_port(table: &str, port: u16) -> Option<u64> {
     })
 }
 
-/// Reads an address in words of the host's own byte order.
+/// Parses an address, whose words are in the host's byte order.
 fn address_of(text: &str) -> Option<IpAddr> {
     let word = |at: usize| u32::from_str_radix(text.get(at..at + 8)?, 16).ok();
     match text.len() {
@@ -133,7 +132,7 @@ mod tests {
         let target = listener.local_addr().unwrap();
         let client = std::net::TcpStream::connect(target).unwrap();
         let own = RoomIdentity::of(std::process::id().cast_signed()).unwrap();
-        // Outside a room a process has but one number, so it is not listed by an inner one.
+        // Outside a room a process has only one pid, so it is not found by an inner one.
         assert_eq!(socket_owner(&own, client.local_addr().unwrap(), target), None);
     }
 }

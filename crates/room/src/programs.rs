@@ -1,14 +1,15 @@
 //! The programs that run in a room, read from the host's `/proc` below the room's first process.
 //!
-//! It is a look at one moment: what starts and ends between two looks is not seen. The kernel tells of every start only
-//! to whoever may trace the whole machine, so rooms of an ordinary user would have nothing.
+//! This is a snapshot: programs that start and end between two snapshots are missed. The kernel
+//! reports every start only to processes that may trace the whole machine, which rooms of an
+//! ordinary user could not use.
 
 use std::path::PathBuf;
 
 use hothouse_host::files;
 use hothouse_model::room::RunningProgram;
 
-/// The most programs of one look, and the most of a command line.
+/// The maximum number of programs in a snapshot, and the maximum length of a command line.
 const MOST: usize = 1000;
 const ARGUMENTS: u64 = 4 << 10;
 const WORDS: usize = 64;
@@ -50,13 +51,14 @@ fn look(pid: i32, parent: i32) -> Option<RunningProgram> {
     Some(RunningProgram { pid: own, parent, started, argv: words(&line) })
 }
 
-/// The number in the innermost namespace: `NSpid: 4321 40 7`.
+/// Returns the pid in the innermost namespace: `NSpid: 4321 40 7`.
 fn inner_pid(status: &str) -> Option<i32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_whitespace().last()?.parse().ok()
 }
 
-/// When a process started: the name in the second field may hold anything, so fields are counted from its last bracket.
+/// Returns the start time. The name in the second field may contain anything, so fields are counted
+/// from the last bracket.
 fn start(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }

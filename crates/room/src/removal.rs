@@ -1,4 +1,4 @@
-//! Layers belong to ids of the room, so they are deleted from inside a user namespace.
+//! Removal of layers. They belong to ids of the room, so it happens in a user namespace.
 
 use super::base_layer::{Prune, in_namespace};
 use super::launcher::{HelperError, Launcher};
@@ -9,7 +9,7 @@ use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
 use std::path::Path;
 
-/// A storage folder, or a base layer, that could not be removed.
+/// Failure to remove a storage folder or a base layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     #[error("remove the storage of a room")]
@@ -19,7 +19,7 @@ pub enum RemoveError {
 }
 
 impl Launcher {
-    /// Removes a room's storage folder and all in it. Blocks; the room must be gone.
+    /// Removes a room's storage folder with its content. Blocks; the room must have ended.
     pub fn remove_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
         if !storage.exists() {
             return Ok(());
@@ -32,7 +32,7 @@ impl Launcher {
 }
 
 impl Launcher {
-    /// Removes base layers that no room uses and none will be made from. Blocks.
+    /// Removes base layers that no room uses or will use. Blocks.
     pub fn prune_layers(
         &self,
         folder: &Path,
@@ -61,14 +61,14 @@ impl Launcher {
 pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     match mode {
         Mode::Root => {}
-        // The namespace's root owns what is below, the user the folder itself.
+        // The namespace's root owns the content, the user the folder itself.
         Mode::Range | Mode::Single => in_namespace(mode, wall, storage, clear_all)?,
     }
     files::remove_tree(storage).context("remove the storage folder")
 }
 
-/// Removes all that is in the current folder. What forbids its owner to write, as overlay's work folders
-/// do, is removed too.
+/// Removes everything in the current folder, including folders that their owner may not write to,
+/// such as overlay's work folders.
 fn clear_all() -> Result<(), SystemError> {
     for path in files::list(Path::new(".")).context("look at the room's layers")? {
         files::remove_tree(&path).context("remove the room's layers")?;

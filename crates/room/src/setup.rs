@@ -1,6 +1,6 @@
-//! The helper: one thread, forked by the launcher for each job, gone when it is done.
+//! The helper: a single-threaded process, forked by the launcher for each job; it exits when done.
 //!
-//! It alone makes namespaces; the daemon, with its many threads, never does.
+//! Only helpers create namespaces; the daemon, with its many threads, never does.
 
 use super::ahead::{Ahead, reserve_boot_fd};
 use super::base_layer::Prune;
@@ -35,7 +35,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What the daemon wants of a helper.
+/// The job of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Job {
     Start(Box<RoomSpec>),
@@ -46,7 +46,7 @@ pub(super) enum Job {
     MeasureStorage {
         storage: PathBuf,
         mode: Option<Mode>,
-        /// Of the room that the storage belongs to, while it lives.
+        /// The cgroups of the room that owns the storage, while it is running.
         groups: Option<Groups>,
     },
     PruneLayers {
@@ -61,7 +61,7 @@ pub(super) enum Job {
     },
 }
 
-/// What the helper says before it leaves.
+/// The result of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
     Started(Box<Started>),
@@ -71,8 +71,7 @@ pub(super) enum Report {
     Failed(SystemError),
 }
 
-/// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
-/// report goes out there too.
+/// Runs one job; fails only if its report could not be delivered. Job and report both use stdin.
 pub(super) fn serve_on_stdin(
     session: Result<Fences, SystemError>,
     made: Option<(&Ahead, Option<Early>)>,
@@ -84,7 +83,7 @@ pub(super) fn serve_on_stdin(
     if let Report::Started(started) = &report
         && is_abandoned()
     {
-        // The caller is gone and will never use this room; the next one starts its own.
+        // The caller is gone and will never use this room; its successor starts its own.
         kill(started.identity.pid);
         return Err(std::io::ErrorKind::BrokenPipe.into());
     }
@@ -93,7 +92,7 @@ pub(super) fn serve_on_stdin(
     std::fs::File::from(channel).write_all(&bytes)
 }
 
-/// Puts the reason first that makes every step hopeless, whichever of them noticed.
+/// Replaces the error of whichever step failed by the actual cause, if that makes every step fail.
 fn explained(error: SystemError) -> SystemError {
     let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
     match most.is_ok_and(|most| most.trim() == "0") {
@@ -105,7 +104,7 @@ fn explained(error: SystemError) -> SystemError {
     }
 }
 
-/// Returns whether the other end of the channel is closed for good.
+/// Whether the other end of the channel is closed.
 fn is_abandoned() -> bool {
     let mut channel = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -124,14 +123,14 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
         }
     };
     let mut bytes = Vec::new();
-    // Not through std's stdin, whose buffer a copy of another program would share.
+    // Not through std's stdin, whose buffer a forked process would share.
     let channel =
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("read the job")?;
     std::fs::File::from(channel).read_to_end(&mut bytes).context("read the job")?;
     let job =
         serde_json::from_slice(&bytes).map_err(std::io::Error::from).context("read the job")?;
     if !matches!(job, Job::Start(_)) {
-        // A walk over files is nothing to whoever comes after the daemon; it starts again.
+        // A measurement is useless once the daemon is gone; the next daemon starts it again.
         hothouse_host::sys::die_with_parent().context("end with the launcher")?;
     }
     match job {
@@ -187,7 +186,7 @@ fn start(
     sockets::close(&spec.worktree, mode, &hidden)?;
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden, &split::children);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
-    // Nobody else has this id: what is in its groups is left of a room whose first process died.
+    // This id is unique: processes in its cgroups are remains of a room whose first process died.
     groups.groups.clear().map_err(|error| {
         SystemError::because("end what is left of the room before", None, error.to_string())
     })?;
@@ -213,7 +212,7 @@ fn start(
     let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
     if let Some(claim) = &mut claim {
         claimant.started = Some(started.clone());
-        // Without it the room is found by its runtime folder alone.
+        // Without it the room is found only by its runtime folder.
         if let Err(error) = claim.describe(&claimant) {
             tracing::warn!(%error, "a claim has no description");
         }
@@ -221,7 +220,7 @@ fn start(
     Ok(started)
 }
 
-/// Claims the files of a sandbox for the room to come.
+/// Claims the files of a sandbox for a new room.
 fn claimed(path: &Path) -> Result<Claim, SystemError> {
     let step = "claim the sandbox's files";
     Claim::take(path).map_err(|error| match error {
@@ -236,37 +235,37 @@ fn claimed(path: &Path) -> Result<Claim, SystemError> {
     })
 }
 
-/// Takes back what a failed start left on the host.
+/// Removes what a failed start left on the host.
 fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
-    // The first error is the one to report; these are best effort, and `stop` repeats them.
+    // Best effort: the first error is reported, and `stop` repeats these steps.
     for name in [CONTROL_SOCKET, TOKEN_FILE, ROOM_FILE] {
         let _ = files::remove_file(&spec.runtime.join(name));
     }
     let _ = groups.groups.remove();
 }
 
-/// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
+/// Detaches from what the user's session would pass to a room; returns the resulting fences.
 pub(super) fn leave_the_session() -> Result<Fences, SystemError> {
     match sys::join_new_session_keyring() {
         Ok(()) => {}
-        // A kernel without keyrings has none to leak.
+        // Without keyrings there is nothing to leak.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
         Err(error) => return Err(error).context("leave the session keyring"),
     }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none).context("forbid core dumps")?;
     be_no_better_than_others();
-    // Fails only for a process that leads a group, which has no need of it.
+    // Fails only for a process group leader, which does not need it.
     let _ = rustix::process::setsid();
     Ok([Fence::Keyring, Fence::CoreDumps].map(|fence| (fence, FenceState::On)).into())
 }
 
-/// Takes back that the daemon may be spared when memory is short. What root writes here is also the
-/// least that any process of the room can ask for (proc(5)).
+/// Resets the OOM score that protects the daemon. The value that root writes here is also the
+/// minimum that processes of the room can set (proc(5)).
 fn be_no_better_than_others() {
     let path = Path::new("/proc/self/oom_score_adj");
     let known = files::read_text(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    // A room that is spared harms the host only when its memory is short, so it may start.
+    // A protected room harms the host only when memory runs out, so it may start.
     let _ = files::write(path, known.unwrap_or(0).max(0).to_string());
 }
 
@@ -286,8 +285,8 @@ fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     }
 }
 
-/// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
-/// within reach of the host's other users.
+/// A setuid file that the room creates in a worktree would belong to the host's owner. Other users
+/// of the host must not be able to reach it.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), SystemError> {
     let is_writable = |mount: &&Bind| matches!(mount.access, Access::Write | Access::WriteShared);
     let mounts = spec.mounts.iter().filter(is_writable).map(|mount| &mount.source);
@@ -307,7 +306,7 @@ fn guard_setuid(spec: &RoomSpec) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// The part of the storage that belongs to the room's ids is made here; the rest of it inside.
+/// Creates the part of the storage that belongs to the room's ids; the rest is created inside.
 fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), SystemError> {
     files::make_private_folder(&spec.runtime).context("make the runtime folder")?;
     if spec.ephemeral {
@@ -378,7 +377,7 @@ impl Room<'_> {
             rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).context("hold the base layer")?;
         let claim = match self.claim {
             Some(claim) => claim.share().context("claim the sandbox's files")?,
-            // A room that claims nothing holds its base layer twice.
+            // Without a claim, the base layer's descriptor takes its place.
             None => {
                 rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).context("hold the base layer")?
             }
@@ -391,7 +390,7 @@ impl Room<'_> {
             None => Early::now(self.mode, self.wall, self.ahead, shares)?,
         };
         if let Err(error) = early.tell(&order, &descriptors) {
-            // It has ended, and its last word says why.
+            // It has exited; its last message says why.
             return Err(hear(early.pid, &early.channel).err().unwrap_or(error));
         }
         drop(descriptors);
@@ -400,7 +399,7 @@ impl Room<'_> {
         Ok(started)
     }
 
-    /// Gives the first process its trees, and waits until room-init has taken over.
+    /// Sends the first process its trees, and waits until room-init has taken over.
     fn guide(
         &self,
         early: &Early,
@@ -421,8 +420,8 @@ impl Room<'_> {
         let shared = shared_locks.into_iter().filter_map(|number| self.plan.views.get(number));
         let shared = shared.map(|source| Caveat::SharedLocks { path: source.path.clone() });
         started.caveats.extend(shared);
-        // While room-init starts, and before anybody is told: a daemon that dies now finds the room
-        // by this file.
+        // Written while room-init starts, before the start is reported: if the daemon dies now, the
+        // next one finds the room by this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
         let text = text.context("write the room down")?;
         files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
@@ -449,7 +448,7 @@ impl Room<'_> {
         Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
     }
 
-    /// Returns the processes that held the ids of trees, which wait to be reaped.
+    /// Returns the processes that held the id maps of trees, to be reaped later.
     fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, SystemError> {
         let base = self.spec.shifted_base;
         let (mut owned, mut holders) = (Vec::new(), Vec::new());
@@ -477,7 +476,7 @@ impl Room<'_> {
     }
 }
 
-/// Waits for a word of the room's first process; its failure is ours.
+/// Waits for a message of the room's first process; returns its failure as ours.
 fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, SystemError> {
     let mut bytes = vec![0_u8; 64 << 10];
     let (length, _) = rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty())
@@ -497,7 +496,7 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, SystemError> {
     }
 }
 
-/// What of a usual room this one is without.
+/// Returns caveats for the features that this room lacks.
 fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
     let lacking =
         [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6), (has_link, Caveat::NoLink)]
@@ -505,7 +504,8 @@ fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 
-/// Binds through a descriptor, because a runtime folder's path may be longer than a socket's name.
+/// Binds through a descriptor, because the path of a runtime folder may be too long for a socket
+/// address.
 fn listen(runtime: &Path) -> Result<OwnedFd, SystemError> {
     let path = runtime.join(CONTROL_SOCKET);
     files::remove_file(&path).context("open the control socket")?;
@@ -527,7 +527,7 @@ fn listen(runtime: &Path) -> Result<OwnedFd, SystemError> {
     Ok(socket)
 }
 
-/// A name of the control socket that is short whatever the folder is called.
+/// Returns a path of the control socket that is always short.
 pub(super) fn short_name(folder: &OwnedFd) -> PathBuf {
     use rustix::fd::AsRawFd;
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONTROL_SOCKET)
@@ -541,7 +541,7 @@ fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>
     paths.map(open).collect()
 }
 
-/// Landlock is of use here only where it keeps signals and abstract sockets in.
+/// Landlock is only useful here if it can confine signals and abstract sockets.
 fn landlock() -> FenceState {
     const SCOPES: i64 = 6;
     match sys::landlock_version() {
@@ -560,7 +560,7 @@ fn random<const N: usize>() -> Result<[u8; N], SystemError> {
 
 fn kill(pid: i32) {
     if let Some(process) = Pid::from_raw(pid) {
-        // It may have ended by itself.
+        // It may have exited by itself.
         let _ = rustix::process::kill_process(process, Signal::KILL);
     }
     reap(pid);

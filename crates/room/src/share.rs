@@ -1,7 +1,7 @@
-//! What a room writes on the host's disk is its agent's there, before the room starts.
+//! Ensures that a room's trees belong to its agent on the host's disk, before the room starts.
 //!
-//! Trees are made so; this sees to those that are not: worktrees that somebody else made, and folders that
-//! the host has just made for a room.
+//! Most trees are created that way; this handles the others: worktrees created by someone else, and
+//! folders that the host has just created for a room.
 
 use super::spec::{Access, RoomSpec};
 use hothouse_host::files::FileError;
@@ -13,13 +13,13 @@ use hothouse_host::walls::Wall;
 use hothouse_model::caveat::Caveat;
 use std::path::{Path, PathBuf};
 
-/// Gives the trees of a room to its agent, where that is not the user. It costs a look at each.
+/// Gives the trees of a room to its agent, if that is not the user. Costs one `stat` per tree.
 pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let Some(agent) = wall.agent(mode) else { return Ok(()) };
     let upper = spec.layers.as_ref().map(|layers| layers.private.join("upper"));
     worktree(upper.as_deref().unwrap_or(&spec.worktree), spec, agent)?;
     if mode == Mode::Root {
-        // The rest is mapped where it is mounted.
+        // Everything else is idmapped when mounted.
         return Ok(());
     }
     for bind in &spec.mounts {
@@ -34,8 +34,8 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
     Ok(())
 }
 
-/// Returns what an agent with its own id cannot read of what it was granted by a user who is not root:
-/// what neither their group nor others may.
+/// Returns the granted paths that an agent with its own id cannot read, for a user who is not root:
+/// those that neither the user's group nor others may read.
 pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     if mode != Mode::Range {
         return Vec::new();
@@ -54,7 +54,7 @@ fn is_closed(path: &Path) -> bool {
     })
 }
 
-/// Gives the files of a worktree to the agent, except those that the room is not to see.
+/// Gives the files of a worktree to the agent, except those hidden from the room.
 fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), SystemError> {
     let found = rustix::fs::stat(path).context_at("look at", path)?;
     if found.st_uid == agent.user || is_shared_top(&found, agent.group) {

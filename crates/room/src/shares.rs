@@ -1,18 +1,19 @@
-//! A room's share of what the kernel counts for each user.
+//! A room's share of the kernel's per-user resources.
 //!
-//! Where rooms have the user's own uid, all of them and the user draw on the same numbers. The kernel
-//! has the same numbers for each user namespace, and what is made in a nested one counts in all above.
-//! So the wall has a bound, which the room's root, in its own namespace below, cannot change.
+//! If rooms have the user's own uid, all of them and the user share the same limits. The kernel
+//! also counts per user namespace, and what is created in a nested one counts in all its ancestors.
+//! So limits are set on the wall, where the room's root, in its own namespace below, cannot change
+//! them.
 
 use hothouse_host::files;
 use hothouse_host::system_error::{Context, SystemError};
 use rustix::process::{Resource, Rlimit};
 use std::path::Path;
 
-/// Where a user namespace has its bounds.
+/// The limits of a user namespace.
 const BOUNDS: &str = "/proc/sys/user";
 
-/// What a room has a quarter of, with the least that programs need.
+/// Resources of which a room gets a quarter, with the minimum that programs need.
 const QUARTERS: [(&str, u32); 4] = [
     ("max_inotify_instances", 16),
     ("max_inotify_watches", 4096),
@@ -20,35 +21,35 @@ const QUARTERS: [(&str, u32); 4] = [
     ("max_fanotify_marks", 4096),
 ];
 
-/// Namespaces of one kind that a room may have at a time. A browser has a few for each of its
-/// processes, a builder of images some for each step.
+/// The maximum number of namespaces of each kind in a room. A browser uses a few for each of its
+/// processes, an image builder some for each step.
 const NAMESPACES: u32 = 512;
 
 const KINDS: [&str; 8] = ["user", "pid", "net", "mnt", "ipc", "uts", "cgroup", "time"];
 
-/// Terminals that a room may have at a time: the host has some thousands for all.
+/// The maximum number of terminals in a room: the host has a few thousand in total.
 pub(super) const TERMINALS: u32 = 256;
 
-/// Limits of a process that the kernel takes over as those of all processes of a user namespace
-/// together: signals that wait, timers among them; bytes of message queues; locked memory.
+/// Process limits that the kernel applies to all processes of a user namespace together: pending
+/// signals, including timers; bytes of message queues; locked memory.
 const TOGETHER: [(Resource, u64); 3] =
     [(Resource::Sigpending, 8192), (Resource::Msgqueue, 400 << 10), (Resource::Memlock, 64 << 20)];
 
-/// The bounds of a wall, by the names of their files.
+/// The limits of a wall, by their file names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shares(Vec<(String, u32)>);
 
 impl Shares {
-    /// Works them out from the host's, which only a process of the host sees.
+    /// Computes them from the host's limits, which are only visible outside.
     pub(super) fn of_host() -> Self {
         Self::of(|name| {
             let text = files::read_text(&Path::new(BOUNDS).join(name)).ok()?;
-            // One that is larger than we can say is as good as none.
+            // A larger number is as good as no limit.
             Some(text.trim().parse().unwrap_or(u32::MAX))
         })
     }
 
-    /// A kernel that does not know one of them has nothing to bound.
+    /// A limit that the kernel does not have is skipped.
     fn of(host: impl Fn(&str) -> Option<u32>) -> Self {
         let quarters = QUARTERS.iter().filter_map(|(name, least)| {
             Some(((*name).to_owned(), (host(name)? / 4).max(*least).min(i32::MAX.unsigned_abs())))
@@ -61,7 +62,7 @@ impl Shares {
         Self(quarters.chain(namespaces).collect())
     }
 
-    /// Sets them for the user namespace that we are in.
+    /// Applies them to the current user namespace.
     pub(super) fn apply(&self) -> Result<(), SystemError> {
         for (name, most) in &self.0 {
             let path = Path::new(BOUNDS).join(name);
@@ -71,7 +72,7 @@ impl Shares {
     }
 }
 
-/// Bounds ourselves, and so the user namespace that we make next.
+/// Limits this process, and thereby the user namespace that it creates next.
 pub(super) fn bound_together() -> Result<(), SystemError> {
     for (resource, most) in TOGETHER {
         let Rlimit { current, maximum } = rustix::process::getrlimit(resource);

@@ -1,21 +1,21 @@
-//! What is asked of a room, and what it turned out to be.
+//! The specification of a room, and its problems.
 
 use hothouse_host::ids::{self, Mode};
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};
 
-/// Everything a room is made of.
+/// The complete specification of a room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoomSpec {
     /// Names the room on the host: letters, digits and dashes.
     pub id: String,
     pub hostname: String,
-    /// Further names that lead to the room's own loopback.
+    /// Additional names that resolve to the room's loopback.
     #[serde(default)]
     pub names: Vec<String>,
     /// Bound read-write, at the same absolute path inside.
     pub worktree: PathBuf,
-    /// Further paths in the room that show the worktree.
+    /// Additional paths in the room that show the worktree.
     pub aliases: Vec<PathBuf>,
     /// A folder (0700) on the sandbox's file system for layers and `$HOME`.
     pub storage: PathBuf,
@@ -25,43 +25,43 @@ pub struct RoomSpec {
     pub runtime: PathBuf,
     /// Folders of the host that are bound read-only at their own path.
     pub tools: Vec<PathBuf>,
-    /// Further folders or files, read-write or not.
+    /// Additional folders or files, read-write or not.
     pub mounts: Vec<Bind>,
     /// Read-only binds made after all others, such as a `.git` pointer on every alias.
     pub readonly_binds: Vec<Bind>,
-    /// Files and folders below the worktree (on every alias) or in a tool or mount that the room sees
-    /// empty.
+    /// Files and folders below the worktree (on every alias) or in a tool or mount that appear
+    /// empty in the room.
     pub masks: Vec<PathBuf>,
     pub limits: Limits,
-    /// Keeps layers and `$HOME` in memory and drops them with the room, which ends with the first
-    /// command whose end somebody was told.
+    /// Keeps layers and `$HOME` in memory and discards them with the room, which ends with the
+    /// first command whose exit was reported.
     pub ephemeral: bool,
-    /// Overrules what [`Mode::detect`](Mode) would choose.
+    /// Overrides what [`Mode::detect`](Mode) would choose.
     pub mode: Option<Mode>,
     /// In root mode, the first host uid of the shared range of rooms.
     pub shifted_base: u32,
     /// A certificate in PEM that the room's system trusts in addition to the host's.
     #[serde(default)]
     pub ca: Option<String>,
-    /// The lock by which PID 1 holds the sandbox's files for as long as the room lives. A room without
-    /// one shares them.
+    /// The lock file with which PID 1 claims the sandbox's files for as long as the room is
+    /// running. Without it the files can be shared with other rooms.
     #[serde(default)]
     pub claim: Option<PathBuf>,
-    /// What the worktree is made of, where the host has but an empty folder in its place.
+    /// The layers of the worktree, if the host has only an empty folder in its place.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,
-    /// Layers that builds of stacks left behind, between the room's own and the base layer, the uppermost first.
-    /// Nothing changes them.
+    /// Read-only layers created by stack builds, between the room's own and the base layer,
+    /// uppermost first.
     #[serde(default)]
     pub stack: Vec<PathBuf>,
 }
 
-/// The layers of a worktree that is an overlay only in the room.
+/// The layers of a worktree that is mounted as an overlay only in the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLayers {
-    /// Holds `upper`, where changes go, and `work` for the kernel.
+    /// Contains `upper`, for changes, and `work`, for the kernel.
     pub private: PathBuf,
-    /// What shows through, the uppermost first.
+    /// The read-only layers, uppermost first.
     pub lowers: Vec<PathBuf>,
 }
 
@@ -78,25 +78,25 @@ pub struct Bind {
     pub access: Access,
 }
 
-/// What a room may do with a bind mount.
+/// How a room may access a bind mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// A folder that is the room's own: the owner on disk is agent.
+    /// A folder that belongs to the room: the owner on disk is agent.
     Write,
-    /// A folder of the user's, which stays theirs: the owner on disk is agent for root, and agent has
-    /// access by lists for everybody else.
+    /// A folder that stays the user's: as root, the owner on disk is agent; otherwise agent gets
+    /// access through ACLs.
     WriteShared,
-    /// With the owners on disk, so that only what everybody may read can be read, and with locks of
-    /// the room's own.
+    /// With the owners on disk, so that only world-readable files can be read, and with locks that
+    /// do not reach the host.
     Read,
-    /// Like `Read` but bound as it is: a file of ours, which no program of the host locks.
+    /// Like `Read` but bound directly: a file of ours, which no program of the host locks.
     ReadOwn,
     /// Read-only, and the owner on disk is agent.
     ReadAsOwner,
 }
 
-/// What a room may use up; `None` is not a limit.
+/// The resource limits of a room; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes.
@@ -104,13 +104,13 @@ pub struct Limits {
     /// Cores; half a core is 0.5.
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
-    /// Bytes of its own files on the disk. Nothing here enforces it: it bounds the folders in memory,
-    /// and whoever watches the room can request it.
+    /// The size limit of its files on the disk, in bytes. Not enforced here: it limits the
+    /// in-memory folders, and whoever monitors the room can query it.
     #[serde(default)]
     pub disk: Option<u64>,
 }
 
-/// A spec that no room can be made of.
+/// A spec that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecProblem {
     #[error("room id `{0}` is not 1 to 64 letters, digits and dashes")]
@@ -134,7 +134,7 @@ pub enum SpecProblem {
 }
 
 impl RoomSpec {
-    /// Checks what can be checked without looking at the host.
+    /// Checks everything that does not depend on the host.
     pub fn check(&self) -> Result<(), SpecProblem> {
         let word = |text: &str, most: usize, more: &[char]| {
             (1..=most).contains(&text.len())
@@ -163,8 +163,8 @@ impl RoomSpec {
         self.limits.check()
     }
 
-    /// Whether a path of the host can be seen in the room at all: below the worktree, or in
-    /// what is granted.
+    /// Whether a path of the host is visible in the room: below the worktree, or in a granted
+    /// folder.
     fn shows(&self, path: &Path) -> bool {
         let granted = self.tools.iter().chain(self.mounts.iter().map(|mount| &mount.source));
         let below_worktree = path != self.worktree && path.starts_with(&self.worktree);

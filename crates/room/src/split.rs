@@ -1,13 +1,13 @@
-//! Granted folders with something hidden in them: what of them a room gets.
+//! Splits granted folders that contain hidden paths.
 //!
-//! A mask over a file falls off when a program of the host replaces the file. So what is hidden is
-//! not in the tree that the room gets: along the way to it there are folders of the room's own, in which
-//! everything else is bound.
+//! A mask over a file is lost when a program of the host replaces the file. So hidden paths are not
+//! part of the tree that the room gets: along the path to them the room has its own folders, into
+//! which everything else is bound.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// One name in a folder of the host.
+/// An entry of a folder of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Child {
     pub(super) path: PathBuf,
@@ -19,22 +19,22 @@ pub(super) enum ChildKind {
     /// A file or a folder.
     Plain,
     Link(PathBuf),
-    /// A socket, a pipe or a device, which no room gets this way.
+    /// A socket, a pipe or a device, which is not passed to a room this way.
     Special,
 }
 
-/// What of a granted folder a room gets.
+/// A part of a granted folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// As it is, with all that is below.
+    /// Bound directly, with everything below.
     Whole(PathBuf),
     /// A folder of the room's own.
     Folder(PathBuf),
-    /// A link, which leads to something of the room.
+    /// A link, resolved inside the room.
     Link(PathBuf, PathBuf),
 }
 
-/// Splits a granted path so that nothing of it is `hidden`.
+/// Splits a granted path into parts that do not contain `hidden` paths.
 pub(super) fn split(
     granted: &Path,
     hidden: &[&Path],
@@ -58,7 +58,7 @@ pub(super) fn split(
     parts
 }
 
-/// Lists a folder of the host; one that we may not read has nothing for a room either.
+/// Lists a folder of the host; one that we may not read is empty for a room too.
 pub(super) fn children(folder: &Path) -> Vec<Child> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let child = |entry: std::fs::DirEntry| {

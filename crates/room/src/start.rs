@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 /// How long a killed room may take to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A room that is running: all that is needed to find, freeze and end it, also after a restart.
+/// A running room: everything needed to find, freeze and end it, even after a restart of the
+/// daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     pub identity: RoomIdentity,
@@ -33,18 +34,18 @@ pub struct Started {
     pub fences: Fences,
     #[serde(deserialize_with = "caveat::read_any")]
     pub caveats: Vec<Caveat>,
-    /// The tool folders that it was granted.
+    /// The tool folders that were granted to it.
     #[serde(default)]
     pub tools: Vec<PathBuf>,
-    /// Where its own files are on the disk, unless they are in memory.
+    /// Where its own files are on disk, unless they are in memory.
     #[serde(default)]
     pub storage: Option<PathBuf>,
-    /// Bytes that they may take there.
+    /// The size limit of those files, in bytes.
     #[serde(default)]
     pub disk: Option<u64>,
 }
 
-/// A room that did not start.
+/// Failure to start a room.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("start room `{id}`")]
@@ -53,7 +54,7 @@ pub enum StartError {
     Step { id: String, source: SystemError },
 }
 
-/// A room that did not stop.
+/// Failure to stop a room.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     #[error("end the room's first process")]
@@ -67,7 +68,7 @@ pub enum StopError {
 }
 
 impl Launcher {
-    /// Makes a room. Blocks for some milliseconds: call it on a blocking thread.
+    /// Starts a room. Blocks for some milliseconds: call it on a blocking thread.
     pub fn start(&self, spec: &RoomSpec) -> Result<Started, StartError> {
         let id = || spec.id.clone();
         let report = self
@@ -85,10 +86,10 @@ impl Launcher {
     }
 }
 
-/// Ends a room immediately, whatever it does, and removes what it had on the host except its storage.
-/// To end it politely, request [`shutdown`](super::RoomClient::shutdown) first. Blocks.
+/// Ends a room immediately and removes everything it had on the host except its storage. For a
+/// graceful end, call [`shutdown`](super::RoomClient::shutdown) first. Blocks.
 pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
-    // A frozen process does not die.
+    // A frozen process cannot die.
     if room.groups.freezer.is_some() {
         let _ = room.groups.thaw();
     }
@@ -103,7 +104,7 @@ pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     Ok(())
 }
 
-/// Kills through a pidfd, checked after it was opened: no other process can be hit.
+/// Kills through a pidfd, verified after opening: no other process can be hit.
 fn end(identity: &RoomIdentity) -> Result<(), StopError> {
     let Some(pid) = Pid::from_raw(identity.pid) else { return Ok(()) };
     let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -123,14 +124,14 @@ fn end(identity: &RoomIdentity) -> Result<(), StopError> {
         if has_ended(&process)? {
             return Ok(());
         }
-        // A process of the room may hold the lock of a pipe for which room-init waits, beyond the
-        // reach of its own SIGKILL. So they go first.
+        // A process of the room may hold the lock of a pipe on which room-init is blocked
+        // uninterruptibly, so kill the others first.
         descendants::kill(identity.pid);
     }
     Err(StopError::Lingers)
 }
 
-/// Waits a moment for the end of a process.
+/// Waits a moment for a process to exit.
 fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
     const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     let mut entry = [PollFd::new(process, PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! All unsafe code: syscalls that rustix does not have, and those that need a safety argument of their own.
+//! All unsafe code: syscalls that rustix lacks, and those that need their own safety argument.
 #![expect(unsafe_code, reason = "the only module of this crate that may")]
 
 use hothouse_host::sys::check;
@@ -10,25 +10,25 @@ pub(crate) use hothouse_host::sys::{
     Fork, MountChange, exit_now, fork_into, has_one_thread, mount_setattr,
 };
 
-/// Shows the calling process its own control groups as the topmost ones.
+/// Makes the calling process see its own cgroups as the root.
 pub(crate) fn leave_cgroup_namespace() -> io::Result<()> {
     // SAFETY: takes a number only.
     check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into()).map(drop)
 }
 
-/// Lets the kernel reap children, for a process that never asks how they ended.
+/// Lets the kernel reap children, for a process that does not need their exit status.
 pub(crate) fn forget_children() {
     // SAFETY: sets a disposition; no handler of ours runs.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
-/// Takes [`forget_children`] back, for a child that has children to wait for.
+/// Reverts [`forget_children`], for a child that has children to wait for.
 pub(crate) fn remember_children() {
     // SAFETY: as above.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// Leaves the caller's session keyring behind for a new, empty one.
+/// Switches from the caller's session keyring to a new, empty one.
 pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     let anonymous: *const libc::c_char = std::ptr::null();
@@ -46,7 +46,7 @@ pub(crate) struct Instruction {
     pub(crate) value: u32,
 }
 
-/// Installs a seccomp filter for this process and all it will start.
+/// Installs a seccomp filter for this process and its future children.
 pub(crate) fn install_filter(program: &[Instruction]) -> io::Result<()> {
     #[repr(C)]
     struct Program {
@@ -63,7 +63,7 @@ pub(crate) fn install_filter(program: &[Instruction]) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// Returns the Landlock version that the kernel offers.
+/// Returns the Landlock ABI version of the kernel.
 pub(crate) fn landlock_version() -> io::Result<i64> {
     const VERSION: libc::c_long = 1;
     let none: *const libc::c_void = std::ptr::null();
@@ -71,7 +71,7 @@ pub(crate) fn landlock_version() -> io::Result<i64> {
     check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) })
 }
 
-/// Confines signals and abstract sockets to this process and what it will start (ABI 6).
+/// Confines signals and abstract sockets to this process and its future children (ABI 6).
 pub(crate) fn landlock_scope() -> io::Result<()> {
     #[repr(C)]
     struct Ruleset {
@@ -82,7 +82,7 @@ pub(crate) fn landlock_scope() -> io::Result<()> {
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
     let ruleset =
         Ruleset { handled_files: 0, handled_network: 0, scoped: ABSTRACT_SOCKETS_AND_SIGNALS };
-    // SAFETY: the kernel reads the structure by its given size.
+    // SAFETY: the kernel reads the structure by the given size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -98,14 +98,14 @@ pub(crate) fn landlock_scope() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, fd.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Puts `fd` at the number `number`, to be inherited.
+/// Duplicates `fd` to `number`, to be inherited.
 pub(crate) fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: whatever was open at `number` is known by the callers to be theirs: they run in a
-    // process that closed every descriptor it did not choose itself.
+    // SAFETY: the callers own whatever was open at `number`: they run in a process that closed
+    // every descriptor it did not choose itself.
     check(unsafe { libc::dup2(fd.as_raw_fd(), number) }.into()).map(drop)
 }
 
-/// Replaces the program by the one that `program` stands for; returns only the error.
+/// Replaces the process image with the executable `program`; returns only the error.
 pub(crate) fn execute(program: BorrowedFd<'_>, name: &CStr) -> io::Error {
     let argv = [name.as_ptr(), std::ptr::null()];
     let env: [*const libc::c_char; 1] = [std::ptr::null()];

@@ -1,14 +1,14 @@
-//! The CA that a room trusts in addition to the host's: put into the system's bundle of certificates,
-//! where every program looks that asks the system, and into the policies of browsers, which do not.
+//! The CA that a room trusts in addition to the host's: added to the system's certificate bundle,
+//! which most programs use, and to the policies of browsers, which do not.
 //!
-//! It is written beneath the overlay, into folders that the room's root may have changed: nothing here
-//! follows a link, and a room that spoilt its own bundle starts all the same, without the CA.
+//! It is written beneath the overlay, into folders that the room's root may have changed: links are
+//! never followed, and a room that damaged its own bundle still starts, without the CA.
 
 use super::browsers::{self, CHROMIUM, FIREFOX_CERTIFICATES};
 use hothouse_host::{FileError, beneath::Folder};
 use std::path::Path;
 
-/// The bundles of certificates of the common systems, below `/etc`. Links among them are left alone.
+/// The certificate bundles of common systems, below `/etc`. Links among them are left alone.
 pub const CERTIFICATE_BUNDLES: [&str; 4] = [
     "ssl/certs/ca-certificates.crt",
     "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -16,30 +16,30 @@ pub const CERTIFICATE_BUNDLES: [&str; 4] = [
     "ssl/cert.pem",
 ];
 
-/// The CA certificate alone, below `/etc`, for programs that add a file to what they know.
+/// The CA certificate alone, below `/etc`, for programs that take an additional file.
 pub const CA_ALONE: &str = "ssl/certs/hothouse.pem";
 
-/// Where Debian looks when it makes its bundle anew, below `/usr`.
+/// Debian includes this file when it regenerates its bundle, below `/usr`.
 const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
 
-/// The most that a bundle may have.
+/// The size limit of a bundle.
 const MOST: u64 = 4 << 20;
 
 const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
-/// Makes the system folder `name` of a room trust a CA, or no longer.
+/// Makes the system folder `name` of a room trust a CA, or removes it.
 pub(super) fn apply(name: &str, upper: &Path, below: &[&Path], ca: Option<&str>) {
     let applied = match name {
         "etc" => etc(upper, below, ca),
         "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, ca)),
         _ => Ok(()),
     };
-    // Only the room can be the cause, and it alone has to live with that.
+    // Only the room can cause a failure, and only the room is affected.
     applied.ok();
 }
 
-/// `below` has the layers under the room's own, the uppermost first.
+/// `below` has the layers below the room's own, uppermost first.
 fn etc(upper: &Path, below: &[&Path], ca: Option<&str>) -> Result<(), FileError> {
     let own = Folder::open(upper)?;
     let below = below.iter().map(|layer| Folder::open(layer)).collect::<Result<Vec<_>, _>>()?;
@@ -65,7 +65,7 @@ fn etc(upper: &Path, below: &[&Path], ca: Option<&str>) -> Result<(), FileError>
     put(&own, CA_ALONE, ca)
 }
 
-/// Writes a file of ours into the room's own layer, or removes it there.
+/// Writes one of our files to the room's own layer, or removes it.
 fn put(own: &Folder, file: &str, content: Option<&str>) -> Result<(), FileError> {
     let file = Path::new(file);
     let known = text(own, file);
@@ -79,12 +79,12 @@ fn put(own: &Folder, file: &str, content: Option<&str>) -> Result<(), FileError>
     }
 }
 
-/// Reads a plain file; what the room put in its place is none.
+/// Reads a regular file; anything that the room put in its place is ignored.
 fn text(folder: &Folder, file: &Path) -> Option<String> {
     String::from_utf8(folder.read_capped(file, MOST).ok()?).ok()
 }
 
-/// Puts a CA at the end of a bundle, in place of the one that was there.
+/// Appends a CA to a bundle, replacing the previous one.
 fn with_ca(bundle: &str, ca: Option<&str>) -> String {
     let mut text = bundle.to_owned();
     while let Some(begin) = text.find(BEGIN) {

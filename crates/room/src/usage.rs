@@ -1,22 +1,25 @@
-//! What rooms take of the machine, by the processes below their first ones: it needs no control group.
+//! CPU and memory usage of rooms, summed over the descendants of their first processes; needs no
+//! cgroups.
 //!
-//! A process that ended is in the time of its parent, as far as that waited for it; orphans are given to PID 1, which waits.
+//! The time of an ended process is included in its parent's, if that waited for it; orphans are
+//! reparented to PID 1, which does.
 
 use std::{collections::BTreeMap, path::Path};
 
 use hothouse_host::files;
 use hothouse_model::room::RoomUsage;
 
-/// What the kernel says of one process.
+/// Usage of one process, from `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
     parent: i32,
-    /// In ticks, with that of children that have ended.
+    /// In ticks, including children that have ended.
     time: u64,
     pages: u64,
 }
 
-/// Returns what each room takes, given their first processes. All processes of the host are read once.
+/// Returns the usage of each room, given their first processes. Reads all processes of the host
+/// once.
 pub fn of_rooms(roots: &[i32]) -> Vec<RoomUsage> {
     sums(roots, &processes(), ticks_per_second(), page_size())
 }
@@ -39,7 +42,7 @@ fn processes() -> BTreeMap<i32, Taken> {
     pids.filter_map(read).collect()
 }
 
-/// The name in the second field may hold anything, so fields are counted from its last bracket.
+/// The name in the second field may contain anything, so fields are counted from the last bracket.
 fn parse(stat: &str) -> Option<Taken> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -61,10 +64,10 @@ fn sums(roots: &[i32], all: &BTreeMap<i32, Taken>, ticks: u64, page: u64) -> Vec
     sums
 }
 
-/// Returns which of the roots a process is, or is below.
+/// Returns the root that a process is, or descends from.
 fn root_of(pid: i32, roots: &[i32], all: &BTreeMap<i32, Taken>) -> Option<usize> {
     let chain = std::iter::successors(Some(pid), |pid| all.get(pid).map(|taken| taken.parent));
-    // A table that changes while it is read could hold a circle.
+    // The table may change while it is read, so there could be a cycle.
     chain.take(all.len() + 1).find_map(|pid| roots.iter().position(|root| *root == pid))
 }
 

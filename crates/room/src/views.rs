@@ -1,11 +1,11 @@
-//! Granted folders as a room sees them: files of the host, with locks of the room's own.
+//! Granted folders as a room sees them: files of the host, with separate locks.
 //!
-//! A lock belongs to an inode, and who can open a file can lock it, also on a read-only mount. By a
-//! plain bind a room could block every program of the host that locks the same file. The inodes of
-//! an overlay are its own, so no lock in the room meets one outside.
+//! A lock belongs to an inode, and whoever can open a file can lock it, even on a read-only mount.
+//! With a plain bind, a room could block every program of the host that locks the same file. The
+//! inodes of an overlay are its own, so locks in the room never conflict with locks outside.
 //!
-//! An overlay remembers names that it has looked up. What the host changes below it is seen once
-//! room-init has made it forget them.
+//! An overlay caches names that were looked up. Changes by the host become visible once room-init
+//! has dropped that cache.
 
 use super::mounts::{Origin, Placement, Plan, attach, folder};
 use hothouse_host::files;
@@ -20,16 +20,16 @@ use std::path::{Path, PathBuf};
 /// A second layer, because an overlay without an upper one must have two.
 const EMPTY: &str = "view-empty";
 
-/// One granted folder or file.
+/// A granted folder or file.
 pub(super) struct View {
-    /// What of it the plan binds, in its order. Without what the wall's root cannot reach, which
-    /// nobody in the room could either.
+    /// The parts that the plan binds, in its order. `None` for what the wall's root cannot reach,
+    /// since nobody in the room could either.
     parts: std::vec::IntoIter<Option<OwnedFd>>,
-    /// The overlay, unless there is none and locks are also the host's.
+    /// The overlay; `None` if locks are shared with the host.
     overlay: Option<OwnedFd>,
 }
 
-/// Mounts the plan's views on the stage and takes their parts up.
+/// Mounts the plan's views on the stage and clones their parts.
 pub(super) fn show(plan: &Plan, trees: Vec<OwnedFd>) -> Result<Vec<View>, SystemError> {
     if trees.is_empty() {
         return Ok(Vec::new());
@@ -63,7 +63,7 @@ impl View {
 }
 
 /// Mounts an overlay over a folder on the stage. `None` if its file system cannot be a layer, or if
-/// something is mounted below it, which would not be seen.
+/// there are mounts below it, which would be hidden.
 fn overlay(lower: &Path) -> Option<OwnedFd> {
     if has_mounts_below(lower) {
         return None;
@@ -78,9 +78,9 @@ fn overlay(lower: &Path) -> Option<OwnedFd> {
     rustix::fs::open(&target, flags, Mode::empty()).ok()
 }
 
-/// Whether anything is mounted below a folder on the stage. If that cannot be told, there may be.
+/// Whether there are mounts below a folder on the stage. `true` if unknown.
 fn has_mounts_below(name: &Path) -> bool {
-    // The host's own, or that of the new root if the host was left behind.
+    // The host's table, or that of the new root if the host was already detached.
     let tables = ["/proc/self/mountinfo", "root/proc/self/mountinfo"];
     let table = tables.iter().find_map(|path| files::read_text(Path::new(path)).ok());
     let Some((table, stage)) = table.zip(std::env::current_dir().ok()) else { return true };
@@ -89,7 +89,7 @@ fn has_mounts_below(name: &Path) -> bool {
     points.any(|point| point.starts_with(&top) && point != top)
 }
 
-/// Takes up one part of a view, to be bound elsewhere.
+/// Clones one part of a view, to be bound elsewhere.
 fn take(top: &OwnedFd, part: &Path) -> Result<Option<OwnedFd>, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let held = match part.as_os_str().is_empty() {
@@ -100,7 +100,7 @@ fn take(top: &OwnedFd, part: &Path) -> Result<Option<OwnedFd>, Errno> {
         }
     };
     let held = match held {
-        // It is gone since it was listed, or lies in a folder that is closed to the room.
+        // Removed since it was listed, or in a folder that is closed to the room.
         Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP) => return Ok(None),
         held => held?,
     };
@@ -109,7 +109,7 @@ fn take(top: &OwnedFd, part: &Path) -> Result<Option<OwnedFd>, Errno> {
     open_tree(&held, "", flags).map(Some)
 }
 
-/// Joins the trees that are bound as they are with the parts of views, in the order of the plan.
+/// Combines the directly bound trees with the parts of views, in the order of the plan.
 pub(super) fn join(
     plan: &Plan,
     bound: Vec<OwnedFd>,
@@ -128,7 +128,7 @@ pub(super) fn join(
     trees.flatten().collect()
 }
 
-/// Returns the numbers of those whose locks are also the host's.
+/// Returns the indexes of views whose locks are shared with the host.
 pub(super) fn with_shared_locks(views: &[View]) -> Vec<usize> {
     let all = views.iter().enumerate();
     all.filter(|(_, view)| view.overlay.is_none()).map(|(number, _)| number).collect()

@@ -1,7 +1,8 @@
-//! Analytics: what an app tells vendors about its users, one record per event.
+//! Analytics: what an app reports to vendors about its users, one record per event.
 //!
-//! Vendors name the same things differently. A record uses the names of PostHog: `$identify`, `$create_alias`,
-//! `$groupidentify`, `$pageview`. Who somebody is gets hashed when the record is written.
+//! Vendors name the same things differently. A record uses PostHog's names: `$identify`,
+//! `$create_alias`, `$groupidentify`, `$pageview`. Identities are hashed when the record is
+//! written.
 //!
 //! - [`posthog`], [`segment`], [`amplitude`], [`mixpanel`], [`google`], [`plausible`]: the vendors
 //! - [`generic`]: JSON of an unknown vendor
@@ -22,10 +23,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{HostSink, Recorded, Take, Taken, bound};
 
-/// The most events of one request. More are refused with 413, upon which SDKs send fewer.
+/// The maximum number of events per request. More are refused with 413, after which SDKs send
+/// fewer.
 pub(crate) const EVENTS: usize = 2000;
 
-/// Hosts, and who takes what is sent to them.
+/// Hosts with their sinks.
 const HOSTS: [(&str, &str, Take); 26] = [
     ("us.i.posthog.com", "posthog", posthog::take),
     ("eu.i.posthog.com", "posthog", posthog::take),
@@ -55,17 +57,17 @@ const HOSTS: [(&str, &str, Take); 26] = [
     ("us-east-1.hightouch-events.com", "hightouch", segment::take_hightouch),
 ];
 
-/// Finds what takes the requests to a host.
+/// Finds the sink of a host.
 pub fn find(host: &str) -> Option<HostSink> {
     let fits = |known: &str| glob::fits(known.as_bytes(), host.as_bytes());
     let (_, vendor, take) = HOSTS.into_iter().find(|(known, _, _)| fits(known))?;
     Some(HostSink { vendor, take })
 }
 
-/// Takes the requests to an unknown host of analytics.
+/// The sink for an unknown analytics host.
 pub const GENERIC: HostSink = HostSink { vendor: "analytics", take: generic::take };
 
-/// What an app did that becomes an event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Track,
@@ -88,7 +90,7 @@ impl Type {
         }
     }
 
-    /// Returns the name that the event has, unless it brings one.
+    /// Returns the name of an event that has none of its own.
     fn event(self) -> &'static str {
         match self {
             Self::Track => "event",
@@ -100,7 +102,7 @@ impl Type {
         }
     }
 
-    /// Tells the type from the name of an event.
+    /// Derives the type from the name of an event.
     pub(crate) fn of(name: &str) -> Self {
         let all = [Self::Identify, Self::Alias, Self::Group, Self::Page, Self::Screen];
         match all.into_iter().find(|kind| kind.event() == name) {
@@ -111,7 +113,7 @@ impl Type {
     }
 }
 
-/// An event on its way to become a record.
+/// An event before it becomes a record.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) kind: Type,
@@ -134,7 +136,7 @@ impl Event {
         }
     }
 
-    /// Makes the record.
+    /// Builds the record.
     pub(crate) fn record(self, vendor: &str) -> Recorded {
         let name = bound::short(self.name.as_deref().unwrap_or(self.kind.event()));
         let groups = Some(bound::fitting(self.groups)).filter(|groups| !groups.is_null());
@@ -171,7 +173,7 @@ pub(crate) fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Returns the events in a body: those of its list, or itself.
+/// Returns the events in a body: those of its list, or the body itself.
 pub(crate) fn listed<'v>(tree: &'v Value, names: &[&str]) -> Vec<&'v Value> {
     if let Value::Array(items) = tree {
         return items.iter().collect();
@@ -180,12 +182,12 @@ pub(crate) fn listed<'v>(tree: &'v Value, names: &[&str]) -> Vec<&'v Value> {
     list.map_or_else(|| vec![tree], |list| list.iter().collect())
 }
 
-/// Answers a body that cannot be read.
+/// The response to an invalid body.
 pub(crate) fn bad(vendor: &str, why: &str) -> Taken {
     Taken::json(400, &json!({ "error": why, "type": "validation_error" }), vendor, Vec::new())
 }
 
-/// Answers a request with more events than are taken at once.
+/// The response to a request with too many events.
 pub(crate) fn too_many(vendor: &str) -> Taken {
     let why = format!("more than {EVENTS} events in one request");
     Taken::json(413, &json!({ "error": why, "type": "too_large" }), vendor, Vec::new())

@@ -1,4 +1,4 @@
-//! Bounds for what a room sends: sizes after decompression, and what fits in a record.
+//! Limits for input of a room: sizes after decompression, and what fits in a record.
 
 use std::io::Read;
 
@@ -6,31 +6,31 @@ use flate2::read::MultiGzDecoder;
 use hothouse_model::record::discard;
 use serde_json::{Map, Value};
 
-/// How large a body may become when it is decompressed.
+/// The maximum size of a decompressed body.
 pub(crate) const INFLATED: usize = 20 << 20;
 
-/// How large the free part of one record may be, as JSON. A line of the timeline holds a megabyte.
+/// The maximum size of one record's free part, as JSON. A line of the timeline can be a megabyte.
 pub(crate) const FREE_PART: usize = 256 << 10;
 
-/// How deep a value inside a body may nest. The body itself adds a few levels.
+/// The maximum depth of a value inside a body. The body itself adds a few levels.
 const DEPTH: usize = 48;
 
-/// How long a name, an id or another short text of a record may be.
+/// The maximum length of a name, an id or another short text of a record.
 const SHORT: usize = 500;
 
-/// A body that is not what its first bytes say, or too large.
+/// A body that is not valid gzip, or too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotInflated {
     Broken,
     TooLarge,
 }
 
-/// Whether bytes begin as gzip does.
+/// Whether bytes start like gzip.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Decompresses gzip, as far as the bound.
+/// Decompresses gzip, up to the limit.
 pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, NotInflated> {
     let mut inflated = Vec::new();
     let limit = INFLATED as u64 + 1;
@@ -42,7 +42,7 @@ pub(crate) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, NotInflated> {
     }
 }
 
-/// Cuts a text that should be short.
+/// Truncates a text that should be short.
 pub(crate) fn short(text: &str) -> String {
     match text.len() > SHORT {
         true => format!("{}…", &text[..text.floor_char_boundary(SHORT)]),
@@ -50,7 +50,7 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// Makes an object fit in a record: what is too large or too deep is left out, and said to be.
+/// Makes an object fit in a record: parts that are too large or too deep are replaced with a note.
 pub(crate) fn fitting(value: Value) -> Value {
     let Value::Object(map) = value else {
         return if fits(&value, FREE_PART) { value } else { left_out(value) };
@@ -83,7 +83,7 @@ fn fits(value: &Value, room: usize) -> bool {
     size(value) <= room && depth_fits(value)
 }
 
-/// Measures without writing, and without recursion: the value may be of any depth.
+/// Measures without encoding, and without recursion: the value may have any depth.
 fn size(value: &Value) -> usize {
     let (mut open, mut total) = (vec![value], 0);
     while let Some(value) = open.pop() {
@@ -101,7 +101,7 @@ fn size(value: &Value) -> usize {
     total
 }
 
-/// Returns how long a text is at most in JSON, where some characters are escaped.
+/// Returns the maximum length of a text in JSON, where some characters are escaped.
 fn written(text: &str) -> usize {
     let escaped = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\' | 0x7f);
     text.len() + 5 * text.bytes().filter(escaped).count()

@@ -1,4 +1,4 @@
-//! What a sink is given besides the request.
+//! The context of a sink besides the request.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ pub use hothouse_model::flag::{Flag, FlagSet};
 use hothouse_model::record::bodies::MailBody;
 use jiff::Timestamp;
 
-/// What a sink is given besides the request.
+/// The context of a sink besides the request.
 pub struct Context<'a> {
     pub now: Timestamp,
-    /// Makes random bytes, for the ids that a vendor would make up.
+    /// Generates random bytes, for ids that a vendor would generate.
     pub random: &'a mut dyn FnMut() -> [u8; 16],
     /// The flags of the sandbox.
     pub flags: &'a FlagSet,
-    /// Finds a mail of the run by the id that the vendor gave it.
+    /// Finds a mail of the run by the id that the vendor assigned.
     pub mails: &'a dyn Fn(&str) -> Option<MailBody>,
 }
 
-/// Finds no mail, where there is no run.
+/// Finds no mail, for rooms without a run.
 pub fn no_mails(_id: &str) -> Option<MailBody> {
     None
 }

@@ -1,9 +1,9 @@
-//! Errors: what Sentry, Bugsnag, Rollbar and Honeybadger are sent.
+//! Error reports for Sentry, Bugsnag, Rollbar and Honeybadger.
 //!
-//! - `envelope`: how Sentry's SDKs pack what they send
+//! - `envelope`: the format of Sentry's SDKs
 //! - `sentry`, `bugsnag`, `rollbar`, `honeybadger`: the payloads of vendors
-//! - `event`: what all of them become
-//! - `group`: which events are one issue, and why
+//! - `event`: the common form of all of them
+//! - `group`: which events belong to one issue, and why
 //!
 //! Every event is a record; all events of an issue have the same id.
 
@@ -19,7 +19,7 @@ use hothouse_mock::{Answer, Match};
 
 use crate::{Call, HostSink, Taken};
 
-/// Finds what takes the errors to a host.
+/// Finds the sink for errors of a host.
 pub fn find(host: &str) -> Option<HostSink> {
     let host = host.to_ascii_lowercase();
     let (vendor, take): (_, crate::Take) = match host.as_str() {
@@ -37,13 +37,13 @@ pub fn find(host: &str) -> Option<HostSink> {
     Some(HostSink { vendor, take })
 }
 
-/// Answers with a script that stands in for Sentry's.
+/// Answers with a script that replaces Sentry's.
 fn take_script(call: &Call<'_>, _: &mut crate::Context<'_>) -> Taken {
     const SCRIPT: &str = include_str!("../fixtures/scripts/sentry.js");
     with_cors(call, "sentry", || crate::http::library("sentry", SCRIPT))
 }
 
-/// Answers what a browser asks before it sends, and lets its script read every answer.
+/// Answers CORS preflights, and lets scripts read every response.
 fn with_cors(call: &Call<'_>, vendor: &str, take: impl FnOnce() -> Taken) -> Taken {
     let mut taken = match call.request.method {
         "OPTIONS" => Taken {

@@ -1,7 +1,8 @@
-//! Feature flags: one set of values, in the dialects of vendors.
+//! Feature flags: one set of values, in the formats of several vendors.
 //!
 //! Every user gets the same value. Evaluations are recorded if the SDK reports them: SDKs that have
-//! all flags evaluate by themselves and report later. [`crate::analytics::posthog`] has the dialect of PostHog.
+//! all flags evaluate them locally and report later. [`crate::analytics::posthog`] has PostHog's
+//! format.
 //!
 //! - [`launchdarkly`], [`unleash`], [`flagsmith`], [`statsig`], [`configcat`]: the vendors
 //! - [`ofrep`]: the protocol of OpenFeature
@@ -18,10 +19,10 @@ use serde_json::Value;
 
 use crate::{Call, Context, Flag, FlagSet, HostSink, Recorded, Take, Taken, bound};
 
-/// The most evaluations that one request may report.
+/// The maximum number of reported evaluations per request.
 const SEEN: usize = 10_000;
 
-/// Hosts, and who takes what is sent to them.
+/// Hosts with their sinks.
 const HOSTS: [(&str, &str, Take); 12] = [
     ("*.configcat.com", "configcat", configcat::take),
     ("*.launchdarkly.com", "launchdarkly", launchdarkly::take),
@@ -37,14 +38,14 @@ const HOSTS: [(&str, &str, Take); 12] = [
     ("*featuregates.org", "statsig", statsig::take),
 ];
 
-/// Finds what takes the requests to a host.
+/// Finds the sink of a host.
 pub fn find(host: &str) -> Option<HostSink> {
     let fits = |known: &str| glob::fits(known.as_bytes(), host.as_bytes());
     let (_, vendor, take) = HOSTS.into_iter().find(|(known, _, _)| fits(known))?;
     Some(HostSink { vendor, take })
 }
 
-/// Takes the requests to an unknown server of flags, by their paths.
+/// The sink for an unknown flag server, which selects the vendor by path.
 pub const GENERIC: HostSink = HostSink { vendor: "flags", take };
 
 fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -67,7 +68,7 @@ pub(crate) fn is_on(value: &Value) -> bool {
     }
 }
 
-/// Makes the record of a flag evaluation.
+/// Builds the record of a flag evaluation.
 pub(crate) fn seen(vendor: &str, key: &str, value: Value, set: &FlagSet) -> Recorded {
     let Flag { default, pinned, .. } = set.get(key).cloned().unwrap_or_default();
     let (key, value) = (bound::short(key), bound::fitting(value));

@@ -1,14 +1,14 @@
-//! What responses to browsers and to unusual requests have in common.
+//! Common parts of responses to browsers and to unusual requests.
 
 use hothouse_mock::{Answer, Body, Match};
 
 use crate::{Call, Taken};
 
-/// A script that does nothing, for what a page loads from the host of a vendor.
+/// A script that does nothing, for scripts that a page loads from a vendor.
 pub(crate) const SCRIPT: &str =
     "/* Hothouse answers for this host; the vendor's script is not loaded. */\n";
 
-/// Makes an answer of text.
+/// Builds a text response.
 pub(crate) fn text(status: u16, kind: &str, text: impl Into<Vec<u8>>, vendor: &str) -> Taken {
     let mut answer = Answer::empty(status, Match::Vendor(vendor.to_owned()));
     answer.headers.push(("content-type".into(), kind.into()));
@@ -16,22 +16,22 @@ pub(crate) fn text(status: u16, kind: &str, text: impl Into<Vec<u8>>, vendor: &s
     Taken { answer, records: Vec::new() }
 }
 
-/// Makes an answer of a script that does nothing.
+/// Answers with a script that does nothing.
 pub(crate) fn script(vendor: &str) -> Taken {
     text(200, "application/javascript; charset=utf-8", SCRIPT, vendor)
 }
 
-/// Makes an answer of a script that stands in for the vendor's: what a page calls is sent to the vendor's host.
+/// Answers with a script that replaces the vendor's: calls of a page are sent to the vendor's host.
 pub(crate) fn library(vendor: &str, source: &'static str) -> Taken {
     text(200, "application/javascript; charset=utf-8", source, vendor)
 }
 
-/// Whether the last part of a path is a script, also a packed one, as some vendors name theirs.
+/// Whether the last part of a path is a script, including compressed ones.
 pub(crate) fn is_script(name: &str) -> bool {
     name.ends_with(".js") || name.ends_with(".js.gz")
 }
 
-/// Lets pages of any origin read an answer, with their cookies.
+/// Lets pages of any origin read a response, with cookies.
 pub(crate) fn shared(mut taken: Taken, call: &Call<'_>) -> Taken {
     let Some(origin) = call.request.header("origin") else { return taken };
     let headers = &mut taken.answer.headers;
@@ -41,7 +41,7 @@ pub(crate) fn shared(mut taken: Taken, call: &Call<'_>) -> Taken {
     taken
 }
 
-/// Answers a preflight of a browser, if the call is one.
+/// Answers a CORS preflight, if the call is one.
 pub(crate) fn preflight(call: &Call<'_>, vendor: &str) -> Option<Taken> {
     if call.request.method != "OPTIONS" {
         return None;
@@ -58,7 +58,7 @@ pub(crate) fn preflight(call: &Call<'_>, vendor: &str) -> Option<Taken> {
     Some(shared(taken, call))
 }
 
-/// Returns the path as a list that can be matched.
+/// Returns the path as a list for matching.
 pub(crate) fn path<'c>(call: &'c Call<'_>) -> Vec<&'c str> {
     call.segments.iter().map(AsRef::as_ref).collect()
 }

@@ -1,19 +1,20 @@
-//! What takes side effects in: a request of an app becomes records of the timeline, and the answer that the
-//! vendor would have given.
+//! Sinks for side effects: a request of an app becomes records of the timeline, and gets the
+//! response that the vendor would have sent.
 //!
-//! Pure, as `mock` is: bytes and a moment come in, values go out. There is no socket, file, clock or chance
-//! here. The caller makes the records durable, then sends the answer: what an app was told is kept.
+//! Pure, like `mock`: bytes and a time in, values out. There are no sockets, files, clocks or
+//! randomness here. The caller makes the records durable, then sends the response: what was
+//! acknowledged is stored.
 //!
-//! - [`taken`]: what a sink makes of a request
+//! - [`taken`]: the result of a sink
 //! - [`mail`]: mail and text messages
 //! - [`errors`]: errors and crashes
-//! - [`context`]: what a sink is given besides the request
-//! - [`analytics`]: events of analytics
-//! - [`flags`]: feature flags, one set in many dialects
-//! - [`llm`]: language models, for which fixtures answer first
-//! - [`objects`]: stores of objects, such as S3
-//! - [`queue`]: queues of vendors, such as SQS
-//! - [`traces`]: spans of OpenTelemetry
+//! - [`context`]: the context of a sink besides the request
+//! - [`analytics`]: analytics events
+//! - [`flags`]: feature flags, one set in many formats
+//! - [`llm`]: language models, answered by fixtures first
+//! - [`objects`]: object stores, such as S3
+//! - [`queue`]: vendor queues, such as SQS
+//! - [`traces`]: OpenTelemetry spans
 //! - [`webhook`]: webhooks as vendors send them
 
 pub mod analytics;
@@ -39,10 +40,10 @@ pub use context::{Context, Flag, FlagSet, no_mails};
 pub use hothouse_mock::request::Call;
 pub use taken::{RecordFile, Recorded, Taken};
 
-/// Takes one request to a host.
+/// Handles one request to a host.
 pub type Take = fn(&Call<'_>, &mut Context<'_>) -> Taken;
 
-/// What takes the requests to a host.
+/// The sink of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostSink {
     /// Such as `resend` or `sentry`.
@@ -50,7 +51,7 @@ pub struct HostSink {
     pub take: Take,
 }
 
-/// Finds what takes requests by the name of a vendor, for self-hosted servers.
+/// Finds a sink by the name of its vendor, for self-hosted servers.
 pub fn find_named(vendor: &str) -> Option<HostSink> {
     const HOSTS: &[&str] = &[
         "api.resend.com",
@@ -79,7 +80,7 @@ pub fn find_named(vendor: &str) -> Option<HostSink> {
         "api.statsig.com",
         "cdn-global.configcat.com",
     ];
-    // Words of the config that are not the sinks' own.
+    // Names in the config that differ from those of sinks.
     let vendor = match vendor {
         "mailchimp" => "mandrill",
         "openfeature" => flags::GENERIC.vendor,
@@ -90,7 +91,7 @@ pub fn find_named(vendor: &str) -> Option<HostSink> {
     known.chain(own).find(|sink| sink.vendor == vendor)
 }
 
-/// Finds what takes the requests to a host. Each area knows its own hosts.
+/// Finds the sink of a host. Each module knows its own hosts.
 pub fn find(host: &str) -> Option<HostSink> {
     const AREAS: &[fn(&str) -> Option<HostSink>] =
         &[mail::find, errors::find, analytics::find, flags::find, traces::find];

@@ -1,15 +1,16 @@
 //! Language models: OpenAI, Anthropic, Gemini.
 //!
-//! Fixtures of the worktree answer first, and [`observed`] makes the record of it. What no fixture matches gets an
-//! [`echo`]: the last message of the user comes back, or a call of the tool that the app insists on, or a value that
-//! fits the schema it asks for. The same request has the same answer, but for its ids.
+//! Fixtures of the worktree answer first, and [`observed`] builds the record. What no fixture
+//! matches gets an [`echo`]: the user's last message, or a call of the tool that the app requires,
+//! or a value that fits the requested schema. The same request gets the same response, except for
+//! ids.
 //!
-//! A token is counted for every four bytes, rounded up.
+//! Every four bytes count as one token, rounded up.
 //!
-//! - [`ask`]: what a request asks for, whoever is asked
-//! - [`openai`], [`anthropic`], [`gemini`]: the answers of each
-//! - [`price`], [`usage`]: what a real model costs, and what it says it took
-//! - [`stream`]: answers in pieces
+//! - [`ask`]: the parsed request, independent of the provider
+//! - [`openai`], [`anthropic`], [`gemini`]: the responses of each
+//! - [`price`], [`usage`]: the prices of real models, and their reported usage
+//! - [`stream`]: streamed responses
 
 pub mod anthropic;
 pub mod ask;
@@ -26,10 +27,10 @@ use serde_json::Value;
 use crate::{Call, Context, Recorded, Taken, bound, http, ids};
 use ask::{Asked, Refused};
 
-/// How many characters of the last message a record keeps.
+/// How many characters of the last message a record contains.
 const BEGINNING: usize = 200;
 
-/// Who is asked.
+/// The provider of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     OpenAi,
@@ -56,7 +57,7 @@ impl Provider {
     }
 }
 
-/// Finds who answers at a host.
+/// Finds the provider of a host.
 pub fn find(host: &str) -> Option<Provider> {
     match host {
         "api.openai.com" | "eu.api.openai.com" | "us.api.openai.com" => Some(Provider::OpenAi),
@@ -66,23 +67,23 @@ pub fn find(host: &str) -> Option<Provider> {
     }
 }
 
-/// Finds who answers for an integration that names its vendor.
+/// Finds the provider of an integration that names its vendor.
 pub fn find_named(vendor: &str) -> Option<Provider> {
     [Provider::OpenAi, Provider::Anthropic, Provider::Gemini]
         .into_iter()
         .find(|provider| provider.as_str() == vendor)
 }
 
-/// A request to a real model that costs something.
+/// A request to a real model that costs money.
 #[derive(Clone, Debug)]
 pub struct RealCall {
     pub provider: Provider,
     pub asked: Asked,
-    /// How many answers are asked for.
+    /// How many completions are requested.
     pub answers: u64,
 }
 
-/// How a call of a real model went.
+/// The result of a call to a real model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RealEnd {
     pub status: Option<u16>,
@@ -93,7 +94,8 @@ pub struct RealEnd {
     pub output_tokens: u64,
 }
 
-/// Reads a request to a real model. None for one that is free; an error for one whose cost nobody here can tell.
+/// Parses a request to a real model. `None` if it is free; an error if its cost cannot be
+/// determined.
 pub fn read_real(call: &Call<'_>, provider: Provider) -> Result<Option<RealCall>, String> {
     if matches!(call.request.method, "GET" | "HEAD" | "OPTIONS") {
         return Ok(None);
@@ -109,7 +111,7 @@ pub fn read_real(call: &Call<'_>, provider: Provider) -> Result<Option<RealCall>
 }
 
 impl RealCall {
-    /// Makes the record of it.
+    /// Builds its record.
     pub fn record(&self, end: RealEnd) -> Recorded {
         let mut body =
             body(self.provider, &self.asked, None, (end.input_tokens, end.output_tokens));
@@ -124,7 +126,7 @@ impl RealCall {
     }
 }
 
-/// Answers what no fixture matched. None for a host of no model.
+/// Answers what no fixture matched. `None` if the host is not a model provider.
 pub fn echo(call: &Call<'_>, context: &mut Context<'_>) -> Option<Taken> {
     let provider = find(call.request.host)?;
     if let Some(taken) = http::preflight(call, provider.as_str()) {
@@ -144,7 +146,8 @@ pub fn echo(call: &Call<'_>, context: &mut Context<'_>) -> Option<Taken> {
     Some(http::shared(taken, call))
 }
 
-/// An answer, and how many tokens it has. None for answers that no model makes, as a list of models is.
+/// A response, and its number of tokens. `None` for responses that are not generated, such as a
+/// list of models.
 pub(crate) struct Answered {
     pub(crate) taken: Taken,
     pub(crate) output_tokens: Option<u64>,
@@ -158,7 +161,7 @@ fn with_record(answered: Answered, provider: Provider, asked: &Asked) -> Taken {
     taken
 }
 
-/// Makes the record of a call that a fixture answered. None for a host of no model, or a request to none.
+/// Builds the record of a call that a fixture answered. `None` if it is not a request to a model.
 pub fn observed(call: &Call<'_>, answer: &Answer, fixture: &str) -> Option<Recorded> {
     let provider = find(call.request.host)?;
     let asked = provider.read(call).ok()?;

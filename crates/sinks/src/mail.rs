@@ -1,11 +1,11 @@
-//! Mail and text messages: whatever way they come, they end in one outbox.
+//! Mail and text messages: all of them end up in one outbox.
 //!
-//! - [`smtp`]: a mail server's side of a session
+//! - [`smtp`]: the server side of a session
 //! - [`api`]: the APIs of vendors
-//! - `message`, `html`, `codes`, `checks`: what a mail says, and what may be wrong with it
+//! - `message`, `html`, `codes`, `checks`: the content of a mail, and its possible problems
 //! - `compose`: the message that a vendor would have sent
 //!
-//! A record is bounded; the files beside it hold the whole. Nothing is ever relayed.
+//! A record is limited in size; its files are complete. Nothing is ever relayed.
 
 pub mod api;
 mod checks;
@@ -24,28 +24,30 @@ pub use self::api::find;
 use self::{html::cut, smtp::Delivery};
 use crate::{RecordFile, Recorded};
 
-/// How much of a text is in the record, in bytes; the files have all of it. The timeline cuts at 32 KiB.
+/// How much of a text is in the record, in bytes; the files have all of it. The timeline truncates
+/// at 32 KiB.
 const TEXT_LIMIT: usize = 31 << 10;
 
-/// How much a list of a record may hold, in bytes.
+/// The maximum size of a list in a record, in bytes.
 const LIST_LIMIT: usize = 32 << 10;
 
-/// The largest body of a record. A larger one loses its longest parts, because a record beyond 1 MiB is refused.
+/// The maximum size of a record's body. A larger one loses its longest parts, because a record
+/// beyond 1 MiB is refused.
 const BODY_LIMIT: usize = 512 << 10;
 
-/// A message as it came, with its envelope.
+/// A raw message with its envelope.
 #[derive(Clone, Debug, Default)]
 pub struct Incoming<'a> {
     pub from: &'a str,
     pub recipients: &'a [String],
     pub parameters: &'a [String],
     pub message: &'a [u8],
-    /// How it came, such as `smtp`.
+    /// How it arrived, such as `smtp`.
     pub via: &'a str,
     pub template: Option<MailTemplate>,
 }
 
-/// Makes the record of a message that a session delivered.
+/// Builds the record of a message that a session delivered.
 pub fn delivered(delivery: &Delivery) -> Recorded {
     recorded(Incoming {
         from: &delivery.from,
@@ -57,7 +59,7 @@ pub fn delivered(delivery: &Delivery) -> Recorded {
     })
 }
 
-/// Makes the record of a message.
+/// Builds the record of a message.
 pub fn recorded(mail: Incoming<'_>) -> Recorded {
     let parsed = message::parse(mail.message);
     let seen = html::look(parsed.html.as_deref().unwrap_or_default());
@@ -92,7 +94,7 @@ pub fn recorded(mail: Incoming<'_>) -> Recorded {
     record(summary, body, files)
 }
 
-/// Makes the record of a text message.
+/// Builds the record of a text message.
 pub(crate) fn text_message(via: &str, from: &str, to: &str, text: &str) -> Recorded {
     let body = MailBody {
         from: cut(from, 255).to_owned(),
@@ -135,12 +137,12 @@ fn files(message: &[u8], parsed: &message::Parsed, shown: &str) -> Vec<RecordFil
     files
 }
 
-/// Names a file of the outbox. Its name comes from the record's id alone.
+/// Names a file of the outbox, only after the record's id.
 fn file(extension: &str, pointer: &'static str, bytes: Vec<u8>) -> RecordFile {
     RecordFile { path: format!("email-outbox/{{id}}.{extension}"), pointer: Some(pointer), bytes }
 }
 
-/// Returns the recipients that no header names; a Bcc header that was sent names some itself.
+/// Returns the recipients that no header names; a Bcc header that was sent counts too.
 fn blind(parsed: &message::Parsed, recipients: &[String]) -> Vec<String> {
     let named = |address: &String| {
         parsed.to.iter().chain(&parsed.cc).any(|other| other.eq_ignore_ascii_case(address))

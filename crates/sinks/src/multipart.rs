@@ -1,6 +1,6 @@
-//! Bodies of `multipart/form-data`.
+//! Parses `multipart/form-data` bodies.
 
-/// The most fields of a form.
+/// The maximum number of fields.
 const PART_LIMIT: usize = 1000;
 
 /// A field of a form.
@@ -18,7 +18,7 @@ impl Part {
     }
 }
 
-/// Reads the fields of a form. None if the type names no boundary.
+/// Parses the fields of a form. `None` if the content type has no boundary.
 pub(crate) fn parse(content_type: &str, body: &[u8]) -> Option<Vec<Part>> {
     let boundary = parameter(content_type, "boundary")
         .filter(|boundary| (1..=200).contains(&boundary.len()))?;

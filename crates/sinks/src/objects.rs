@@ -1,20 +1,20 @@
-//! Objects: what an app asks of S3 and of stores that speak as it does.
+//! Object storage: requests to S3 and compatible stores.
 //!
-//! A request is read here ([`Operation`]), and answers are written ([`xml`]); the caller keeps the objects. Signatures
-//! are not verified: what an app signs with is its own secret, which nobody here knows. That a request *is*
-//! signed, and not too late, is checked ([`signed`]).
+//! Requests are parsed here ([`Operation`]), and responses are built ([`xml`]); the caller stores
+//! the objects. Signatures are not verified: an app signs with its own secret, which is unknown
+//! here. But requests must be signed, and in time ([`signed`]).
 //!
-//! - [`address`]: which bucket and key a request is about
-//! - [`operation`]: what it asks
+//! - [`address`]: the bucket and key of a request
+//! - [`operation`]: the requested operation
 //! - [`signed`]: whether it is signed, and in time
-//! - [`chunked`]: bodies that are signed piece by piece
-//! - [`conditions`]: which part, and on what conditions
-//! - [`form`]: uploads of browsers
+//! - [`chunked`]: bodies that are signed in chunks
+//! - [`conditions`]: ranges and conditions
+//! - [`form`]: form uploads of browsers
 //! - [`azure`]: the basics of Azure Blob Storage
 //! - [`gcs`]: the JSON API of Google Cloud Storage
-//! - [`media`]: how large an image is
-//! - [`notify`]: what a bucket tells of changes
-//! - [`xml`]: what is written and read as XML
+//! - [`media`]: the dimensions of images
+//! - [`notify`]: notifications of changes
+//! - [`xml`]: XML requests and responses
 
 pub mod address;
 pub mod azure;
@@ -31,12 +31,12 @@ pub mod xml;
 pub use address::{Place, knows, place};
 pub use operation::{List, Operation};
 
-/// A request of an app, but for its body.
+/// A request of an app without its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub host: &'a str,
     pub method: &'a str,
-    /// As it was sent.
+    /// The raw path.
     pub path: &'a str,
     pub query: &'a str,
     pub headers: &'a [(String, Vec<u8>)],

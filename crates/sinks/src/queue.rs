@@ -1,8 +1,8 @@
-//! Queues of vendors, as SQS is: messages wait here until a worker of the room takes them.
+//! Vendor queues such as SQS: messages wait here until a worker of the room receives them.
 //!
 //! - [`broker`]: the queues and their messages, as values
-//! - [`sqs`]: the two protocols that clients of SQS speak
-//! - `form`: the older of them, made into trees and back
+//! - [`sqs`]: the two protocols of SQS clients
+//! - `form`: converts the older protocol to trees and back
 
 pub mod broker;
 mod form;

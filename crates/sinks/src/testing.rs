@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::{Call, Context, FlagSet, Taken};
 
-/// A request, in parts that most tests share.
+/// A request, with defaults for most tests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent<'a> {
     pub(crate) method: &'a str,
-    /// With its query.
+    /// Including the query.
     pub(crate) path: &'a str,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) body: Vec<u8>,
@@ -38,7 +38,7 @@ impl<'a> Sent<'a> {
         self
     }
 
-    /// Has what takes the requests to a host take it.
+    /// Passes it to the sink of a host.
     pub(crate) fn to(&self, host: &str, flags: &FlagSet) -> Taken {
         let sink = crate::find(host).expect(host);
         self.taken_by(host, sink.take, flags)
@@ -59,13 +59,13 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// Makes flags that are pinned.
+/// Creates pinned flags.
 pub(crate) fn pinned<const N: usize>(pins: [(&str, Value); N]) -> FlagSet {
     let pins = pins.map(|(key, value)| (key.to_owned(), value));
     effective(&BTreeMap::new(), &BTreeMap::from(pins))
 }
 
-/// Reads the body of an answer.
+/// Parses the body of a response.
 pub(crate) fn tree(taken: &Taken) -> Value {
     let bytes = taken.answer.body.bytes();
     serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8(bytes).unwrap().into())

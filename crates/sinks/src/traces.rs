@@ -1,11 +1,11 @@
 //! Traces: OTLP over HTTP, as protobuf and as JSON, and over gRPC. One record per span.
 //!
-//! The few fields that a record has are read by [`wire`], a bounded reader of protobuf: the generated types of OTLP
-//! would be forty crates for the same.
+//! The few fields of a record are parsed by [`wire`], a bounded protobuf reader: the generated
+//! types of OTLP would add forty crates.
 //!
-//! - [`grpc`]: the same messages, framed as gRPC frames them
-//! - [`otlp`]: requests of both encodings, as spans
-//! - [`wire`]: the encoding of protobuf
+//! - [`grpc`]: the same messages with gRPC framing
+//! - [`otlp`]: requests in both encodings, as spans
+//! - [`wire`]: the protobuf encoding
 
 mod grpc;
 pub mod otlp;
@@ -23,15 +23,16 @@ use otlp::{Export, Span};
 
 const VENDOR: &str = "otlp";
 
-/// The most spans of one request; of more the exporter is told how many were not taken.
+/// The maximum number of spans per request; beyond that, the exporter is told how many were
+/// rejected.
 const SPANS: usize = 5000;
 
-/// The most events of one span that a record keeps.
+/// The maximum number of events per span.
 const EVENTS: usize = 50;
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// Hosts that take OTLP.
+/// Hosts that accept OTLP.
 const HOSTS: [&str; 10] = [
     "api.honeycomb.io",
     "api.eu1.honeycomb.io",
@@ -45,16 +46,16 @@ const HOSTS: [&str; 10] = [
     "ingest.*.signoz.cloud",
 ];
 
-/// Finds what takes the requests to a host.
+/// Finds the sink of a host.
 pub fn find(host: &str) -> Option<HostSink> {
     let known = HOSTS.iter().any(|known| glob::fits(known.as_bytes(), host.as_bytes()));
     known.then_some(OTLP)
 }
 
-/// Takes the requests to a collector, whatever its host.
+/// The sink for a collector on any host.
 pub const OTLP: HostSink = HostSink { vendor: VENDOR, take };
 
-/// Takes a request to a collector.
+/// Handles a request to a collector.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -88,7 +89,7 @@ fn exported(call: &Call<'_>) -> Taken {
     }
 }
 
-/// Answers that everything, or all but so many spans, was taken.
+/// Answers that everything, or all but some spans, was accepted.
 fn accepted(call: &Call<'_>, rejected: u64) -> Taken {
     let why = format!("more than {SPANS} spans in one request");
     match (is_protobuf(call), rejected) {
@@ -110,7 +111,7 @@ fn refused(call: &Call<'_>) -> Taken {
     }
 }
 
-/// Takes metrics or logs: they are counted, not kept.
+/// Handles metrics or logs: they are counted, not stored.
 fn counted(call: &Call<'_>, kind: &str) -> Taken {
     let count = match is_protobuf(call) {
         true => otlp::count_protobuf(call.request.body),
@@ -120,7 +121,7 @@ fn counted(call: &Call<'_>, kind: &str) -> Taken {
     Taken { records: vec![counted_note(count, kind)], ..accepted(call, 0) }
 }
 
-/// Notes that metrics or logs were taken.
+/// Records how many metrics or logs were received.
 fn counted_note(count: u64, kind: &str) -> Recorded {
     let text = format!("{count} {kind} of OpenTelemetry were taken, and not kept");
     let body = LogBody {
@@ -160,7 +161,7 @@ fn record(span: Span) -> Recorded {
     Recorded { trace: Some(span.trace_id), ..Recorded::of(summary, &body) }
 }
 
-/// A record has room for three free parts.
+/// Limits one free part of a record, which has space for three of them.
 fn fitting(map: Map<String, Value>) -> Value {
     bound::fitting(Value::Object(map))
 }

@@ -1,11 +1,11 @@
-//! Webhooks as vendors send them: payloads, their signatures, and deliveries that go wrong on purpose.
+//! Vendor webhooks: payloads, signatures, and fault injection.
 //!
-//! - [`fixture`]: payloads of vendors, made of data files; the same moment and seed make the same bytes
-//! - [`scheme`]: how vendors sign
+//! - [`fixture`]: vendor payloads from data files; the same time and seed give the same bytes
+//! - [`scheme`]: signature schemes of vendors
 //! - [`keys`]: secrets and keys of endpoints
-//! - [`adversary`]: one webhook as a list of deliveries that an endpoint has to withstand
-//! - [`retry`]: when vendors try again
-//! - [`verify`]: whether a delivery of a real vendor goes on to an app
+//! - [`adversary`]: a webhook as a list of deliveries that an endpoint has to withstand
+//! - [`retry`]: retry schedules of vendors
+//! - [`verify`]: decides whether a real vendor's delivery is forwarded to an app
 //!
 //! Nothing is sent here: the caller delivers.
 

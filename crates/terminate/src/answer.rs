@@ -1,4 +1,4 @@
-//! Answers of our own: short, in JSON, saying what happened, why, and what to do.
+//! Responses that we generate ourselves: short JSON that says what happened, why, and what to do.
 
 use hyper::{
     Response, StatusCode,
@@ -13,7 +13,7 @@ use crate::{
     upstream::UpstreamError,
 };
 
-/// An answer that we give instead of the host.
+/// A response that we send in place of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Own {
     pub(crate) status: StatusCode,
@@ -145,7 +145,7 @@ impl Own {
         Self::bad_request("the body ended early")
     }
 
-    /// Makes the answer.
+    /// Builds the response.
     pub(crate) fn response(&self, host: &str) -> Response<Body> {
         let text = json!({ "error": {
             "code": self.code,

@@ -1,4 +1,4 @@
-//! Bodies on their way: counted, recorded, looked through, never kept whole.
+//! Bodies in transit: counted, recorded and scanned, never buffered completely.
 
 use std::{
     pin::Pin,
@@ -22,39 +22,39 @@ use crate::{
     sigv4::{PieceError, Pieces},
 };
 
-/// What can go wrong with a body, on either side.
+/// An error of a body, on either side.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error(transparent)]
     Talk(#[from] hyper::Error),
-    /// It cannot be unpacked.
+    /// It cannot be decompressed.
     #[error(transparent)]
     Unpack(#[from] std::io::Error),
-    /// Its pieces are not signed as they should be.
+    /// Its chunks are not signed correctly.
     #[error(transparent)]
     Signed(#[from] PieceError),
     /// It consists of messages that are compressed individually.
     #[error(transparent)]
     Packed(#[from] Compressed),
-    /// A fixture asks for the connection to break off.
+    /// A fixture requests that the connection is cut.
     #[error("the answer is cut off on purpose")]
     Cut,
 }
 
-/// The body of a request or an answer.
+/// The body of a request or a response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Makes a body of bytes that are there.
+/// Creates a body from bytes.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Takes a body as it comes from a connection.
+/// Wraps the body of a connection.
 pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
     body.map_err(BodyError::from).boxed_unsync()
 }
 
-/// A body that is recorded as it passes.
+/// A body that is recorded in transit.
 pub(crate) struct Watched {
     inner: Body,
     draft: Arc<Draft>,
@@ -108,7 +108,7 @@ impl hyper::body::Body for Watched {
     }
 }
 
-/// A body in which values become placeholders.
+/// A body in which values are replaced with placeholders.
 pub(crate) struct Scanned {
     inner: Body,
     echoes: Arc<Echoes>,
@@ -179,7 +179,7 @@ impl hyper::body::Body for Scanned {
     }
 }
 
-/// A part of a body.
+/// A range of a body.
 pub(crate) struct Sliced {
     inner: Body,
     skip: u64,
@@ -191,7 +191,7 @@ impl Sliced {
         Self { inner, skip, left: length }
     }
 
-    /// Returns the bytes of a piece that belong to the part.
+    /// Returns the bytes of a chunk that belong to the range.
     fn cut(&mut self, mut piece: Bytes) -> Bytes {
         let skipped = self.skip.min(piece.len() as u64);
         self.skip -= skipped;
@@ -216,7 +216,7 @@ impl hyper::body::Body for Sliced {
                 return Poll::Ready(None);
             };
             match frame.into_data() {
-                // What comes after the part is read too: then the connection can be used again.
+                // What follows the range is read too, so that the connection can be reused.
                 Ok(piece) => match self.cut(piece) {
                     piece if piece.is_empty() => {}
                     piece => return Poll::Ready(Some(Ok(Frame::data(piece)))),
@@ -231,7 +231,7 @@ impl hyper::body::Body for Sliced {
     }
 }
 
-/// A body whose pieces are signed again.
+/// A body whose chunks are signed again.
 pub(crate) struct InPieces {
     inner: Body,
     pieces: Pieces,
@@ -269,12 +269,12 @@ impl hyper::body::Body for InPieces {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // What comes out is as long as what went in.
+        // The output is as long as the input.
         self.inner.size_hint()
     }
 }
 
-/// Makes values in headers placeholders again. A header whose name holds one is left out.
+/// Replaces values in headers with placeholders. A header whose name contains a value is removed.
 pub(crate) fn scrub(headers: &mut HeaderMap, echoes: &Echoes) {
     let told: Vec<_> =
         headers.keys().filter(|name| echoes.in_name(name.as_str())).cloned().collect();
@@ -289,14 +289,14 @@ pub(crate) fn scrub(headers: &mut HeaderMap, echoes: &Echoes) {
     }
 }
 
-/// A body that could not be read whole.
+/// A body that could not be read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotWhole {
     TooLong,
     Broken,
 }
 
-/// Reads a body whole, if it is short enough.
+/// Reads a complete body, up to a limit.
 pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, NotWhole> {
     match http_body_util::Limited::new(body, most).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),

@@ -1,11 +1,12 @@
-//! Answers that are compressed although that was not requested: unpacked as they come, so that they can
-//! be looked through.
+//! Decompresses responses that are compressed although that was not requested, so that they can be
+//! scanned.
 //!
-//! Pieces come out in one length, the last one aside: where the compressed ones ended would tell how well an
-//! answer was compressed, and with that whether what an agent chose is like something else in it.
+//! All chunks but the last have the same length: the boundaries of compressed ones would reveal how
+//! well a response was compressed, and thereby whether text chosen by an agent resembles something
+//! else in it.
 //!
-//! Nothing is unpacked ahead of whoever reads, and the memory of a decoder has a bound, so an answer that
-//! unpacks to a thousand times its length costs the time that reading it takes, and nothing else.
+//! Nothing is decompressed before it is read, and the memory of a decoder is limited, so a response
+//! that decompresses to a thousand times its length costs only the time of reading it.
 
 use std::{
     io,
@@ -32,19 +33,19 @@ use tokio::{
 
 use crate::body::{Body, BodyError};
 
-/// How many answers are unpacked at once in all rooms.
+/// How many responses are decompressed at a time, over all rooms.
 static AT_ONCE: Semaphore = Semaphore::const_new(128);
 
-/// How many times over an answer may be compressed.
+/// How many layers of compression a response may have.
 const MOST: usize = 3;
 
-/// The longest window of zstd, as a power of two (RFC 9659).
+/// The maximum window of zstd, as a power of two (RFC 9659).
 const ZSTD_WINDOW: u32 = 23;
 
-/// How much is unpacked at a time.
+/// How much is decompressed at a time.
 const PIECE: usize = 16 << 10;
 
-/// A way in which an answer can be compressed.
+/// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Gzip,
@@ -53,11 +54,11 @@ pub(crate) enum Coding {
     Zstd,
 }
 
-/// An answer that cannot be unpacked.
+/// A response that cannot be decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Undecodable(pub(crate) String);
 
-/// Reads how an answer is compressed, outermost last; `None` if it is not.
+/// Parses the content codings of a response, outermost last; empty if it is not compressed.
 pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
     let mut found = Vec::new();
     for value in headers.get_all(header::CONTENT_ENCODING) {
@@ -73,7 +74,7 @@ pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
             }
         }
     }
-    // A part of what is compressed makes no sense without what comes before it.
+    // A range of compressed data is meaningless without what precedes it.
     if !found.is_empty() && headers.contains_key(header::CONTENT_RANGE) || found.len() > MOST {
         let all = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
         return Err(Undecodable(String::from_utf8_lossy(all.unwrap_or_default()).into_owned()));
@@ -92,7 +93,7 @@ pub(crate) fn only_chunked(headers: &HeaderMap) -> Result<(), Undecodable> {
     }
 }
 
-/// Unpacks an answer as it comes; none if too many are being unpacked already.
+/// Decompresses a response as it arrives; `None` if too many are already being decompressed.
 pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
     let permit = AT_ONCE.try_acquire().ok()?;
     let trailers: Arc<Mutex<Option<HeaderMap>>> = Arc::default();
@@ -121,7 +122,7 @@ pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
     Some(decoded.boxed_unsync())
 }
 
-/// Unpacks the beginning of a body that is there already, up to a length: as much as can be.
+/// Decompresses the beginning of a stored body up to a length, as far as possible.
 pub(crate) fn unpacked(kept: &[u8], codings: &[Coding], most: usize) -> Vec<u8> {
     let whole = Full::new(Bytes::copy_from_slice(kept)).map_err(|never| match never {});
     let Some(mut body) = decoded(whole.boxed_unsync(), codings) else { return Vec::new() };
@@ -138,7 +139,8 @@ pub(crate) fn unpacked(kept: &[u8], codings: &[Coding], most: usize) -> Vec<u8> 
 type Reader = Pin<Box<dyn AsyncBufRead + Send>>;
 type Unpacked = Pin<Box<dyn AsyncRead + Send>>;
 
-/// `deflate` is meant to be zlib's (RFC 9110, section 8.4.1.2), and some send it without the wrapping.
+/// `deflate` should be the zlib format (RFC 9110, section 8.4.1.2), but some send it without that
+/// wrapper.
 fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     Ok(match first & 0x8f == 0x08 {
         true => Box::pin(ZlibDecoder::new(reader)),
@@ -146,7 +148,7 @@ fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     })
 }
 
-/// These bits request a window of up to a gigabyte, which is not a part of RFC 7932.
+/// These bits request a window of up to a gigabyte, which RFC 7932 does not allow.
 fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
     match first & 0x7f == 0x11 {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "the window is too large")),
@@ -154,7 +156,7 @@ fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
     }
 }
 
-/// The decoder depends on the first byte.
+/// A decoder that is chosen by the first byte.
 struct Sniffed {
     inner: Unsure,
     make: fn(Reader, u8) -> io::Result<Unpacked>,
@@ -163,7 +165,7 @@ struct Sniffed {
 enum Unsure {
     New(Reader),
     Known(Unpacked),
-    /// It was empty, or it cannot be read.
+    /// It was empty, or cannot be read.
     Ended,
 }
 
@@ -189,7 +191,7 @@ impl AsyncRead for Sniffed {
     }
 }
 
-/// The pieces of a body, to be read from. Its trailers are put aside.
+/// The chunks of a body as a reader. Its trailers are set aside.
 struct Pieces {
     body: Body,
     piece: Bytes,
@@ -232,7 +234,7 @@ impl AsyncBufRead for Pieces {
     }
 }
 
-/// A body that is being unpacked.
+/// A body that is being decompressed.
 struct Decoded {
     reader: Reader,
     piece: BytesMut,

@@ -1,4 +1,4 @@
-//! One request to a terminated host, from what the room sent to the host's response.
+//! One exchange with a terminated host, from the room's request to the host's response.
 
 use std::{
     io,
@@ -45,18 +45,18 @@ use crate::{
 /// The maximum size of a body that has to be buffered.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// Headers that let a host compress each message of a body individually, or send only the difference
-/// from the last one.
+/// Headers that let a host compress each message of a body separately, or send only the difference
+/// from the last response.
 const NOT_WHOLE: [&str; 3] = ["grpc-accept-encoding", "connect-accept-encoding", "a-im"];
 
-/// What one connection of a room leads to.
+/// The state of one connection of a room to a host.
 pub(crate) struct Exchange<U: Upstream> {
     pub(crate) host: HostName,
     pub(crate) target: Endpoint,
     pub(crate) upstreams: Upstreams<U>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) gate: Arc<dyn Gate>,
-    /// What answers instead of the host, if anything does.
+    /// Answers in place of the host, if set.
     pub(crate) stand_in: Option<Arc<dyn StandIn>>,
     pub(crate) held_whole: Arc<HeldWhole>,
     pub(crate) records: RecordSink,
@@ -64,29 +64,29 @@ pub(crate) struct Exchange<U: Upstream> {
     pub(crate) upgraded: Mutex<Option<Upgraded>>,
 }
 
-/// What a client is connected to after an upgrade.
+/// The host's side of an upgraded connection.
 pub(crate) struct Upgraded {
     pub(crate) host: hyper::upgrade::Upgraded,
     pub(crate) looks: Looks,
 }
 
-/// What is looked for in the frames of a WebSocket.
+/// What WebSocket frames are scanned for.
 #[derive(Clone, Default)]
 pub(crate) struct Looks {
-    /// Values that must not come back.
+    /// Values that must not be sent back.
     pub(crate) echoes: Option<Arc<Echoes>>,
-    /// Keys that must not go out.
+    /// Keys that must not be sent out.
     pub(crate) live_keys: Option<Arc<LiveKeys>>,
 }
 
-/// The secrets of a host, and what must not come back from it.
+/// The secrets of a host, and the values that it must not send back.
 #[derive(Default)]
 struct Guarded {
     held: Held,
     echoes: Option<Arc<Echoes>>,
 }
 
-/// A request that is ready to go.
+/// A request that is ready to be sent.
 struct Ready {
     request: Request<Body>,
     echoes: Option<Arc<Echoes>>,
@@ -100,7 +100,7 @@ impl<U: Upstream> Exchange<U> {
         request: Request<Incoming>,
         pulse: Option<&Arc<Pulse>>,
     ) -> Result<Response<Body>, BrokenOff> {
-        // Only to a WebSocket: behind any other upgrade (`h2c`) requests would continue unseen.
+        // Only WebSocket: after any other upgrade (`h2c`) requests would bypass us.
         let to =
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         let asked_host = host_value(&request);
@@ -137,7 +137,7 @@ impl<U: Upstream> Exchange<U> {
         Ok(response.map(watched))
     }
 
-    /// Lets a request in, if it is for this host and may be made at all.
+    /// Admits a request if it is for this host and allowed.
     fn admit(
         &self,
         parts: &Parts,
@@ -149,7 +149,7 @@ impl<U: Upstream> Exchange<U> {
         if !self.is_own(asked) {
             return Err(Own::misdirected(asked, &self.target.name));
         }
-        // CONNECT would lead elsewhere, and TRACE sends back what it got.
+        // CONNECT would lead elsewhere, and TRACE echoes the request.
         if parts.method == Method::CONNECT || parts.method == Method::TRACE {
             return Err(Own::method(parts.method.as_str()));
         }
@@ -174,7 +174,7 @@ impl<U: Upstream> Exchange<U> {
         };
         let usual = if self.target.tls { 443 } else { 80 };
         let named = name.parse::<HostName>().is_ok_and(|name| name == self.host);
-        // A host without a port means the usual one, wherever the connection went.
+        // A host without a port means the default one, whatever port the connection uses.
         named && port.is_some_and(|port| port == self.target.port || port == usual)
     }
 
@@ -192,7 +192,7 @@ impl<U: Upstream> Exchange<U> {
             None => (parts, body),
         };
         let Ready { request, echoes, part } = self.prepare(parts, body, guarded, draft).await?;
-        // Models have no test mode: the key that the wall puts in there is a real one.
+        // Model APIs have no test mode: the key that the wall inserts there is a live one.
         let request = match meter {
             Some(_) => request,
             None => self.without_live_keys(request).await?,
@@ -203,7 +203,7 @@ impl<U: Upstream> Exchange<U> {
         finish(response, echoes, part, head)
     }
 
-    /// Puts values into a request.
+    /// Inserts values into a request.
     async fn prepare(
         &self,
         mut parts: Parts,
@@ -211,7 +211,7 @@ impl<U: Upstream> Exchange<U> {
         Guarded { held, echoes }: Guarded,
         draft: &Draft,
     ) -> Result<Ready, Own> {
-        // Before anything is signed again, which may be about the part too.
+        // Before signing again, which may cover the range as well.
         let part = echoes.as_ref().and_then(|echoes| whole_values(&mut parts, echoes));
         let put_in = self.put_in(&parts, &held)?;
         let (body, mut used) = self.body(&mut parts, body, put_in).await?;
@@ -222,7 +222,7 @@ impl<U: Upstream> Exchange<U> {
             false => Echoes::of(&held.known, done.echoes).map(Arc::new),
         };
         if echoes.is_some() {
-            // What is compressed has to be unpacked before it can be looked through.
+            // Compressed responses would have to be decompressed before they can be scanned.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             for name in NOT_WHOLE {
                 parts.headers.remove(name);
@@ -231,13 +231,13 @@ impl<U: Upstream> Exchange<U> {
         draft.used(used);
         let trailers = parts.version == Version::HTTP_2 && parts.headers.contains_key(header::TE);
         strip_hop_by_hop(&mut parts.headers, trailers);
-        // We have said `100 Continue` ourselves, by beginning to read.
+        // We have already sent `100 Continue`, by starting to read.
         parts.headers.remove(header::EXPECT);
         strip_overrides(&mut parts.headers);
         Ok(Ready { request: Request::from_parts(parts, body), echoes, part })
     }
 
-    /// Refuses a request with a live key to a host that is used in test mode, also one that the wall put in.
+    /// Refuses a request with a live key to a host used in test mode, even if the wall inserted it.
     async fn without_live_keys(&self, request: Request<Body>) -> Result<Request<Body>, Own> {
         let Some(settings) = self.gate.live_keys(&self.host) else { return Ok(request) };
         let (parts, bytes, plain) = self.whole(request).await?;
@@ -247,7 +247,7 @@ impl<U: Upstream> Exchange<U> {
         }
     }
 
-    /// Counts a request that costs something; a key in it must be one that the wall puts in.
+    /// Meters a request that costs money; any key in it must be one that the wall inserts.
     async fn metered(
         &self,
         meter: &dyn Meter,
@@ -278,7 +278,7 @@ impl<U: Upstream> Exchange<U> {
         Ok((parts, body::whole(bytes)))
     }
 
-    /// Reads a whole request: its body as it is, and decompressed.
+    /// Reads a complete request: its body as sent, and decompressed.
     async fn whole(&self, request: Request<Body>) -> Result<(Parts, Bytes, Bytes), Own> {
         let not_whole = |why| match why {
             NotWhole::TooLong => Own::too_long(BODY_LIMIT),
@@ -297,7 +297,7 @@ impl<U: Upstream> Exchange<U> {
         Ok((parts, bytes, plain))
     }
 
-    /// Returns the secrets of the host, whose values must not come back, on whatever connection.
+    /// Returns the secrets of the host, whose values must not be sent back on any connection.
     async fn guarded(&self) -> Guarded {
         if !self.secrets.has_any_for(&self.host) {
             return Guarded::default();
@@ -307,7 +307,8 @@ impl<U: Upstream> Exchange<U> {
         Guarded { held, echoes }
     }
 
-    /// Returns the secrets that may be put into a request; one that is mentioned must have a value.
+    /// Returns the secrets that may be inserted into a request; one whose placeholder occurs must
+    /// have a value.
     fn put_in<'a>(&self, parts: &Parts, held: &'a Held) -> Result<&'a [Known], Own> {
         if !self.target.tls {
             return Ok(&[]);
@@ -319,7 +320,8 @@ impl<U: Upstream> Exchange<U> {
         }
     }
 
-    /// Inserts values into the body, or signs again, if that is required; otherwise the body is streamed.
+    /// Inserts values into the body, or signs it again, if required; otherwise the body is
+    /// streamed.
     async fn body(
         &self,
         parts: &mut Parts,
@@ -359,7 +361,7 @@ impl<U: Upstream> Exchange<U> {
         Ok((body, used))
     }
 
-    /// Passes an upgrade request on and, if the host accepts, the bytes of both sides.
+    /// Forwards an upgrade request and, if the host accepts, the bytes of both sides.
     async fn upgrade(
         &self,
         parts: Parts,
@@ -380,7 +382,7 @@ impl<U: Upstream> Exchange<U> {
         let live_keys = self.gate.live_keys(&self.host);
         let is_looked_at = echoes.is_some() || live_keys.is_some();
         if is_looked_at {
-            // Among the extensions is compression, which cannot be looked through.
+            // One of the extensions is compression, which cannot be scanned.
             headers.remove(header::SEC_WEBSOCKET_EXTENSIONS);
         }
         let answered = self.upstreams.send_alone(request).await;
@@ -405,7 +407,7 @@ impl<U: Upstream> Exchange<U> {
 }
 
 impl<U: Upstream> Exchange<U> {
-    /// Returns what the client is to be connected to, if its connection was upgraded.
+    /// Returns the host's side if the connection was upgraded.
     pub(crate) fn take_upgraded(&self) -> Option<Upgraded> {
         self.upgraded().take()
     }
@@ -415,7 +417,7 @@ impl<U: Upstream> Exchange<U> {
     }
 }
 
-/// Carries bytes one way, as `look` lets them pass.
+/// Copies bytes in one direction, filtered by `look`.
 async fn carry<F, T>(
     from: &mut F,
     to: &mut T,
@@ -435,7 +437,7 @@ where
     Ok(())
 }
 
-/// Copies bytes both ways until either side ends; all of them are scanned.
+/// Copies bytes both ways until either side ends, scanning them as `looks` requires.
 pub(crate) async fn join<C, H>(mut client: C, mut host: H, looks: Looks)
 where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -459,7 +461,7 @@ where
         Some(frames) => Ok(frames.push(&bytes).map_err(io::Error::other)?),
         None => Ok(bytes),
     });
-    // What cannot be looked through, or goes to nobody, ends both ways.
+    // An error in one direction ends both.
     if let Err(error) = tokio::try_join!(outward, inward) {
         tracing::debug!(%error, "a WebSocket of a terminated host broke off");
     }

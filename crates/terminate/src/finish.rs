@@ -1,4 +1,4 @@
-//! From the host's response to the one that the room gets: decoded, scanned, cut.
+//! Turns the host's response into the room's: decoded, scanned, cut.
 
 use std::sync::Arc;
 
@@ -20,22 +20,23 @@ use crate::{
     scan::Echoes,
 };
 
-/// A part that the room asked for, and by how much more was asked for on each side.
+/// The range that the room requested, and by how much it was widened on each side.
 #[derive(Clone, Copy)]
 pub(crate) struct AskedPart {
     part: Part,
     reach: usize,
 }
 
-/// Makes sure that no part of an answer cuts a value. Returns what the room asked for, if it gets a part.
+/// Ensures that no range of a response cuts a value in two. Returns the range that the room
+/// requested, if it gets a range.
 pub(crate) fn whole_values(parts: &mut Parts, echoes: &Echoes) -> Option<AskedPart> {
-    // Where what comes instead has another length, a part could not be found again.
+    // If replacements have another length, the range could not be located afterwards.
     let reach = echoes.keep_length().then(|| echoes.reach());
     let part = range::widen(&parts.method, &mut parts.headers, reach);
     part.zip(reach).map(|(part, reach)| AskedPart { part, reach })
 }
 
-/// Makes the answer that the room gets.
+/// Builds the room's response.
 pub(crate) fn finish(
     response: Response<Body>,
     echoes: Option<Arc<Echoes>>,
@@ -43,10 +44,11 @@ pub(crate) fn finish(
     head: bool,
 ) -> Result<Response<Body>, Own> {
     let (mut parts, body) = response.into_parts();
-    // The host's reason phrase would not be scanned; clients know the standard one by the status.
+    // The host's reason phrase would not be scanned; clients derive the standard one from the
+    // status.
     parts.extensions.remove::<ReasonPhrase>();
     let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    // Before any header is removed: `Connection` may name the one that says how it is compressed.
+    // Before any header is removed: `Connection` may name the one that declares the compression.
     let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
     chunked.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
     let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
@@ -72,21 +74,22 @@ pub(crate) fn finish(
     if bare { Ok(response) } else { cut(response, part) }
 }
 
-/// Cuts an answer to the part that the room asked for. Any other part is refused: it may cut a value.
+/// Cuts a response to the range that the room requested. Any other range is refused: it may cut a
+/// value in two.
 fn cut(response: Response<Body>, asked: Option<AskedPart>) -> Result<Response<Body>, Own> {
     let (mut parts, body) = response.into_parts();
     let content = parts.headers.get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
     let kind = parts.headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     let several =
         kind.unwrap_or_default().to_ascii_lowercase().starts_with(b"multipart/byteranges");
-    // What is made of an answer that the room has already (RFC 3229).
+    // A delta against an earlier response (RFC 3229).
     if parts.status == StatusCode::IM_USED {
         return Err(Own::partial());
     }
     if parts.status != StatusCode::PARTIAL_CONTENT && !several {
         return Ok(Response::from_parts(parts, body));
     }
-    // Pages of a list, as some databases say it: `0-9/100`.
+    // Pagination as some databases write it: `0-9/100`.
     if !several && content.is_some_and(|content| !content.to_ascii_lowercase().contains("bytes")) {
         return Ok(Response::from_parts(parts, body));
     }
@@ -124,7 +127,7 @@ mod tests {
         Echoes::of(&[secret], Vec::new()).map(Arc::new)
     }
 
-    /// What becomes of an answer: its status, or none if it is refused.
+    /// Returns the status of the resulting response; `None` if it is refused.
     fn finished(status: u16, headers: &[(&str, &str)]) -> Option<u16> {
         let mut response = Response::builder().status(status);
         for (name, value) in headers {
@@ -140,7 +143,7 @@ mod tests {
             (200, &[][..], true),
             (200, &[("content-encoding", "identity")], true),
             (200, &[("content-encoding", "compress")], false),
-            // Named by `Connection`, the header would be taken out before anybody reads it.
+            // If `Connection` names it, the header would be removed before it is read.
             (200, &[("content-encoding", "compress"), ("connection", "content-encoding")], false),
             (200, &[("transfer-encoding", "chunked")], true),
             (200, &[("transfer-encoding", "gzip, chunked")], false),

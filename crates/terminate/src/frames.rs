@@ -1,9 +1,10 @@
-//! The frames of a WebSocket on their way to the room: looked through message by message. Pure.
+//! Scans WebSocket frames on their way to the room, message by message. Pure.
 //!
-//! A value may be in two frames of a message, so what is looked through is the message, and frames are
-//! made again. Where they end depends on lengths and on the framing of the host alone (see [`crate::scan`]): a
-//! message is forwarded whole when it has ended, of a longer one everything but the last bytes. What is no
-//! frame that a host may send without extensions (RFC 6455, section 5) ends the connection.
+//! A value may be split over two frames of a message, so messages are scanned, and frames are
+//! written again. Frame boundaries depend only on lengths and on the host's framing (see
+//! [`crate::scan`]): a complete message is forwarded whole, of an incomplete one everything but the
+//! last bytes. A frame that a host may not send without extensions (RFC 6455, section 5) ends the
+//! connection.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::scan::{Echoes, Scanner};
 
-/// Frames up to this length are buffered, so that they stay whole.
+/// Frames up to this length are buffered, so that they stay in one piece.
 const WHOLE: u64 = 64 << 10;
 
-/// How long the payload of a control frame may be.
+/// The maximum payload of a control frame.
 const CONTROL: usize = 125;
 
 const FIN: u8 = 0x80;
@@ -23,7 +24,7 @@ const MASKED: u8 = 0x80;
 const CLOSE: u8 = 8;
 const PONG: u8 = 10;
 
-/// What a host sent that cannot be looked through.
+/// Invalid or unscannable input of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a frame of a WebSocket is compressed or extended, which nobody asked for")]
@@ -32,30 +33,30 @@ pub(crate) enum FrameError {
     Malformed,
 }
 
-/// Frames that are being looked through.
+/// The state of scanning a connection.
 pub(crate) struct Frames {
     echoes: Arc<Echoes>,
     scanner: Scanner,
     unread: BytesMut,
-    /// The message that has begun and has not ended: what its next frame says that it is.
+    /// The current incomplete message: the opcode for its next frame.
     message: Option<u8>,
-    /// The frame whose head was read.
+    /// The frame whose header was read.
     frame: Option<Data>,
 }
 
-/// A frame of data.
+/// A data frame.
 #[derive(Clone, Copy)]
 struct Data {
     left: u64,
-    /// Whether the message ends with it.
+    /// Whether it is the last frame of its message.
     last: bool,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 struct Head {
     first: u8,
     payload: u64,
-    /// How long the head itself is.
+    /// The length of the header itself.
     length: usize,
 }
 
@@ -65,7 +66,7 @@ impl Frames {
         Self { echoes, scanner, unread: BytesMut::new(), message: None, frame: None }
     }
 
-    /// Takes bytes of the host and returns those to forward.
+    /// Accepts bytes of the host and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, FrameError> {
         self.unread.extend_from_slice(bytes);
         let mut out = BytesMut::new();
@@ -76,7 +77,7 @@ impl Frames {
         Ok(out.freeze())
     }
 
-    /// Begins a frame; a short one of control is dealt with at once. Returns whether there may be more.
+    /// Starts a frame; a control frame is handled completely. Returns whether there may be more.
     fn begin(&mut self, out: &mut BytesMut) -> Result<bool, FrameError> {
         let Some(head) = Head::read(&self.unread)? else { return Ok(false) };
         let (opcode, last) = (head.first & 0x0f, head.first & FIN != 0);
@@ -104,7 +105,7 @@ impl Frames {
         Ok(true)
     }
 
-    /// Looks through what is there of a frame of data. Returns whether there may be more.
+    /// Scans the available part of a data frame. Returns whether there may be more.
     fn payload(&mut self, frame: Data, out: &mut BytesMut) -> bool {
         let there = self.unread.len() as u64;
         if there < frame.left && (frame.left <= WHOLE || there == 0) {
@@ -132,7 +133,7 @@ impl Frames {
 }
 
 impl Head {
-    /// Reads a head; `None` if it is not all there.
+    /// Parses a header; `None` if it is incomplete.
     fn read(bytes: &[u8]) -> Result<Option<Self>, FrameError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         if first & RESERVED != 0 {
@@ -176,7 +177,7 @@ fn write(first: u8, payload: &[u8], out: &mut BytesMut) {
     out.put_slice(payload);
 }
 
-/// Reads whole frames and returns the messages in them, the last one as far as it has come.
+/// Parses complete frames and returns their messages, the last one possibly incomplete.
 pub(crate) fn messages(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new()];
     while let Ok(Some(head)) = Head::read(bytes) {

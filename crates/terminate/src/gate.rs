@@ -1,4 +1,4 @@
-//! Which requests to a terminated host may be forwarded at all. Pure.
+//! Decides which requests to a terminated host may be forwarded. Pure.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use hothouse_model::{
     policy::{Answerer, PlainPath, Reason},
 };
 
-/// A request, as a gate sees it.
+/// A request, as presented to a gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub host: &'a HostName,
     pub port: u16,
     pub method: &'a str,
-    /// Path without query, as it was sent.
+    /// The path as sent, without the query.
     pub path: &'a str,
-    /// Whether it asks to become a WebSocket.
+    /// Whether it requests an upgrade to WebSocket.
     pub upgrades: bool,
     /// Who would answer it.
     pub by: Answerer,
@@ -28,16 +28,16 @@ pub struct Asked<'a> {
 /// A request that must not be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which rule says so.
+    /// The rule that refuses it.
     pub rule: String,
     pub reason: String,
-    /// What the client can do.
+    /// What the client can do instead.
     pub hint: String,
 }
 
-/// Decides about requests, one by one.
+/// Decides on each request.
 pub trait Gate: Send + Sync {
-    /// Lets a request pass, or says why not.
+    /// Admits or refuses a request.
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal>;
 
     /// Returns the integration that a host belongs to and its class, for the record.
@@ -45,23 +45,23 @@ pub trait Gate: Send + Sync {
         None
     }
 
-    /// Returns what counts as a live key, for a host that may get none.
+    /// Returns what counts as a live key, for a host that must not receive any.
     fn live_keys(&self, _host: &HostName) -> Option<Arc<LiveKeys>> {
         None
     }
 
-    /// Returns what counts the cost of requests to a host, if they have one.
+    /// Returns the meter for requests to a host, if they cost money.
     fn meter(&self, _host: &HostName) -> Option<Arc<dyn Meter>> {
         None
     }
 
-    /// Returns how much of each body is kept of requests to a host.
+    /// Returns how much of each body is recorded for requests to a host.
     fn kept_of_bodies(&self, _host: &HostName) -> usize {
         BODY_CAP
     }
 }
 
-/// Admits a request if all of several gates do.
+/// Admits a request only if all gates do.
 pub struct Gates(pub Vec<Arc<dyn Gate>>);
 
 impl Gate for Gates {
@@ -86,11 +86,11 @@ impl Gate for Gates {
     }
 }
 
-/// Treats integrations as their class says.
+/// Applies the class of each integration.
 pub struct IntegrationGate {
     treated: Vec<Treated>,
     live_keys: Arc<LiveKeys>,
-    /// The integration whose answers are recorded.
+    /// The integration whose responses are recorded.
     recorded: Option<String>,
 }
 
@@ -102,7 +102,7 @@ struct Treated {
 }
 
 impl IntegrationGate {
-    /// Takes the integrations whose requests must be seen one by one.
+    /// Selects the integrations whose requests must be checked individually.
     pub fn of(config: &Config) -> Self {
         let seen = config.integrations.iter().filter(|(_, one)| one.class.is_terminated());
         let treated = seen.map(|(name, one)| Treated {
@@ -115,13 +115,13 @@ impl IntegrationGate {
         Self { treated: treated.collect(), live_keys, recorded: None }
     }
 
-    /// Keeps long bodies of one integration, whose answers are recorded.
+    /// Records long bodies of one integration, whose responses are recorded for replay.
     #[must_use]
     pub fn recording(self, recorded: Option<String>) -> Self {
         Self { recorded, ..self }
     }
 
-    /// Returns the integration that decides about a host: the first that means it.
+    /// Returns the integration of a host: the first whose patterns match.
     fn of_host(&self, host: &HostName) -> Option<&Treated> {
         self.treated.iter().find(|one| one.hosts.iter().any(|pattern| pattern.matches(host)))
     }
@@ -145,7 +145,7 @@ impl Gate for IntegrationGate {
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
         let found = self.of_host(asked.host);
         match (found.map(|one| one.class), asked.by) {
-            // No exception leads to the host itself.
+            // No exception allows requests to the real host.
             (Some(IntegrationClass::Mock | IntegrationClass::Sink), Answerer::StandIn) => {
                 return Ok(());
             }
@@ -189,7 +189,7 @@ impl Gate for IntegrationGate {
                 ),
                 format!("ask for an exception under `[integration.{}]`: `exceptions`", one.name),
             ),
-            // A connection that was opened when the host was not answered for here.
+            // The connection was opened before a stand-in answered for this host.
             IntegrationClass::Mock | IntegrationClass::Sink => refuse(
                 format!(
                     "`{}` is answered for here, and this connection leads to the real one",
@@ -206,7 +206,7 @@ impl Gate for IntegrationGate {
     }
 }
 
-/// Refuses a request on a connection that was opened when a stand-in answered for the host.
+/// Refuses a request on a connection that was opened while a stand-in answered for the host.
 fn no_longer_here(host: &HostName) -> Refusal {
     Refusal {
         rule: "integration".into(),
@@ -217,8 +217,8 @@ fn no_longer_here(host: &HostName) -> Refusal {
     }
 }
 
-/// Whether a rule means a request. A path of a rule means itself and what is below it; behind
-/// a WebSocket may be any method.
+/// Whether a rule matches a request. The path of a rule covers itself and everything below; a
+/// WebSocket counts as any method.
 fn allows(rule: &Rule, asked: &Asked<'_>, path: &PlainPath) -> bool {
     let host = match &rule.host.hosts {
         Hosts::Any => true,
@@ -291,14 +291,14 @@ mod tests {
             ("POST", "api.cms.example", "/graphql/..;/admin", false),
             ("POST", "api.cms.example", "/graphql/%252e%252e/admin", false),
             ("POST", "api.cms.example", "/graphql/..%09/admin", false),
-            // With a plus it asks to become a WebSocket.
+            // A plus marks a WebSocket upgrade.
             ("GET+", "api.cms.example", "/x", false),
             ("GET+", "api.cms.example", "/graphql", false),
             ("GET+", "api.cms.example", "/live", true),
             ("GET", "api.pay.example", "/", false),
             ("GET", "api.pay.example", "/real", false),
             ("GET", "off.example", "/", false),
-            // With an at-sign a stand-in would answer.
+            // An at-sign marks a request that a stand-in would answer.
             ("GET@", "api.pay.example", "/real", true),
             ("POST@", "api.pay.example", "/x/../y", true),
             ("POST@", "api.mail.example", "/x/../y", true),

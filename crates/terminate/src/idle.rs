@@ -1,7 +1,8 @@
-//! Connections to hosts that wait for a next request, of all clients of a room.
+//! Idle connections to hosts, for all clients of a room.
 //!
-//! Each belongs to one client connection and is used by no other one: hosts may tie a sign-in to it.
-//! But they are counted together, so that thousands of silent clients do not hold thousands of them.
+//! Each belongs to one client connection and is never used by another: hosts may tie a sign-in to
+//! it. But they are limited together, so that thousands of silent clients do not keep thousands of
+//! connections.
 
 use std::{
     collections::VecDeque,
@@ -12,13 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a connection waits for the next request. Most servers close after five seconds or more.
+/// How long a connection stays idle. Most servers close after five seconds or more.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// How many connections wait; of more, those that have waited longest are closed.
+/// The maximum number of idle connections; beyond that, the oldest are closed.
 const IDLE_LIMIT: usize = 64;
 
-/// The client connection that a waiting connection belongs to.
+/// The client connection that an idle connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u64);
 
@@ -28,16 +29,16 @@ struct Waiting<T> {
     since: Instant,
 }
 
-/// All connections that wait.
+/// All idle connections.
 pub(crate) struct IdlePool<T> {
     waiting: Mutex<Shelf<T>>,
     next: AtomicU64,
 }
 
 struct Shelf<T> {
-    /// The one that has waited longest comes first.
+    /// Longest idle first.
     waiting: VecDeque<Waiting<T>>,
-    /// Whether a task closes those that wait too long.
+    /// Whether a task that closes expired connections is running.
     watched: bool,
 }
 
@@ -47,12 +48,12 @@ impl<T: Send + 'static> IdlePool<T> {
         Arc::new(Self { waiting: Mutex::new(shelf), next: AtomicU64::new(0) })
     }
 
-    /// Names a new client connection.
+    /// Returns an id for a new client connection.
     pub(crate) fn owner(&self) -> Owner {
         Owner(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Takes the connection of an owner that has waited least.
+    /// Takes an owner's most recently used connection.
     pub(crate) fn take(&self, owner: Owner) -> Option<T> {
         let mut shelf = self.shelf();
         let of_it = |one: &Waiting<T>| one.owner == owner && one.since.elapsed() < IDLE_TIME;
@@ -60,7 +61,7 @@ impl<T: Send + 'static> IdlePool<T> {
         shelf.waiting.remove(at).map(|one| one.connection)
     }
 
-    /// Lets a connection wait.
+    /// Adds an idle connection.
     pub(crate) fn put(self: &Arc<Self>, owner: Owner, connection: T) {
         let mut shelf = self.shelf();
         if shelf.waiting.len() >= IDLE_LIMIT {
@@ -72,7 +73,7 @@ impl<T: Send + 'static> IdlePool<T> {
         }
     }
 
-    /// Closes what waits for a client that has left.
+    /// Closes the idle connections of a client that has left.
     pub(crate) fn forget(&self, owner: Owner) {
         self.shelf().waiting.retain(|one| one.owner != owner);
     }
@@ -82,7 +83,7 @@ impl<T: Send + 'static> IdlePool<T> {
     }
 }
 
-/// Closes what waits too long: a client that says nothing must not cost a second connection.
+/// Closes expired connections: a silent client must not cost a second connection.
 async fn close_late<T: Send + 'static>(pool: Weak<IdlePool<T>>) {
     loop {
         tokio::time::sleep(IDLE_TIME).await;

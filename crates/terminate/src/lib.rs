@@ -1,16 +1,16 @@
-//! Terminated hosts: TLS is terminated for the hosts that the config names, secrets are put in, answers are
-//! looked through, requests recorded.
+//! Terminated hosts: terminates TLS for the hosts that the config names, inserts secrets, scans
+//! responses, and records requests.
 //!
 //! ```text
 //! room --TLS (our CA)--> serve --Request--> gate --> substitute --TLS (verified)--> host
 //!                                 room <-- scan <------------------------------------------┘
 //! ```
 //!
-//! Hosts that a [`StandIn`] answers for are never dialled, and get no value.
+//! Hosts for which a [`StandIn`] answers are never dialled, and never get a value.
 //!
-//! Deliberately absent: nothing here decides whether a connection may be made, or where to; no value
-//! of a secret is written anywhere but into a request to a host that the secret names, on TLS whose
-//! certificate was verified.
+//! Deliberately absent: nothing here decides whether a connection may be made, or where to. The
+//! value of a secret is written only into requests to hosts that the secret names, over TLS with a
+//! verified certificate.
 
 mod answer;
 mod body;
@@ -77,42 +77,42 @@ use stand_in::HeldWhole;
 use talk::{Spoken, converse};
 use upstream::{ClientTls, Idle, Upstreams};
 
-/// How long a client may take for the TLS handshake.
+/// The timeout of a client's TLS handshake.
 const GREETING: Duration = Duration::from_secs(15);
 
-/// Ports that do not speak HTTP. A host's SSH server or database is not terminated.
+/// Ports without HTTP. A host's SSH server or database is not terminated.
 const OTHER_PORTS: [u16; 24] = [
     21, 22, 23, 25, 53, 110, 143, 465, 587, 636, 853, 993, 995, 1433, 1521, 3306, 5432, 5671, 5672,
     6379, 9092, 9418, 11211, 27017,
 ];
 
-/// Where a connection of a room leads.
+/// The destination of a room's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The host's name, in the form that is compared: lower case, no trailing dot.
+    /// The host's normalized name: lower case, no trailing dot.
     pub name: String,
     pub port: u16,
     pub tls: bool,
-    /// Who in the room made it, where a stand-in will answer and that is known.
+    /// The process in the room that connected, if known and answered by a stand-in.
     pub process: Option<RoomProcess>,
 }
 
-/// What a terminator is made of.
+/// The parameters of a terminator.
 pub struct TerminatorSpec {
-    /// The project's own CA, which its rooms trust.
+    /// The project's CA, which its rooms trust.
     pub ca: Arc<CertificateAuthority>,
-    /// The hosts that are terminated in addition to those of the secrets.
+    /// Hosts to terminate in addition to those of the secrets.
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
     pub vault: Arc<dyn Vault>,
-    /// The root certificates that hosts are verified with.
+    /// The root certificates for verifying hosts.
     pub roots: Arc<RootCertStore>,
     pub gate: Arc<dyn Gate>,
-    /// What answers for hosts that are never dialled.
+    /// Answers for hosts that are never dialled.
     pub stand_in: Option<Arc<dyn StandIn>>,
 }
 
-/// Serves the connections of one room to terminated hosts.
+/// Serves a room's connections to terminated hosts.
 #[derive(Clone)]
 pub struct Terminator {
     hosts: Arc<[HostPattern]>,
@@ -154,7 +154,7 @@ impl Terminator {
         })
     }
 
-    /// Whether connections to a host must come here.
+    /// Whether connections to this endpoint must be terminated.
     pub fn covers(&self, name: &str, port: u16) -> bool {
         let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
         named && !OTHER_PORTS.contains(&port)
@@ -190,8 +190,8 @@ impl Terminator {
             return converse(client, exchange, Spoken::Either).await;
         }
         let acceptor = TlsAcceptor::from(self.server.clone());
-        // Both boxed: what the handshake needs is freed when it is done, and a future holds what it is
-        // given once for each time that it is passed on.
+        // Both are boxed: the memory of the handshake is freed when it is done, and a future stores
+        // its arguments once for each time it is passed on.
         let greeting = Box::pin(async move {
             let greeted = tokio::time::timeout(GREETING, acceptor.accept(client)).await;
             greeted.ok()?.ok().map(Box::new)
@@ -215,8 +215,8 @@ impl Terminator {
 }
 
 impl Terminator {
-    /// Negotiates TLS as a host, for what is not HTTP. Clients of such hosts need not name one, so the host
-    /// is the one that the connection leads to.
+    /// Performs a TLS handshake as a host, for protocols other than HTTP. Their clients need not
+    /// send a server name, so the certificate is for the host that the connection leads to.
     pub async fn greet<S>(&self, client: S, host: &HostName) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -230,7 +230,7 @@ impl Terminator {
     }
 }
 
-/// Answers every ClientHello with one leaf.
+/// Answers every ClientHello with the same certificate.
 #[derive(Debug)]
 struct OneLeaf(Arc<CertifiedKey>);
 
@@ -240,7 +240,7 @@ impl ResolvesServerCert for OneLeaf {
     }
 }
 
-/// Answers a ClientHello with a leaf, if the name in it is one that is terminated.
+/// Answers a ClientHello with a certificate, if the server name is terminated.
 #[derive(Debug)]
 struct Leaves {
     ca: Arc<CertificateAuthority>,

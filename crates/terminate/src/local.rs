@@ -1,4 +1,4 @@
-//! HTTP of a room on a port of its own, on which a stand-in answers.
+//! HTTP on a port of the room itself, answered by a stand-in.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,13 +19,13 @@ use crate::{
     stand_in::{self, BrokenOff, HeldWhole, StandIn},
 };
 
-/// How long the head of a request may take.
+/// The timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// How many requests of one connection are answered at once.
+/// How many requests of one connection are answered concurrently.
 const STREAMS: u32 = 16;
 
-/// Has no values.
+/// A vault without values.
 struct NoVault;
 
 impl Vault for NoVault {
@@ -34,7 +34,8 @@ impl Vault for NoVault {
     }
 }
 
-/// Serves HTTP by a stand-in only. There is no host behind it, so nothing is dialled and no secret inserted.
+/// Serves HTTP only through a stand-in. There is no host behind it, so nothing is dialled and no
+/// secret is inserted.
 pub struct LocalHttp {
     stand_in: Arc<dyn StandIn>,
     held_whole: HeldWhole,
@@ -57,7 +58,7 @@ impl LocalHttp {
             let (own, host, endpoint) = own.clone();
             async move { own.answer(request, &host, &endpoint).await }
         });
-        // Whoever speaks gRPC begins with HTTP/2.
+        // gRPC clients start with HTTP/2 directly.
         let mut server = auto::Builder::new(TokioExecutor::new());
         server.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
         server.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);

@@ -1,12 +1,11 @@
-//! Where the messages of gRPC and its derivatives end in a body. Pure.
+//! Finds message boundaries of gRPC and its derivatives in a body. Pure.
 //!
-//! Such a message says how long it is, and the next one begins with a byte that stands in no writing of a
-//! value. So a message that has ended is forwarded immediately: a host that waits for an answer to it waits for
-//! nothing else.
+//! A message states its length, and the next one starts with a byte that occurs in no encoding of a
+//! value. So a complete message is forwarded immediately: a peer that waits for it is not delayed.
 
 use hyper::{HeaderMap, header};
 
-/// Bytes before each message: flags, and its length.
+/// The bytes before each message: flags, and its length.
 const HEAD: usize = 5;
 
 /// The message is compressed.
@@ -15,15 +14,15 @@ const COMPRESSED: u8 = 1;
 /// The last message of a stream (Connect), and trailers (gRPC-Web).
 const KNOWN: u8 = 0x82;
 
-/// A message that cannot be looked through.
+/// A message that cannot be scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of the host is compressed, although it was asked not to be")]
 pub(crate) struct Compressed;
 
-/// What is known of the messages of a body.
+/// The state of parsing a body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Messages {
-    /// It is not made of messages.
+    /// It does not consist of messages.
     #[default]
     None,
     Head {
@@ -36,11 +35,11 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    /// Reads what a body is made of.
+    /// Determines the framing from the headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
-        // `-text` is in base 64, and ends with the answer.
+        // `-text` is base64, and ends with the response.
         let framed = (kind.starts_with(b"application/grpc")
             && !kind.starts_with(b"application/grpc-web-text"))
             || kind.starts_with(b"application/connect+");
@@ -51,7 +50,7 @@ impl Messages {
         Self::Head { bytes: [0; HEAD], read: 0 }
     }
 
-    /// Follows a piece and returns how much of it the last message that has ended in it takes.
+    /// Processes a chunk and returns the position in it where the last complete message ends.
     pub(crate) fn follow(&mut self, piece: &[u8]) -> Result<usize, Compressed> {
         let (mut at, mut ended) = (0, 0);
         while at < piece.len() {
@@ -65,7 +64,7 @@ impl Messages {
                         return Err(Compressed);
                     }
                     if flags & !KNOWN != 0 {
-                        // Not a sequence of messages, so there are no known boundaries.
+                        // Not a sequence of messages after all, so there are no known boundaries.
                         *self = Self::None;
                     } else if *read == HEAD {
                         *self = Self::Payload { left: u32::from_be_bytes(length) };

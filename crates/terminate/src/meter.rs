@@ -1,15 +1,15 @@
-//! Requests that cost money: counted before they leave, paid for when their answer has ended.
+//! Requests that cost money: reserved before they are sent, settled when their response has ended.
 
 use hyper::{Uri, header::HeaderValue, http::request::Parts};
 use percent_encoding::percent_decode_str;
 
 use crate::{gate::Refusal, record::RequestRecord, secrets::Known, text};
 
-/// Where a vendor of models looks for a key.
+/// Where model vendors accept a key.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 const KEY_PARAMETERS: [&str; 3] = ["key", "api_key", "access_token"];
 
-/// A whole request, as the room sent it; its body is decompressed.
+/// A complete request, as the room sent it; its body is decompressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Metered<'a> {
     pub host: &'a str,
@@ -20,19 +20,19 @@ pub struct Metered<'a> {
     pub body: &'a [u8],
 }
 
-/// Counts what requests to a host cost, and lets none pass beyond a cap.
+/// Meters the cost of requests to a host, and enforces a cap.
 pub trait Meter: Send + Sync {
-    /// Sets aside what a request may cost at most, or says why it must not be made. None for one that is free.
+    /// Reserves the maximum cost of a request, or refuses it. `None` if the request is free.
     fn begin(&self, request: &Metered<'_>) -> Result<Option<Box<dyn Charge>>, Refusal>;
 }
 
-/// What was set aside for one request.
+/// The reservation for one request.
 pub trait Charge: Send {
-    /// Counts what it has cost, by its answer.
+    /// Records the actual cost, based on the response.
     fn settle(self: Box<Self>, record: &RequestRecord);
 }
 
-/// Finds a key that is none of the wall's placeholders; returns where it stands.
+/// Finds a key that is not one of the wall's placeholders; returns its location.
 pub(crate) fn own_key(parts: &Parts, known: &[Known]) -> Option<String> {
     let is_placeholder = |text: &str| known.iter().any(|one| text.contains(&one.placeholder));
     let header = KEY_HEADERS.iter().find(|name| {
@@ -52,7 +52,7 @@ pub(crate) fn own_key(parts: &Parts, known: &[Known]) -> Option<String> {
     own.map(|_| "the address".to_owned())
 }
 
-/// Returns a request without the placeholders of the wall, which look like keys of their vendor.
+/// Returns a request without the wall's placeholders, which look like keys of their vendor.
 pub(crate) fn without_placeholders(
     parts: &Parts,
     body: &[u8],

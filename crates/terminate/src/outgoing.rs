@@ -1,8 +1,9 @@
-//! The frames of a WebSocket on their way to a host that is used in test mode: no message with a live key passes. Pure.
+//! Scans WebSocket frames on their way to a host used in test mode: no message with a live key
+//! passes. Pure.
 //!
-//! A key may be in two frames of a message, so frames are held back until their message has ended. What is no frame
-//! that a client may send without extensions (RFC 6455, section 5) ends the connection, and so does a message that is
-//! too long to be looked at.
+//! A key may be split over two frames of a message, so frames are held back until their message is
+//! complete. A frame that a client may not send without extensions (RFC 6455, section 5) ends the
+//! connection, and so does a message that is too long to be scanned.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use hothouse_model::config::LiveKeys;
 
 use crate::test_keys;
 
-/// How long a message may be.
+/// The maximum length of a message.
 const MESSAGE: usize = 4 << 20;
 
-/// How long the payload of a control frame may be.
+/// The maximum payload of a control frame.
 const CONTROL: usize = 125;
 
 const FIN: u8 = 0x80;
@@ -26,7 +27,7 @@ const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PONG: u8 = 10;
 
-/// Why a connection ends.
+/// Why the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OutgoingError {
     #[error("a message of a WebSocket holds a live key ({0}), and this host is used in test mode")]
@@ -37,17 +38,17 @@ pub(crate) enum OutgoingError {
     Malformed,
 }
 
-/// Frames that are looked at.
+/// The state of scanning a connection.
 pub(crate) struct Outgoing {
     settings: Arc<LiveKeys>,
     unread: BytesMut,
-    /// The frames of the message that has not ended, as they came, and what they say.
+    /// The raw frames of the incomplete message, and its payload.
     held: BytesMut,
     message: Vec<u8>,
     is_open: bool,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 struct Head {
     first: u8,
     mask: [u8; 4],
@@ -61,7 +62,7 @@ impl Outgoing {
         Self { settings, unread, held, message: Vec::new(), is_open: false }
     }
 
-    /// Takes bytes of the client and returns what may go on to the host.
+    /// Accepts bytes of the client and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, OutgoingError> {
         self.unread.extend_from_slice(bytes);
         let mut passed = BytesMut::new();
@@ -118,7 +119,7 @@ impl Outgoing {
     }
 }
 
-/// Reads the head of a frame, if all of it is there.
+/// Parses the header of a frame; `None` if it is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<Head>, OutgoingError> {
     let mut rest = bytes;
     if rest.remaining() < 2 {
@@ -192,7 +193,7 @@ mod tests {
             let mut outgoing = outgoing();
             let passed: Vec<u8> =
                 all.chunks(size).flat_map(|part| outgoing.push(part).unwrap()).collect();
-            // A control frame overtakes the message that it stands in.
+            // A control frame overtakes the message that contains it.
             assert_eq!(passed.len(), all.len());
             assert!(passed.starts_with(&frame(FIN | 9, b"ping")));
         }

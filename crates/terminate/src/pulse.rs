@@ -1,8 +1,8 @@
-//! Counts what is in progress on a connection, to detect that it is idle.
+//! Counts activity on a connection, to detect that it is idle.
 //!
-//! A server of HTTP keeps buffers for the next request from the moment it has answered the last one.
-//! Thousands of clients keep their connections open without using them, so the buffers are let go of
-//! ([`crate::talk`]) once it is certain that nothing is in progress in either direction.
+//! An HTTP server allocates buffers for the next request as soon as it has answered the last one.
+//! Thousands of clients keep idle connections open, so the buffers are freed ([`crate::talk`]) once
+//! nothing is in progress in either direction.
 
 use std::{
     io,
@@ -17,21 +17,21 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is in progress. Only one task changes and reads it, so the order is the program's.
+/// Activity of a connection. Only one task reads and changes it, so relaxed ordering suffices.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    /// Requests and answers that have not ended.
+    /// Requests and responses that have not ended.
     open: AtomicUsize,
-    /// Whether anything was asked since the conversation began or continued.
+    /// Whether there was a request since the connection started or resumed.
     asked: AtomicBool,
-    /// Whether bytes were written that are not known to be sent.
+    /// Whether bytes were written that may not have been sent.
     unsent: AtomicBool,
-    /// Whether all that came has been read.
+    /// Whether all received bytes were read.
     waiting: AtomicBool,
 }
 
 impl Pulse {
-    /// Begins half of an exchange, which ends when what is returned is dropped.
+    /// Starts one half of an exchange, which ends when the returned value is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Beat {
         self.asked.store(true, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -47,12 +47,12 @@ impl Pulse {
     }
 }
 
-/// Half of an exchange.
+/// One half of an exchange.
 #[derive(Debug)]
 pub(crate) struct Beat(Arc<Pulse>);
 
 impl Beat {
-    /// Makes sure that the conversation never counts as resting: it broke off in the middle.
+    /// Prevents the connection from ever counting as idle: the exchange was aborted.
     pub(crate) fn never_ends(self) {
         std::mem::forget(self);
     }
@@ -64,7 +64,7 @@ impl Drop for Beat {
     }
 }
 
-/// A stream that reports activity, preceded by bytes that were read already.
+/// A stream that reports activity, preceded by bytes that were already read.
 pub(crate) struct Heard<S> {
     first: Bytes,
     stream: S,
@@ -76,7 +76,7 @@ impl<S> Heard<S> {
         Self { first, stream, pulse }
     }
 
-    /// Returns what was not read again, and the stream.
+    /// Returns the unread bytes, and the stream.
     pub(crate) fn into_parts(self) -> (Bytes, S) {
         (self.first, self.stream)
     }

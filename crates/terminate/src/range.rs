@@ -1,50 +1,51 @@
-//! Parts of answers. Pure.
+//! Range requests. Pure.
 //!
-//! A part may begin or end in the middle of a value, which is then no value any more. So towards hosts with
-//! secrets more is requested than the room did: on both sides as much as the longest writing of a value
-//! could reach out. That is looked through and then cut to what was asked. What cannot be widened so
-//! (several parts, other units) is not requested, and the room gets all of it, as any host may answer
-//! (RFC 9110, section 14.2).
+//! A range may start or end in the middle of a value, which would then go undetected. So for hosts
+//! with secrets the requested range is widened: on both sides by the longest encoding of a value.
+//! The response is scanned and then cut to what the room requested. A range that cannot be widened
+//! (several ranges, other units) is not requested, and the room gets the whole response, as HTTP
+//! allows (RFC 9110, section 14.2).
 
 use hyper::{
     HeaderMap, Method,
     header::{self, HeaderName, HeaderValue},
 };
 
-/// The headers that request a part; the second is Azure's, and goes before the first there.
+/// The headers that request a range; the second is Azure's, and takes precedence there.
 const ASKED: [HeaderName; 2] = [header::RANGE, HeaderName::from_static("x-ms-range")];
 
-/// A part that a room requested.
+/// A range that a room requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// From here, up to and with this byte, or to the end.
+    /// From this byte, up to and including this one, or to the end.
     From(u64, Option<u64>),
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
-/// The part of a response that the room gets.
+/// The range of a response that the room gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
-    /// How much comes before it.
+    /// How many bytes precede it.
     pub(crate) skip: u64,
     pub(crate) length: u64,
     pub(crate) from: u64,
-    /// The length of the whole, where the host says it.
+    /// The total length, if the host states it.
     pub(crate) total: Option<u64>,
 }
 
-/// Why a part cannot be passed on.
+/// Why a range cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSlice {
-    /// It is another one than was requested.
+    /// It is not the requested one.
     Other,
-    /// What was requested is behind the end.
+    /// The requested range is beyond the end.
     Behind { total: u64 },
 }
 
-/// Asks for as much more as could belong to a value. Returns the part that the room requested, or
-/// `None` if the whole response will come, as it does if the length of values is unknown.
+/// Widens the requested range by the maximum length of a value. Returns the range that the room
+/// requested, or `None` if the whole response will be sent, as it is if the length of values
+/// varies.
 pub(crate) fn widen(
     method: &Method,
     headers: &mut HeaderMap,
@@ -77,7 +78,7 @@ pub(crate) fn widen(
     }
 }
 
-/// Reads what requests one part.
+/// Parses a header that requests a single range.
 fn read(text: &str) -> Option<Part> {
     let (unit, range) = text.trim().split_once('=')?;
     let (from, to) = range.trim().split_once('-')?;
@@ -94,7 +95,7 @@ fn read(text: &str) -> Option<Part> {
     })
 }
 
-/// Reads a number as HTTP writes one: without a sign.
+/// Parses a number without a sign, as in HTTP.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok())?
@@ -111,7 +112,7 @@ fn wider(part: Part, reach: u64) -> Option<String> {
     })
 }
 
-/// Finds what the room requested in the part that the host sent.
+/// Locates the room's range in the range that the host sent.
 pub(crate) fn slice(part: Part, reach: usize, content: &str) -> Result<Slice, NoSlice> {
     let sent = read_content(content).ok_or(NoSlice::Other)?;
     let (first, last, total) = sent;
@@ -124,7 +125,7 @@ pub(crate) fn slice(part: Part, reach: usize, content: &str) -> Result<Slice, No
         }
     };
     let ends = |last: u64| total == last.checked_add(1);
-    // What reaches less far than was asked would cut a value; it does so only at the ends of the whole.
+    // A range shorter than requested could cut a value in two, except at the ends of the whole.
     let begins_so = match part {
         Part::From(from, _) => first == from.saturating_sub(reach),
         Part::Last(_) => first == from.saturating_sub(reach) && ends(last),
@@ -142,7 +143,7 @@ pub(crate) fn slice(part: Part, reach: usize, content: &str) -> Result<Slice, No
     }
 }
 
-/// Reads `bytes 0-9/100`.
+/// Parses `bytes 0-9/100`.
 fn read_content(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -152,7 +153,7 @@ fn read_content(text: &str) -> Option<(u64, u64, Option<u64>)> {
 }
 
 impl Slice {
-    /// Writes which part it is.
+    /// Formats the `Content-Range` header.
     pub(crate) fn content(&self) -> String {
         let total = self.total.map_or_else(|| "*".to_owned(), |total| total.to_string());
         format!("bytes {}-{}/{total}", self.from, self.from + self.length - 1)
@@ -231,7 +232,7 @@ mod tests {
                 (format!("bytes=-{}", many + 1), length.saturating_sub(many + 1)..length),
             ] {
                 let (part, sent) = widened(&asked);
-                // A host that follows the protocol.
+                // Simulates a host that follows the protocol.
                 let (first, last) = match read(&sent.unwrap()).unwrap() {
                     Part::From(from, to) => (from, to.unwrap_or(u64::MAX).min(length - 1)),
                     Part::Last(count) => (length.saturating_sub(count), length - 1),

@@ -1,8 +1,8 @@
 //! The record of a request to a terminated host.
 //!
-//! A record holds the request as the room sent it and the answer as the room gets it: with
-//! placeholders, never with values. What rooms themselves hold of credentials is redacted. A room that
-//! guessed a value, or got it elsewhere, may send it; it is written down as the placeholder all the same.
+//! A record contains the request as the room sent it and the response as the room gets it: with
+//! placeholders, never with values. The room's own credentials are redacted. If a room sends a
+//! value that it guessed or got elsewhere, the placeholder is recorded instead.
 
 use std::{
     borrow::Cow,
@@ -22,16 +22,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{decode, meter::Charge, scan::Echoes, secrets::Secrets};
 
-/// Takes records, one per request, when the answer has ended.
+/// Receives one record per request, when the response has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
 
-/// How much of each body is kept.
+/// How much of each body is recorded.
 pub const BODY_CAP: usize = 64 << 10;
 
-/// How much of each body is kept where answers are recorded to be replayed.
+/// How much of each body is recorded when responses are recorded for replay.
 pub const RECORDED_CAP: usize = 1 << 20;
 
-/// One request to a terminated host, and its answer.
+/// One request to a terminated host, and its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
     pub started: Timestamp,
@@ -44,13 +44,13 @@ pub struct RequestRecord {
     pub method: String,
     /// Path and query, credentials in the query redacted.
     pub path: String,
-    /// The status that the room got; none if the connection broke before.
+    /// The status that the room got; `None` if the connection broke before.
     pub status: Option<u16>,
     pub request_headers: Vec<(String, String)>,
     pub response_headers: Vec<(String, String)>,
     pub request_body: RecordedBody,
     pub response_body: RecordedBody,
-    /// The secrets that were put in, by name.
+    /// The names of the inserted secrets.
     pub secrets: Vec<String>,
     /// Why we answered ourselves, if we did.
     pub refused: Option<String>,
@@ -60,20 +60,20 @@ pub struct RequestRecord {
     /// The class of the integration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Whether a stand-in knew what to answer, if one was asked.
+    /// Whether a stand-in knew the answer, if one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<bool>,
-    /// What the stand-in answered by.
+    /// The fixture that the stand-in used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixture: Option<String>,
 }
 
-/// A body, as far as it is kept.
+/// The recorded part of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedBody {
-    /// The beginning, not compressed.
+    /// The beginning, decompressed.
     pub kept: Vec<u8>,
-    /// How many bytes there were on the wire.
+    /// The number of bytes on the wire.
     pub total: u64,
 }
 
@@ -84,16 +84,16 @@ pub(crate) enum Side {
     Response,
 }
 
-/// A record that is being written. It is handed over when nobody adds to it any longer.
+/// A record in progress. It is delivered when the last reference is dropped.
 pub(crate) struct Draft {
     record: Mutex<RequestRecord>,
-    /// What must not be written down.
+    /// Values that must not be recorded.
     secrets: Arc<Secrets>,
     begun: Instant,
     sink: RecordSink,
-    /// How much of each body is kept.
+    /// How much of each body is recorded.
     cap: usize,
-    /// What has to be paid for when it has ended.
+    /// The charge to settle when the exchange has ended.
     charge: Mutex<Option<Box<dyn Charge>>>,
 }
 
@@ -201,8 +201,8 @@ impl Drop for Draft {
     }
 }
 
-/// Unpacks what is kept of a compressed body: nobody could find a credential in it otherwise. One that cannot be
-/// unpacked is not kept.
+/// Decompresses the recorded part of a body: otherwise no credential could be found in it. A body
+/// that cannot be decompressed is not recorded.
 fn unpack(body: &mut RecordedBody, headers: &[(String, String)], cap: usize) {
     let is_coding = |name: &str| name.eq_ignore_ascii_case(CONTENT_ENCODING.as_str());
     let values = headers.iter().filter(|(name, _)| is_coding(name));
@@ -215,14 +215,15 @@ fn unpack(body: &mut RecordedBody, headers: &[(String, String)], cap: usize) {
     }
 }
 
-/// Returns the beginning of a body that was not looked at on its way, not compressed; nothing if it cannot be unpacked.
+/// Returns the decompressed beginning of a body that was not scanned in transit; empty if it cannot
+/// be decompressed.
 pub fn unpacked(kept: &[u8], headers: &[(String, String)]) -> Vec<u8> {
     let mut body = RecordedBody { kept: kept.to_vec(), total: 0 };
     unpack(&mut body, headers, BODY_CAP);
     body.kept
 }
 
-/// Makes placeholders of values in what the room sent; what it got has been looked through.
+/// Replaces values in the request with placeholders; the response was already scanned.
 fn clean(record: &mut RequestRecord, echoes: &Echoes) {
     let text = |text: &mut String| {
         if let Cow::Owned(clean) = echoes.replace(text.as_bytes()) {

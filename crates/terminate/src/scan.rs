@@ -1,14 +1,15 @@
-//! Looking through answers: a value that a host sends back becomes its placeholder again. Pure.
+//! Scans responses: a value that a host sends back is replaced with its placeholder. Pure.
 //!
-//! The agent may choose what a host sends, so what comes out, and when, must not tell whether it resembles
-//! a value: with an answer that ends in a guess it would learn a value letter by letter. What waits
-//! therefore waits by its length alone: all but the last bytes of the longest writing, less one, are forwarded. Two
-//! things let a piece be forwarded earlier, and both are public. A line break, or the end of a message in
-//! the framing of the body, stands in no writing, so nothing that begins before it can continue
-//! after it: events and lines of JSON arrive as they come. And the end of the answer, after which nothing
-//! can follow. A clock lets nothing go: half a value before a pause and half after it would both pass.
+//! The agent may choose what a host sends, so the output and its timing must not reveal whether it
+//! resembles a value: with a response that ends in a guess, an agent could learn a value letter by
+//! letter. So what is held back depends only on length: everything but the last bytes (one less
+//! than the longest encoding) is forwarded. Two things allow forwarding earlier, and both are
+//! public. A line break, or the end of a message in the framing of the body, occurs in no encoding,
+//! so nothing that starts before it can continue after it: events and lines of JSON arrive without
+//! delay. And the end of the response, after which nothing can follow. Time never releases
+//! anything: half a value before a pause and half after it would both pass.
 //!
-//! Only a whole value makes a difference. Whoever can send one knows it.
+//! Only a complete value makes a difference, and whoever can send one already knows it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -20,25 +21,26 @@ use crate::{
     text::{self, Secret},
 };
 
-/// Shorter forms could be anything.
+/// Shorter encodings could match anything.
 const LEAST: usize = 8;
 
-/// What must not come back, and what comes instead.
+/// A value that must not be sent back, and its replacement.
 struct Pair {
     value: Secret,
     instead: Vec<u8>,
 }
 
-/// Everything that must not come back.
+/// All values that must not be sent back.
 pub(crate) struct Echoes {
     pairs: Vec<Pair>,
     search: Search,
-    /// Whether no writing holds a control character, so that a line break ends whatever came before.
+    /// Whether no encoding contains a control character, so that nothing spans a line break.
     lines: bool,
 }
 
 impl Echoes {
-    /// Computes the forms in which a host could send values back; `None` if there is no value.
+    /// Computes the encodings in which a host could send values back; `None` if there are no
+    /// values.
     pub(crate) fn of(secrets: &[Known], sent: Vec<(Secret, Vec<u8>)>) -> Option<Self> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut add = |value: Secret, instead: Vec<u8>| {
@@ -61,17 +63,17 @@ impl Echoes {
         (!pairs.is_empty()).then_some(Self { pairs, search, lines })
     }
 
-    /// Whether what comes instead is as long as what it replaces.
+    /// Whether every replacement is as long as what it replaces.
     pub(crate) fn keep_length(&self) -> bool {
         self.pairs.iter().all(|pair| pair.value.len() == pair.instead.len())
     }
 
-    /// Returns how many bytes at the end of a stream must wait for what follows.
+    /// Returns how many bytes at the end of a stream must be held back.
     pub(crate) fn reach(&self) -> usize {
         self.search.longest().saturating_sub(1)
     }
 
-    /// Replaces everything in a whole text.
+    /// Replaces all values in a complete text.
     pub(crate) fn replace<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let found = self.find(text);
         match found.is_empty() {
@@ -80,16 +82,17 @@ impl Echoes {
         }
     }
 
-    /// Whether the name of a header, which has no capitals, holds a value.
+    /// Whether a header name, which is in lower case, contains a value.
     pub(crate) fn in_name(&self, name: &str) -> bool {
         let within = |value: &[u8]| {
             name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))
         };
-        // Most names are too short to hold one.
+        // Most names are too short to contain one.
         self.pairs.iter().any(|pair| pair.value.len() <= name.len() && within(&pair.value))
     }
 
-    /// Finds what is to be replaced, in order and without overlaps; of two at one place the longer one.
+    /// Finds the replacements, in order and without overlaps; the longer one if two start at the
+    /// same place.
     fn find(&self, text: &[u8]) -> Vec<(usize, &Pair)> {
         let pairs = self.search.find(text).into_iter().map(|(at, index)| (at, &self.pairs[index]));
         let mut found: Vec<_> =
@@ -107,7 +110,7 @@ impl Echoes {
     }
 }
 
-/// Puts in what comes instead.
+/// Inserts the replacements.
 fn with(text: &[u8], found: &[(usize, &Pair)]) -> Vec<u8> {
     let mut all = Vec::with_capacity(text.len());
     let mut from = 0;
@@ -120,7 +123,7 @@ fn with(text: &[u8], found: &[(usize, &Pair)]) -> Vec<u8> {
     all
 }
 
-/// Writes a text in every way in which a host is likely to send it back, always in the same order.
+/// Returns the likely encodings of a text, always in the same order.
 fn writings(value: &str) -> Vec<Secret> {
     let whole = Secret::new(value.as_bytes().to_vec());
     let mut all = vec![whole, text::percent(value), text::json(value), slashed(value)];
@@ -129,7 +132,7 @@ fn writings(value: &str) -> Vec<Secret> {
         all.extend([text::hexadecimal(value, upper), text::unicode_json(value, upper)]);
         all.extend([text::json_of_web(value, upper), text::percent_all(value, upper)]);
     }
-    // Some programs write the digits of `%2f` small.
+    // Some programs write the digits of `%2f` in lower case.
     all.push(text::percent_small(value));
     for offset in 0..3 {
         all.extend([false, true].map(|url_safe| text::base64_within(value, offset, url_safe)));
@@ -137,13 +140,13 @@ fn writings(value: &str) -> Vec<Secret> {
     all
 }
 
-/// JSON may write a slash with a backslash before it.
+/// JSON may escape a slash with a backslash.
 fn slashed(text: &str) -> Secret {
     let json = text::json(text);
     text::replaced(&json, b"/", b"\\/").unwrap_or(json)
 }
 
-/// Looks through a stream.
+/// Scans a stream.
 pub(crate) struct Scanner {
     echoes: Arc<Echoes>,
     held: BytesMut,
@@ -154,8 +157,8 @@ impl Scanner {
         Self { echoes, held: BytesMut::new() }
     }
 
-    /// Takes a piece and returns what can be forwarded. Nothing that begins in the first `framed` bytes of the
-    /// piece, or before it, continues after them.
+    /// Accepts a chunk and returns what can be forwarded. Nothing that starts before or in the
+    /// first `framed` bytes of the chunk continues after them.
     pub(crate) fn push(&mut self, piece: &[u8], framed: usize) -> Bytes {
         let before = self.held.len();
         self.held.extend_from_slice(piece);
@@ -168,17 +171,17 @@ impl Scanner {
         self.release(ready)
     }
 
-    /// Returns the rest: nothing follows any more.
+    /// Returns the rest: nothing follows.
     pub(crate) fn finish(&mut self) -> Bytes {
         self.release(self.held.len())
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is held back.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Forwards the first bytes. What begins in them is there to its end.
+    /// Forwards the first bytes. Values that start in them are complete.
     fn release(&mut self, ready: usize) -> Bytes {
         if ready == 0 {
             return Bytes::new();
@@ -190,7 +193,7 @@ impl Scanner {
         };
         let end = ready.max(at + pair.value.len());
         let clean = with(&self.held[..end], &found);
-        // Not `advance`: what a buffer held of a value is not to stay behind it.
+        // Not `advance`, which would leave parts of a value in the old buffer.
         self.held = BytesMut::from(&self.held[end..]);
         clean.into()
     }
@@ -230,7 +233,7 @@ mod tests {
             (format!("x{VALUE}y{VALUE}"), format!("x{PLACEHOLDER}y{PLACEHOLDER}")),
             ("q=ab%2Fabab%2B12ab&".into(), format!("q={PLACEHOLDER}&")),
             (r#"{"t":"ab\/abab+12ab"}"#.into(), format!(r#"{{"t":"{PLACEHOLDER}"}}"#)),
-            // As .NET and templates of HTML write it.
+            // As .NET and HTML templates write it.
             ("ab%2fabab%2b12ab".into(), PLACEHOLDER.into()),
             (r"ab/abab\u002B12ab".into(), PLACEHOLDER.into()),
             ("ab&#x2F;abab+12ab".into(), PLACEHOLDER.into()),
@@ -248,7 +251,7 @@ mod tests {
         ] {
             let done = String::from_utf8(through(&[text.as_bytes()])).unwrap();
             assert!(!done.contains(VALUE));
-            // In base 64 the first and last letters belong to the neighbours too.
+            // In base64 the first and last letters also depend on the neighbouring bytes.
             let same = done.chars().zip(expected.chars()).filter(|(a, b)| a == b).count();
             assert!(
                 done == expected || text.len() == done.len() && same + 2 >= expected.len(),
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!(scanner.finish().len(), reach);
     }
 
-    /// What comes out of a stream, push by push, in lengths.
+    /// Returns the lengths of the outputs, push by push.
     fn lengths(pieces: &[Vec<u8>]) -> Vec<usize> {
         let mut scanner = Scanner::new(Arc::new(echoes()));
         let mut all: Vec<_> = pieces.iter().map(|piece| scanner.push(piece, 0).len()).collect();

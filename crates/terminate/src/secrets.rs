@@ -1,4 +1,4 @@
-//! The secrets of a room: which there are, for which hosts, and their values while they are needed.
+//! The secrets of a room: their names, their hosts, and their values while they are needed.
 
 use std::{
     collections::HashMap,
@@ -12,28 +12,28 @@ use hothouse_model::{
     secret::SecretValue,
 };
 
-/// How long a value is kept before it is asked for again, so that a new one takes effect.
+/// How long a value is cached before it is read again, so that a new one takes effect.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// A secret, as the wall uses it for one room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretUse {
     pub name: String,
-    /// The only hosts that ever get the value.
+    /// The only hosts that ever receive the value.
     pub hosts: Vec<HostPattern>,
-    /// Where in a request it may stand.
+    /// Where in a request it may occur.
     pub form: SecretForm,
-    /// What the room has instead.
+    /// What the room has in its place.
     pub placeholder: String,
 }
 
-/// Where values come from. It blocks, and is asked on a thread that may.
+/// Source of values. It may block, so it is called on a blocking thread.
 pub trait Vault: Send + Sync {
-    /// Returns the value of a secret, or says why there is none.
+    /// Returns the value of a secret, or the reason why there is none.
     fn value(&self, secret: &str) -> Result<SecretValue, String>;
 }
 
-/// A secret whose value is at hand.
+/// A secret with its value.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) name: String,
@@ -48,7 +48,7 @@ impl fmt::Debug for Known {
     }
 }
 
-/// A secret that has no value.
+/// A secret without a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     pub(crate) name: String,
@@ -63,7 +63,7 @@ pub(crate) struct Held {
     pub(crate) missing: Vec<Missing>,
 }
 
-/// A value, or why there is none, and since when that is known.
+/// A value, or why there is none, and when it was read.
 type Kept = (Instant, Result<SecretValue, String>);
 
 /// The secrets of a room.
@@ -78,7 +78,7 @@ impl Secrets {
         Self { uses, vault, kept: Mutex::default() }
     }
 
-    /// Returns whether any secret goes to a host.
+    /// Whether any secret may be sent to a host.
     pub(crate) fn has_any_for(&self, host: &HostName) -> bool {
         self.uses.iter().any(|secret| goes_to(secret, host))
     }
@@ -99,8 +99,8 @@ impl Secrets {
         held
     }
 
-    /// Returns the secrets whose values were asked for so far, of every host. None is asked for here:
-    /// that may run a command, or prompt the user.
+    /// Returns the secrets of every host whose values were read so far. Reads none itself: that may
+    /// run a command, or prompt the user.
     pub(crate) fn seen(&self) -> Vec<Known> {
         let kept = self.kept();
         let known = |secret: &SecretUse| {

@@ -1,9 +1,9 @@
-//! AWS Signature Version 4: a request that the room signed with a placeholder is signed again with the
-//! key itself. Pure.
+//! AWS Signature Version 4: a request that the room signed with a placeholder is signed again with
+//! the actual key. Pure.
 //!
-//! First the room's own signature is checked with the placeholder. That proves which of the forms that
-//! the services disagree on (is the path encoded twice?) this request was signed in, and that it was
-//! signed with the placeholder at all; a request signed with another key continues as it is.
+//! First the room's own signature is verified with the placeholder. That proves which variant (is
+//! the path encoded twice?), on which services disagree, was used, and that the request was signed
+//! with the placeholder at all; a request signed with another key is forwarded unchanged.
 
 mod pieces;
 
@@ -29,7 +29,7 @@ const CONTENT: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Stands for the hash of a body that is signed piece by piece.
+/// Used in place of the hash of a body that is signed chunk by chunk.
 const IN_PIECES: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 const TRAILER: &str = "-TRAILER";
 
@@ -47,7 +47,7 @@ pub(crate) enum SigningError {
     Unwritable,
 }
 
-/// Where the signature of a request stands.
+/// Where a request has its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Header,
@@ -66,18 +66,18 @@ struct Signature {
     date: String,
 }
 
-/// Whether the body must be known to sign a request again.
+/// Whether signing a request again requires its body.
 pub(crate) fn needs_body(parts: &Parts) -> bool {
     read(parts).is_some_and(|found| found.place == Place::Header)
         && !parts.headers.contains_key(CONTENT)
 }
 
-/// What came of signing a request again.
+/// The result of signing a request again.
 #[derive(Default)]
 pub(crate) struct Resigned {
-    /// The secrets that were used.
+    /// The names of the secrets that were used.
     pub(crate) used: BTreeSet<String>,
-    /// Signs the body again, where each piece of it is signed.
+    /// Signs the body again, if each chunk of it is signed.
     pub(crate) pieces: Option<Pieces>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn resign(
     Ok(Resigned { used, pieces })
 }
 
-/// Makes what signs the pieces of a body, for [`crate::trial`].
+/// Creates the chunk signer for [`crate::trial`].
 pub(crate) fn pieces_of_a_trial(placeholder: &str, value: &str, trailers: bool) -> Pieces {
     let seed = |secret: &str| Seed {
         key: signing_key(secret, "20130524/us-east-1/s3/aws4_request"),
@@ -162,13 +162,13 @@ pub(crate) fn pieces_of_a_trial(placeholder: &str, value: &str, trailers: bool) 
     Pieces::new(when, seed(placeholder), seed(value), trailers)
 }
 
-/// Derives the key that signs from the secret one.
+/// Derives the signing key from the secret key.
 fn signing_key(secret: &str, scope: &str) -> Zeroizing<Vec<u8>> {
     let first = Zeroizing::new(format!("AWS4{secret}").into_bytes());
     scope.split('/').fold(first, |key, part| Zeroizing::new(mac(&key, part.as_bytes())))
 }
 
-/// Reads the signature of a request, wherever it stands.
+/// Parses the signature of a request, in the header or the query.
 fn read(parts: &Parts) -> Option<Signature> {
     let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(rest) = header.and_then(|text| text.strip_prefix(ALGORITHM)) {
@@ -203,18 +203,18 @@ fn read(parts: &Parts) -> Option<Signature> {
     })
 }
 
-/// How a request is recorded before it is signed.
+/// The canonical form of a request before signing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     /// S3 encodes a path once, the others twice.
     path_twice: bool,
-    /// Whether the query is decoded and encoded anew.
+    /// Whether the query is decoded and encoded again.
     query_anew: bool,
     /// For a signature in the query: whether the body counts as unsigned.
     unsigned: bool,
 }
 
-/// Finds the form in which a placeholder gives the signature that the request has.
+/// Finds the form in which a placeholder yields the signature of the request.
 fn prove(parts: &Parts, host: &str, body: &[u8], found: &Signature, key: &str) -> Option<Form> {
     let forms = (0..8_u8).map(|bits| Form {
         path_twice: bits & 1 != 0,
@@ -327,7 +327,7 @@ mod tests {
 
     use super::*;
 
-    // The published example key, which opens nothing.
+    // The published example key, which grants access to nothing.
     const EXAMPLE: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     const SCOPE: &str = "20150830/us-east-1/service/aws4_request";
     /// `get-vanilla` of the published test suite.

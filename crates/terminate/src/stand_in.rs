@@ -1,6 +1,7 @@
-//! Hosts that somebody else answers for: the request is read whole, the answer played as it says.
+//! Hosts for which a stand-in answers: the request is read completely, and the answer is played
+//! back.
 //!
-//! Nothing here dials, and no value of a secret is put in.
+//! Nothing here dials, and no secret is inserted.
 
 use std::{
     any::Any,
@@ -35,22 +36,22 @@ use crate::{
     streamed::{self, Streamed},
 };
 
-/// The default maximum of a body, as it is sent and decompressed.
+/// The default limit of a body, both as sent and decompressed.
 pub const BODY_LIMIT: usize = 8 << 20;
 
-/// How long a client may take for a body.
+/// How long a client may take to send a body.
 const READING: Duration = Duration::from_secs(60);
 
-/// How many requests of one room are held whole at once.
+/// How many complete requests of one room are held in memory at a time.
 const AT_ONCE: usize = 8;
 
 /// How many of them may be longer than [`BODY_LIMIT`].
 const LONG_AT_ONCE: usize = 1;
 
-/// How long an answer may be waited for, or any part of it.
+/// The maximum delay before an answer, or any part of it.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-/// How long what comes before a cut has to be sent.
+/// The time for sending what precedes a cut.
 const CUTTING: Duration = Duration::from_millis(50);
 
 /// Answers for hosts that are never dialled.
@@ -58,12 +59,13 @@ pub trait StandIn: Send + Sync {
     /// Whether it answers for a host.
     fn answers(&self, host: &HostName) -> bool;
 
-    /// Returns how long the body of a request to a host may be, as it is sent and decompressed.
+    /// Returns the limit of a request body for a host, both as sent and decompressed.
     fn body_limit(&self, _host: &HostName) -> usize {
         BODY_LIMIT
     }
 
-    /// Returns what takes requests to a host as they come, if their bodies may be too long to be held.
+    /// Returns the handler that streams requests to a host, if their bodies may be too long to be
+    /// buffered.
     fn streamed(&self, _host: &HostName) -> Option<Arc<dyn Streamed>> {
         None
     }
@@ -80,21 +82,21 @@ pub trait StandIn: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>>;
 }
 
-/// A request, whole and decompressed.
+/// A complete, decompressed request.
 #[derive(Clone, Debug)]
 pub struct StandInRequest {
     pub host: HostName,
     pub method: String,
-    /// The path as it was sent, without the query.
+    /// The path as sent, without the query.
     pub path: String,
     pub query: String,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
-    /// Who in the room sent it, if that is known.
+    /// The process in the room that sent it, if known.
     pub process: Option<RoomProcess>,
 }
 
-/// What a room may have us hold in memory.
+/// The memory budget of a room's requests.
 pub(crate) struct HeldWhole {
     turns: Semaphore,
     long: Semaphore,
@@ -106,11 +108,11 @@ impl Default for HeldWhole {
     }
 }
 
-/// The right to hold a long body, from the moment that one turns out to be long.
+/// The permit for a long body, from the moment it turns out to be long.
 type LongPermit<'a> = Option<SemaphorePermit<'a>>;
 
 impl HeldWhole {
-    /// Reads a body whole. One that turns out to be long waits until no other long one is held.
+    /// Reads a complete body. One that turns out to be long waits until no other long one is held.
     async fn collect<'a>(
         &'a self,
         body: Body,
@@ -153,50 +155,50 @@ impl fmt::Debug for Held {
     }
 }
 
-/// What the room gets.
+/// The response for the room.
 #[derive(Clone, Debug)]
 pub struct StandInAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// A body that is there at once is one piece without a wait.
+    /// A body that is available at once is one piece without a delay.
     pub pieces: Vec<Piece>,
-    /// What follows the body; only HTTP/2 carries it.
+    /// Trailers; only HTTP/2 can carry them.
     pub trailers: Vec<(String, String)>,
-    /// How long to wait before anything is sent.
+    /// The delay before anything is sent.
     pub latency: Duration,
     pub fault: Option<Fault>,
-    /// Whether anything was found that answers.
+    /// Whether a fixture matched.
     pub matched: bool,
-    /// What answered.
+    /// The fixture that answered.
     pub fixture: Option<String>,
-    /// Lives until the answer is out, for whoever waits for that.
+    /// Dropped when the response has been sent, for whoever waits for that.
     pub held: Option<Held>,
 }
 
-/// A part of a body, and how long to wait before it.
+/// A part of a body, and the delay before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub after: Duration,
     pub bytes: Bytes,
 }
 
-/// What breaks on purpose.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection ends before any byte of an answer.
+    /// The connection ends before any byte of a response.
     Reset,
-    /// No byte is sent, until the client gives up.
+    /// Nothing is sent until the client gives up.
     Timeout,
     /// The head and half of the body are sent, then the connection ends.
     Truncate,
 }
 
-/// A request that gets no answer: its connection ends, or its stream where there are several.
+/// A request without an answer: its connection, or its HTTP/2 stream, is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is broken off on purpose")]
 pub(crate) struct BrokenOff;
 
-/// Answers a request by a stand-in.
+/// Answers a request through a stand-in.
 pub(crate) async fn play(
     stand_in: &dyn StandIn,
     (host, target, held_whole): (&HostName, &Endpoint, &HeldWhole),
@@ -216,7 +218,7 @@ pub(crate) async fn play(
         let body = read((held_whole, &mut long), most, &parts, body).await?;
         let process = target.process.clone();
         let request = StandInRequest { process, ..asked(host, &parts, body) };
-        // One that waits for others must not keep them from being read.
+        // A request that waits for others must not prevent them from being read.
         let _turn = (!stand_in.waits(&request)).then_some(turn);
         Ok::<_, Own>(stand_in.answer(request).await)
     };
@@ -237,7 +239,7 @@ pub(crate) async fn play(
     Ok(response(answer, is_head))
 }
 
-/// Reads the body of a request whole, and decompresses it.
+/// Reads the complete body of a request, and decompresses it.
 async fn read<'a>(
     (held_whole, long): (&'a HeldWhole, &mut LongPermit<'a>),
     most: usize,
@@ -259,7 +261,7 @@ async fn read<'a>(
     Ok(bytes)
 }
 
-/// Makes what a stand-in is asked.
+/// Builds the request for a stand-in.
 fn asked(host: &HostName, parts: &Parts, body: Bytes) -> StandInRequest {
     let told = parts.headers.iter().filter(|(name, _)| **name != header::CONTENT_ENCODING);
     StandInRequest {
@@ -273,7 +275,7 @@ fn asked(host: &HostName, parts: &Parts, body: Bytes) -> StandInRequest {
     }
 }
 
-/// Makes what is sent. A header that HTTP cannot carry is left out.
+/// Builds the HTTP response. Headers that are invalid in HTTP are dropped.
 fn response(answer: StandInAnswer, is_head: bool) -> Result<Response<Body>, Own> {
     let StandInAnswer { status, headers, pieces, trailers, fault, held, .. } = answer;
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 200);
@@ -298,7 +300,8 @@ fn response(answer: StandInAnswer, is_head: bool) -> Result<Response<Body>, Own>
     Ok(response)
 }
 
-/// Makes headers of names and values; none if there are none. What HTTP cannot carry, or says itself, is left out.
+/// Builds headers from names and values; `None` if empty. Headers that are invalid, or that the
+/// server sets itself, are dropped.
 fn headers_of(all: Vec<(String, String)>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in all {
@@ -313,16 +316,16 @@ fn headers_of(all: Vec<(String, String)>) -> Option<HeaderMap> {
     Some(headers).filter(|headers| !headers.is_empty())
 }
 
-/// A body that comes as its pieces say.
+/// A body that is sent in pieces with delays.
 struct Played {
     pieces: VecDeque<Piece>,
     wait: Option<Pin<Box<Sleep>>>,
-    /// How many bytes are announced; none for what comes bit by bit.
+    /// The announced length; `None` if it is streamed.
     announced: Option<u64>,
-    /// How many bytes are still to come before the body breaks off, if it does.
+    /// How many bytes are left before the injected cut, if any.
     until_cut: Option<usize>,
     trailers: Option<HeaderMap>,
-    /// Dropped with the body, which lives until all of it was handed over for sending.
+    /// Dropped with the body, which lives until all of it was passed on for sending.
     _held: Option<Held>,
 }
 
@@ -340,7 +343,7 @@ impl Played {
         }
     }
 
-    /// Waits for so long, once.
+    /// Waits for a duration, once.
     fn poll_wait(&mut self, after: Duration, context: &mut Context<'_>) -> Poll<()> {
         if !after.is_zero() {
             let wait = self.wait.get_or_insert_with(|| Box::pin(sleep(after)));
@@ -350,7 +353,7 @@ impl Played {
         Poll::Ready(())
     }
 
-    /// Returns the bytes of a piece that come before the injected cut.
+    /// Returns the bytes of a piece before the injected cut.
     fn cut(&mut self, mut bytes: Bytes) -> Bytes {
         if let Some(left) = &mut self.until_cut {
             bytes.truncate(*left);
@@ -370,7 +373,7 @@ impl hyper::body::Body for Played {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             if self.until_cut == Some(0) {
-                // What came before is sent meanwhile; an error would take it back.
+                // Gives earlier bytes time to be sent; an error would discard them.
                 ready!(self.poll_wait(CUTTING, context));
                 return Poll::Ready(Some(Err(BodyError::Cut)));
             }

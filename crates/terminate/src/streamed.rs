@@ -1,6 +1,7 @@
-//! Hosts that somebody else answers for, whose bodies are too long to be held: objects and the like.
+//! Hosts for which a stand-in answers, with bodies too long to be buffered: object stores and the
+//! like.
 //!
-//! As in [`stand_in`](crate::stand_in), nothing here dials, and no value of a secret is put in.
+//! As in [`stand_in`](crate::stand_in), nothing here dials, and no secret is inserted.
 
 use std::{
     fs::File,
@@ -36,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// How much of a file is read at once.
 const PIECE: u64 = 256 << 10;
 
-/// Answers requests whose bodies are taken as they come.
+/// Answers requests whose bodies are streamed.
 pub trait Streamed: Send + Sync {
     fn answer(
         self: Arc<Self>,
@@ -44,29 +45,29 @@ pub trait Streamed: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = StreamedAnswer> + Send>>;
 }
 
-/// A request, as it was sent: no coding of its body is undone.
+/// A request as it was sent: its body is not decompressed.
 pub struct StreamedRequest {
     pub host: HostName,
     pub method: String,
-    /// The path as it was sent, without the query.
+    /// The path as sent, without the query.
     pub path: String,
     pub query: String,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: StreamedBody,
-    /// Who in the room sent it, if that is known.
+    /// The process in the room that sent it, if known.
     pub process: Option<RoomProcess>,
 }
 
-/// The body of a request, to be taken piece by piece.
+/// The body of a request, read in chunks.
 pub struct StreamedBody(Body);
 
-/// A body that broke off, or whose client fell silent.
+/// A body that was cut off, or whose client was silent for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body of the request broke off")]
 pub struct BrokenBody;
 
 impl StreamedBody {
-    /// Returns what comes next; `None` at the end.
+    /// Returns the next chunk; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, BrokenBody> {
         loop {
             let frame = timeout(SILENCE, self.0.frame()).await.map_err(|_| BrokenBody)?;
@@ -84,7 +85,7 @@ impl StreamedBody {
     }
 }
 
-/// What the room gets.
+/// The response for the room.
 pub struct StreamedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
@@ -93,7 +94,7 @@ pub struct StreamedAnswer {
     pub fixture: String,
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub enum AnswerBody {
     Bytes(Bytes),
     /// A part of a file.
@@ -169,7 +170,7 @@ fn response(answer: StreamedAnswer, is_head: bool) -> Result<Response<Body>, Own
     Ok(response)
 }
 
-/// A part of a file, read beside the runtime.
+/// A range of a file, read on blocking threads.
 struct FileBody {
     file: Arc<File>,
     from: u64,

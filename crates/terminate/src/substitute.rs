@@ -1,7 +1,7 @@
-//! Inserts values: turns the request that the room sent into the one that the host gets. Pure.
+//! Inserts values: turns the room's request into the host's. Pure.
 //!
-//! A value goes only where its declared form says. A placeholder elsewhere stays a placeholder: in a
-//! body that a host stores and shows to others, a value would be lost.
+//! A value is inserted only where its declared form allows. Elsewhere a placeholder stays a
+//! placeholder: in a body that a host stores and shows to others, a value would be leaked.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
     text::{self, Secret, holds, replaced},
 };
 
-/// What was put in, and what that looks like on the wire.
+/// What was inserted, and how it appears on the wire.
 #[derive(Default)]
 pub(crate) struct Substituted {
     /// The names of the secrets that were used.
@@ -26,7 +26,7 @@ pub(crate) struct Substituted {
     pub(crate) echoes: Vec<(Secret, Vec<u8>)>,
 }
 
-/// A value that cannot stand where its placeholder does.
+/// A value that is invalid where its placeholder occurs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubstitutionError {
     #[error("the value of secret `{0}` is not valid in a header")]
@@ -35,7 +35,7 @@ pub(crate) enum SubstitutionError {
     Address(String),
 }
 
-/// Puts values into the head of a request.
+/// Inserts values into the head of a request.
 pub(crate) fn head(parts: &mut Parts, secrets: &[Known]) -> Result<Substituted, SubstitutionError> {
     let mut done = Substituted::default();
     for secret in secrets {
@@ -56,7 +56,7 @@ pub(crate) fn head(parts: &mut Parts, secrets: &[Known]) -> Result<Substituted, 
     Ok(done)
 }
 
-/// Whether a path is one of git over HTTP, or of its large files.
+/// Whether a path belongs to git over HTTP, or to Git LFS.
 fn is_git(path: &str) -> bool {
     path.ends_with("/info/refs")
         || path.ends_with("/git-upload-pack")
@@ -102,12 +102,12 @@ fn replace_header(
 fn sensitive(text: &[u8], secret: &Known) -> Result<HeaderValue, SubstitutionError> {
     let mut value = HeaderValue::from_bytes(text)
         .map_err(|_| SubstitutionError::Header(secret.name.clone()))?;
-    // HTTP/2 then keeps it out of its table of headers.
+    // Keeps HTTP/2 from adding it to its header table.
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Looks into `Authorization: Basic`, where user and password stand in base 64.
+/// Handles `Authorization: Basic`, where user and password are base64-encoded.
 fn basic(
     headers: &mut HeaderMap,
     secret: &Known,
@@ -156,14 +156,14 @@ fn in_form(text: &[u8], placeholder: &str, value: &[u8]) -> Option<Secret> {
     replaced(text, &encoded, value).or(plain)
 }
 
-/// The bodies in which values are put.
+/// The kinds of bodies into which values are inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     Form,
     Json,
 }
 
-/// Returns what kind of body a request has, if it is one in which values are put.
+/// Returns the kind of a request's body, if values are inserted into it.
 pub(crate) fn body_kind(headers: &HeaderMap) -> Option<BodyKind> {
     if headers.contains_key(header::CONTENT_ENCODING) {
         return None;
@@ -178,7 +178,7 @@ pub(crate) fn body_kind(headers: &HeaderMap) -> Option<BodyKind> {
     }
 }
 
-/// Puts values into a whole body; `None` if it holds no placeholder.
+/// Inserts values into a complete body; `None` if it contains no placeholder.
 pub(crate) fn body(
     kind: BodyKind,
     bytes: &[u8],
@@ -206,7 +206,7 @@ pub(crate) fn body(
     changed
 }
 
-/// Whether the head of a request holds a placeholder anywhere.
+/// Whether the head of a request contains a placeholder anywhere.
 pub(crate) fn mentions(parts: &Parts, placeholder: &str) -> bool {
     let plain = |text: &[u8]| holds(text, placeholder.as_bytes());
     let in_basic = |value: &HeaderValue| {

@@ -1,11 +1,11 @@
-//! The connection of a client, in its version of HTTP.
+//! Serves a client's connection, in its version of HTTP.
 //!
 //! ```text
 //! rest --first bytes--> serve --nothing on its way--> rest …
 //!                         └--upgrade--> join, until either side ends
 //! ```
 //!
-//! All of it is in one future: dropping it closes everything, upgraded connections too.
+//! Everything runs in one future: dropping it closes everything, including upgraded connections.
 
 use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 
@@ -28,10 +28,10 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How long a client may take for the head of a request, and stay silent between two.
+/// How long a client may take to send the head of a request, and be idle between two.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// The preface of HTTP/2, for clients that did not negotiate it by TLS.
+/// The preface of HTTP/2, for clients that did not negotiate it with TLS.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// The protocol that a client speaks.
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Waits for a client's next bytes without a buffer; `None` if it has disconnected.
+/// Waits for a client's next bytes without a large buffer; empty if it has disconnected.
 async fn rest<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Bytes> {
     let mut few = [0; 16];
     let count = timeout(HEAD, stream.read(&mut few)).await.unwrap_or(Ok(0))?;
@@ -114,10 +114,10 @@ where
     }
 }
 
-/// A stream whose requests have been answered.
+/// A stream on which all requests have been answered.
 struct Served<S> {
     stream: S,
-    /// What came after the last request.
+    /// The bytes received after the last request.
     first: Bytes,
     /// Whether either side announced that this was the last request.
     ended: bool,
@@ -156,8 +156,8 @@ where
     let ended = ended.await.map_err(io::Error::other)?;
     let parts = connection.into_parts();
     let (unread, stream) = parts.io.into_inner().into_parts();
-    // What the server has read comes before what it has not. Copied: a piece of a buffer, even of no
-    // length, holds the whole of it.
+    // Bytes that the server has read precede those it has not. Copied, because a slice of a buffer,
+    // even an empty one, keeps the whole buffer alive.
     let first = match parts.read_buf.is_empty() && unread.is_empty() {
         true => Bytes::new(),
         false => [parts.read_buf, unread].concat().into(),

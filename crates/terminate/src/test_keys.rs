@@ -1,4 +1,4 @@
-//! Live keys in requests to hosts of class `test-mode`: none may pass, wherever in a request it stands. Pure.
+//! Finds live keys in requests to hosts of class `test-mode`, anywhere in a request. Pure.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hothouse_model::{
@@ -9,7 +9,7 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// A live key, and where in the request it stands.
+/// A live key, and where in the request it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) key: LiveKey,
@@ -35,7 +35,7 @@ pub(crate) fn find(parts: &Parts, body: &[u8], settings: &LiveKeys) -> Option<Fo
     headers.or_else(address).or_else(body)
 }
 
-/// Finds a live key in a message of a WebSocket; returns whose it is.
+/// Finds a live key in a WebSocket message; returns its description.
 pub(crate) fn in_message(message: &[u8], settings: &LiveKeys) -> Option<String> {
     in_body(message, settings).map(|key| format!("{} of {}", key.what, key.vendor))
 }
@@ -44,7 +44,7 @@ fn certain(text: &str, settings: &LiveKeys) -> Option<LiveKey> {
     live_keys::find("", text, settings).filter(LiveKey::is_certain)
 }
 
-/// Looks at a text as it is, and with its escapes resolved.
+/// Searches a text, both raw and percent-decoded.
 fn in_text(text: &str, settings: &LiveKeys) -> Option<LiveKey> {
     let decoded = || percent_decode_str(text).decode_utf8_lossy();
     certain(text, settings).or_else(|| certain(&decoded(), settings).filter(|_| text.contains('%')))
@@ -57,7 +57,7 @@ fn in_header(text: &str, settings: &LiveKeys) -> Option<LiveKey> {
     in_text(text, settings).or_else(|| in_text(&decoded?, settings))
 }
 
-/// Looks at a body as text, as a form and as JSON, in which letters may be written as numbers.
+/// Searches a body as text, as a form and as JSON, in which letters may be escaped.
 fn in_body(body: &[u8], settings: &LiveKeys) -> Option<LiveKey> {
     if body.is_empty() {
         return None;

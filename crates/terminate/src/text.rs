@@ -1,4 +1,4 @@
-//! One text in the forms in which a request or an answer can hold it. Pure.
+//! Encodings of a text that may occur in a request or a response. Pure.
 
 use base64::{
     Engine,
@@ -8,13 +8,13 @@ use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use zeroize::Zeroizing;
 
-/// What RFC 3986 leaves as it is.
+/// The characters that RFC 3986 does not encode.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bytes that may hold a secret.
+/// Bytes that may contain a secret.
 pub(crate) type Secret = Zeroizing<Vec<u8>>;
 
-/// Encodes a text for a query or a form.
+/// Percent-encodes a text for a query or a form.
 pub(crate) fn percent(text: &str) -> Secret {
     Zeroizing::new(percent_encode(text.as_bytes(), RESERVED).to_string().into_bytes())
 }
@@ -26,7 +26,7 @@ pub(crate) fn json(text: &str) -> Secret {
     Zeroizing::new(inner.unwrap_or_default().as_bytes().to_vec())
 }
 
-/// Writes a text as [`percent`] does, with small digits.
+/// Percent-encodes a text like [`percent`], with lower-case digits.
 pub(crate) fn percent_small(text: &str) -> Secret {
     each(text, |c, all| match c {
         c if c.is_ascii_alphanumeric() || "-_.~".contains(c) => all.push(c),
@@ -37,7 +37,7 @@ pub(crate) fn percent_small(text: &str) -> Secret {
     })
 }
 
-/// Writes every byte of a text as in a query, also those that need not be.
+/// Percent-encodes every byte of a text, even those that do not require it.
 pub(crate) fn percent_all(text: &str, upper: bool) -> Secret {
     each(text, |c, all| {
         bytes_of(c, all, |byte, all| {
@@ -47,21 +47,21 @@ pub(crate) fn percent_all(text: &str, upper: bool) -> Secret {
     })
 }
 
-/// Writes every byte of a text in hexadecimal digits, into memory that is wiped: [`hothouse_model::id::hex`]
-/// would leave the secret behind.
+/// Encodes a text in hexadecimal, in memory that is wiped: [`hothouse_model::id::hex`] would leave
+/// the secret behind.
 pub(crate) fn hexadecimal(text: &str, upper: bool) -> Secret {
     each(text, |c, all| bytes_of(c, all, |byte, all| digits(byte.into(), 2, upper, all)))
 }
 
-/// Writes every character of a text as JSON may write any.
+/// Writes every character of a text as a JSON `\u` escape.
 pub(crate) fn unicode_json(text: &str, upper: bool) -> Secret {
     each(text, |c, all| escape(c, upper, all))
 }
 
-/// Writes a text as JSON that may stand in a page: .NET and Go take care of more characters there.
+/// Escapes a text as JSON for use in HTML, where .NET and Go escape more characters.
 pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     let (delicate, quote) = if upper { ("&'<>+`", "\\u0022") } else { ("&<>", "\\\"") };
-    // A quote in a JSON string always has a backslash before it.
+    // A quote in a JSON string is always preceded by a backslash.
     let plain = json(text);
     let plain = replaced(&plain, b"\\\"", quote.as_bytes()).unwrap_or(plain);
     each(&String::from_utf8_lossy(&plain), |c, all| match delicate.contains(c) {
@@ -70,7 +70,7 @@ pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     })
 }
 
-/// Writes a text as templates write it into a page: Python, Go, and those that take care of a slash.
+/// Escapes a text as HTML templates do: Python, Go, and those that escape slashes.
 pub(crate) fn html(text: &str) -> [Secret; 3] {
     let names = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;")];
     let more: [&[(char, &str)]; 3] = [
@@ -86,9 +86,9 @@ pub(crate) fn html(text: &str) -> [Secret; 3] {
     })
 }
 
-/// Writes a text character by character.
+/// Converts a text character by character.
 fn each(text: &str, mut write: impl FnMut(char, &mut String)) -> Secret {
-    // Large enough for the longest form, so that nothing is left behind when it grows.
+    // Large enough for the longest encoding, so that growing leaves no copy behind.
     let mut all = String::with_capacity(text.len() * 6);
     text.chars().for_each(|c| write(c, &mut all));
     Zeroizing::new(all.into_bytes())
@@ -107,7 +107,7 @@ fn escape(c: char, upper: bool, all: &mut String) {
     }
 }
 
-/// Writes a number in hexadecimal digits.
+/// Appends a number in hexadecimal digits.
 fn digits(number: u16, width: u32, upper: bool, all: &mut String) {
     for place in (0..width).rev() {
         let digit = char::from_digit(u32::from(number) >> (4 * place) & 15, 16).unwrap_or('0');
@@ -115,20 +115,20 @@ fn digits(number: u16, width: u32, upper: bool, all: &mut String) {
     }
 }
 
-/// Writes a text in base 64.
+/// Encodes bytes as base64.
 pub(crate) fn base64(bytes: &[u8]) -> Secret {
     Zeroizing::new(STANDARD.encode(bytes).into_bytes())
 }
 
-/// Reads base 64, padded or not.
+/// Decodes base64, padded or not.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Secret> {
     let text = text.trim_ascii().trim_ascii_end();
     let plain = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     STANDARD_NO_PAD.decode(plain).ok().map(Zeroizing::new)
 }
 
-/// Writes the part of a text's base 64 that does not depend on what stands before and after it, for a
-/// text that begins `offset` bytes into a group of three.
+/// Returns the part of a text's base64 that does not depend on its neighbours, for a text that
+/// starts `offset` bytes into a group of three.
 pub(crate) fn base64_within(text: &str, offset: usize, url_safe: bool) -> Secret {
     let mut bytes = Zeroizing::new(vec![0; offset]);
     bytes.extend_from_slice(text.as_bytes());
@@ -155,7 +155,7 @@ pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret
     Some(all)
 }
 
-/// Whether a text holds another.
+/// Whether a text contains another.
 pub(crate) fn holds(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && memmem::find(text, needle).is_some()
 }

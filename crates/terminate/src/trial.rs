@@ -1,5 +1,5 @@
-//! What a fuzzer drives: requests as a room could send them, answers as a host could. Both panic if a
-//! value gets where it must not.
+//! Entry points for fuzzing: requests as a room could send them, responses as a host could. They
+//! panic if a value gets where it must not.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn known(form: SecretForm) -> Known {
     Known { name: "TOKEN".into(), form, placeholder: PLACEHOLDER.into(), value }
 }
 
-/// Reads a request: the first line is the address, each further one a header.
+/// Parses a request: the first line is the URL, each further line a header.
 fn head(bytes: &[u8]) -> Option<Parts> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let uri = std::str::from_utf8(lines.next()?).ok()?;
@@ -42,8 +42,8 @@ fn head(bytes: &[u8]) -> Option<Parts> {
     Some(request.into_parts().0)
 }
 
-/// Puts a value into a request in every form. A form keeps it out of the other places, and where it was
-/// put in, that is said.
+/// Inserts a value into a request in every form. A form must keep it out of other places, and every
+/// insertion must be reported.
 pub fn request(bytes: &[u8]) {
     let held = |text: &[u8]| crate::text::holds(text, VALUE.as_bytes());
     if held(bytes) {
@@ -62,7 +62,7 @@ pub fn request(bytes: &[u8]) {
         let Ok(done) = substitute::head(&mut parts, std::slice::from_ref(&secret)) else {
             continue;
         };
-        // Whether it could be signed again does not matter here, only what the request then holds.
+        // It does not matter whether it could be signed again, only what the request then contains.
         sigv4::resign(&mut parts, "host.example", b"", &[&secret]).ok();
         let in_header = parts.headers.values().any(|value| held(value.as_bytes()));
         let in_query = parts.uri.query().is_some_and(|query| held(query.as_bytes()));
@@ -72,8 +72,8 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
-/// Signs a body again that came in pieces, cut where the first byte says. What was signed with the
-/// placeholder comes out at the same length; anything else is refused, wherever it is cut.
+/// Signs a chunked body again, split where the first byte says. What was signed with the
+/// placeholder keeps its length; anything else is refused, wherever it is split.
 pub fn pieces(bytes: &[u8]) {
     let Some((step, body)) = bytes.split_first() else { return };
     let through = |step: usize| {
@@ -95,7 +95,7 @@ pub fn pieces(bytes: &[u8]) {
     }
 }
 
-/// Looks through an answer, cut where the first byte says. However it is cut, no value passes.
+/// Scans a response, split where the first byte says. No value may pass, however it is split.
 pub fn answer(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };
     let secret = known(SecretForm::Header);
@@ -113,7 +113,8 @@ pub fn answer(bytes: &[u8]) {
     assert_eq!(all.len(), stream.len(), "the placeholder is as long as the value");
 }
 
-/// Looks at the frames of a client: wherever they are cut, the same passes, and never more than came.
+/// Scans the frames of a client: wherever they are split, the output is the same, and never longer
+/// than the input.
 fn outgoing(stream: &[u8], step: usize) {
     let through = |step: usize| {
         let mut frames = Outgoing::new(Arc::default());
@@ -129,8 +130,8 @@ fn outgoing(stream: &[u8], step: usize) {
     assert!(cut.0 == whole.0 || !cut.1, "what passes is the same");
 }
 
-/// Looks through the frames of a WebSocket, cut where the first byte says: wherever they are cut, the
-/// same comes out of them, no value passes, and no frame is made that a client could not read.
+/// Scans WebSocket frames, split where the first byte says: wherever they are split, the output is
+/// the same, no value passes, and every frame is valid for a client.
 pub fn frames(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };
     let Some(echoes) = Echoes::of(&[known(SecretForm::Header)], Vec::new()) else { return };
@@ -152,8 +153,8 @@ pub fn frames(bytes: &[u8]) {
     assert!(!cut.1 || cut.0 == whole.0);
 }
 
-/// Asks for parts and cuts answers, and follows messages: the first line is what a room requests, the
-/// second what a host says that it sent, the rest a body.
+/// Requests ranges, cuts responses and parses messages: the first line is the room's range, the
+/// second the host's `Content-Range`, the rest a body.
 pub fn parts(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (asked, sent, body) = (lines.next(), lines.next(), lines.next());

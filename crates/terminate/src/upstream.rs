@@ -1,7 +1,7 @@
 //! The connections to a host, on behalf of one client connection.
 //!
-//! A client of HTTP/1.1 gets HTTP/1.1 there too, one of HTTP/2 gets HTTP/2 if the host has it. So
-//! streaming, trailers and upgrades mean the same on both sides.
+//! A client of HTTP/1.1 gets HTTP/1.1 to the host, a client of HTTP/2 gets HTTP/2 if the host
+//! supports it. So streaming, trailers and upgrades mean the same on both sides.
 
 use std::{
     future::Future,
@@ -37,12 +37,12 @@ use crate::{
     idle::{IdlePool, Owner},
 };
 
-/// How long dialling and the TLS handshake may take together.
+/// The timeout for connecting and the TLS handshake together.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reaches a host, at addresses that somebody else has allowed.
+/// Connects to a host, at addresses that the caller has allowed.
 pub trait Upstream: Clone + Send + Sync + 'static {
-    /// Connects.
+    /// Opens a connection.
     fn dial(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
 }
 
@@ -59,15 +59,15 @@ pub(crate) enum UpstreamError {
     Talk(#[source] hyper::Error),
 }
 
-/// Which HTTP is wanted.
+/// The requested version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Http1,
-    /// HTTP/2 if the host has it.
+    /// HTTP/2 if the host supports it.
     Http2,
 }
 
-/// How the certificates of hosts are checked.
+/// TLS settings for verifying hosts.
 pub(crate) struct ClientTls {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
@@ -88,14 +88,14 @@ impl ClientTls {
     }
 }
 
-/// Reads the certificates of a bundle in PEM; what cannot be read is passed over.
+/// Parses the certificates of a PEM bundle; invalid ones are skipped.
 pub fn roots_of(bundle: &[u8]) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).flatten());
     roots
 }
 
-/// Connections of HTTP/1.1 that wait for a next request.
+/// Idle HTTP/1.1 connections.
 pub(crate) type Idle = IdlePool<http1::SendRequest<Body>>;
 
 /// The connections to one host.
@@ -107,7 +107,7 @@ pub(crate) struct Upstreams<U: Upstream> {
     owner: Owner,
     http2: tokio::sync::Mutex<Option<http2::SendRequest<Body>>>,
     only_http1: AtomicBool,
-    /// Whoever holds this weakly sees that the client has left.
+    /// A weak reference to this tells that the client has left.
     here: Arc<()>,
 }
 
@@ -146,7 +146,7 @@ impl<U: Upstream> Upstreams<U> {
         self.send_http1(self.as_http1(request)).await
     }
 
-    /// Sends a request on its own connection, which may become something else than HTTP.
+    /// Sends a request on its own connection, which may be upgraded.
     pub(crate) async fn send_alone(
         &self,
         request: Request<Body>,
@@ -165,7 +165,7 @@ impl<U: Upstream> Upstreams<U> {
                     self.keep_when_done(sender);
                     return Ok(response);
                 }
-                // It was closed while it waited, and nothing of the request was sent.
+                // It was closed while idle, and nothing of the request was sent.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(UpstreamError::Talk(error.into_error())),
@@ -178,7 +178,8 @@ impl<U: Upstream> Upstreams<U> {
         Ok(response)
     }
 
-    /// Returns the one connection of HTTP/2, making it the first time; `None` if the host has none.
+    /// Returns the HTTP/2 connection, opening it on first use; `None` if the host does not support
+    /// it.
     async fn http2_sender(&self) -> Result<Option<http2::SendRequest<Body>>, UpstreamError> {
         let Some(tls) = &self.tls else {
             return Ok(None);
@@ -203,7 +204,7 @@ impl<U: Upstream> Upstreams<U> {
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {
-            // It ends with the last stream, which has received any error.
+            // It ends with the last stream, which has already received any error.
             connection.await.ok();
         });
         *known = Some(sender.clone());
@@ -247,7 +248,7 @@ impl<U: Upstream> Upstreams<U> {
         std::iter::from_fn(|| self.idle.take(self.owner)).find(|sender| !sender.is_closed())
     }
 
-    /// Keeps a connection once its answer is read to the end.
+    /// Returns a connection to the pool once its response was read to the end.
     fn keep_when_done(&self, mut sender: http1::SendRequest<Body>) {
         let (idle, owner) = (Arc::downgrade(&self.idle), self.owner);
         let here = Arc::downgrade(&self.here);
@@ -260,7 +261,7 @@ impl<U: Upstream> Upstreams<U> {
         });
     }
 
-    /// Returns the host as it stands in a request.
+    /// Returns the host as it appears in a request.
     pub(crate) fn authority(&self) -> String {
         let usual = if self.target.tls { 443 } else { 80 };
         match self.target.port {
@@ -277,7 +278,7 @@ impl<U: Upstream> Upstreams<U> {
         if let Ok(host) = HeaderValue::from_str(&self.authority()) {
             parts.headers.insert(header::HOST, host);
         }
-        // HTTP/2 may send cookies one by one (RFC 9113, section 8.2.3).
+        // HTTP/2 may send cookies separately (RFC 9113, section 8.2.3).
         let cookies: Vec<_> = parts.headers.get_all(header::COOKIE).iter().cloned().collect();
         if cookies.len() > 1 {
             let joined: Vec<_> = cookies.iter().map(HeaderValue::as_bytes).collect();

@@ -1,26 +1,28 @@
-//! Anchors: heads of the chain that are kept where the file is not.
+//! Anchors: heads of the chain, stored apart from the file.
 //!
-//! Whoever can write the file can compute the whole chain anew. What they cannot do is to change what the store
-//! remembers of it.
+//! Whoever can write the file can recompute the whole chain. They cannot change the anchors in the
+//! store.
 
-/// The head of a chain at one time.
+/// The head of a chain at some point in time.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Anchor {
     pub run: String,
     pub seq: u64,
     /// The hash of that record, or the genesis for `seq` 0.
     pub hash: String,
-    /// Whether nothing may come after it.
+    /// Whether the run has ended, so that no record may follow.
     pub ended: bool,
 }
 
-/// Keeps anchors. Called by the writer's thread, which waits for it: an anchor is kept when this returns.
+/// Stores anchors. Called by the writer's thread, which blocks: the anchor is stored when this
+/// returns.
 pub trait Anchors: Send {
-    /// Keeps one anchor. A failure is the keeper's to report; the next anchor comes anyway.
+    /// Stores one anchor. Failures are reported by the implementation; the next anchor follows
+    /// anyway.
     fn keep(&mut self, anchor: &Anchor);
 }
 
-/// For runs whose anchors nobody keeps.
+/// For runs without anchors.
 pub struct NoAnchors;
 
 impl Anchors for NoAnchors {

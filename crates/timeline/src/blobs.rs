@@ -1,7 +1,7 @@
-//! Bytes too large for a record, kept below `blobs/` by the hash of what is kept.
+//! Bytes too large for a record, stored below `blobs/` under the hash of the stored bytes.
 //!
-//! A blob is put in place before the record that names it is appended, and synced before that record is: whoever
-//! reads a record finds its blob.
+//! A blob is written before the record that refers to it is appended, and synced before that record
+//! is: whoever reads a record finds its blob.
 
 use std::{
     borrow::Cow,
@@ -17,15 +17,15 @@ use hothouse_model::{id::hex, record::bodies::BlobRef};
 
 use crate::chain::sha256;
 
-/// How much of a blob is kept where the caller has no opinion.
+/// The default size limit of a blob.
 pub const BLOB_CAP: usize = 8 << 20;
 
 const FOLDER: &str = "blobs";
 
-/// How many bytes of blobs are kept for a run, while one daemon writes it.
+/// The total size limit of a run's blobs, per daemon that writes it.
 const ALL_MOST: u64 = 2 << 30;
 
-/// How many bytes of blobs may still be kept.
+/// How many bytes of blobs may still be stored.
 pub(crate) struct Allowance(AtomicU64);
 
 impl Default for Allowance {
@@ -35,19 +35,20 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Takes some, if there are as many.
+    /// Reserves bytes, if enough are left.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| left.checked_sub(bytes);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
     }
 }
 
-/// A file that the next sync must reach.
+/// A file that must be covered by the next sync.
 pub(crate) struct PendingBlob {
     path: PathBuf,
     /// The run's folder.
     root: PathBuf,
-    /// Whether a sync of it failed: the kernel may have dropped what it could not write, and says so only once.
+    /// Whether a sync of it failed: the kernel may have dropped the data, and reports that only
+    /// once.
     is_doubtful: bool,
 }
 
@@ -56,7 +57,7 @@ impl PendingBlob {
         Self { path, root: root.to_owned(), is_doubtful: false }
     }
 
-    /// Takes over the doubts of another that is the same file.
+    /// Merges the state of another entry for the same file.
     pub(crate) fn doubt_as(&mut self, other: &Self) {
         self.is_doubtful |= other.is_doubtful;
     }
@@ -65,8 +66,8 @@ impl PendingBlob {
         &self.path
     }
 
-    /// Waits until the blob is on the disk. One that somebody has removed is not missed here: it must not hold up every
-    /// later record.
+    /// Waits until the blob is on the disk. A blob that was removed is ignored: it must not block
+    /// every later record.
     fn sync(&mut self) -> io::Result<()> {
         let synced = unless_removed(self.try_sync());
         self.is_doubtful = synced.is_err();
@@ -82,16 +83,18 @@ impl PendingBlob {
         File::open(&self.path)?.sync_data()
     }
 
-    /// Returns the folders whose entries lead to the blob, up to the run's own.
+    /// Returns the parent folders of the blob, up to the run's folder.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         self.path.ancestors().skip(1).take_while(|at| at.starts_with(&self.root))
     }
 }
 
-/// How many files are synced at a time: the journal of a file system takes those that wait together in one commit.
+/// How many files are synced in parallel: a file system's journal commits concurrent syncs
+/// together.
 const AT_ONCE: usize = 8;
 
-/// Waits until blobs and their names are on the disk. Folders are synced once, however many of their files are new.
+/// Waits until blobs and their names are on the disk. Each folder is synced once, however many of
+/// its files are new.
 pub(crate) fn sync(blobs: &mut [PendingBlob]) -> io::Result<()> {
     let sync = |part: &mut [PendingBlob]| part.iter_mut().try_for_each(PendingBlob::sync);
     match blobs.len() {
@@ -116,7 +119,7 @@ fn unless_removed(outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Writes bytes, which are redacted already, and returns what a record says of them.
+/// Writes bytes, already redacted, and returns their reference for a record.
 pub(crate) fn put(
     folder: &Path,
     bytes: &[u8],
@@ -136,7 +139,7 @@ pub(crate) fn put(
     Ok((BlobRef { sha256, bytes: all, kept, file }, pending))
 }
 
-/// Writes the files of a record below the run's folder, redacted already: all of them or none.
+/// Writes the already redacted files of a record below the run's folder: all of them or none.
 pub(crate) fn put_files<'a>(
     folder: &Path,
     files: impl IntoIterator<Item = (&'a str, Cow<'a, [u8]>)>,
@@ -158,7 +161,7 @@ pub(crate) fn put_files<'a>(
     Ok(written)
 }
 
-/// Whether a name leads to a file in a folder of the run's, and nowhere else.
+/// Whether a name is a relative path inside the run's folder.
 fn is_below(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     parts.all(|part| matches!(part, Component::Normal(_))) && Path::new(name).parent().is_some()
@@ -169,7 +172,7 @@ fn misplaced(path: &Path) -> FileError {
     FileError { attempt: "write", path: path.to_owned(), source }
 }
 
-/// Removes files that no record will name.
+/// Removes files that no record will refer to.
 fn take_back(written: &[PendingBlob]) {
     for file in written {
         files::remove_file(&file.path).ok();
@@ -179,7 +182,7 @@ fn take_back(written: &[PendingBlob]) {
     }
 }
 
-/// Whether the blob is there whole: a crash of the host may have left its name without its bytes.
+/// Whether the blob is complete: after a crash of the host its name may exist without its bytes.
 fn holds(path: &Path, bytes: &[u8]) -> bool {
     files::size(path).is_ok_and(|size| size == bytes.len() as u64)
         && files::read_capped(path, bytes.len() as u64).is_ok_and(|found| found == bytes)
@@ -200,9 +203,9 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     written
 }
 
-/// Reads what is kept of a blob, and checks it against its name.
+/// Reads the stored bytes of a blob, and checks them against its name.
 pub fn read_blob(folder: &Path, blob: &BlobRef) -> Option<Vec<u8>> {
-    // The record may have been changed by hand: its path is not followed.
+    // The record may have been edited by hand, so its path is not trusted.
     let name = Path::new(&blob.file).file_name()?.to_str()?;
     let proper = name.len() == 64 && name.bytes().all(|c| c.is_ascii_hexdigit());
     let path = folder.join(FOLDER).join(name.get(..2).filter(|_| proper)?).join(name);

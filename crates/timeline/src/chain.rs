@@ -1,11 +1,12 @@
-//! The bytes of a record and the hash that chains it to the one before.
+//! The encoding of a record, and the hash that chains it to the previous one.
 //!
-//! A line is compact JSON with the fields of the envelope in their fixed order, the keys of objects in the body
-//! sorted by their bytes, and a newline. The hash of a record is the SHA-256 of its line without the newline and
-//! without the field `hash`, so it covers `prev` and all the rest. The first `prev` is the SHA-256 of the run's id.
+//! A line is compact JSON with the fields of the envelope in their fixed order, the keys of objects
+//! in the body sorted bytewise, and a newline. The hash of a record is the SHA-256 of its line
+//! without the newline and without the field `hash`, so it covers `prev` and everything else. The
+//! first `prev` is the SHA-256 of the run's id.
 //!
-//! A reader hashes the bytes as they stand and never writes JSON again to compare: two writers of JSON may differ,
-//! bytes do not.
+//! A reader hashes the bytes of the file and never re-encodes JSON to compare: two encoders may
+//! differ.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use hothouse_model::{
@@ -14,37 +15,38 @@ use hothouse_model::{
 };
 use serde::Serialize;
 
-/// The longest line, with its newline. A draft that would make a longer one is refused.
+/// The maximum length of a line, including its newline. A draft that would exceed it is refused.
 pub const LINE_LIMIT: usize = 1 << 20;
 
-/// What every hash is written with.
+/// The prefix of every hash.
 const PREFIX: &str = "sha256:";
 
-/// What stands before and after the hash of a line. No text of a record can hold it: quotes in texts are escaped.
+/// The bytes before and after the hash of a line. They cannot occur in a text: quotes are escaped
+/// there.
 const BEFORE: &[u8] = br#","hash":"sha256:"#;
 const AFTER: &[u8] = br#"","body":"#;
 
 /// A SHA-256.
 pub(crate) type Hash = [u8; 32];
 
-/// Hashes bytes in parts.
+/// Hashes the concatenation of some parts.
 pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     let mut context = Context::new(&SHA256);
     parts.iter().for_each(|part| context.update(part));
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Hashes a file, and writes the hash as records have theirs.
+/// Hashes a file, in the format of records.
 pub fn digest(bytes: &[u8]) -> String {
     shown(&sha256(&[bytes]))
 }
 
-/// Writes a hash as records have it.
+/// Formats a hash as in records.
 pub(crate) fn shown(hash: &Hash) -> String {
     format!("{PREFIX}{}", hex(hash))
 }
 
-/// Reads a hash as records have it.
+/// Parses a hash as in records.
 pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     let digits = text.strip_prefix(PREFIX)?.as_bytes();
     let mut hash = [0; 32];
@@ -62,7 +64,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// Returns what the first record of a run has as `prev`.
+/// Returns the `prev` of a run's first record.
 pub fn genesis(run: &str) -> String {
     shown(&genesis_hash(run))
 }
@@ -92,7 +94,7 @@ struct HeadFields<'a> {
 }
 
 impl Prepared {
-    /// Writes down a draft, whose body has sorted keys.
+    /// Encodes a draft, whose body has sorted keys.
     pub(crate) fn new(draft: &Draft, id: &str, sandbox: &str, run: &str) -> Self {
         let fields = HeadFields {
             id,
@@ -110,12 +112,12 @@ impl Prepared {
         Self { head: head[1..head.len() - 1].to_vec(), body }
     }
 
-    /// Returns how long the line can be at most.
+    /// Returns an upper bound of the line's length.
     pub(crate) fn size(&self) -> usize {
         self.head.len() + self.body.len() + 256
     }
 
-    /// Writes the line at its place in the chain and returns its hash.
+    /// Encodes the line at its position in the chain and returns its hash.
     pub(crate) fn write(&self, seq: u64, prev: &Hash, line: &mut Vec<u8>) -> Hash {
         let before = format!("{{\"seq\":{seq},");
         let link = format!(",\"prev\":\"{}\"", shown(prev));
@@ -139,7 +141,7 @@ impl Prepared {
     }
 }
 
-/// What a line says of its place in the chain.
+/// The position of a line in the chain, as it states itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) seq: u64,
@@ -147,7 +149,7 @@ pub(crate) struct Link {
     pub(crate) hash: Hash,
 }
 
-/// Why a line is not a record.
+/// Why a line is not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadLine {
     #[error("the line is not a record")]
@@ -156,7 +158,7 @@ pub(crate) enum BadLine {
     Hash,
 }
 
-/// Checks a line without its newline: its form, and that its hash is its own.
+/// Checks a line without its newline: its form and its hash.
 pub(crate) fn check(line: &[u8]) -> Result<Link, BadLine> {
     let at = find(line, BEFORE).ok_or(BadLine::Form)?;
     let digits = at + BEFORE.len();
@@ -178,12 +180,12 @@ pub(crate) fn check(line: &[u8]) -> Result<Link, BadLine> {
     Ok(Link { seq, prev, hash: stated })
 }
 
-/// Reads a line without its newline.
+/// Parses a line without its newline.
 pub(crate) fn read(line: &[u8]) -> Result<Record, BadLine> {
     serde_json::from_slice(line).map_err(|_| BadLine::Form)
 }
 
-/// Finds bytes in others.
+/// Finds a byte sequence in another one.
 pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = bytes[from..].iter().position(|c| *c == wanted[0]) {

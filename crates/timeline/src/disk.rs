@@ -1,4 +1,4 @@
-//! The file as the writer sees it: a seam, because disks fail in ways that a test must be able to choose.
+//! File access of the writer, as a trait so that tests can inject disk failures.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -7,7 +7,7 @@ pub trait Disk: Send {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Waits until everything written is on the disk.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts the file.
+    /// Truncates the file.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 

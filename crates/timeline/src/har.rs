@@ -1,4 +1,4 @@
-//! Requests as an HTTP Archive (HAR 1.2), which browsers and proxies read.
+//! Exports requests as an HTTP Archive (HAR 1.2), which browsers and proxies can open.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hothouse_model::record::{
@@ -7,7 +7,7 @@ use hothouse_model::record::{
 };
 use serde_json::{Value, json};
 
-/// Makes an archive of the requests among some records. `blobs` returns what is kept of a body.
+/// Builds an archive of the requests among some records. `blobs` returns the stored part of a body.
 pub fn har(records: &[Record], blobs: impl Fn(&BlobRef) -> Option<Vec<u8>>) -> Value {
     let entries: Vec<Value> = records
         .iter()

@@ -1,11 +1,12 @@
-//! The index beside a timeline: which records may match, found without reading them all.
+//! The index of a timeline: finds candidate records without reading the whole file.
 //!
-//! It is derived from the file, written behind it by whoever holds its lock, and never trusted over it: what it
-//! finds is read from the file and matched again, what it does not cover yet is read from the file's end, and an
-//! index that does not fit the file is recreated.
+//! It is derived from the file, written after it by whoever holds its lock, and never trusted over
+//! it: each candidate is read from the file and matched again, records beyond the index are
+//! scanned, and an index that does not fit the file is recreated.
 //!
-//! Values are kept once per field (`value`), with the numbers of their records as runs of differences (`posting`).
-//! A term with `:` or `~` is thus tested once per distinct value, not once per record.
+//! Values are stored once per field (`value`), with the numbers of their records as delta-encoded
+//! lists (`posting`). A term with `:` or `~` is thus tested once per distinct value, not once per
+//! record.
 
 mod build;
 pub(crate) mod postings;
@@ -27,13 +28,13 @@ use crate::{FILE, OWN, chain};
 
 const INDEX: &str = "index.sqlite";
 
-/// Changes with the tables: an index of another version is recreated.
+/// Incremented with the schema: an index of another version is recreated.
 const VERSION: i64 = 1;
 
-/// Stands for records that have more or longer values than are kept.
+/// Marks records with more or longer values than are indexed.
 const PARTIAL: &str = "\u{0}partial";
 
-/// A term that fits more values than this is left to the match with the record.
+/// A term that matches more values than this is not looked up, only matched against records.
 const VALUES: usize = 4096;
 
 const SCHEMA: &str = "
@@ -46,7 +47,7 @@ const SCHEMA: &str = "
     CREATE TABLE posting (value INTEGER, first INTEGER, seqs BLOB, PRIMARY KEY (value, first)) WITHOUT ROWID;
 ";
 
-/// An index could not be used.
+/// An index operation that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("use the index of the timeline")]
@@ -57,14 +58,14 @@ pub enum IndexError {
     Lock(#[from] LockError),
 }
 
-/// How far an index reaches.
+/// How much of the file an index covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) seq: u64,
     pub(crate) offset: u64,
 }
 
-/// Where a record stands in the file.
+/// The location of a record in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub(crate) offset: u64,
@@ -89,7 +90,7 @@ fn signed(number: u64) -> i64 {
 }
 
 impl Index {
-    /// Opens an index that is there and fits the file.
+    /// Opens an existing index, if it fits the file.
     pub(crate) fn open(folder: &Path, file: &File) -> Option<Self> {
         let found = path(folder);
         if !hothouse_host::files::exists(&found) {
@@ -101,7 +102,7 @@ impl Index {
         index.fits(file).then_some(index)
     }
 
-    /// Whether the last record that it knows stands where it says.
+    /// Whether the last indexed record is where the index says.
     fn fits(&self, file: &File) -> bool {
         let version = self.sql.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         let Ok(place) = self.place() else { return false };
@@ -124,7 +125,7 @@ impl Index {
         kept.is_ok_and(|kept| kept == hash)
     }
 
-    /// Returns how far it reaches.
+    /// Returns how much of the file it covers.
     pub(crate) fn place(&self) -> rusqlite::Result<Place> {
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Place { seq: unsigned(row.get(0)?), offset: unsigned(row.get(1)?) })
@@ -133,7 +134,7 @@ impl Index {
         Ok(found.unwrap_or_default())
     }
 
-    /// Finds a record by its number.
+    /// Returns the location of a record.
     pub(crate) fn spot(&self, seq: u64) -> rusqlite::Result<Option<Spot>> {
         let mut found =
             self.sql.prepare_cached("SELECT offset, length FROM record WHERE seq = ?1")?;
@@ -147,7 +148,7 @@ impl Index {
         found.query_map([id], |row| Ok(unsigned(row.get(0)?)))?.collect()
     }
 
-    /// Lists the ids that begin with a prefix, which ends in `_`, and the number of the first record of each.
+    /// Lists the ids with a prefix, which ends in `_`, and the number of the first record of each.
     pub(crate) fn first_of_ids(&self, prefix: &str) -> rusqlite::Result<Vec<(String, u64)>> {
         // The character after `_`.
         let end = format!("{}`", prefix.trim_end_matches('_'));
@@ -166,7 +167,7 @@ impl Index {
         Ok(seq.map(unsigned))
     }
 
-    /// Returns the numbers of records after `after` that may match, in order; nothing if all may.
+    /// Returns the numbers of records after `after` that may match, in order; `None` if all may.
     pub(crate) fn candidates(
         &self,
         query: &Query,
@@ -216,7 +217,7 @@ impl Index {
         Ok(Some(self.seqs(&values, after)?))
     }
 
-    /// Lists the ids and texts of the values that a field has.
+    /// Lists the ids and texts of a field's values.
     pub(crate) fn texts(&self, field: &str) -> rusqlite::Result<Vec<(i64, String)>> {
         let found =
             "SELECT value.id, text FROM value JOIN field ON field.id = value.field WHERE name = ?1";
@@ -224,7 +225,7 @@ impl Index {
         found.query_map([field], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
-    /// Lists the values of a field that fit; with `exact`, at most that one.
+    /// Lists the values of a field that match; with `exact`, at most that one.
     fn values(
         &self,
         field: &str,
@@ -251,7 +252,7 @@ impl Index {
         Ok(values)
     }
 
-    /// Lists the records of some values after `after`, in order.
+    /// Lists the records after `after` that have one of some values, in order.
     pub(crate) fn seqs(&self, values: &[i64], after: u64) -> rusqlite::Result<Vec<u64>> {
         let mut found = self
             .sql
@@ -270,7 +271,7 @@ impl Index {
         Ok(list)
     }
 
-    /// Lists where records stand, in their order or the other way round, until the visitor has enough.
+    /// Visits the locations of records, in ascending or descending order, until the visitor stops.
     pub(crate) fn spots(
         &self,
         after: u64,
@@ -290,7 +291,8 @@ impl Index {
         Ok(())
     }
 
-    /// Reads the file from where the index ends to `upto`, making the index anew if it does not fit.
+    /// Indexes the file from where the index ends to `upto`, recreating the index if it does not
+    /// fit.
     pub(crate) fn catch_up(folder: &Path, upto: u64) -> Result<(), IndexError> {
         build::catch_up(folder, &folder.join(FILE), upto)
     }

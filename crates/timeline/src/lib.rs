@@ -1,4 +1,4 @@
-//! The timeline of a run: what happened, written once, in order, and provably unchanged.
+//! The timeline of a run: an append-only, tamper-evident log of what happened.
 //!
 //! ```text
 //! drafts ──redact──► queue ──writer thread──► timeline.jsonl ──► index.sqlite, *.jsonl (views)
@@ -6,8 +6,8 @@
 //!                     └──◄── acknowledged ──◄──────────┘
 //! ```
 //!
-//! `timeline.jsonl` is the truth; index and views are derived from it and may be deleted at any time. One process
-//! owns a run's folder while it writes; readers need nothing but the files.
+//! `timeline.jsonl` is authoritative; index and views are derived from it and may be deleted at any
+//! time. One process owns a run's folder while it writes; readers only need the files.
 
 mod anchor;
 mod blobs;
@@ -41,8 +41,9 @@ pub use verify::{Verification, verify};
 pub use views::{VIEWS, write_views};
 pub use writer::{Head, Identity, OpenError, Order as TimelineOrder, Timeline, gap};
 
-/// The name of the file that is the truth.
+/// The name of the authoritative file.
 pub const FILE: &str = "timeline.jsonl";
 
-/// The folder for what only this crate reads: locks, the index, how far the views reach, what was cut.
+/// The folder of this crate's private files: locks, the index, the state of the views, truncated
+/// bytes.
 const OWN: &str = ".timeline";

@@ -1,4 +1,4 @@
-//! What waits to be written: many appenders put in, one writer takes all there is.
+//! The queue of unwritten records: many appenders, one writer that takes everything at once.
 
 mod group;
 
@@ -19,10 +19,11 @@ use crate::{
     chain::{Hash, LINE_LIMIT, Prepared},
 };
 
-/// How many bytes may wait. Beyond, appenders wait, and records that nobody waits for are dropped and counted.
+/// How many bytes may be queued. Beyond that, appenders block, and records without a waiter are
+/// dropped and counted.
 const WAITING_LIMIT: usize = 16 << 20;
 
-/// How many bytes are written and synced at once. Only what was written last can be torn by a crash.
+/// How many bytes are written and synced at once. Only the last write can be torn by a crash.
 pub(crate) const BATCH_LIMIT: usize = 4 << 20;
 
 /// Why a record was not written.
@@ -44,7 +45,7 @@ pub enum AppendError {
     Disk(#[source] Arc<io::Error>),
 }
 
-/// Where in the chain a record came to stand.
+/// The position of a record in the chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     pub(crate) seq: u64,
@@ -54,15 +55,15 @@ pub(crate) struct Placed {
 
 pub(crate) type Outcome = Result<Placed, AppendError>;
 
-/// Whom to tell. The writer never waits for one of them.
+/// Who waits for the outcome. The writer never blocks on a waiter.
 pub(crate) enum Waiter {
     Thread(Ticket),
     Task(oneshot::Sender<Outcome>),
-    /// Counts what is dropped.
+    /// Nobody waits; drops are counted.
     Nobody,
 }
 
-/// Tells everybody of a batch how it went; returns how many records were dropped that nobody waited for.
+/// Reports the outcomes of a batch; returns how many dropped records had no waiter.
 pub(crate) fn tell(outcomes: impl IntoIterator<Item = (Waiter, Outcome)>) -> u64 {
     let (mut dropped, mut group) = (0, None::<Ticket>);
     for (waiter, outcome) in outcomes {
@@ -93,16 +94,16 @@ pub(crate) struct Entry {
 #[derive(Default)]
 struct State {
     entries: VecDeque<Entry>,
-    /// By path: one that is put again while syncs fail waits once.
+    /// By path: a blob that is stored again while syncs fail is queued once.
     blobs: BTreeMap<PathBuf, PendingBlob>,
     bytes: usize,
     closed: bool,
     dropped: u64,
-    /// How many entries came in, were taken out, and are dealt with.
+    /// How many entries were added, taken by the writer, and completed.
     came: u64,
     taken: u64,
     done: u64,
-    /// Of the threads whose entries wait.
+    /// The threads whose entries are queued.
     group: Arc<Group>,
 }
 
@@ -115,15 +116,15 @@ pub(crate) struct Queue {
     /// writer --space--> appenders
     emptied: Condvar,
     emptied_tasks: Notify,
-    /// writer --batch done--> whoever waits for what came before
+    /// writer --batch done--> whoever waits for earlier entries
     settled: Condvar,
 }
 
-/// What the writer takes at once.
+/// The entries that the writer takes at once.
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
     pub(crate) blobs: Vec<PendingBlob>,
-    /// Records that were dropped since the last batch.
+    /// Records dropped since the last batch.
     pub(crate) dropped: u64,
     pub(crate) closed: bool,
 }
@@ -133,7 +134,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a thread's record in, waiting for space; returns what to wait by.
+    /// Adds a thread's record, waiting for space; returns a receipt to wait on.
     pub(crate) fn push(&self, prepared: Prepared, time: Timestamp) -> Result<Receipt, AppendError> {
         let mut state = self.lock();
         while state.bytes >= WAITING_LIMIT && !state.closed {
@@ -144,7 +145,7 @@ impl Queue {
         Ok(receipt)
     }
 
-    /// Puts an entry in, or gives it back where there is no space.
+    /// Adds an entry, or returns it if there is no space.
     pub(crate) fn try_push(&self, entry: Entry) -> Result<(), (AppendError, Entry)> {
         let state = self.lock();
         if state.closed {
@@ -157,10 +158,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts an entry in, awaiting space.
+    /// Adds an entry, awaiting space.
     pub(crate) async fn push_task(&self, mut entry: Entry) -> Result<(), AppendError> {
         loop {
-            // Made before the attempt, so that space given between the two is noticed.
+            // Created before the attempt, so that space freed in between is noticed.
             let emptied = self.emptied_tasks.notified();
             entry = match self.try_push(entry) {
                 Ok(()) => return Ok(()),
@@ -180,14 +181,14 @@ impl Queue {
         state.came += 1;
         let first = state.entries.len() == 1;
         drop(state);
-        // The writer takes all there is, so only the first can find it asleep.
+        // The writer takes everything at once, so only the first entry can find it asleep.
         if first {
             self.filled.notify_one();
         }
         Ok(())
     }
 
-    /// Remembers a blob that must be on the disk before the next record is.
+    /// Adds a blob that must be on the disk before the next record.
     pub(crate) fn add_blob(&self, blob: PendingBlob) {
         let mut state = self.lock();
         match state.blobs.entry(blob.path().to_owned()) {
@@ -201,15 +202,15 @@ impl Queue {
         self.lock().dropped += count;
     }
 
-    /// Returns how many lost records no record tells of yet.
+    /// Returns the number of lost records that no record reports yet.
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
     }
 
-    /// Waits for entries and takes as many as make a batch; none after `idle`.
+    /// Waits for entries and takes a batch of them; empty after `idle`.
     pub(crate) fn take(&self, idle: Duration) -> Batch {
         let mut state = self.lock();
-        // The writer asks for the next batch when it has dealt with the last one.
+        // The writer asks for the next batch when it has completed the last one.
         state.done = state.taken;
         self.settled.notify_all();
         let waits = |state: &mut State| state.entries.is_empty() && !state.closed;
@@ -239,7 +240,7 @@ impl Queue {
         batch
     }
 
-    /// Waits until what came in before is dealt with, but not longer than `patience`.
+    /// Waits until all earlier entries are completed, for at most `patience`.
     pub(crate) fn settle(&self, patience: Duration) {
         let state = self.lock();
         let came = state.came;
@@ -247,7 +248,7 @@ impl Queue {
         drop(self.settled.wait_timeout_while(state, patience, waits));
     }
 
-    /// Takes no more entries. Those that wait are still written.
+    /// Refuses further entries. Queued ones are still written.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();

@@ -1,4 +1,4 @@
-//! Reading a timeline, while it is written or long after.
+//! Reads a timeline, while it is written or afterwards.
 
 pub(crate) mod lines;
 
@@ -27,10 +27,10 @@ use crate::{
 };
 use lines::{Line, next_line};
 
-/// With more than this beyond the index, in bytes, a reader first brings the index in step.
+/// If more bytes than this are not indexed, a reader updates the index first.
 const BEHIND: u64 = 2 << 20;
 
-/// Among how many of the newest records the nearest misses are looked for.
+/// How many of the newest records are searched for near misses.
 const MISSES: usize = 5000;
 
 /// A timeline could not be read.
@@ -69,7 +69,7 @@ impl Explain for ReadError {
     }
 }
 
-/// In which order records come.
+/// The order of returned records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     #[default]
@@ -77,18 +77,18 @@ pub enum Order {
     NewestFirst,
 }
 
-/// Which records are asked for.
+/// Selects records.
 #[derive(Clone, Debug)]
 pub struct Selection {
     pub query: Query,
     pub since: Option<Since>,
-    /// The time now, from which spans are counted.
+    /// The current time, to which durations are relative.
     pub now: Timestamp,
     pub limit: usize,
     pub order: Order,
 }
 
-/// Where a selection begins.
+/// Where a selection starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
     pub(crate) after: u64,
@@ -104,7 +104,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the timeline in a run's folder. Of a run that another process writes it sees each whole line.
+    /// Opens the timeline in a run's folder. If another process is writing it, all complete lines
+    /// are visible.
     pub fn open(folder: &Path) -> Result<Self, ReadError> {
         Self::over(folder, None)
     }
@@ -131,7 +132,7 @@ impl Reader {
         FileError { attempt: "read", path: self.folder.join(FILE), source }.into()
     }
 
-    /// Returns how long the file is, as far as it may be read.
+    /// Returns the readable length of the file.
     pub(crate) fn length(&self) -> Result<u64, ReadError> {
         match &self.signal {
             Some(signal) => Ok(signal.head().offset),
@@ -176,7 +177,7 @@ impl Reader {
         Ok(found.into_iter().map(named).collect())
     }
 
-    /// Returns the records that come nearest to a query that nothing matches, the nearest first.
+    /// Returns the records closest to a query without matches, closest first.
     pub fn nearest(
         &self,
         selection: &Selection,
@@ -194,7 +195,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Finds where a selection begins.
+    /// Resolves where a selection starts.
     pub(crate) fn start(&self, since: Option<&Since>, now: Timestamp) -> Result<Start, ReadError> {
         Ok(match since {
             None => Start::default(),
@@ -208,7 +209,7 @@ impl Reader {
         })
     }
 
-    /// Returns the last mark of a name.
+    /// Returns the last mark with a name.
     pub fn mark(&self, name: &str) -> Result<Record, ReadError> {
         let missing = |reader: &Self| -> Result<ReadError, ReadError> {
             let marks = reader.marks()?;
@@ -226,7 +227,7 @@ impl Reader {
         }
     }
 
-    /// Opens the index, or brings it in step where it is far behind.
+    /// Opens the index, updating it if it is far behind.
     pub(crate) fn index(&self, upto: u64) -> (MutexGuard<'_, Option<Index>>, Place) {
         let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let place = |index: &Option<Index>| {
@@ -236,21 +237,21 @@ impl Reader {
             *index = Index::open(&self.folder, &self.file);
         }
         if upto.saturating_sub(place(&index).offset) > BEHIND {
-            // What another process left may not fit; what cannot be written is done without.
+            // An index of another process may not fit; if it cannot be written, do without.
             *index = None;
             Index::catch_up(&self.folder, upto).ok();
             *index = Index::open(&self.folder, &self.file);
         }
         let mut reach = place(&index);
         if reach.offset > upto {
-            // The index knows more than may be read: a file that was cut.
+            // The index covers more than is readable, so the file was truncated.
             *index = None;
             reach = Place::default();
         }
         (index, reach)
     }
 
-    /// Selects records of the file up to a length.
+    /// Selects records from the file up to a length.
     pub(crate) fn select(
         &self,
         query: &Query,
@@ -268,7 +269,7 @@ impl Reader {
         let mut found = Vec::new();
         let newest = order == Order::NewestFirst;
         if newest {
-            // The end is read forwards, so what is too much is at its beginning.
+            // The unindexed end is read forwards, so surplus records are at its beginning.
             self.scan(reach.offset, upto, &mut |record| {
                 if wanted(&record) {
                     found.push(record);
@@ -296,15 +297,15 @@ impl Reader {
         Ok(found)
     }
 
-    /// Reads one record. What the index says is not there any more is nothing.
+    /// Reads one record; `None` if it is not where the index says.
     fn at(&self, spot: Spot) -> Option<Record> {
         let mut line = vec![0; spot.length];
         self.file.read_exact_at(&mut line, spot.offset).ok()?;
         chain::read(&line).ok()
     }
 
-    /// Reads the records of a part of the file until the visitor has enough; returns where the last line ends. Lines
-    /// that are not records are passed over: `verify` names them.
+    /// Reads the records of a part of the file until the visitor stops; returns where the last line
+    /// ends. Lines that are not records are skipped: `verify` reports them.
     pub(crate) fn scan(
         &self,
         from: u64,
@@ -314,7 +315,7 @@ impl Reader {
         if from >= upto {
             return Ok(from);
         }
-        // A descriptor of its own, because others move the place of this one.
+        // A separate descriptor, because the position of a shared one is shared too.
         let path = self.folder.join(FILE);
         let mut file = File::open(path).map_err(|error| self.failed(error))?;
         file.seek(SeekFrom::Start(from)).map_err(|error| self.failed(error))?;
@@ -334,7 +335,7 @@ impl Reader {
     }
 }
 
-/// Visits what the index knows, in order.
+/// Visits indexed records, in order.
 fn walk(
     index: &Index,
     query: &Query,

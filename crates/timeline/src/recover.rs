@@ -1,9 +1,9 @@
-//! Where a timeline goes on after its writer died at any byte.
+//! Finds where a timeline continues after its writer died at any byte.
 //!
-//! Two things can be at the end of the file that were never acknowledged: a line without its newline, because the
-//! writer was killed in the middle of a write; and zeroes, because the host lost power before the data reached the
-//! disk. Both are cut and set aside. A whole line that is not valid is neither: it stays, the chain goes on after it,
-//! and `verify` names it.
+//! Two kinds of unacknowledged bytes can be at the end of the file: a line without its newline,
+//! because the writer was killed in the middle of a write; and zeroes, because the host lost power
+//! before the data reached the disk. Both are cut off and set aside. A complete line that is not
+//! valid is neither: it stays, the chain continues after it, and `verify` reports it.
 
 use std::{
     fs::File,
@@ -20,24 +20,24 @@ use crate::{
     queue::BATCH_LIMIT,
 };
 
-/// What was cut is appended to this file.
+/// Cut-off bytes are appended to this file.
 const TORN: &str = "torn";
 
-/// How far back a crash can reach: only one batch is under way at a time.
+/// How far back a crash can reach: only one batch is written at a time.
 const WINDOW: u64 = (BATCH_LIMIT + 2 * LINE_LIMIT) as u64;
 
-/// What was found when a timeline was opened.
+/// The state of a timeline when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// How many records there are.
     pub records: u64,
     /// How many bytes of an unfinished write were cut.
     pub cut_bytes: u64,
-    /// Whole lines at the end that are not valid records. They stay.
+    /// Complete lines at the end that are not valid records. They stay.
     pub damaged_lines: u64,
 }
 
-/// Where the next record comes.
+/// The position of the next record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) seq: u64,
@@ -45,7 +45,7 @@ pub(crate) struct End {
     pub(crate) offset: u64,
 }
 
-/// Finds the end of the chain and cuts what is torn.
+/// Finds the end of the chain and cuts off torn bytes.
 pub(crate) fn recover(file: &File, folder: &Path, run: &str) -> io::Result<(End, Recovery)> {
     let length = file.metadata()?.len();
     let start = length.saturating_sub(WINDOW);
@@ -66,13 +66,13 @@ pub(crate) fn recover(file: &File, folder: &Path, run: &str) -> io::Result<(End,
     Ok((end, Recovery { records: seq, cut_bytes, damaged_lines }))
 }
 
-/// Returns how much of the window is whole lines without a zero byte, which no line has.
+/// Returns the length of the complete lines before the first zero byte, which no line contains.
 fn whole(window: &[u8]) -> usize {
     let sane = window.iter().position(|c| *c == 0).unwrap_or(window.len());
     window[..sane].iter().rposition(|c| *c == b'\n').map_or(0, |at| at + 1)
 }
 
-/// Returns number and hash of the last valid record, and how many lines after it are not.
+/// Returns the number and hash of the last valid record, and how many invalid lines follow it.
 fn last(window: &[u8], run: &str) -> (u64, Hash, u64) {
     let mut damaged = 0;
     for line in window.split(|c| *c == b'\n').rev().skip(1) {
@@ -84,7 +84,7 @@ fn last(window: &[u8], run: &str) -> (u64, Hash, u64) {
     (damaged, chain::genesis_hash(run), damaged)
 }
 
-/// Keeps what is cut, for whoever wants to know. That this fails must not keep a run from going on.
+/// Saves cut-off bytes for later inspection. A failure must not prevent the run from continuing.
 fn set_aside(folder: &Path, bytes: &[u8]) {
     files::open_append(&folder.join(OWN).join(TORN))
         .ok()

@@ -1,7 +1,7 @@
-//! Redaction: what must not be written down, told by value, by shape and by name.
+//! Redaction: removes what must not be stored, recognized by value, by shape and by name.
 //!
-//! Pure: texts come in, texts without credentials go out. Every draft goes through [`Redactor::draft`] before it is
-//! written, so no sink can forget it. Redacting twice changes nothing more.
+//! Pure. Every draft passes through [`Redactor::draft`] before it is written, so no sink can forget
+//! it. Redaction is idempotent.
 
 mod keys;
 mod names;
@@ -20,24 +20,24 @@ use zeroize::Zeroizing;
 use crate::chain::sha256;
 pub(crate) use names::is_sensitive;
 
-/// What stands for a credential.
+/// Replaces a credential.
 pub const REDACTED: &str = "[redacted]";
 
-/// How much of a text is kept, in bytes. A longer one says its length and its hash.
+/// How much of a text is stored, in bytes. A longer one is cut, with its length and hash.
 pub const TEXT_CAP: usize = 32 << 10;
 
-/// The shortest value that is looked for by itself: a shorter one would be found in other words.
+/// The minimum length of a value that is searched for: a shorter one would match ordinary words.
 const LEAST: usize = 6;
 
-/// How many bytes of a salted hash stand for an identifier.
+/// How many bytes of a salted hash replace an identifier.
 const IDENTIFIER: usize = 6;
 
-/// How much is taken for a credential.
+/// What counts as a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Known values, known shapes, and whatever has the name of a credential.
+    /// Known values, known shapes, and everything with the name of a credential.
     Full,
-    /// Known values and the keys of vendors. For mail, whose links and codes somebody must be able to use.
+    /// Known values and vendor keys. For mail, whose links and codes must stay usable.
     Keys,
 }
 
@@ -48,10 +48,10 @@ impl Care {
     }
 }
 
-/// Takes credentials out of texts.
+/// Removes credentials from texts.
 #[derive(Clone)]
 pub struct Redactor {
-    /// What is looked for, and what stands for it; the longest first. Wiped when it is dropped.
+    /// The values to find, and their replacements; longest first. Zeroized on drop.
     values: Arc<Vec<(Zeroizing<String>, String)>>,
     search: Arc<Search>,
     salt: [u8; 16],
@@ -64,7 +64,7 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Makes a redactor for secrets and placeholders, each with its name, and the salt of a run.
+    /// Creates a redactor for named secrets and placeholders, with the salt of a run.
     pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>, salt: [u8; 16]) -> Self {
         let mut values: Vec<_> = secrets
             .into_iter()
@@ -79,7 +79,7 @@ impl Redactor {
         Self { values: Arc::new(values), search: Arc::new(search), salt }
     }
 
-    /// Returns one of the same run that knows other values.
+    /// Returns a redactor of the same run for other values.
     pub fn with<'a>(&self, secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self::new(secrets, self.salt)
     }
@@ -97,10 +97,10 @@ impl Redactor {
         }
     }
 
-    /// Replaces the values that are known, where they are whole.
+    /// Replaces known values that occur completely.
     ///
-    /// A room writes texts and reads its records. So a part of a value is left as it is, and takes no longer
-    /// than any other text: otherwise a room could guess a value letter by letter.
+    /// A room writes texts and can read its records. So partial values are left alone, and take no
+    /// longer than any other text: otherwise a room could guess a value letter by letter.
     fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let is_whole = |&(at, index): &(usize, usize)| {
             text.as_bytes()[at..].starts_with(self.values[index].0.as_bytes())
@@ -110,7 +110,7 @@ impl Redactor {
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
-        // The longest values come first in the list.
+        // Longer values come first in the list.
         found.sort_unstable();
         let (mut clean, mut end) = (String::with_capacity(text.len()), 0);
         for (at, index) in found {
@@ -119,14 +119,14 @@ impl Redactor {
                 clean.push_str(&text[end..at]);
                 clean.push_str(stands);
             }
-            // Of two that overlap nothing is left either.
+            // Overlapping values are removed completely.
             end = end.max(at + value.len());
         }
         clean.push_str(&text[end..]);
         clean.into()
     }
 
-    /// Redacts a text and cuts it; what is cut has its length and its hash.
+    /// Redacts and truncates a text; a truncated one ends with its length and hash.
     pub fn cut_text(&self, text: &str) -> String {
         self.cut_text_with(text, Care::Full)
     }
@@ -146,7 +146,7 @@ impl Redactor {
         cut(self.text_with(text, care))
     }
 
-    /// Redacts a value: texts, and whatever has the name of a credential.
+    /// Redacts a JSON value: its texts, and everything with the name of a credential.
     pub fn json(&self, value: &mut Value) {
         self.json_below(value, false);
     }
@@ -179,7 +179,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts the keys of vendors in every text of a value, and nothing else.
+    /// Redacts only vendor keys, in every text of a JSON value.
     fn json_keys(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.redact_in_place(text, Care::Keys),
@@ -241,7 +241,7 @@ impl Redactor {
         pairs.collect::<Vec<_>>().join("&")
     }
 
-    /// Redacts bytes: what is text in them.
+    /// Redacts the texts in some bytes.
     pub fn bytes<'a>(&self, bytes: &'a [u8], care: Care) -> Cow<'a, [u8]> {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return match self.text_with(text, care) {
@@ -257,7 +257,8 @@ impl Redactor {
         redacted.into()
     }
 
-    /// Returns what stands for a person: the same for the same text in one run, and nothing in another.
+    /// Returns a pseudonym for a person: the same for the same text within a run, different in
+    /// another.
     pub fn identifier(&self, text: &str) -> String {
         let folded = text.trim().to_lowercase();
         if let Some(digits) = folded.strip_prefix("person_")
@@ -268,7 +269,7 @@ impl Redactor {
         format!("person_{}", hex(&sha256(&[&self.salt, folded.as_bytes()])[..IDENTIFIER]))
     }
 
-    /// Redacts all that a draft holds.
+    /// Redacts every field of a draft.
     pub fn draft(&self, mut draft: Draft) -> Draft {
         if draft.kind == Kind::Event {
             self.people(&mut draft.body, false);
@@ -288,7 +289,7 @@ impl Redactor {
         draft
     }
 
-    /// Puts hashes in the place of people in an analytics event: by the names of fields, and for e-mail addresses
+    /// Replaces people in an analytics event with hashes: by field names, and e-mail addresses
     /// wherever they are the whole text.
     fn people(&self, value: &mut Value, named: bool) {
         match value {
@@ -325,7 +326,7 @@ fn is_header_of_credentials(name: &str) -> bool {
     ["authorization", "proxy-authorization"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Keeps the scheme of a credential, which says how it was sent.
+/// Keeps the scheme of a credential, which tells how it was sent.
 fn credential(text: &str) -> String {
     match text.split_once(' ') {
         Some((scheme, _))

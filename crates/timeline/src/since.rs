@@ -1,7 +1,7 @@
-//! What happened since a mark, and what did not: a negative proof.
+//! Reports what happened since a mark, and what did not: a negative proof.
 //!
-//! Every kind is counted, also with zero. What could have happened unseen is listed as a gap, so that nobody takes
-//! silence for proof.
+//! Every kind is counted, even if zero. What could have happened unseen is listed as a gap, so that
+//! silence is not mistaken for proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,23 +18,23 @@ use crate::{
     reader::{Order, Start},
 };
 
-/// How many records of seedings are looked at.
+/// How many seed records are read.
 const SEEDS: usize = 10_000;
 
-/// How many events of issues that the base has are looked at.
+/// How many events of known issues are read.
 const ISSUES: usize = 10_000;
 
 /// At most this many gaps are listed; the last one counts the rest.
 const GAPS: usize = 100;
 
-/// Something that the timeline could not see.
+/// Something that the timeline could not record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gap {
     /// `not-opened`, `udp`, `dropped`, `recovered`, `sink-down` or `absent`.
     pub kind: String,
     /// The host, or what happened.
     pub what: String,
-    /// How many connections, or records, or bytes.
+    /// The number of connections, records or bytes.
     pub count: u64,
 }
 
@@ -44,27 +44,27 @@ pub struct SinceReport {
     pub mark: String,
     /// The number of the mark's record.
     pub seq: u64,
-    /// Every kind, also those with none.
+    /// Every kind, including those with zero records.
     pub counts: BTreeMap<&'static str, u64>,
     /// Issues that were not seen before the mark.
     pub new_errors: u64,
     /// Calls to mocked hosts that no fixture matched.
     pub unmatched: u64,
-    /// Records that were made while the sandbox was seeded; nothing else counts them.
+    /// Records created while the sandbox was seeded; they are not counted elsewhere.
     pub seeding: u64,
     pub gaps: Vec<Gap>,
-    /// The records themselves, the oldest first, up to the limit.
+    /// The records themselves, oldest first, up to the limit.
     pub records: Vec<Record>,
 }
 
-/// Counts without reading: lists of the index for what it covers, records for the rest.
+/// Counters, filled from index lists for the indexed part and from records for the rest.
 #[derive(Default)]
 struct Tally {
     /// The number of the mark.
     mark: u64,
-    /// Connections that were open before this are not open any more.
+    /// Connections opened before this record are no longer open.
     from: u64,
-    /// Seedings since the mark, which are not counted.
+    /// Seedings since the mark, whose records are not counted.
     windows: Windows,
     seeding: u64,
     counts: BTreeMap<&'static str, u64>,
@@ -76,7 +76,7 @@ struct Tally {
     hosts: BTreeMap<(&'static str, String), Seen>,
 }
 
-/// Records of connections to a host that nobody could look into.
+/// Numbers of records about connections to a host that could not be inspected.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     opened: u64,
@@ -98,8 +98,9 @@ impl Seen {
         *place += 1;
     }
 
-    /// Returns how many connections there were since the mark. Each has a record when it opens and one when it ends,
-    /// or only the latter; one that was open all the while has none since the mark.
+    /// Returns the number of connections since the mark. Each has a record when it opens and one
+    /// when it ends, or only the latter; a connection that was open the whole time has none since
+    /// the mark.
     fn count(&self) -> u64 {
         let opened = self.opened_before + self.opened;
         let open = opened.saturating_sub(self.ended_before + self.ended);
@@ -108,7 +109,8 @@ impl Seen {
 }
 
 impl Reader {
-    /// Reports what happened since the last mark of a name, or after a record by its number; `0` is the beginning.
+    /// Reports what happened since the last mark with a name, or after a record number; `0` is the
+    /// beginning.
     pub fn since(&self, mark: &str, limit: usize) -> Result<SinceReport, ReadError> {
         let seq = match mark.parse::<u64>() {
             Ok(seq) => seq,
@@ -153,7 +155,7 @@ impl Reader {
         })
     }
 
-    /// Counts all records of each kind, also kinds with none.
+    /// Counts all records of each kind, including kinds without records.
     pub fn counts(&self) -> Result<BTreeMap<&'static str, u64>, ReadError> {
         let upto = self.length()?;
         let mut counts = BTreeMap::from(Kind::ALL.map(|kind| (kind.as_str(), 0)));
@@ -170,7 +172,7 @@ impl Reader {
         Ok(counts)
     }
 
-    /// Returns the seedings since a mark: all records of one have the same id.
+    /// Returns the seedings since a mark: all records of a seeding have the same id.
     fn windows(&self, mark: u64, upto: u64) -> Result<Windows, ReadError> {
         let query = Query::parse("", Some(Kind::Seed)).expect("nothing is a query");
         let all = Start { after: mark, from: None };
@@ -178,7 +180,7 @@ impl Reader {
         Ok(Windows::of(found.iter().map(|record| (record.id.as_str(), record.seq))))
     }
 
-    /// Returns the first records since a mark that no seeding made.
+    /// Returns the first records since a mark that are not part of a seeding.
     fn unseeded(
         &self,
         start: Start,
@@ -193,7 +195,8 @@ impl Reader {
         Ok(found)
     }
 
-    /// Returns the number of the last record before a mark which says that no daemon ran: that cut every connection.
+    /// Returns the number of the last record before a mark that reports an absent daemon, which cut
+    /// every connection.
     fn last_absence(&self, mark: u64, upto: u64) -> Result<u64, ReadError> {
         let term = format!("gap={}", GapKind::Absent.as_str());
         let query = Query::parse(&term, Some(Kind::Log)).expect("logs have gaps");
@@ -291,12 +294,12 @@ impl Tally {
     }
 }
 
-/// Seedings, by the numbers of their first and last records.
+/// Seedings, as ranges of record numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Windows(Vec<(u64, u64)>);
 
 impl Windows {
-    /// A seeding that was cut off ends with the last record that it made itself.
+    /// A seeding that was interrupted ends with its last own record.
     fn of<'a>(records: impl Iterator<Item = (&'a str, u64)>) -> Self {
         let mut by_id: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (id, seq) in records {
@@ -310,12 +313,12 @@ impl Windows {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&seq))
     }
 
-    /// Whether a record is left out; those of seedings themselves are not.
+    /// Whether a record is excluded; the records of seedings themselves are not.
     fn hides(&self, kind: Kind, seq: u64) -> bool {
         kind != Kind::Seed && self.holds(seq)
     }
 
-    /// Returns how many records there can be in them.
+    /// Returns an upper bound of the number of records in them.
     fn length(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }

@@ -1,4 +1,4 @@
-//! Waiting for records: those that are there already, then those that come.
+//! Waits for records: first existing ones, then new ones.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use crate::{
     reader::{Order, Start},
 };
 
-/// How often a file is looked at that another process writes.
+/// The poll interval for a file that another process writes.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Follows a timeline and returns what matches.
+/// Follows a timeline and returns matching records.
 pub struct Tail {
     reader: Reader,
     query: Query,
     start: Start,
-    /// Where reading goes on; nothing before the first look.
+    /// Where to continue reading; `None` before the first read.
     offset: Option<u64>,
-    /// Found, and not returned yet.
+    /// Found but not returned yet.
     ready: std::collections::VecDeque<Record>,
 }
 
-/// How many records are found ahead of being asked for.
+/// How many records are read ahead.
 const AHEAD: usize = 64;
 
 impl Reader {
-    /// Follows the timeline from where a selection begins. Its limit and order do not matter.
+    /// Follows the timeline from where a selection starts. Its limit and order are ignored.
     pub fn tail(self, selection: &Selection) -> Result<Tail, ReadError> {
         let start = self.start(selection.since.as_ref(), selection.now)?;
         let query = selection.query.clone();
@@ -36,7 +36,7 @@ impl Reader {
 }
 
 impl Tail {
-    /// Returns the next match that is there.
+    /// Returns the next match, if there is one.
     pub fn poll(&mut self) -> Result<Option<Record>, ReadError> {
         if self.ready.is_empty() {
             let upto = self.reader.length()?;
@@ -52,10 +52,10 @@ impl Tail {
         Ok(next)
     }
 
-    /// Looks at what was there before, by the index.
+    /// Reads existing records through the index.
     fn first(&mut self, upto: u64) -> Result<(), ReadError> {
         let found = self.reader.select(&self.query, self.start, AHEAD, Order::OldestFirst, upto)?;
-        // With as many as were asked for there may be more before the end.
+        // If the limit was reached, there may be more before the end.
         self.offset = (found.len() < AHEAD).then_some(upto);
         self.ready.extend(found);
         Ok(())
@@ -76,7 +76,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Waits for the next match, at most until a time.
+    /// Waits for the next match until a deadline.
     pub fn wait(&mut self, until: Instant) -> Result<Option<Record>, ReadError> {
         loop {
             if let Some(record) = self.poll()? {
@@ -94,7 +94,7 @@ impl Tail {
         }
     }
 
-    /// Awaits the next match. The caller bounds the time.
+    /// Waits for the next match. The caller sets the timeout.
     pub async fn next(&mut self) -> Result<Record, ReadError> {
         let mut moved = self.reader.signal().map(|signal| signal.subscribe());
         loop {

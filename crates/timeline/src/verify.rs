@@ -1,4 +1,4 @@
-//! Checks that a timeline is as it was written, and names the first line that is not.
+//! Verifies that a timeline is unmodified, and reports the first line that is not.
 
 use std::{fs::File, io::BufReader, path::Path};
 
@@ -11,24 +11,25 @@ use crate::{
     reader::lines::{Line, next_line},
 };
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verification {
     pub run: String,
     pub ok: bool,
-    /// How many records are valid, from the beginning.
+    /// How many records are valid, counted from the beginning.
     pub records: u64,
-    /// The hash of the last of them.
+    /// The hash of the last valid record.
     pub head: String,
-    /// The number of the first line that is not as it was written, or is missing.
+    /// The number of the first modified or missing line.
     pub broken_at: Option<u64>,
     pub why: Option<String>,
-    /// Bytes at the end that are not a whole line: a write that is under way, or that a crash cut short.
+    /// Bytes at the end that are not a complete line: a write in progress, or one cut short by a
+    /// crash.
     pub torn: u64,
 }
 
-/// Reads the whole file and compares it with the anchors that were kept of it. `upto` is how long the file is known
-/// to be, for a run that is being written.
+/// Reads the whole file and compares it with its anchors. `upto` is the known length of the file,
+/// for a run that is being written.
 pub fn verify(
     folder: &Path,
     run: &str,
@@ -67,7 +68,7 @@ pub fn verify(
     Ok(walk.end(run))
 }
 
-/// Words what it means that a record stands where another should.
+/// Describes why a record has another number than expected.
 fn misplaced(expected: u64, found: u64, next: Option<Link>) -> String {
     match next {
         Some(next) if next.seq == expected => {
@@ -90,7 +91,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(run: &str, anchors: &'a [Anchor]) -> Self {
         let mut anchors: Vec<_> = anchors.iter().filter(|anchor| anchor.run == run).collect();
-        // Popped from the end, the earliest first.
+        // Popped from the end, so earliest first.
         anchors.sort_by_key(|anchor| std::cmp::Reverse((anchor.seq, anchor.ended)));
         let last = (0, chain::genesis_hash(run));
         let mut walk = Self { anchors, last, broken: None, out_of_place: None, torn: 0 };
@@ -121,7 +122,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares the last record with the anchors of its number.
+    /// Compares the last record with the anchors for its number.
     fn compare(&mut self) -> Result<(), String> {
         let (seq, hash) = self.last;
         while let Some(anchor) = self.anchors.last().filter(|anchor| anchor.seq == seq) {

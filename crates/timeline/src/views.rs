@@ -1,8 +1,9 @@
-//! The files of a run that are views of its timeline: one line per record of a kind, for people and tools that
-//! want a plain file.
+//! Views of a timeline in the run's folder: one line per record of a kind, for people and tools
+//! that want a plain file.
 //!
-//! They are appended to while the run goes on. `views.json` says how far each one reaches; whatever stands beyond
-//! that, because a writer died in between, is cut before the next line comes. Deleting it makes all of them anew.
+//! They are appended to while the run continues. `views.json` records the valid length of each;
+//! anything beyond, left by a writer that died, is truncated before the next line. Deleting
+//! `views.json` regenerates all of them.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::{OWN, ReadError, Reader};
 
-/// A view: its file, and which records it shows.
+/// A view: its file, and the records it contains.
 pub struct View {
     pub file: &'static str,
     shows: fn(&Record) -> bool,
@@ -43,15 +44,15 @@ pub static VIEWS: [View; 6] = [
     view("dead-letters.jsonl", |record| record.kind == Kind::Job && record.body["state"] == "dead"),
 ];
 
-/// The folder with a file for each issue: what is known of it last.
+/// The folder with a file for each issue, with its latest state.
 const ISSUES: &str = "errors";
 
-/// The most issues that have a file.
+/// The maximum number of issue files.
 const MOST_ISSUES: usize = 10_000;
 
 const STATE: &str = "views.json";
 
-/// Lists what a page showed, one line each; a request is a line of its own.
+/// Lists the media on a page, one per line; a request is one line.
 fn media_rows(record: &Record) -> Vec<Value> {
     if record.kind != Kind::Browser {
         return vec![row(record)];
@@ -67,7 +68,8 @@ fn media_rows(record: &Record) -> Vec<Value> {
     rows.collect()
 }
 
-/// Whether a record is a page with media, or a request that was answered with a picture, a film, a sound or a font.
+/// Whether a record is a page with media, or a request whose response was an image, video, audio or
+/// font.
 fn is_for_media(record: &Record) -> bool {
     if record.kind == Kind::Browser {
         let media = record.body["media"].as_array();
@@ -94,30 +96,30 @@ fn is_media(kind: &str) -> bool {
         || family == "application" && (is_font || is_stream)
 }
 
-/// How far the views reach.
+/// How much of the timeline the views cover.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Reach {
-    /// In the timeline.
+    /// The position in the timeline.
     offset: u64,
-    /// Of each file.
+    /// The length of each file.
     lengths: BTreeMap<String, u64>,
-    /// How many files of issues there are.
+    /// The number of issue files.
     #[serde(default)]
     issues: usize,
 }
 
-/// Brings the views of a run in step with its timeline.
+/// Updates the views of a run.
 pub fn write_views(folder: &Path) -> Result<(), ReadError> {
     let length = Reader::open(folder)?.length()?;
     update(folder, length)
 }
 
-/// Writes what came to the timeline since the last time.
+/// Appends what was added to the timeline since the last update.
 pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
     let own = folder.join(OWN);
     files::make_private_folder(&own)?;
     let _lock = match Lock::try_take(&own.join("views.lock")) {
-        // Somebody else is at it.
+        // Another process is updating them.
         Err(LockError::Held { .. }) => return Ok(()),
         Err(LockError::File(error)) => return Err(error.into()),
         Ok(lock) => lock,
@@ -182,7 +184,7 @@ fn write_issues(
     Ok(new)
 }
 
-/// Whether the timeline and every view are at least as long as they were.
+/// Whether the timeline and every view are at least as long as recorded.
 fn fits(folder: &Path, reach: &Reach, upto: u64) -> bool {
     let is_whole = |view: &View| {
         let length = reach.lengths.get(view.file).copied().unwrap_or(0);
@@ -207,7 +209,8 @@ fn write(file: &mut impl Write, row: &Value) -> io::Result<()> {
     file.write_all(b"\n")
 }
 
-/// Shows a record as the command of its kind does: its body, with what the envelope adds.
+/// Converts a record to the JSON that the command for its kind prints: its body, with fields of the
+/// envelope.
 pub(crate) fn row(record: &Record) -> Value {
     let mut row = record.body.clone();
     row["id"] = json!(record.id);

@@ -1,8 +1,9 @@
-//! The owner of a timeline: takes drafts, writes them in groups, and acknowledges what is on the disk.
+//! The owner of a timeline: accepts drafts, writes them in batches, and acknowledges what is on the
+//! disk.
 //!
-//! One thread writes. It takes all drafts that wait, writes their lines at once, syncs once, then tells everybody.
-//! If that fails the file is cut back to where it was, everybody is told, and the next batch tries again: the chain
-//! never depends on what was not written.
+//! One thread writes. It takes all queued drafts, writes their lines at once, syncs once, then
+//! notifies the waiters. On failure the file is truncated to its previous length, the waiters get
+//! the error, and the next batch tries again: the chain never depends on unwritten records.
 
 mod indexer;
 mod thread;
@@ -40,22 +41,22 @@ use crate::{
     recover,
 };
 
-/// The longest text of an envelope's small fields.
+/// The maximum length of the envelope's small fields.
 const SMALL_LIMIT: usize = 256;
 
-/// Whose timeline it is.
+/// The owner of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub sandbox: String,
     pub run: String,
 }
 
-/// What a timeline is opened with.
+/// The parameters for opening a timeline.
 pub struct Order {
     pub identity: Identity,
     pub redactor: Redactor,
     pub anchors: Box<dyn Anchors>,
-    /// The time now, for the note on what a crash left.
+    /// The current time, for the record about a recovery.
     pub now: Timestamp,
 }
 
@@ -81,7 +82,7 @@ pub struct Head {
     pub offset: u64,
 }
 
-/// Tells threads and tasks that the head moved.
+/// Notifies threads and tasks that the head has moved.
 pub(crate) struct Signal {
     head: Mutex<Head>,
     moved: Condvar,
@@ -124,7 +125,7 @@ impl Signal {
         self.watch.subscribe()
     }
 
-    /// Waits until the file is longer than `offset`, the timeline closes, or the time is over.
+    /// Waits until the file is longer than `offset`, the timeline closes, or the deadline passes.
     pub(crate) fn wait_beyond(&self, offset: u64, until: Instant) {
         let head = self.lock();
         let left = until.saturating_duration_since(Instant::now());
@@ -133,7 +134,7 @@ impl Signal {
     }
 }
 
-/// A timeline that is written. Dropping it writes what waits, then lets go of the folder.
+/// A timeline opened for writing. On drop it writes queued records, then releases the folder.
 pub struct Timeline {
     folder: PathBuf,
     identity: Identity,
@@ -150,12 +151,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Opens the timeline of a run in its folder, which is made if need be, and mends what a crash left.
+    /// Opens the timeline of a run in its folder, creating it if necessary, and repairs what a
+    /// crash left.
     pub fn open(folder: &Path, order: Order) -> Result<(Self, Recovery), OpenError> {
         Self::open_on(folder, order, |file| Box::new(FileDisk(file)))
     }
 
-    /// Opens a timeline on a disk of the caller's.
+    /// Opens a timeline on a given disk.
     pub fn open_on(
         folder: &Path,
         order: Order,
@@ -175,7 +177,7 @@ impl Timeline {
         let Order { identity, redactor, anchors, now } = order;
         let (end, recovery) =
             recover::recover(&file, folder, &identity.run).map_err(failed("recover"))?;
-        // The file's own name must survive as its content does.
+        // The file's name must be as durable as its content.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync"))?;
         let head = Head { seq: end.seq, hash: chain::shown(&end.hash), offset: end.offset };
         let (queue, signal) = (Arc::new(Queue::default()), Arc::new(Signal::new(head)));
@@ -216,7 +218,7 @@ impl Timeline {
         }
     }
 
-    /// Says in the timeline itself that something was cut.
+    /// Records a recovery in the timeline itself.
     fn note(&self, recovery: &Recovery, now: Timestamp) -> Result<(), OpenError> {
         if recovery.cut_bytes > 0 {
             let text = format!(
@@ -234,8 +236,8 @@ impl Timeline {
         placed(record, self.queue.push(prepared, time)?.wait())
     }
 
-    /// Appends a record and awaits that it is on the disk. If the future is dropped after its first poll the record
-    /// may be written all the same.
+    /// Appends a record and waits until it is on the disk. If the future is dropped after its first
+    /// poll, the record may still be written.
     pub async fn append_async(&self, draft: Draft) -> Result<Record, AppendError> {
         let (record, prepared, time) = self.prepare(draft)?;
         // writer --outcome--> task
@@ -245,7 +247,8 @@ impl Timeline {
         placed(record, outcome_rx.await.unwrap_or(Err(AppendError::Closed)))
     }
 
-    /// Appends a record without waiting. One that cannot be written is counted, and the next record that can says so.
+    /// Appends a record without waiting. A record that cannot be written is counted, and the next
+    /// one that can be reports it.
     pub fn append_later(&self, draft: Draft) -> Result<(), AppendError> {
         let put = self.prepare(draft).and_then(|(_, prepared, time)| {
             let entry = Entry { prepared, time, waiter: Waiter::Nobody };
@@ -257,19 +260,19 @@ impl Timeline {
         put
     }
 
-    /// Waits until the records that others appended without waiting are on the disk, but not longer than `patience`: who
-    /// asks now what happened is to see it.
+    /// Waits until records that others appended without waiting are on the disk, for at most
+    /// `patience`, so that a query sees everything that happened before.
     pub fn settle(&self, patience: Duration) {
         self.queue.settle(patience);
     }
 
-    /// Counts records that were lost before they could be appended; the next record says so.
+    /// Counts records that were lost before they could be appended; the next record reports them.
     pub fn count_dropped(&self, count: u64) {
         self.queue.count_dropped(count);
     }
 
-    /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later. Rooms send them
-    /// without end, so they have a limit of their own: records are small beside them.
+    /// Stores redacted bytes beside the timeline, for a record of some kind that is appended later.
+    /// Rooms can send any amount of them, so they have their own limit.
     pub fn put_blob(&self, kind: Kind, bytes: &[u8], cap: usize) -> Result<BlobRef, FileError> {
         let cost = bytes.len().min(cap) as u64;
         if !self.blobs_left.take(cost) {
@@ -283,15 +286,15 @@ impl Timeline {
         Ok(blob)
     }
 
-    /// Keeps the files of a record that is appended next, redacted as its kind asks for: all of them or none.
-    /// Names are below the run's folder.
+    /// Stores the files of the record that is appended next, redacted according to its kind: all of
+    /// them or none. Names are relative to the run's folder.
     pub fn put_files<'a>(
         &self,
         kind: Kind,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<(), FileError> {
         let redacted = |name: &str, bytes| match is_picture(name) {
-            // What looks like a credential in one is chance.
+            // A match in a picture is coincidence.
             true => Cow::Borrowed(bytes),
             false => self.redactor().bytes(bytes, Care::of(kind)),
         };
@@ -301,17 +304,17 @@ impl Timeline {
         Ok(())
     }
 
-    /// Makes up an id, for what must be named before its record is written.
+    /// Generates an id, for something that must be named before its record is written.
     pub fn mint(&self, kind: Kind) -> String {
         kind.id(random::bytes())
     }
 
-    /// Returns what this timeline redacts by.
+    /// Returns the current redactor.
     pub fn redactor(&self) -> Redactor {
         self.redactor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Redacts all that is appended from now on by other values.
+    /// Replaces the redactor for future records.
     pub fn redact_by(&self, redactor: Redactor) {
         *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
     }
@@ -321,46 +324,47 @@ impl Timeline {
         &self.folder
     }
 
-    /// Returns the durable end.
+    /// Returns the durable head.
     pub fn head(&self) -> Head {
         self.signal.head()
     }
 
-    /// Returns the durable end as an anchor.
+    /// Returns the durable head as an anchor.
     pub fn anchor(&self) -> Anchor {
         let head = self.head();
         Anchor { run: self.identity.run.clone(), seq: head.seq, hash: head.hash, ended: false }
     }
 
-    /// Returns how many records were lost that no record tells of yet.
+    /// Returns the number of lost records that no record reports yet.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// Returns why index or views are behind. Readers read the file then.
+    /// Returns why index or views are behind. Readers then scan the file.
     pub fn trouble(&self) -> Option<String> {
         self.troubles.last()
     }
 
-    /// Watches the durable end.
+    /// Watches the durable head.
     pub fn subscribe(&self) -> watch::Receiver<Head> {
         self.signal.subscribe()
     }
 
-    /// Makes a reader that sees what is durable, at once.
+    /// Creates a reader that sees durable records immediately.
     pub fn reader(&self) -> Result<Reader, crate::ReadError> {
         Reader::live(&self.folder, self.signal.clone())
     }
 
-    /// Writes what waits, and keeps an anchor. The run may go on later.
+    /// Writes queued records and stores an anchor. The run may continue later.
     pub fn close(self) {}
 
-    /// Writes what waits, and keeps the last anchor: whatever comes after it is not of this run.
+    /// Writes queued records and stores the final anchor: later records are not part of this run.
     pub fn end(self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Redacts a draft, bounds it, and writes down what does not depend on its place.
+    /// Redacts a draft, limits its size, and encodes everything that does not depend on its
+    /// position.
     fn prepare(&self, draft: Draft) -> Result<(Record, Prepared, Timestamp), AppendError> {
         if !record::is_shallow(&draft.body) {
             record::discard(draft.body);
@@ -426,7 +430,7 @@ fn placed(mut record: Record, outcome: Outcome) -> Result<Record, AppendError> {
     Ok(record)
 }
 
-/// Cuts what rooms choose to what a line of text can be.
+/// Truncates texts that rooms choose.
 fn bound(draft: &mut Draft) {
     draft.summary = one_line(&draft.summary, SUMMARY_LIMIT);
     for small in [&mut draft.service, &mut draft.trace].into_iter().flatten() {
@@ -445,7 +449,7 @@ fn one_line(text: &str, limit: usize) -> String {
     }
 }
 
-/// Whether a file is a picture, a film or an archive, by its name.
+/// Whether a file is an image, a video or an archive, by its name.
 fn is_picture(name: &str) -> bool {
     [".png", ".jpg", ".avi", ".webm", ".zip"].iter().any(|ending| name.ends_with(ending))
 }
@@ -462,5 +466,5 @@ pub fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
     Draft::of(time, text, &body)
 }
 
-/// How long the writer waits for drafts before it looks whether an anchor is due.
+/// How long the writer waits for drafts before it checks whether an anchor is due.
 const IDLE: Duration = Duration::from_secs(1);

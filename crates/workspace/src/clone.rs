@@ -5,7 +5,8 @@
 //! <repositories>/NAME-HASH/making.git    a clone in progress, or an interrupted one
 //! ```
 //!
-//! Sandboxes' branches are made in it, so it is not a cache: it holds work until that is promoted.
+//! It is not a cache: sandboxes' branches are created in it, and it holds their work until
+//! promoted.
 
 use std::{
     io,
@@ -21,7 +22,7 @@ use crate::{Repository, content, git};
 const REMOTE: &str = "origin";
 const REMOTE_URL: &str = "remote.origin.url";
 
-/// A repository that could not be cloned or fetched.
+/// Failure to clone or fetch a repository.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
     #[error("`{url}` is not the URL of a repository")]
@@ -65,9 +66,9 @@ pub struct Cloned {
     pub stale: Option<RunError>,
 }
 
-/// Returns the clone of a repository below `store`, making it if there is none.
+/// Returns the clone of a repository below `store`, cloning it if necessary.
 ///
-/// `environment` is what the user's own git needs to reach other machines.
+/// `environment` contains what the user's own git needs to reach other machines.
 pub fn clone_of(
     store: &Path,
     url: &str,
@@ -112,7 +113,7 @@ impl Repository {
         git::maybe_line(self.git().args(["symbolic-ref", "--quiet", "--short", &name]))
     }
 
-    /// Returns a branch as a clone's remote has it, if there is one.
+    /// Returns a branch of a clone's remote, if it exists.
     pub fn remote_branch(&self, branch: &str) -> Result<Option<String>, RunError> {
         let name = format!("{REMOTE}/{branch}");
         let found = self.commit(&format!("refs/remotes/{name}"))?;
@@ -134,7 +135,7 @@ fn fetch(folder: &Path, environment: &[(String, String)]) -> Result<(), RunError
         environment.iter().fold(git, |git: Program, (name, value)| git.env(name, value))
     };
     reach().args(["fetch", "--quiet", "--prune", "--tags", REMOTE]).output()?;
-    // A remote without a branch has no head to follow.
+    // A remote without branches has no HEAD to follow.
     reach().args(["remote", "set-head", REMOTE, "--auto"]).run().map(drop)
 }
 

@@ -1,8 +1,9 @@
-//! What a reader of a diff should look at closely: what is not an ordinary file, and can bite
-//! whoever checks it out, copies it or runs it.
+//! Findings that a reader of a diff should look at closely: anything but ordinary files that can
+//! harm whoever checks it out, copies it or runs it.
 //!
-//! git's text of a diff hides most of it: gitlinks are a line, special files and file
-//! capabilities are nothing at all. Names are an agent's bytes: escaped, and bounded.
+//! git's text of a diff hides most of it: gitlinks are a single line, special files and file
+//! capabilities do not appear at all. Names are bytes chosen by an agent: escaped, and limited in
+//! length.
 
 use std::{
     ffi::OsStr,
@@ -17,9 +18,9 @@ use hothouse_host::{
 
 use crate::{Repository, git, refs};
 
-/// How many findings are told.
+/// The maximum number of reported findings.
 const FINDING_LIMIT: usize = 100;
-/// How many names of a worktree are looked at.
+/// The maximum number of names scanned in a worktree.
 const NAME_LIMIT: usize = 500_000;
 /// How much of a name is shown.
 const NAME_SHOWN: usize = 160;
@@ -33,29 +34,29 @@ pub struct Finding {
     pub kind: FindingKind,
     /// Escaped, and fit to be shown.
     pub path: String,
-    /// Where a link leads, or what kind of file it is.
+    /// The target of a link, or the type of a file.
     pub detail: Option<String>,
 }
 
-/// What it is.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
     /// A commit of another repository, in place of a folder.
     Gitlink,
-    /// A repository among the files, which git does not track.
+    /// A repository among the files, not tracked by git.
     Repository,
     /// A link that leads out of the tree.
     LinkOut,
     /// A pipe, a socket or a device.
     Special,
-    /// A file that gives power to whoever runs it.
+    /// A file that grants capabilities to whoever runs it.
     Capability,
     /// A file that runs as its owner or group.
     SetId,
 }
 
 impl FindingKind {
-    /// Returns the word by which tools know it.
+    /// Returns its name for tools.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Gitlink => "gitlink",
@@ -90,7 +91,7 @@ impl std::fmt::Display for Finding {
 }
 
 impl Repository {
-    /// Looks at what commits bring. The answer for two commits is remembered.
+    /// Inspects the changes of commits. Results for two commits are cached.
     pub fn look_at_commits(&self, base: &str, tip: &str) -> Result<Vec<Finding>, RunError> {
         let words = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
         let git = self.git().args(words).args(["--ignore-submodules=none", base, tip, "--"]);
@@ -126,19 +127,19 @@ impl Repository {
     }
 }
 
-/// Returns what a link is, if it leads out of the tree.
+/// Returns a finding if a link leads out of the tree.
 pub(crate) fn link_out(path: &[u8], target: &[u8]) -> Option<Finding> {
     let (from, to) = (Path::new(OsStr::from_bytes(path)), Path::new(OsStr::from_bytes(target)));
     leads_out(from, to).then(|| finding(FindingKind::LinkOut, path, Some(shown(target))))
 }
 
-/// Looks at the files of a worktree for what git has no word for.
+/// Scans the files of a worktree for what git cannot represent.
 pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
     let mut found = Vec::new();
     let mut left = vec![PathBuf::new()];
     let mut seen = 0;
     while let Some(folder) = left.pop() {
-        // A folder that went meanwhile, or that only its room may read.
+        // The folder was removed meanwhile, or is readable only for its room.
         let Ok(entries) = root.list(&folder) else { continue };
         let Some(weight) = hothouse_host::weight(&folder) else { continue };
         seen += entries.len() * weight;
@@ -188,7 +189,7 @@ pub(crate) struct RawEntry<'a> {
     pub(crate) path: &'a [u8],
 }
 
-/// Reads `git diff --raw -z --no-renames`, leaving out what was removed.
+/// Parses `git diff --raw -z --no-renames`, without removed files.
 pub(crate) fn entries(raw: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     let mut parts = raw.split(|byte| *byte == 0);
     let pairs = std::iter::from_fn(move || Some((parts.next()?, parts.next()?)));
@@ -200,24 +201,24 @@ pub(crate) fn entries(raw: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     })
 }
 
-/// Picks the gitlinks of a raw diff.
+/// Returns the gitlinks of a raw diff.
 pub(crate) fn gitlinks_in(raw: &[u8]) -> impl Iterator<Item = Finding> {
     let links = entries(raw).filter(|entry| entry.mode == GITLINK);
     links.map(|entry| finding(FindingKind::Gitlink, entry.path, None))
 }
 
-/// Picks the links of a raw diff.
+/// Returns the links of a raw diff.
 pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(raw).filter(|entry| entry.mode == LINK).map(|entry| entry.path)
 }
 
-/// Tells of repositories in a listing of untracked names, which ends theirs with a slash.
+/// Returns the repositories in a listing of untracked names, where they end with a slash.
 pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding> {
     let names = untracked.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"));
     names.map(|name| finding(FindingKind::Repository, name, None))
 }
 
-/// Sorts, and leaves out what is too much.
+/// Sorts the findings and applies the limit.
 pub(crate) fn sorted(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort();
     found.dedup();
@@ -229,7 +230,7 @@ fn finding(kind: FindingKind, path: &[u8], detail: Option<String>) -> Finding {
     Finding { kind, path: shown(path), detail }
 }
 
-/// Makes bytes of an agent's fit to be shown.
+/// Escapes bytes chosen by an agent for display.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut shown: String = text.chars().take(NAME_SHOWN).flat_map(char::escape_debug).collect();
@@ -239,8 +240,8 @@ fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a link leads out of the tree that it is in, as it reads. One that leads on through
-/// another link is told of that one.
+/// Whether a link leads out of its tree, judging by its text. If it leads through another link,
+/// that one is reported.
 fn leads_out(link: &Path, target: &Path) -> bool {
     let mut depth = link.components().count().saturating_sub(1);
     for part in target.components() {

@@ -11,7 +11,7 @@ pub fn key(parts: &[&[u8]]) -> String {
     hex(&hash(parts)[..KEY])
 }
 
-/// Returns a number that differs for other parts.
+/// Returns a number derived from the hash of some parts.
 pub(crate) fn print(parts: &[&[u8]]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = hash(parts);
     u64::from_le_bytes([a, b, c, d, e, f, g, h])

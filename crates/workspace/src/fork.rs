@@ -34,10 +34,10 @@ const POINTER_LIMIT: u64 = 1 << 16;
 pub enum ForkSource<'a> {
     /// A commit, and dependency folders that add to it.
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
-    /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should
-    /// be writing in it.
+    /// The current state of another tree, including uncommitted work, and git's index of it.
+    /// Nothing should be writing in it.
     Tree { place: &'a TreePlace, index: &'a [u8] },
-    /// A tree that was set aside and comes back, with git's index of it.
+    /// A tree that was set aside and is restored, with git's index of it.
     Aside { place: &'a TreePlace, index: &'a [u8] },
 }
 
@@ -164,7 +164,7 @@ impl Repository {
 
     /// Removes a worktree that a driver made; the branch stays. Idempotent.
     ///
-    /// The files are out of sight at once, and gone after the next emptying of the trash.
+    /// The files disappear immediately, and are deleted when the trash is emptied.
     pub fn remove_worktree_from(
         &self,
         lock: &Lock,
@@ -176,7 +176,7 @@ impl Repository {
     }
 }
 
-/// What a fork is filled with.
+/// The content of a fork.
 struct Fill<'a> {
     source: ForkSource<'a>,
     driver: &'a dyn TreeDriver,
@@ -186,8 +186,8 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// Makes the tree, and writes git's index of it to a file after `write` has written what
-    /// surrounds it; in parallel if neither needs the other.
+    /// Creates the tree, and writes git's index of it to a file after `write` has written the files
+    /// around it; in parallel if independent.
     fn files_and_index(
         &self,
         to: &Path,
@@ -213,7 +213,7 @@ impl Fill<'_> {
             }
             ForkSource::Aside { place: from, index } => {
                 bring_back(*driver, from, place)?;
-                // The files are the same ones, so git's index of them is as good as before.
+                // The files are the same, so git's index of them stays valid.
                 Ok(files::write_quick(to, index, 0o644)?)
             }
             ForkSource::Tree { place: other, index } => {
@@ -245,7 +245,7 @@ fn make_tree(
     Ok(driver.make(&sources, place)?)
 }
 
-/// Moves a tree back to its path, at which git may have made a folder.
+/// Moves a tree back to its path, where git may have created a folder.
 fn bring_back(
     driver: &dyn TreeDriver,
     from: &TreePlace,

@@ -77,8 +77,8 @@ const SETTINGS: [(&str, &str); 18] = [
     ("submodule.recurse", "false"),
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
-    // What is larger is neither compared line by line nor held in memory: an agent can commit a file that
-    // takes some hundred bytes packed, and gigabytes unpacked.
+    // Larger files are neither diffed line by line nor held in memory: an agent can commit a file
+    // that takes some hundred bytes packed, and gigabytes unpacked.
     ("core.bigFileThreshold", "64m"),
 ];
 
@@ -86,7 +86,7 @@ const SETTINGS: [(&str, &str); 18] = [
 /// type, and blocks forever on a pipe.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says what helps where git failed on the files of a worktree.
+/// Returns hints for a git command that failed on the files of a worktree.
 pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
     match error {
         RunError::TooSlow { .. } => vec![format!(
@@ -102,7 +102,7 @@ pub fn around(folder: &Path) -> Program {
     hardened().arg("-C").arg(folder)
 }
 
-/// Returns a git command that acts on one repository, whatever lies around.
+/// Returns a git command for one repository, regardless of the current folder.
 pub fn of(common_dir: &Path) -> Program {
     hardened().arg("--git-dir").arg(common_dir)
 }
@@ -117,8 +117,8 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
-/// Returns a git command that shows what files of a worktree hold. Whoever works there may put a link
-/// in the place of a folder just then: git follows none.
+/// Returns a git command that reads the content of files in a worktree. An agent may replace a
+/// folder with a link meanwhile, so git follows no links.
 pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> Program {
     let git = inside(admin_dir, worktree);
     match HiddenTree::at(worktree) {
@@ -190,11 +190,11 @@ pub fn maybe_line(program: Program) -> Result<Option<String>, RunError> {
     }
 }
 
-/// How many answers are remembered, and how long one may be.
+/// How many answers are cached, and the maximum size of one.
 const REMEMBERED: usize = 512;
 const LONGEST: usize = 64 << 10;
 
-/// Answers of git that never change, by repository and question.
+/// Cached answers of git that never change, by repository and question.
 static KNOWN: Mutex<BTreeMap<(PathBuf, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// Caches answers that never change, such as the content of a commit: a git process costs

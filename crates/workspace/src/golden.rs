@@ -1,4 +1,4 @@
-//! Golden trees: what trees are made from. Built once, never changed, never seen by a room.
+//! Golden trees: the sources of other trees. Built once, never changed, never visible to a room.
 //!
 //! ```text
 //! <store>/golden/KEY.lock        exclusive while building or evicting, shared while in use
@@ -143,8 +143,9 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
-    // Named by the holder's path, which no agent chooses. A record of an earlier release must be
-    // found again, so the hash stays: on a full disk it could not be written under another name.
+    // Named after the holder's path, which no agent chooses. The hash must not change: a record of
+    // an earlier release has to be found again, because on a full disk it could not be written
+    // under another name.
     let record = holders.join(format!("{:016x}", fnv1a(&[bytes])));
     // There may be no space to write it again.
     if files::read_capped(&record, HOLDER_LIMIT).is_ok_and(|known| known == bytes) {
@@ -154,7 +155,7 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     files::write_quick(&record, bytes, 0o600)
 }
 
-/// Returns the name that a golden tree has among those of other agents.
+/// Returns the key of a golden tree for the current agent.
 fn for_agent(key: String) -> String {
     match walls::agent() {
         Some(agent) => format!("{key}-{}", agent.user),
@@ -175,10 +176,10 @@ fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), Fi
     files::replace(&file, &index, 0o644)
 }
 
-/// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in
+/// Returns the golden tree with a key; if there is none, `build` fills a new folder with `tree` in
 /// it.
 ///
-/// Whoever requests the same key meanwhile waits, and finds it built.
+/// Concurrent requests for the same key wait until it is built.
 fn find_or_build(
     store: &TreeStore,
     key: String,
@@ -232,13 +233,13 @@ fn build_in(
     Ok(())
 }
 
-/// Removes the folder of a golden tree, whole or half-made.
+/// Removes the folder of a golden tree, complete or not.
 fn remove_golden(folder: &Path) -> Result<(), FileError> {
     remove_tree(&folder.join("tree"))?;
     remove_tree(folder)
 }
 
-/// Whether an existing tree needs a golden one; removes the records of others.
+/// Whether an existing tree needs a golden one; removes stale records.
 fn is_held(folder: &Path) -> Result<bool, FileError> {
     let mut held = false;
     for record in files::list(&folder.join("holders"))? {

@@ -1,4 +1,4 @@
-//! Import: an agent's commits, taken into the user's repository without trusting a byte of them.
+//! Imports an agent's commits into the user's repository without trusting any of their bytes.
 //!
 //! ```text
 //! room: upload-pack --pipes, counted--> host: git fetch, every object checked
@@ -10,9 +10,9 @@
 //! then the host's index of the worktree follows, and looks away from submodules
 //! ```
 //!
-//! upload-pack runs inside the room: run by the host in the agent's git directory, it followed planted
-//! alternates and links to other repositories. Every step may be done again after a crash; whoever
-//! calls stores the tip that comes back, and gives it as `known` the next time.
+//! upload-pack runs inside the room: run by the host in the agent's git directory, it would follow
+//! planted alternates and links to other repositories. Every step can be repeated after a crash;
+//! the caller stores the returned tip, and passes it as `known` the next time.
 
 mod follow;
 mod refs;
@@ -45,15 +45,16 @@ use crate::{
     pack_stream::{PackWatch, Refused, Stall},
 };
 
-/// How long a fetch may take.
+/// The time limit of a fetch.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
-/// How long the git in a room may be silent. A real one says something every five seconds while it
-/// packs (`uploadpack.keepAlive`); this one is the agent's to replace.
+/// How long the git in a room may be silent. A real one sends something every five seconds while it
+/// packs (`uploadpack.keepAlive`); this one may be replaced by the agent.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// How long no part of a pack may come although the git in a room says something. A real one may count and
-/// compress for a while; one that waits for a pipe in its folder keeps alive for ever.
+/// How long there may be no pack data although the git in a room sends something. A real one may
+/// count and compress for a while; one that is blocked on a pipe in its folder sends keep-alives
+/// forever.
 const STALL_LIMIT: Duration = Duration::from_secs(120);
-/// How many branches of an agent are taken in at once.
+/// The maximum number of branches imported at once.
 pub const BRANCH_LIMIT: usize = 256;
 
 /// What to import, and how to reach it.
@@ -65,18 +66,18 @@ pub struct Import<'a> {
     pub worktree: &'a Path,
     /// The tip that the last import returned, or the commit of the fork.
     pub known: &'a str,
-    /// The most bytes that may come out of the room.
+    /// The maximum number of bytes read from the room.
     pub limit: u64,
-    /// The most memory for the git that reads them: some hundred bytes can say how to make gigabytes.
+    /// The memory limit of the git that reads them: some hundred bytes can expand to gigabytes.
     pub memory: u64,
-    /// The most objects that may come at once: each takes time and space forever after.
+    /// The maximum number of objects at once: each costs time and space forever.
     pub objects: u32,
-    /// The longest chain of deltas that stays: who reads its end makes all before it anew.
+    /// The maximum length of delta chains: reading the last object reconstructs all before it.
     pub depth: u32,
-    /// Which of the agent's branches to take.
+    /// Which of the agent's branches to import.
     pub wanted: Wanted<'a>,
-    /// Paths in the user's checkout where sandboxes are, which no commit may touch: merged, it would
-    /// make the checkout's own `git status` enter a repository that an agent made.
+    /// Paths in the user's checkout that contain sandboxes, which no commit may touch: once merged,
+    /// it would make the checkout's own `git status` enter a repository created by an agent.
     pub reserved: &'a [PathBuf],
 }
 
@@ -84,20 +85,20 @@ pub struct Import<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<'a> {
     All,
-    /// One alone, where git refused them together.
+    /// A single one, after git refused all of them together.
     Only(&'a str),
 }
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The tip of the sandbox's branch in the room, to be `known` the next time.
     pub tip: String,
     pub branch: BranchOutcome,
     pub index: IndexOutcome,
-    /// The agent's other branches, as they are called in the user's repository.
+    /// The agent's other branches, by their names in the user's repository.
     pub others: Vec<String>,
-    /// Branches of the agent that cannot be called so.
+    /// Branches of the agent whose names are not allowed there.
     pub left_out: Vec<String>,
 }
 
@@ -108,7 +109,7 @@ pub enum BranchOutcome {
     Updated {
         from: String,
     },
-    /// The user moved it meanwhile: theirs stays, the agent's tip is on another branch.
+    /// The user moved it meanwhile: it stays, and the agent's tip is on another branch.
     UserMoved {
         user: String,
         agent_branch: String,
@@ -121,7 +122,7 @@ pub enum BranchOutcome {
     AgentRemoved,
 }
 
-/// An import that failed. Nothing of it is visible, or all that is will be done again.
+/// An import that failed. Nothing of it is visible, or it will be completed by the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("fetch the commits of `{sandbox}`")]
@@ -249,12 +250,12 @@ impl Explain for ImportError {
 }
 
 impl Repository {
-    /// Returns the command that, run in a room, offers the commits of its git directory.
+    /// Returns the command that, run in a room, serves the commits of its git directory.
     ///
-    /// A list of commits without parents in that folder would keep git from offering what stands on
-    /// them, so it counts only where the user's own repository is cut short. Commits whose parents are
-    /// really missing are refused with the reason. The option is for this git, the variable for the one
-    /// that it starts to pack: a pipe under that name would block it.
+    /// A `shallow` file in that folder would keep git from serving what depends on the listed
+    /// commits, so it is used only if the user's own repository is shallow. Commits whose parents
+    /// are really missing are refused with the reason. The option is for this git, the variable for
+    /// the one that it starts to pack: a pipe with that name would block it.
     pub fn offer(&self, git_dir: &Path) -> Vec<OsString> {
         let is_cut_short = files::exists(&self.place.common_dir.join("shallow"));
         let whole: &[&str] = match is_cut_short {
@@ -265,13 +266,14 @@ impl Repository {
         words.map(OsString::from).chain([git_dir.into()]).collect()
     }
 
-    /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
-    /// the room's git directory; `own` is a lock that two imports of the same sandbox both take.
+    /// Imports an agent's commits. `room` is connected to a `git upload-pack` that runs inside the
+    /// room, on the room's git directory; `own` is a lock that excludes other imports of the same
+    /// sandbox.
     ///
-    /// `look` sees what was fetched before any branch moves; where it fails, none does.
+    /// `look` inspects the fetched commits before any branch moves; if it fails, none does.
     ///
-    /// `shared` takes the repository's. It is held while branches move, and not while anything waits
-    /// for the room or reads its files: an agent could make that last, and others need the lock.
+    /// `shared` takes the repository's lock. It is held while branches move, but not while waiting
+    /// for the room or reading its files: an agent could delay that, and others need the lock.
     pub fn import_commits(
         &self,
         own: &Lock,
@@ -291,7 +293,7 @@ impl Repository {
             let shared = shared()?;
             Work { lock: &shared, quiet: work.quiet.clone(), ..work }.take_over()
         });
-        // Also after a failure: what was staged keeps objects that nobody wants.
+        // Even after a failure: staged refs keep unwanted objects alive.
         work.clear_staging()?;
         let imported = outcome?;
         if imported.index == IndexOutcome::Followed {
@@ -301,7 +303,7 @@ impl Repository {
     }
 }
 
-/// Whether git, or one that it started, got no more memory.
+/// Whether git, or a process that it started, ran out of memory.
 fn is_out_of_memory(error: &RunError) -> bool {
     let RunError::Failed { said, .. } = error else { return false };
     let said = said.to_lowercase();
@@ -310,7 +312,7 @@ fn is_out_of_memory(error: &RunError) -> bool {
         .any(|word| said.contains(word))
 }
 
-/// An import that continues.
+/// An import in progress.
 struct Work<'a> {
     repository: &'a Repository,
     import: &'a Import<'a>,
@@ -319,7 +321,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Fetches through a socket of ours, behind which the room's bytes are counted.
+    /// Fetches through a socket pair, between which the room's bytes are counted.
     fn fetch(&self, room: Pipes) -> Result<(), ImportError> {
         let about = |source| ImportError::Fetch { sandbox: self.import.sandbox.clone(), source };
         let relayed = |source| ImportError::Relay { sandbox: self.import.sandbox.clone(), source };
@@ -336,7 +338,7 @@ impl Work<'_> {
                 }
                 refused.is_none()
             });
-            // git, if it still waits for more, gets an end instead.
+            // If git still waits for more, it gets the end of the stream.
             drop(ours);
             (fetch.join().expect("a fetch does not panic"), end)
         });
@@ -379,7 +381,7 @@ impl Work<'_> {
             "fetch.recurseSubmodules=false",
             "protocol.allow=never",
             "protocol.fd.allow=always",
-            // Each thread has objects of its own in memory, and larger ones are not kept there at all.
+            // Each thread keeps its own objects in memory, and larger ones are not cached at all.
             "pack.threads=2",
             "core.deltaBaseCacheLimit=64m",
             "core.bigFileThreshold=64m",
@@ -399,7 +401,7 @@ impl Work<'_> {
         Ok(git.stdin(self.lock.share_as_stdin()?))
     }
 
-    /// Returns the namespace where fetched branches wait.
+    /// Returns the ref namespace for fetched branches.
     fn staging(&self) -> String {
         format!("refs/hothouse/in/{}/", self.import.sandbox)
     }

@@ -1,10 +1,10 @@
 //! The part of git's index that we change: the cached inode data of each file.
 //!
-//! git trusts a file without reading it when size, times, inode and owner are what the index says.
-//! In a copied tree all but size and modification time are new, so git would read 60,000 files on
-//! the first `git status`. Here the new values are put in, for those files alone whose size, mode
-//! and modification time are as they were. An index that is not understood is left as it is: git
-//! then reads the files, which is slow and right.
+//! git trusts a file without reading it if size, times, inode and owner match the index. In a
+//! copied tree all but size and modification time are new, so git would read 60,000 files on the
+//! first `git status`. This module updates the values of those files whose size, mode and
+//! modification time are unchanged. An index that is not understood is left alone: git then reads
+//! the files, which is slow but correct.
 
 use std::path::{Path, PathBuf};
 
@@ -15,21 +15,21 @@ use hothouse_host::{
 
 /// The bytes of an entry before its object id: two times, device, inode, mode, owner, size.
 const STAT: usize = 40;
-/// The bit of an entry's flags that says that two more bytes of flags follow.
+/// The flag of an entry that has two more bytes of flags.
 const EXTENDED: u16 = 0x4000;
 /// The mode of a gitlink.
 const GITLINK: u32 = 0o160_000;
 
-/// The outcome of an index.
+/// The result of refreshing an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refreshed {
-    /// Entries that git will trust without reading the file.
+    /// Entries that git trusts without reading the file.
     pub fresh: usize,
     /// Entries that differ from their file or have none; git checks those itself.
     pub stale: usize,
 }
 
-/// How long object ids are.
+/// The hash of object ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFormat {
     Sha1,
@@ -37,7 +37,7 @@ pub enum ObjectFormat {
 }
 
 impl ObjectFormat {
-    /// Reads the word of `git rev-parse --show-object-format`.
+    /// Parses the output of `git rev-parse --show-object-format`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "sha1" => Some(Self::Sha1),
@@ -65,8 +65,8 @@ struct Entry<'a> {
     path: &'a [u8],
 }
 
-/// Puts the inode data of the files in `tree` into an index. Returns nothing, and changes nothing,
-/// if the index is not of version 2 or 3 or is broken.
+/// Writes the inode data of the files in `tree` into an index. Returns `None`, and changes nothing,
+/// if the index is not of version 2 or 3 or is invalid.
 pub fn refresh(
     index: &mut [u8],
     format: ObjectFormat,
@@ -90,11 +90,11 @@ pub fn refresh(
     Ok(Some(refreshed))
 }
 
-/// Whether an index holds a gitlink; `None` if it is of another version, is broken, or keeps
-/// entries elsewhere.
+/// Whether an index contains a gitlink; `None` if it is of another version, is invalid, or is
+/// split.
 pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
     let (entries, end) = entries_and_end(index, format)?;
-    // The extension of an index that is split: the others are in another file.
+    // The extension of a split index, whose other entries are in another file.
     if index.get(end..end + 4) == Some(b"link") {
         return None;
     }
@@ -103,7 +103,7 @@ pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
 }
 
 /// A zero checksum means "not computed" (git-config: index.skipHash); the next git that writes the
-/// index puts the right one in.
+/// index sets it.
 fn forget_checksum(index: &mut [u8], format: ObjectFormat) {
     let end = index.len() - format.length();
     index[end..].fill(0);
@@ -113,8 +113,8 @@ fn entries(index: &[u8], format: ObjectFormat) -> Option<Vec<Entry<'_>>> {
     entries_and_end(index, format).map(|(entries, _)| entries)
 }
 
-/// Finds the entries and where they end, or `None` if the index is of another version or does not
-/// hold together.
+/// Finds the entries and where they end, or `None` if the index is of another version or is
+/// invalid.
 fn entries_and_end(index: &[u8], format: ObjectFormat) -> Option<(Vec<Entry<'_>>, usize)> {
     let version = u32_at(index, 4)?;
     if index.get(..4)? != b"DIRC" || !(2..=3).contains(&version) {
@@ -130,13 +130,13 @@ fn entries_and_end(index: &[u8], format: ObjectFormat) -> Option<(Vec<Entry<'_>>
         let path_at = flags_at + if flags & EXTENDED == 0 { 2 } else { 4 };
         let length = index.get(path_at..end)?.iter().position(|byte| *byte == 0)?;
         entries.push(Entry { at, path: &index[path_at..path_at + length] });
-        // One to eight zero bytes end an entry, so that the next begins at a multiple of eight.
+        // An entry is padded with one to eight zero bytes to a multiple of eight.
         at += (path_at - at + length + 8) & !7;
     }
     (at <= end).then_some((entries, at))
 }
 
-/// Looks at every file that the entries are about, on two threads.
+/// Stats the file of every entry, on two threads.
 fn look_up(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileStat>>, FileError> {
     let half = entries.len().div_ceil(2).max(1);
     let parts: Vec<_> = std::thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn look_up(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileStat>>, 
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// Entries are sorted, so the folder of one is mostly that of the one before.
+/// Entries are sorted, so the folder is usually that of the previous entry.
 fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileStat>>, FileError> {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let root = Folder::open(tree)?;
@@ -173,7 +173,7 @@ fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileSta
     Ok(stats)
 }
 
-/// Whether a file is what an entry remembers, as far as a copy keeps it.
+/// Whether a file matches an entry, in what a copy preserves.
 fn is_same_file(field: &[u8], stat: &FileStat) -> bool {
     let word = |at: usize| u32_at(field, at).unwrap_or_default();
     let kind = match word(24) & 0o170_000 {
@@ -203,7 +203,7 @@ fn write_stat(field: &mut [u8], stat: &FileStat) {
     }
 }
 
-/// The index keeps the low 32 bits of every number.
+/// The index stores the low 32 bits of every number.
 #[expect(clippy::cast_possible_truncation, reason = "as git does")]
 fn low(value: u64) -> u32 {
     value as u32

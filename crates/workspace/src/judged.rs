@@ -1,4 +1,4 @@
-//! A commit for a proof: what it changes, and a variant of it with some files of its base.
+//! Commits for a proof: what a commit changes, and a variant of it with some files of its base.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     worktree::index_file::Aside,
 };
 
-/// How many uncommitted files are named.
+/// How many uncommitted files are listed.
 const UNCOMMITTED: usize = 5;
 
 impl Repository {
@@ -21,7 +21,7 @@ impl Repository {
         git::maybe_line(self.git().args(ask))
     }
 
-    /// Lists files of the checkout around a folder that its commit does not have, a few of them.
+    /// Lists a few uncommitted files of the checkout around a folder.
     pub fn uncommitted_around(&self, folder: &Path) -> Result<Vec<String>, RunError> {
         let words = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
         let status = git::around(folder).args(words).arg("--ignore-submodules=all");
@@ -40,7 +40,7 @@ impl Repository {
         Ok(parse_numstat(&output))
     }
 
-    /// Lists the lines that a commit adds to another's files, as ranges in the files as they are now.
+    /// Lists the lines that a commit adds, as ranges in the new files.
     pub fn added_lines(
         &self,
         base: &str,
@@ -53,8 +53,8 @@ impl Repository {
         Ok(parse_added(&output))
     }
 
-    /// Makes a commit on top of another whose files of these names are those of the base, or are gone where the base
-    /// has none, and one file of which is as it is written. No branch leads to it.
+    /// Creates a commit on top of another, in which these files are those of the base (or removed
+    /// if the base has none), and one file has the given content. No branch points to it.
     pub fn commit_with_files_of(
         &self,
         base: &str,
@@ -88,7 +88,7 @@ impl Repository {
         git::line(named.into_iter().fold(made, |git, (name, value)| git.env(name, value)))
     }
 
-    /// Returns the line by which an index takes a file of a commit, or forgets it.
+    /// Returns the line for `git update-index` that adds a file of a commit, or removes it.
     fn index_line(&self, commit: &str, path: &str) -> Result<Vec<u8>, RunError> {
         let list = self.git().env("GIT_LITERAL_PATHSPECS", "1");
         let list = list.args(["ls-tree", "-z", "--full-tree", commit, "--", path]);
@@ -106,7 +106,7 @@ impl Repository {
         Ok(line)
     }
 
-    /// Deletes a branch, if it is where it is known to be.
+    /// Deletes a branch, if it is still at the known tip.
     pub fn delete_branch(&self, lock: &Lock, branch: &str, tip: &str) -> Result<(), RunError> {
         let name = format!("refs/heads/{branch}");
         let git = self.git().args(["update-ref", "-d", &name, tip]);
@@ -119,13 +119,14 @@ fn not_run(error: FileError) -> RunError {
     let source = std::io::Error::other(error.to_string());
     RunError::Spawn { program: "git".into(), source }
 }
-/// Reads a difference without surroundings. A line of a file may look like a head, so the lines of each part are counted.
+/// Parses a diff without context. A line of a file may look like a header, so the lines of each
+/// hunk are counted.
 fn parse_added(output: &[u8]) -> BTreeMap<String, Vec<(u32, u32)>> {
     let mut found: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
     let (mut path, mut left) = (None, 0_u32);
     for line in output.split(|byte| *byte == b'\n') {
         if left > 0 {
-            // `\ No newline at end of file` is not a line of either.
+            // `\ No newline at end of file` is not a line of either file.
             left -= u32::from(!line.starts_with(b"\\"));
             continue;
         }
@@ -145,7 +146,7 @@ fn parse_added(output: &[u8]) -> BTreeMap<String, Vec<(u32, u32)>> {
     found
 }
 
-/// Reads the head of a part: how many lines are removed, and from which line on how many are added.
+/// Parses the header of a hunk: how many lines are removed, and the range of added lines.
 fn part(line: &[u8]) -> Option<(u32, (u32, u32))> {
     let line = String::from_utf8_lossy(&line[..80.min(line.len())]);
     let mut words = line.strip_prefix("@@ -")?.split(' ');

@@ -1,6 +1,6 @@
 //! Workspaces: branches and files of a sandbox.
 //!
-//! Invariant: every call of git goes through [`git`], which switches off all that a repository
+//! Invariant: every call of git goes through [`git`], which disables everything that a repository
 //! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
 
 pub mod clone;

@@ -1,10 +1,9 @@
-//! Simple facts about the user's own repository, read without git, because each git process costs
+//! Reads simple facts about the user's own repository without git, because each git process costs
 //! milliseconds.
 //!
-//! Only what is of the plainest kind is answered here: a checkout with a `.git` folder, both owned
-//! by us, branches in files. For anything else the answer is that it is not known, and git is
-//! asked: a linked worktree, a bare repository, another owner, links, other ways to keep refs,
-//! whatever the future brings.
+//! Only the simplest case is handled: a checkout with a `.git` folder, both owned by us, with
+//! branches in files. For anything else the result is unknown, and git is asked: a linked worktree,
+//! a bare repository, another owner, links, other ref formats, or whatever the future brings.
 
 use std::{
     io::ErrorKind,
@@ -17,13 +16,13 @@ use crate::{git::Config, refs::is_id};
 
 /// The maximum size of `HEAD` or a branch.
 const REF_LIMIT: u64 = 4096;
-/// The most packed refs that are read here; git looks things up in larger ones.
+/// The maximum size of packed refs that are read here; for larger ones git is asked.
 const PACKED_LIMIT: u64 = 4 << 20;
 
-/// Extensions of a repository's format that change nothing of what is read or written here.
+/// Extensions of a repository's format that do not affect what is read or written here.
 const HARMLESS: [&str; 4] = ["noop", "objectformat", "partialclone", "preciousobjects"];
 
-/// What is checked out.
+/// The checked-out commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub commit: String,
@@ -31,7 +30,7 @@ pub struct Head {
     pub branch: Option<String>,
 }
 
-/// Where a branch is.
+/// The tip of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tip {
     At(String),
@@ -45,7 +44,7 @@ pub(crate) fn checkout_around(folder: &Path) -> Option<PathBuf> {
     let start = files::canonical(folder).ok()?;
     let device = files::device(&start).ok()?;
     for place in start.ancestors() {
-        // git looks no further than the file system it began on.
+        // git does not look beyond the file system on which it started.
         if files::device(place).ok()? != device {
             return None;
         }
@@ -73,7 +72,7 @@ fn is_plain_checkout(place: &Path, git_dir: &Path) -> bool {
         && keeps_refs_in_files(git_dir)
 }
 
-/// Whether a repository is of a format that this module knows whole.
+/// Whether this module fully supports the format of a repository.
 pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     let Ok(config) = Config::of(common_dir) else { return false };
     let version = config.value("core.repositoryformatversion");
@@ -83,11 +82,11 @@ pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
         "worktreeconfig" | "relativeworktrees" => !config.is_on(&format!("extensions.{name}")),
         other => HARMLESS.contains(&other),
     };
-    // Without a version, git did not take it for a repository and read the user's config alone.
+    // Without a version, git did not recognize a repository and read only the user's config.
     ["0", "1"].contains(&version) && config.section("extensions").all(known)
 }
 
-/// Returns what is checked out in a plain checkout, or `None` if git must be asked.
+/// Returns the HEAD of a plain checkout, or `None` if git must be asked.
 pub(crate) fn head(git_dir: &Path) -> Option<Head> {
     let file = git_dir.join("HEAD");
     if files::is_link(&file) {
@@ -105,8 +104,8 @@ pub(crate) fn head(git_dir: &Path) -> Option<Head> {
     }
 }
 
-/// Returns the tip of a branch. Loose before packed, as git reads them: a ref packed meanwhile is
-/// found.
+/// Returns the tip of a branch. Loose refs before packed ones, like git, so that a ref packed
+/// meanwhile is found.
 pub(crate) fn tip(common_dir: &Path, branch: &str) -> Tip {
     if !keeps_refs_in_files(common_dir) {
         return Tip::Unknown;
@@ -134,7 +133,7 @@ pub(crate) fn tip(common_dir: &Path, branch: &str) -> Tip {
 /// The packed branches of a repository.
 pub(crate) struct Packed(String);
 
-/// Reads the packed branches, unless they are too many.
+/// Reads the packed branches, unless the file is too large.
 pub(crate) fn packed(common_dir: &Path) -> Option<Packed> {
     match files::read_capped(&common_dir.join("packed-refs"), PACKED_LIMIT) {
         Ok(bytes) => String::from_utf8(bytes).ok().map(Packed),
@@ -149,7 +148,7 @@ impl Packed {
         self.branches().find(|(_, name)| *name == branch).map(|(tip, _)| tip)
     }
 
-    /// Whether a branch conflicts with an existing one: one is a folder of the other.
+    /// Whether a branch conflicts with an existing one: one's name is a folder of the other's.
     pub(crate) fn collides(&self, branch: &str) -> bool {
         let below = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

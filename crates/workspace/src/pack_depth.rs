@@ -1,11 +1,11 @@
-//! How deep the deltas of a pack are stacked.
+//! The depth of delta chains in a pack.
 //!
-//! Whoever reads an object at the end of a chain makes every object before it anew. git writes chains of at most
-//! 4095 (`git-pack-objects(1)`, `--depth`) but reads longer ones, and an agent may send any: reading one file would
-//! then take minutes for as long as the repository lives.
+//! Reading an object at the end of a chain reconstructs every object before it. git writes chains
+//! of at most 4095 (`git-pack-objects(1)`, `--depth`) but reads longer ones, and an agent may send
+//! any: reading one file would then take minutes, for as long as the repository exists.
 //!
-//! The files are those that `git index-pack` wrote and checked (gitformat-pack(5), version 2 of indexes); what does
-//! not fit the format is an error, never a panic.
+//! The files were written and checked by `git index-pack` (gitformat-pack(5), version 2 of
+//! indexes); whatever does not fit the format is an error, never a panic.
 
 use std::{
     collections::HashMap,
@@ -21,21 +21,21 @@ use hothouse_model::id::hex;
 /// The signature and version of an index.
 const SIGNATURE: [u8; 8] = *b"\xfftOc\0\0\0\x02";
 
-/// The signature of an index, and its table of how many names begin with each byte or a smaller one.
+/// The header of an index, and its fan-out table.
 const INDEX_HEAD: u64 = 8 + 256 * 4;
 
-/// The most bytes before the data of an object: its size, then the name of its base.
+/// The maximum size of an entry's header: its size, then the id of its base.
 const ENTRY_HEAD: usize = 10 + 32;
 
-/// Returns the packs in which one of these objects is at the end of a chain of more than `limit` deltas, by their
-/// indexes.
+/// Returns the indexes of packs in which one of these objects is at the end of a chain of more than
+/// `limit` deltas.
 pub(crate) fn deeper(objects: &Path, names: &[Vec<u8>], limit: u32) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for index in indexes(objects) {
         match Pack::open(&index).and_then(|pack| pack.is_any_deeper(names, limit)) {
             Ok(true) => found.push(index),
             Ok(false) => {}
-            // Packed anew meanwhile: its objects are in another pack.
+            // Repacked meanwhile: its objects are in another pack.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -43,7 +43,7 @@ pub(crate) fn deeper(objects: &Path, names: &[Vec<u8>], limit: u32) -> io::Resul
     Ok(found)
 }
 
-/// Returns the names of all objects of a pack, in hexadecimal and each on a line.
+/// Returns the ids of all objects of a pack, in hexadecimal, one per line.
 pub(crate) fn names(index: &Path) -> io::Result<String> {
     let pack = Pack::open(index)?;
     let length = usize::try_from(pack.name).map_err(|_| malformed())?;
@@ -52,15 +52,15 @@ pub(crate) fn names(index: &Path) -> io::Result<String> {
     Ok(all.chunks(length).map(|name| hex(name) + "\n").collect())
 }
 
-/// Returns the indexes of the packs in a folder of objects.
+/// Returns the indexes of the packs in an objects folder.
 fn indexes(objects: &Path) -> Vec<PathBuf> {
     let files = files::list(&objects.join("pack")).unwrap_or_default();
     files.into_iter().filter(|file| file.extension().is_some_and(|word| word == "idx")).collect()
 }
 
-/// Counts the deltas from an object to the one that is whole, but not much further than `limit`.
+/// Counts the deltas from an object to its full base, but not much beyond `limit`.
 ///
-/// `depths` has what was counted before: each object is looked at once.
+/// `depths` caches earlier results: each object is read once.
 fn depth(
     offset: u64,
     limit: u32,
@@ -74,7 +74,7 @@ fn depth(
         }
         chain.push(at);
         match base(at)? {
-            // The number also ends a circle, which git would have refused.
+            // The limit also breaks cycles, which git would have refused.
             Some(next) if chain.len() <= limit as usize + 1 => at = next,
             _ => break 0,
         }
@@ -91,7 +91,7 @@ struct Pack {
     pack: File,
     index: File,
     count: u64,
-    /// The length of an object's name.
+    /// The length of an object id.
     name: u64,
 }
 
@@ -106,7 +106,7 @@ impl Pack {
         let count = number(&index, INDEX_HEAD - 4)?.into();
         let (end, pack_end) = (index.metadata()?.len(), pack.metadata()?.len());
         for name in [20, 32] {
-            // Both files end with the hash of the pack, the index with its own behind it.
+            // Both files end with the hash of the pack; the index is followed by its own.
             let (mut in_index, mut in_pack) = ([0; 32], [0; 32]);
             let (in_index, in_pack) = (&mut in_index[..name], &mut in_pack[..name]);
             let name = name as u64;
@@ -134,7 +134,7 @@ impl Pack {
         Ok(false)
     }
 
-    /// Returns where an object is. Names are sorted.
+    /// Returns the offset of an object. Ids are sorted.
     fn find(&self, name: &[u8]) -> io::Result<Option<u64>> {
         let Some(first) = name.first().filter(|_| name.len() as u64 == self.name) else {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Pack {
         Ok(u64::from(high) << 32 | u64::from(low))
     }
 
-    /// Reads where the object is that the one at an offset is a delta of, if it is one.
+    /// Returns the offset of an object's delta base, if it is a delta.
     fn base(&self, offset: u64) -> io::Result<Option<u64>> {
         let mut head = [0; ENTRY_HEAD];
         let length = self.pack.read_at(&mut head, offset)?;
@@ -188,7 +188,7 @@ impl Pack {
     }
 }
 
-/// Reads how far back a base is.
+/// Parses the distance to a base.
 fn distance(bytes: &[u8]) -> Option<u64> {
     let (first, rest) = bytes.split_first()?;
     let (mut value, mut last) = (u64::from(first & 0x7f), *first);
@@ -223,7 +223,7 @@ mod tests {
             let base = |offset: u64| Ok(bases.get(&offset).copied());
             let depths = &mut HashMap::new();
             assert_eq!(depth(of, 50, depths, &base).unwrap(), expected, "{of} of {bases:?}");
-            // Counted again, from what is known.
+            // Counted again, from cached depths.
             assert_eq!(depth(of, 50, depths, &base).unwrap(), expected, "{of} of {bases:?}");
         };
         check(&[], 12, 0);

@@ -1,9 +1,9 @@
-//! What a git server sends, read far enough to know how many objects it brings. Pure.
+//! Parses the stream of a git server to learn how many objects it contains. Pure.
 //!
-//! The stream is packets (gitprotocol-common(5)); objects come in those of the first band, or as they are
-//! where the server knows no bands. A pack begins with `PACK`, its version and its number of objects
-//! (gitformat-pack(5)), and git refuses one that holds another number. Whatever is not of this form
-//! is refused, since nobody could say what git would make of it.
+//! The stream consists of packets (gitprotocol-common(5)); objects are in those of the first side
+//! band, or raw if the server does not support bands. A pack begins with `PACK`, its version and
+//! its number of objects (gitformat-pack(5)), and git refuses one with another number. Everything
+//! that does not have this form is refused, since it is unknown how git would treat it.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct PackWatch {
     limit: u32,
     state: State,
-    /// The beginning of the pack that comes.
+    /// The header of the current pack, as far as received.
     head: Vec<u8>,
     /// Bytes of packs so far.
     received: u64,
@@ -22,24 +22,24 @@ pub(crate) struct PackWatch {
 enum State {
     /// Digits of a packet's length.
     Length(Vec<u8>),
-    /// The band of a packet, whose length is this.
+    /// The band of a packet, which has this length.
     Band(usize),
     /// The rest of a packet, and whether it belongs to a pack.
     Payload(usize, bool),
-    /// A pack without packets, to the end of the stream.
+    /// A raw pack, to the end of the stream.
     Bare,
 }
 
-/// A stream that is not passed on.
+/// Why a stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     TooMany,
     Malformed,
-    /// Nothing of a pack came for too long.
+    /// No pack data arrived for too long.
     Stalled,
 }
 
-/// Whether a stream gets anywhere: packets that only keep it alive do not count.
+/// Detects whether a stream makes progress: keep-alive packets do not count.
 #[derive(Debug)]
 pub(crate) struct Stall {
     limit: Duration,
@@ -52,7 +52,8 @@ impl Stall {
         Self { limit, received: 0, since: now }
     }
 
-    /// Takes how much of a pack has come, and returns whether nothing has for too long.
+    /// Accepts the number of received pack bytes, and returns whether there was no progress for too
+    /// long.
     pub(crate) fn is_over(&mut self, now: Instant, received: u64) -> bool {
         if received > self.received {
             (self.received, self.since) = (received, now);
@@ -61,7 +62,7 @@ impl Stall {
     }
 }
 
-/// The length of a pack's head.
+/// The length of a pack's header.
 const HEAD: usize = 12;
 
 impl PackWatch {
@@ -69,12 +70,12 @@ impl PackWatch {
         Self { limit, state: State::Length(Vec::new()), head: Vec::new(), received: 0 }
     }
 
-    /// Returns how many bytes of packs have come.
+    /// Returns the number of pack bytes received.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Reads what came next.
+    /// Processes the next bytes.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
         while !bytes.is_empty() {
             bytes = self.step(bytes)?;
@@ -82,7 +83,7 @@ impl PackWatch {
         Ok(())
     }
 
-    /// Reads some bytes, and returns the others.
+    /// Processes some bytes, and returns the rest.
     fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Refused> {
         match &mut self.state {
             State::Length(digits) => {
@@ -113,7 +114,7 @@ impl PackWatch {
         }
     }
 
-    /// Begins a packet.
+    /// Starts a packet.
     fn begin(&mut self, digits: &[u8]) -> Result<(), Refused> {
         if digits == b"PACK" {
             self.state = State::Bare;
@@ -122,7 +123,7 @@ impl PackWatch {
         let length = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
         let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
         self.state = match length.ok_or(Refused::Malformed)? {
-            // The end of an answer: the next one may bring another pack.
+            // The end of a response: the next one may contain another pack.
             0 => {
                 self.head.clear();
                 State::Length(Vec::new())
@@ -134,7 +135,7 @@ impl PackWatch {
         Ok(())
     }
 
-    /// Reads a part of a pack.
+    /// Processes a part of a pack.
     fn take(&mut self, bytes: &[u8]) -> Result<(), Refused> {
         self.received += bytes.len() as u64;
         let missing = HEAD - self.head.len();
@@ -152,7 +153,7 @@ impl PackWatch {
     }
 }
 
-/// The state with so much of a packet left.
+/// Returns the state with this much of a packet left.
 fn payload(left: usize, is_pack: bool) -> State {
     if left == 0 { State::Length(Vec::new()) } else { State::Payload(left, is_pack) }
 }
@@ -194,7 +195,7 @@ mod tests {
                 assert_eq!(outcome(&stream(&few), at_once), Ok(()), "{piece} {at_once}");
                 let refused = outcome(&stream(&many), at_once);
                 assert_eq!(refused, Err(Refused::TooMany), "{piece} {at_once}");
-                // A second answer may bring a second pack.
+                // A second response may contain a second pack.
                 let both = [stream(&few), banded(&many, piece)].concat();
                 assert_eq!(outcome(&both, at_once), Err(Refused::TooMany));
                 let bare = [&refs[..], &packet(b"NAK\n"), &many].concat();

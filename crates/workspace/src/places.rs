@@ -68,7 +68,7 @@ impl SandboxPlaces<'_> {
         self.part("seeded")
     }
 
-    /// Returns the file which says that no room has ever been started on the sandbox's files.
+    /// Returns the marker file that no room has ever been started on the sandbox's files.
     pub fn untouched(&self) -> PathBuf {
         self.own().join("untouched")
     }
@@ -103,7 +103,7 @@ impl SandboxPlaces<'_> {
         self.own().join(RECORD_FILE)
     }
 
-    /// Returns the lock by which a room holds the sandbox's files.
+    /// Returns the lock file with which a room claims the sandbox's files.
     pub fn claim(&self) -> PathBuf {
         self.own().join("claim")
     }

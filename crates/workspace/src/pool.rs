@@ -5,10 +5,9 @@
 //! <sandboxes>/.hothouse-pool.new    one that is being made, or was left incomplete
 //! ```
 //!
-//! Made by root and on request only. The file alone says that there is a pool: a folder in which it
-//! can be seen is a pool that is not mounted, as after a restart of the host, and [`restore`]
-//! mounts it. So nothing has to be remembered elsewhere. Every step can be done again after a
-//! crash.
+//! Created only by root and on request. The file itself marks the pool: if it is visible in its
+//! folder, the pool is not mounted, as after a restart of the host, and [`restore`] mounts it. So
+//! no other record is needed. Every step can be repeated after a crash.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,7 +22,7 @@ use crate::tree::{Restored, STORE_FOLDER, remove_tree};
 /// The name of a pool's file.
 pub const IMAGE: &str = ".hothouse-pool";
 
-/// What a store may contain in addition to trees; it can be made again.
+/// What a store may contain in addition to trees; it can be recreated.
 const CACHES: [&str; 4] = ["golden", "trash", "try", "try.lock"];
 
 /// The minimum size of a pool; btrfs alone takes a part of it.
@@ -37,7 +36,7 @@ static MOUNTING: Mutex<()> = Mutex::new(());
 pub struct Pool {
     /// The folder of its sandboxes.
     pub folder: PathBuf,
-    /// The file, as it was called when it was mounted.
+    /// The file, by its path when it was mounted.
     pub image: PathBuf,
     /// The used space in bytes.
     pub used: u64,
@@ -210,8 +209,7 @@ pub fn look(folder: &Path) -> Result<Option<Pool>, FileError> {
     Ok(Some(Pool { folder: folder.to_owned(), image, used, size, free }))
 }
 
-/// Removes the pool of a folder that holds no sandbox any more, whole or half-made. Doing it twice
-/// is fine.
+/// Removes the pool of a folder without sandboxes, complete or not. Idempotent.
 pub fn remove(folder: &Path) -> Result<(), PoolError> {
     files::remove_file(&fresh(folder))?;
     let Some(pool) = look(folder)? else { return Ok(()) };
@@ -224,11 +222,11 @@ pub fn remove(folder: &Path) -> Result<(), PoolError> {
     Ok(files::remove_file(&folder.join(IMAGE))?)
 }
 
-/// Limits what one tree in a pool may take that it shares with no other.
+/// Limits the exclusive disk usage of one tree in a pool.
 pub fn limit(folder: &Path, tree: &Path, size: ByteSize) -> Result<(), PoolError> {
     let about = |source| PoolError::Limit { tree: tree.to_owned(), source };
     let program = || Program::new("btrfs").arg("--quiet");
-    // Where quotas are on already this changes nothing.
+    // If quotas are already enabled, this changes nothing.
     program().args(["quota", "enable"]).arg(folder).output().map_err(about)?;
     let limit = program().args(["qgroup", "limit", "-e"]).arg(size.bytes().to_string());
     limit.arg(tree).output().map_err(about)?;
@@ -236,7 +234,7 @@ pub fn limit(folder: &Path, tree: &Path, size: ByteSize) -> Result<(), PoolError
 }
 
 /// `nosuid` and `nodev`, because rooms write in it; `noatime`, because reading would otherwise
-/// write and unshare what snapshots share.
+/// write, and unshare data that snapshots share.
 fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
     if !process::is_root() {
         return Err(PoolError::NeedsRoot);
@@ -247,7 +245,7 @@ fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
     Ok(files::close_to_others(folder)?)
 }
 
-/// Returns something in a folder of sandboxes that cannot be made again, if any.
+/// Returns something in a folder of sandboxes that cannot be recreated, if any.
 fn occupant(folder: &Path) -> Result<Option<String>, FileError> {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let own = [STORE_FOLDER, IMAGE, &name(&fresh(folder))].map(str::to_owned);
@@ -268,7 +266,7 @@ fn fresh(folder: &Path) -> PathBuf {
     folder.join(format!("{IMAGE}.new"))
 }
 
-/// Returns the folder, or the nearest one above it that exists.
+/// Returns the folder, or its nearest existing ancestor.
 fn existing(folder: &Path) -> &Path {
     folder.ancestors().find(|path| files::exists(path)).unwrap_or(Path::new("/"))
 }

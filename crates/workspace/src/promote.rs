@@ -1,7 +1,7 @@
-//! From a sandbox's branch to the user's own: merged here, or pushed to where others see it.
+//! Promotes a sandbox's branch: merges it into the user's, or pushes it.
 //!
-//! A merge is computed on commits alone; only one without conflicts touches a checkout, and git
-//! refuses it where that would overwrite changes of the user's.
+//! A merge is computed on commits only; a checkout is changed only if there are no conflicts, and
+//! git refuses if that would overwrite the user's changes.
 
 use std::path::PathBuf;
 
@@ -83,28 +83,28 @@ impl Explain for PromoteError {
     }
 }
 
-/// What a merge came to.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// Everything was there already.
+    /// Everything was already merged.
     Nothing,
-    /// The branch had only to be moved forward.
+    /// A fast-forward was enough.
     Forward { to: String },
-    /// A merge commit was made.
+    /// A merge commit was created.
     Commit { id: String },
 }
 
-/// A merge that was computed and not carried out.
+/// A merge that was computed but not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     into: String,
-    /// Where that branch is.
+    /// The current tip of that branch.
     pub from: String,
     merged: Merged,
 }
 
 impl Merge {
-    /// Returns the commit that the branch is to be at, unless everything is there already.
+    /// Returns the new tip of the branch, unless everything was already merged.
     pub fn target(&self) -> Option<&str> {
         match &self.merged {
             Merged::Forward { to } | Merged::Commit { id: to } => Some(to),
@@ -114,7 +114,7 @@ impl Merge {
 }
 
 impl Repository {
-    /// Merges a branch into another one, and brings a checkout of that along.
+    /// Merges a branch into another one, and updates the checkout of the latter.
     pub fn merge(&self, lock: &Lock, branch: &str, into: &str) -> Result<Merged, PromoteError> {
         let merge = self.work_out_merge(branch, into)?;
         self.carry_out(lock, branch, merge)
@@ -142,7 +142,7 @@ impl Repository {
         Ok(Merge { into: into.to_owned(), from: ours, merged })
     }
 
-    /// Moves the branch that a merge goes into, if it is where it was.
+    /// Moves the target branch of a merge, if it has not moved meanwhile.
     pub fn carry_out(
         &self,
         lock: &Lock,
@@ -159,7 +159,7 @@ impl Repository {
         Ok(merge.merged)
     }
 
-    /// Makes the commit of a merge, or names the files in which there are conflicts.
+    /// Creates a merge commit, or lists the files with conflicts.
     fn merge_commit(
         &self,
         branch: &str,
@@ -205,14 +205,14 @@ impl Repository {
         })
     }
 
-    /// Whether git knows in whose name to commit.
+    /// Whether git has an identity to commit with.
     fn has_identity(&self) -> bool {
         ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"]
             .iter()
             .all(|who| git::line(self.git().args(["var", who])).is_ok())
     }
 
-    /// Moves a branch forward, with its checkout if it has one.
+    /// Fast-forwards a branch, with its checkout if it has one.
     fn move_forward(&self, lock: &Lock, branch: &str, from: &str, to: &str) -> Result<(), Moving> {
         let Some(checkout) = self.checkout_of(branch)? else {
             let name = format!("refs/heads/{branch}");
@@ -223,7 +223,7 @@ impl Repository {
         let quiet = git::Config::of(&self.place.common_dir)?.quiet();
         let admin = self.admin_dir(&checkout)?;
         let file = admin.as_ref().map(|admin| IndexFile { admin, worktree: &checkout });
-        // git cannot write an index of ours: it works on a copy.
+        // git cannot write our index, so it works on a copy.
         let ours = file.filter(|file| file.owner() == IndexOwner::Hothouse);
         let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
         let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
@@ -245,7 +245,7 @@ impl Repository {
         Err(Moving::Other(PromoteError::Checkout { checkout, said }))
     }
 
-    /// Returns the remote that a branch is pushed to: that of its base, `origin`, or the only one.
+    /// Returns the remote to push a branch to: that of its base, `origin`, or the only one.
     pub fn push_remote(&self, base: &str) -> Result<Option<String>, RunError> {
         let key = format!("branch.{base}.remote");
         if let Some(remote) = git::maybe_line(self.git().args(["config", "--get", &key]))? {
@@ -261,8 +261,8 @@ impl Repository {
         Ok(chosen.map(|name| (*name).to_owned()))
     }
 
-    /// Pushes a branch, with the user's own keys and helpers, which come in `environment`. No hook
-    /// runs: one that is in the tree may be an agent's.
+    /// Pushes a branch, with the user's own keys and credential helpers, which are passed in
+    /// `environment`. Hooks are disabled: one in the tree may come from an agent.
     pub fn push(
         &self,
         branch: &str,
@@ -283,7 +283,7 @@ impl Repository {
         })
     }
 
-    /// Opens a pull request with `gh`, and returns what it printed: the address of it.
+    /// Opens a pull request with `gh`, and returns its output: the URL.
     pub fn open_pull_request(
         &self,
         request: &PullRequest<'_>,
@@ -299,7 +299,7 @@ impl Repository {
     }
 }
 
-/// A pull request that is to be opened.
+/// The parameters of a pull request.
 #[derive(Clone, Copy, Debug)]
 pub struct PullRequest<'a> {
     pub branch: &'a str,

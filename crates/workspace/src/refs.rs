@@ -1,7 +1,7 @@
-//! Branches of a git directory that an agent can write, looked at without git.
+//! Reads the branches of a git directory that an agent can write, without git.
 //!
-//! Only compared, never trusted: a fingerprint tells whether anything changed since the last
-//! import, and at most leads to the decision that work is not imported yet.
+//! The result is only compared, never trusted: a fingerprint tells whether anything changed since
+//! the last import, and can at most cause work to count as not imported yet.
 
 pub mod watch;
 
@@ -20,14 +20,14 @@ use crate::content;
 
 /// How many loose branches are read.
 const BRANCH_LIMIT: usize = 1024;
-/// How deep their names may go.
+/// The maximum depth of their names.
 const DEPTH_LIMIT: usize = 16;
 /// The maximum size of a loose ref.
 const REF_LIMIT: u64 = 4096;
 /// The maximum size of the packed refs.
 const PACKED_LIMIT: u64 = 16 << 20;
 
-/// The maximum size of the list of a folder of tables.
+/// The maximum size of the list of reftables.
 const TABLES_LIMIT: u64 = 1 << 20;
 
 /// The visible branches of a git directory.
@@ -43,12 +43,12 @@ enum Hidden {
     Nothing,
     /// They are in a reftable (`git refs migrate`), with this state.
     InTables(u64),
-    /// There are links, or more than we read: unknown.
+    /// There are links, or more than is read here: unknown.
     Somewhere,
 }
 
 impl Branches {
-    /// Whether there are no others.
+    /// Whether all branches are visible.
     pub fn are_all(&self) -> bool {
         self.hidden == Hidden::Nothing
     }
@@ -102,7 +102,8 @@ pub struct LooseEnd {
     pub object: Option<String>,
 }
 
-/// Names a tag so that a terminal can show it: the file is the agent's, and need not be git's.
+/// Formats a tag for display in a terminal: the agent chooses the name, which need not be valid in
+/// git.
 fn tag(name: &str) -> String {
     const MOST: usize = 60;
     let shown: String = name.chars().take(MOST).flat_map(char::escape_debug).collect();
@@ -110,8 +111,8 @@ fn tag(name: &str) -> String {
     format!("the tag `{shown}{rest}`")
 }
 
-/// Returns what a git directory keeps outside of its branches: a stash, tags, and a checkout on no
-/// branch. What is kept in tables is not seen.
+/// Returns what a git directory has outside of its branches: a stash, tags, and a detached HEAD.
+/// Reftables are not read.
 pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
     let folder = Folder::open(git_dir)?;
     let mut ends = Vec::new();
@@ -155,7 +156,7 @@ pub fn print(git_dir: &Path) -> Result<u64, FileError> {
 fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branches) {
     let entries = match folder.list(below) {
         Err(error) if error.is_not_found() => return,
-        // With tables there is a file in its place; whatever else is planted there is not followed.
+        // With reftables there is a file in its place; anything else planted there is not followed.
         Err(_) if is_placeholder(folder, below) => return,
         Err(_) => {
             found.hidden = Hidden::Somewhere;
@@ -185,7 +186,7 @@ fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branch
     }
 }
 
-/// Whether git put a file where older ones look for branches.
+/// Whether git put a placeholder file where older versions look for branches.
 fn is_placeholder(folder: &Folder, path: &Path) -> bool {
     let is_file =
         folder.stat(path).is_ok_and(|stat| stat.is_some_and(|s| s.kind == EntryKind::File));
@@ -197,9 +198,9 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Returns what a branch of the user's own repository says, without git: quick, for a look before
-/// each command. A branch that is only packed gives the time of the packed refs instead, one that
-/// is kept in tables the list of these, which is another after every change.
+/// Returns a fingerprint of a branch of the user's own repository, without git: fast enough to
+/// check before each command. For a packed branch it is the time of the packed refs, with reftables
+/// it is the list of tables, which differs after every change.
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     let tables = common_dir.join("reftable/tables.list");
     if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {
@@ -213,7 +214,7 @@ pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     content::print(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
-/// Whether a text is the whole id of an object.
+/// Whether a text is a full object id.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }

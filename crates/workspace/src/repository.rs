@@ -1,4 +1,4 @@
-//! The user's repository: found from a folder, asked about its commits and branches.
+//! The user's repository: found from a folder, queried for commits and branches.
 
 use std::path::{Path, PathBuf};
 
@@ -126,7 +126,7 @@ impl Repository {
             source: std::io::Error::other(error.to_string()),
         };
         let stdin = lock.share_as_stdin().map_err(failed)?;
-        // Only as it was looked at.
+        // Only if the tip is still the one that was checked.
         self.git().args(["update-ref", "--no-deref", "-d", &name, &tip]).stdin(stdin).output()?;
         Ok(true)
     }
@@ -176,7 +176,7 @@ impl Repository {
         Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
     }
 
-    /// Returns the text of a file at a commit, if it is there and is text of a sane size.
+    /// Returns the text of a file at a commit, if it exists and is text of reasonable size.
     pub fn file_at(&self, commit: &str, path: &str) -> Result<Option<String>, RunError> {
         let name = format!("{commit}:{path}");
         let git = self.git().args(["cat-file", "blob", &name]);
@@ -192,8 +192,8 @@ impl Repository {
         }
     }
 
-    /// Lists the commits that changed a file on the way to a commit, by first parents, newest
-    /// first.
+    /// Lists the commits in the history of a commit that changed a file, following first parents,
+    /// newest first.
     pub fn history_of(
         &self,
         commit: &str,
@@ -207,8 +207,8 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
-    /// Returns what is checked out in a worktree, by the repository's own record of it: the `.git`
-    /// file in the worktree may be forged.
+    /// Returns the HEAD of a worktree, from the repository's own record of it: the `.git` file in
+    /// the worktree may be forged.
     pub fn head_of(&self, worktree: &Path) -> Result<Option<Head>, RunError> {
         let failed = |error: FileError| RunError::Spawn {
             program: "git".into(),
@@ -233,7 +233,7 @@ impl Repository {
         git::line(ask.arg("--show-toplevel")).map(PathBuf::from)
     }
 
-    /// Returns what is checked out around a folder, or `None` if there is no commit yet.
+    /// Returns the HEAD around a folder, or `None` if there is no commit yet.
     pub fn head_around(&self, folder: &Path) -> Result<Option<Head>, RunError> {
         let plain = look::checkout_around(folder).map(|root| root.join(".git"));
         if let Some(head) = plain.and_then(|git_dir| look::head(&git_dir)) {
@@ -252,12 +252,12 @@ impl Repository {
         Ok(checkout_in(&String::from_utf8_lossy(&output), branch))
     }
 
-    /// Whether the repository's own exclude file has a pattern.
+    /// Whether the repository's exclude file has a pattern.
     pub fn excludes(&self, pattern: &str) -> Result<bool, FileError> {
         Ok(self.exclude_text()?.lines().any(|line| line == pattern))
     }
 
-    /// Adds a pattern to the repository's own exclude file, which is never committed.
+    /// Adds a pattern to the repository's exclude file, which is never committed.
     pub fn exclude(&self, pattern: &str) -> Result<(), FileError> {
         let mut text = self.exclude_text()?;
         if text.lines().any(|line| line == pattern) {
@@ -323,12 +323,12 @@ fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> 
     if let (true, Some(parent)) = (common_dir.ends_with(".git"), common_dir.parent()) {
         return Ok(parent.to_owned());
     }
-    // A submodule's git directory is in the outer repository's, and says where the files are.
+    // A submodule's git directory is in the outer repository's, and its config names the checkout.
     let named = config.value("core.worktree");
     if let (false, Ok(checkout)) = (named.is_empty(), files::canonical(&common_dir.join(named))) {
         return Ok(checkout);
     }
-    // A git directory that was put elsewhere: only its checkout knows of it.
+    // A separate git directory: only its checkout refers to it.
     let ask = |what| {
         git::maybe_line(git::around(folder).args(["rev-parse", "--path-format=absolute", what]))
     };

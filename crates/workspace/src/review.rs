@@ -1,7 +1,7 @@
-//! What a sandbox changed: the difference of its files to a commit, and its commits.
+//! What a sandbox changed: the diff of its files against a commit, and its commits.
 //!
 //! The files are an agent's. git runs on them with everything disabled that a repository or a
-//! `.gitattributes` could run, and enters no repository below the worktree.
+//! `.gitattributes` could run, and does not enter repositories below the worktree.
 
 use std::{
     ffi::OsStr,
@@ -21,16 +21,16 @@ use crate::{
     worktree::index_file::Aside,
 };
 
-/// Which files of a worktree are meant.
+/// Selects files of a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilesOf {
-    /// What git has, and what it would add.
+    /// Tracked files, and untracked ones that are not ignored.
     Project,
-    /// What git ignores.
+    /// Ignored files.
     Ignored,
 }
 
-/// A difference that could not be had.
+/// A diff that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     #[error("compare {} with its base", .worktree.display())]
@@ -71,16 +71,16 @@ impl Explain for ReviewError {
     }
 }
 
-/// A file that differs.
+/// A changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     pub path: String,
-    /// Lines; nothing for a binary file.
+    /// Lines; `None` for a binary file.
     pub added: Option<u64>,
     pub removed: Option<u64>,
 }
 
-/// A commit, in a line.
+/// A one-line summary of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitLine {
     pub id: String,
@@ -89,12 +89,12 @@ pub struct CommitLine {
     pub subject: String,
 }
 
-/// A difference: the files, and as git shows it.
+/// A diff: the files, and git's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     pub files: Vec<FileChange>,
     pub text: Vec<u8>,
-    /// What to look at closely.
+    /// Findings to look at closely.
     pub closely: Vec<Finding>,
 }
 
@@ -104,13 +104,13 @@ impl Repository {
         git::maybe_line(self.git().args(["merge-base", "--end-of-options", one, two]))
     }
 
-    /// Returns whether a commit is among the ancestors of another one, or is it.
+    /// Whether a commit is an ancestor of another one, or equal.
     pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, RunError> {
         let ask = self.git().args(["merge-base", "--is-ancestor", "--end-of-options", old, new]);
         Ok(git::maybe_line(ask)?.is_some())
     }
 
-    /// Returns how many commits one commit has that the other has not, and the other way round.
+    /// Returns how many commits each of two commits has that the other lacks.
     pub fn ahead_and_behind(&self, one: &str, other: &str) -> Result<(u64, u64), RunError> {
         let range = format!("{one}...{other}");
         let ask = ["rev-list", "--left-right", "--count", "--end-of-options", &range];
@@ -125,7 +125,7 @@ impl Repository {
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         let quiet = git::Config::of(&admin).map_err(about)?.quiet();
-        // Untracked files are noted in a copy.
+        // Untracked files are added to a copy.
         let index = Aside::new(&admin);
         copy_file(&admin.join("index"), index.path(), 0o600)?;
         let git = || {
@@ -147,7 +147,7 @@ impl Repository {
             let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
             git.args(form).arg(base).arg("--").output_within(git::PATIENCE).map_err(about)
         };
-        // The index alone is asked for gitlinks: git would enter what it compares them with.
+        // Only the index is compared for gitlinks: git would enter them in the worktree.
         let raw = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
         let links = git().args(raw).args(["--ignore-submodules=none", base, "--"]);
         let links = links.output_within(git::PATIENCE).map_err(about)?;
@@ -161,7 +161,7 @@ impl Repository {
         })
     }
 
-    /// Lists the files of a worktree, from its top: those that git has or would add, or those that it ignores.
+    /// Lists files of a worktree, relative to its top: tracked and addable ones, or ignored ones.
     pub fn files_of(&self, worktree: &Path, which: FilesOf) -> Result<Vec<PathBuf>, ReviewError> {
         let about = |source| ReviewError::Diff { worktree: worktree.to_owned(), source };
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
@@ -195,7 +195,7 @@ impl Repository {
     }
 }
 
-/// A commit that a branch got, and how many files it changes.
+/// A new commit of a branch, and how many files it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCommit {
     pub commit: CommitLine,
@@ -203,8 +203,8 @@ pub struct NewCommit {
 }
 
 impl Repository {
-    /// Lists the commits of a branch that are not in the history of known ones, newest first. Merges change no
-    /// file of their own.
+    /// Lists the commits of a branch that are not in the history of known ones, newest first.
+    /// Merges count as changing no files.
     pub fn new_commits(
         &self,
         branch: &str,
@@ -222,7 +222,7 @@ impl Repository {
     }
 }
 
-/// Reads commits, each after an empty field and followed by the names of its files.
+/// Parses commits, each preceded by an empty field and followed by the names of its files.
 fn parse_new(output: &str) -> Vec<NewCommit> {
     let mut found: Vec<NewCommit> = Vec::new();
     let mut fields = output.split('\0').peekable();
@@ -245,13 +245,13 @@ fn parse_new(output: &str) -> Vec<NewCommit> {
     found
 }
 
-/// Leaves repositories below the worktree out of a listing of names: theirs end in `/`.
+/// Removes repositories below the worktree from a listing of names: they end in `/`.
 fn without_repositories(listed: &[u8]) -> Vec<u8> {
     let names = listed.split_inclusive(|byte| *byte == 0);
     names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat()
 }
 
-/// Looks at the files of a worktree, and where its changed links lead.
+/// Inspects the files of a worktree, and the targets of its changed links.
 fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
     let view = HiddenTree::at(worktree).map(|hidden| View::open(&hidden.view())).transpose()?;
     let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
@@ -265,7 +265,7 @@ fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileErr
     Ok(found)
 }
 
-/// Reads `git diff --numstat -z --no-renames`.
+/// Parses `git diff --numstat -z --no-renames`.
 pub fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
     let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
     lines

@@ -1,12 +1,12 @@
-//! The git directory of a room: full, private, and of no use to anybody outside.
+//! The git directory of a room: complete, private, and useless outside.
 //!
-//! It shares no file with the user's repository. Objects are found through alternates, at the place
-//! where the room has the shared `objects` mounted, read-only; nothing else of the user's `.git`
-//! enters the room, since it may hold tokens. Remotes, hooks and other people's branches are absent.
-//! The worktree's `.git` file in the room says [`pointer`], bound read-only on every alias.
+//! It shares no file with the user's repository. Objects are found through alternates, at the path
+//! where the room has the shared `objects` mounted read-only; nothing else of the user's `.git`
+//! enters the room, since it may contain tokens. Remotes, hooks and unrelated branches are absent.
+//! The worktree's `.git` file in the room contains [`pointer`], bound read-only on every alias.
 //!
-//! The host makes the folder before the room exists. Once the room has it, the agent owns every byte
-//! in it, and the host runs no git there: see [`import`](crate::import).
+//! The host creates the folder before the room exists. Once the room has it, the agent controls
+//! every byte in it, and the host runs no git there: see [`import`](crate::import).
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -24,7 +24,7 @@ const SHALLOW_LIMIT: u64 = 64 << 20;
 /// The maximum size of a room's list of ignored files.
 const EXCLUDE_LIMIT: u64 = 1 << 20;
 
-/// A private git directory could not be made.
+/// Failure to create a private git directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomGitError {
     #[error("make the room's git directory {}", .folder.display())]
@@ -50,18 +50,18 @@ impl Explain for RoomGitError {
     }
 }
 
-/// What a room's git directory begins with.
+/// The initial content of a room's git directory.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomGit<'a> {
-    /// Where the host makes it.
+    /// Its path on the host.
     pub folder: &'a Path,
-    /// Where the room has the shared `objects`, and those that they borrow from.
+    /// The paths in the room of the shared `objects`, and of their alternates.
     pub objects: &'a [PathBuf],
     pub branch: &'a str,
     pub commit: &'a str,
     /// Branches that the agent may compare with, such as the base, and their commits.
     pub others: &'a [(String, String)],
-    /// The index to begin with, fresh for the worktree's files.
+    /// The initial index, fresh for the worktree's files.
     pub index: &'a [u8],
 }
 
@@ -71,8 +71,8 @@ pub fn pointer(git_dir_in_room: &Path) -> Vec<u8> {
 }
 
 impl Repository {
-    /// Returns the folders of objects that a room must have mounted, read-only: the shared one, and
-    /// all that it borrows from.
+    /// Returns the objects folders that a room must have mounted, read-only: the shared one, and
+    /// all of its alternates.
     pub fn object_folders(&self) -> Result<Vec<PathBuf>, FileError> {
         let mut folders = vec![files::canonical(&self.place.common_dir.join("objects"))?];
         let mut at = 0;
@@ -92,13 +92,13 @@ impl Repository {
         Ok(folders)
     }
 
-    /// Makes the git directory of a room. One that already exists is made again.
+    /// Creates the git directory of a room, replacing an existing one.
     pub fn make_room_git(&self, room: &RoomGit<'_>) -> Result<(), RoomGitError> {
         let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
         hands::remove_tree(room.folder)?;
-        // git makes the others when it needs them. All of it is about to be the agent's, and we continue
-        // reading it; nobody else comes by here.
+        // git creates the others when needed. All of it will soon belong to the agent, while we
+        // keep reading it; no other user can reach this folder.
         for part in ["objects/info", "refs/heads", "info"] {
             files::make_folder(&room.folder.join(part))?;
         }
@@ -120,7 +120,8 @@ impl Repository {
     }
 }
 
-/// Adds the patterns that are missing to what a room's git ignores. The agent may have written in the folder.
+/// Adds missing patterns to the exclude file of a room's git. The agent may have changed the
+/// folder.
 pub fn keep_excluded(folder: &Path, patterns: &[String]) -> Result<(), FileError> {
     let name = Path::new("info/exclude");
     let known = match hands::read_capped(folder, name, EXCLUDE_LIMIT) {
@@ -131,13 +132,13 @@ pub fn keep_excluded(folder: &Path, patterns: &[String]) -> Result<(), FileError
     if text == known { Ok(()) } else { hands::write(folder, name, &text, 0o644) }
 }
 
-/// Returns the pattern by which git ignores one file, given its path below the top.
+/// Returns the exclude pattern for one file, given its path below the top.
 pub fn exact_pattern(path: &Path) -> String {
     let mut pattern = String::from("/");
     for c in path.to_string_lossy().chars() {
         match c {
             '\\' | '*' | '?' | '[' | ' ' => pattern.extend(['\\', c]),
-            // A line cannot hold them, nor what is not UTF-8.
+            // A pattern cannot contain these, nor invalid UTF-8.
             c if c.is_control() || c == char::REPLACEMENT_CHARACTER => pattern.push('*'),
             c => pattern.push(c),
         }
@@ -163,7 +164,7 @@ fn alternates(objects: &[PathBuf]) -> Vec<u8> {
     objects.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\n"].concat()).collect()
 }
 
-/// Lists the refs, sorted as the file's head promises.
+/// Formats the refs, sorted as the file's header declares.
 fn packed_refs(room: &RoomGit<'_>) -> String {
     let own = (room.branch.to_owned(), room.commit.to_owned());
     let mut refs: Vec<_> = std::iter::once(&own).chain(room.others).collect();
@@ -177,7 +178,7 @@ fn packed_refs(room: &RoomGit<'_>) -> String {
     text
 }
 
-/// Writes the config: who commits, and how files are stored, as the user's own says.
+/// Generates the config: identity and storage settings, from the user's own.
 ///
 /// Inode data differs between host and room, so only size and modification time are compared.
 fn config_text(config: &git::Config, format: ObjectFormat) -> String {
@@ -200,7 +201,7 @@ fn config_text(config: &git::Config, format: ObjectFormat) -> String {
     text
 }
 
-/// Writes a value so that git reads it back as it is.
+/// Quotes a value for a git config.
 fn quoted(value: &str) -> String {
     let mut text = String::from("\"");
     for c in value.chars() {

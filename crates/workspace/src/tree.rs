@@ -41,7 +41,7 @@ pub use self::{
     overlay::Overlay,
 };
 
-/// How many things of the trash are removed at a time.
+/// How many entries of the trash are removed at a time.
 const REMOVERS: usize = 4;
 
 /// The name of the internal folder beside the sandboxes.
@@ -190,9 +190,9 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Whether files in a tree look to git as they did in the source.
     fn inodes(&self) -> Inodes;
 
-    /// Makes a tree from golden ones, which never change; if it needs them permanently, it protects
-    /// them from eviction. Its path must not exist, or must be an empty folder. After a failure the
-    /// tree is partial, and `delete` removes it.
+    /// Creates a tree from golden ones, which never change; if it needs them permanently, it
+    /// protects them from eviction. Its path must not exist, or must be an empty folder. After a
+    /// failure the tree is partial, and `delete` removes it.
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError>;
 
     /// Makes a tree from the current state of another one, in which nothing may be writing.
@@ -208,13 +208,13 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         rename(from, to)
     }
 
-    /// Records that a tree which was moved needs what it was made from, so that it is not evicted.
+    /// Protects the sources of a moved tree from eviction.
     fn keep_sources(&self, _tree: &TreePlace) -> Result<(), TreeError> {
         Ok(())
     }
 
-    /// Whether a tree is known to have no file but those it was made from, and the `.git` file. Costs nothing like a
-    /// look at each of them; a driver that cannot tell says no.
+    /// Whether a tree is known to contain only the files it was made from, and the `.git` file.
+    /// Much cheaper than checking each file; `false` if the driver cannot tell.
     fn is_untouched(&self, _tree: &TreePlace) -> bool {
         false
     }
@@ -230,8 +230,8 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Gives what the user made in a tree to its agent, except what is in the folders `skip` and
-    /// what others may not read; returns how much that was. To be called before a room works in it.
+    /// Gives what the user created in a tree to its agent, except in the folders `skip` and what
+    /// others may not read; returns the number of files. Called before a room works in it.
     fn settle_owners(
         &self,
         tree: &TreePlace,
@@ -251,8 +251,8 @@ pub struct TreeStore {
 }
 
 impl TreeStore {
-    /// Makes the folder, accessible only to its owner, if there is none. A pool that is not mounted
-    /// since a reboot is mounted first: otherwise the folder would be made below it.
+    /// Creates the folder, accessible only to its owner, if necessary. A pool that is not mounted
+    /// since a reboot is mounted first: otherwise the folder would be created below it.
     pub fn open(sandboxes: &Path) -> Result<Self, FileError> {
         if pool::is_left_unmounted(sandboxes) {
             pool::restore(sandboxes).map_err(|error| FileError {
@@ -280,7 +280,8 @@ impl TreeStore {
         self.empty_trash_telling(&|_| {})
     }
 
-    /// The same, and tells how many things are left, each time one is gone.
+    /// Like [`empty_trash`](Self::empty_trash); reports the number of remaining entries after each
+    /// removal.
     pub fn empty_trash_telling(&self, told: &(dyn Fn(usize) + Sync)) -> Result<(), FileError> {
         let all = host_files::list(&self.trash())?;
         let (next, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -343,7 +344,7 @@ pub fn create_source(path: &Path) -> Result<(), FileError> {
 pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     mount::unmount_tree(path)?;
     if subvolumes::is_subvolume(path) {
-        // Neither may be permitted; then it is emptied file by file.
+        // Either may be refused; then it is emptied file by file.
         subvolumes::set_access(path, subvolumes::Access::ReadWrite).ok();
         if subvolumes::delete_subvolume(path).is_ok() {
             return Ok(());
@@ -376,7 +377,7 @@ fn is_free(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Makes sure that the path of a new tree is free.
+/// Ensures that the path of a new tree is free.
 fn clear_path(path: &Path) -> Result<(), FileError> {
     if is_free(path)? {
         host_files::remove_empty_folder(path)?;

@@ -1,8 +1,8 @@
-//! Worktrees: added, looked at, removed.
+//! Adds, inspects and removes worktrees.
 //!
-//! Whatever changes the repository's shared metadata does so under its lock, whose descriptor the
-//! git process holds too: `git worktree add` races with itself, and one that outlives a killed
-//! daemon must be waited for.
+//! Changes of the repository's shared metadata happen under its lock, whose descriptor the git
+//! process holds too: `git worktree add` races with itself, and a git that outlives a killed daemon
+//! must be waited for.
 
 mod draft;
 pub(crate) mod index_file;
@@ -18,7 +18,7 @@ use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 pub use self::index_file::IndexOwner;
 use crate::{GoldenError, Repository, git, golden::remove_shared_indexes, tree::TreeError};
 
-/// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
+/// The reason that git shows for the lock against `git worktree prune`.
 const LOCK_REASON: &str = "a sandbox of Hothouse";
 
 /// A worktree operation that failed.
@@ -82,10 +82,10 @@ impl Explain for WorktreeError {
     }
 }
 
-/// What a worktree holds that no commit has.
+/// The uncommitted content of a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dirt {
-    /// Paths that differ from the commit or are unknown to it; the first few of them.
+    /// Paths that differ from the commit or are untracked; the first few of them.
     pub sample: Vec<String>,
     pub count: usize,
 }
@@ -104,7 +104,7 @@ pub enum Maker {
     Foreign,
 }
 
-/// What to check out where.
+/// The parameters of a new worktree.
 #[derive(Clone, Copy, Debug)]
 pub struct NewWorktree<'a> {
     pub path: &'a Path,
@@ -114,7 +114,7 @@ pub struct NewWorktree<'a> {
 }
 
 impl Repository {
-    /// Adds a worktree without files, by git: its folder holds the `.git` file alone.
+    /// Adds a worktree without files, with git: its folder contains only the `.git` file.
     pub(crate) fn add_empty_worktree(
         &self,
         lock: &Lock,
@@ -124,7 +124,7 @@ impl Repository {
         if new.origin == BranchOrigin::Behind {
             self.move_up(lock, new)?;
         }
-        // Paths that are relative would be right, but we look for absolute ones.
+        // Relative paths would be valid, but we search for absolute ones.
         let add = self.git().args(["-c", "worktree.useRelativePaths=false", "worktree", "add"]);
         let add = add.args(["--no-checkout", "--quiet", "--lock", "--reason", LOCK_REASON]);
         let add = match new.origin {
@@ -139,8 +139,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Moves a branch forward to the commit of its worktree. Somebody may have moved it since the fork
-    /// was planned: git is told the tip that was looked at.
+    /// Moves a branch forward to the commit of its worktree. It may have been moved since the fork
+    /// was planned, so git checks the expected tip.
     fn move_up(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
         let refused = |reason: &str| WorktreeError::Branch {
@@ -159,9 +159,9 @@ impl Repository {
         Ok(())
     }
 
-    /// Takes back what adding a worktree did, wholly or in part.
+    /// Undoes adding a worktree, completely or partially done.
     ///
-    /// The branch goes too, if that call made it and nobody has moved it since.
+    /// The branch is deleted too, if that call created it and it has not been moved since.
     pub fn undo_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         self.remove_worktree(lock, new.path)?;
         self.remove_draft(new.path)?;
@@ -173,7 +173,8 @@ impl Repository {
 
     fn remove_branch_at(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Remove { path: new.path.to_owned(), source };
-        // A git killed while it wrote the ref leaves the ref's own lock; ours says nobody writes now.
+        // A git killed while it wrote the ref leaves the ref's lock file; since we hold the lock,
+        // it is stale.
         let stale = self.place.common_dir.join("refs/heads").join(format!("{}.lock", new.branch));
         files::remove_file(&stale)?;
         if self.branch_tip(new.branch).map_err(about)?.is_some_and(|tip| tip == new.commit) {
@@ -184,15 +185,15 @@ impl Repository {
         Ok(())
     }
 
-    /// Removes a worktree and its admin folder. One that is gone already, or half-made, is fine.
+    /// Removes a worktree and its admin folder. A missing or partial one is fine.
     ///
-    /// The caller holds the repository's lock, which is why it is requested.
+    /// The caller must hold the repository's lock, hence the argument.
     pub fn remove_worktree(&self, _lock: &Lock, path: &Path) -> Result<(), WorktreeError> {
         let admin = self.admin_dir(path)?;
         hands::remove_tree(path)?;
         if let Some(admin) = admin {
             files::remove_tree(&admin)?;
-            // As git does with the last of them; a failure means that others remain.
+            // As git does with the last one; a failure means that others remain.
             let worktrees = self.place.common_dir.join("worktrees");
             files::remove_empty_folder(&worktrees)?;
             if !files::exists(&worktrees) {
@@ -212,7 +213,7 @@ impl Repository {
             text.is_ok_and(|text| points_to(admin, text.trim_end_matches('\n'), &pointer))
         };
         let worktrees = self.place.common_dir.join("worktrees");
-        // Most have the name of their folder; the others are looked for among all.
+        // Most are named after their folder; otherwise all are searched.
         let likely = worktrees.join(worktree.file_name().unwrap_or_default());
         if worktree.file_name().is_some() && is_its(&likely) {
             return Ok(Some(likely));
@@ -220,8 +221,9 @@ impl Repository {
         Ok(files::list(&worktrees)?.into_iter().find(|admin| is_its(admin)))
     }
 
-    /// Finds a worktree that was moved: by git, or by hand within its parent folder, of which git is
-    /// then told. One that is not ours is `Foreign`; a checkout that merely has its branch is none.
+    /// Finds a worktree that was moved by git, or manually within its parent folder, which is then
+    /// registered with git. One that is not ours is `Foreign`; a checkout that merely has the same
+    /// branch does not count.
     pub fn find_moved(
         &self,
         worktree: &Path,
@@ -251,15 +253,15 @@ impl Repository {
             text.is_ok_and(|text| text.trim_ascii_end() == pointer)
         };
         let mut found = files::list(parent)?.into_iter().filter(leads_here);
-        // Of two copies nobody can say which is meant.
+        // With two copies it is unknown which one is meant.
         let (Some(path), None) = (found.next(), found.next()) else { return Ok(None) };
         let line = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
         files::replace(&admin.join("gitdir"), &line, 0o644)?;
         Ok(Some(path))
     }
 
-    /// Returns what would be lost with a worktree. One that is gone has nothing to lose; of one that git
-    /// does not know nobody can say.
+    /// Returns what would be lost with a worktree. A missing one has nothing to lose; for one that
+    /// git does not know, it is an error.
     pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
         if !files::exists(worktree) {
             return Ok(Dirt::default());
@@ -288,16 +290,15 @@ impl Repository {
     }
 }
 
-/// Finds the folders that git could not look into, in what it said: whatever is in there, nobody can
-/// say that it would not be lost.
+/// Finds the folders that git could not read, in its error output: their content might be lost.
 fn unreadable(said: &str) -> Vec<String> {
     let lines = said.lines().filter_map(|line| line.split_once("could not open directory '"));
     let names = lines.filter_map(|(_, rest)| rest.rsplit_once('\''));
     names.map(|(name, _)| format!("{} (cannot be read)", name.escape_debug())).collect()
 }
 
-/// Whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
-/// where it stands.
+/// Whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 the path may be
+/// relative.
 fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
     let named = Path::new(named);
     if named.is_absolute() {

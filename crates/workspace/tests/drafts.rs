@@ -1,4 +1,4 @@
-//! Worktrees that are added without git are what git itself would have made, or git is asked.
+//! Worktrees that are added without git equal those that git itself would create, or git is used.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ struct Case {
     _keeper: tempfile::TempDir,
 }
 
-/// Runs git as a user would, but with nobody's config.
+/// Runs git as a user would, but without any user config.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let program = Program::new("git")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -85,7 +85,7 @@ impl Case {
         self.root.join(".git")
     }
 
-    /// Everything in the git directory but objects, by its path.
+    /// Everything in the git directory except objects, by path.
     fn notes(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         collect(&self.git_dir(), &self.git_dir(), &mut found);
@@ -121,7 +121,7 @@ fn a_draft_leaves_what_git_itself_would_have_written() {
     let own = |name: &str| {
         let mut own = BTreeMap::new();
         for (path, text) in all.iter().filter(|(path, _)| path.contains(name)) {
-            // Times, and who git takes the tests for, differ; an index has inodes of its own.
+            // Times, and git's identity for the tests, differ; an index has its own inodes.
             let text = if path.contains("logs/") {
                 text.split(' ').take(2).collect::<Vec<_>>().join(" ")
             } else if path.ends_with("index") {
@@ -131,7 +131,7 @@ fn a_draft_leaves_what_git_itself_would_have_written() {
             };
             own.insert(path.replace(name, "NAME"), text);
         }
-        // git notes what was checked out before, which nothing was.
+        // git records the previous checkout, of which there is none.
         own.remove("worktrees/NAME/ORIG_HEAD");
         own
     };
@@ -185,7 +185,7 @@ fn a_branch_is_never_replaced_and_a_failure_leaves_nothing() {
     let error = case.try_fork("sandbox", "free").unwrap_err();
     assert!(error.to_string().contains("free.lock"), "{error}");
     assert!(error.hints()[0].contains("another git"), "{:?}", error.hints());
-    // A lock that a killed git of ours may have left goes with the undoing.
+    // A lock that a killed git may have left is removed by undoing.
     assert!(!held.exists());
     case.try_fork("sandbox", "folder/beside").unwrap();
 }

@@ -1,4 +1,5 @@
-//! Forks with every driver: clean at once, apart from each other, and gone without a trace.
+//! Forks with every driver: clean immediately, isolated from each other, and removed without a
+//! trace.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ use hothouse_workspace::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-/// Numbers that nobody has on the host.
+/// Ids that are unused on the host.
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 struct Case {
@@ -39,7 +40,7 @@ struct Case {
     _ground: Ground,
 }
 
-/// Runs git as a user would, but with nobody's config.
+/// Runs git as a user would, but without any user config.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let program = Program::new("git")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -133,7 +134,7 @@ fn status(worktree: &Path) -> String {
     git(worktree, &["status", "--porcelain"])
 }
 
-/// Returns which entries of the index git would have to read, without letting it put them right.
+/// Returns which entries of the index git would have to read, without letting it refresh them.
 fn stale(worktree: &Path) -> String {
     let output = Program::new("git").args(["diff-files", "--name-only"]).folder(worktree);
     String::from_utf8(output.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap()).unwrap()
@@ -174,7 +175,7 @@ fn half_made_forks_go(case: &Case) {
         assert!(!git(case.root(), &["worktree", "list"]).contains("half"));
     };
     undo();
-    // As far as the metadata.
+    // Interrupted after the metadata.
     git(
         case.root(),
         &[
@@ -188,7 +189,7 @@ fn half_made_forks_go(case: &Case) {
         ],
     );
     undo();
-    // As far as the tree.
+    // Interrupted after the tree.
     git(
         case.root(),
         &[
@@ -259,7 +260,7 @@ fn dependencies_come_along_and_stay_apart(case: &Case) {
     assert_eq!((pad(&one), pad(&two)), (b"poison".to_vec(), b"pad".to_vec()));
     assert_eq!(status(&two.path), "");
     assert_eq!(stale(&two.path), "");
-    // Another lock file in the checkout: what is there no longer belongs to the commit.
+    // With another lock file, the checkout's dependencies no longer match the commit.
     fs::write(case.root().join("package-lock.json"), "{ }").unwrap();
     let again = |commit: &str, golden: &Golden| {
         golden::find_dependencies(&case.repository, &case.store, commit, golden, &folders[..1])
@@ -310,7 +311,7 @@ fn forks_share_an_index_until_git_writes_one(case: &Case) {
     git(&one.path, &["add", "tool"]);
     assert_ne!(inode(&index(&one)), inode(&index(&other)));
     assert_eq!(fs::read(index(&other)).unwrap(), before);
-    // A program that writes into the index, which only root can, reaches no later fork.
+    // A program that writes into the index, which only root can, does not affect later forks.
     fs::write(index(&other), "broken").ok();
     let third = case.fork("third");
     assert_eq!((status(&third.path), stale(&third.path)), (String::new(), String::new()));
@@ -365,7 +366,7 @@ fn forks_on_btrfs() {
 
 #[test]
 fn an_index_is_shared() {
-    // Only where files keep their inodes can an index be used as it is.
+    // Only if files keep their inodes can an index be reused.
     let Some(case) = Case::new(DriverName::Overlay, System::Host) else { return };
     forks_share_an_index_until_git_writes_one(&case);
 }
@@ -443,8 +444,8 @@ fn an_agent_and_root_work_in_one_tree(driver: DriverName, system: System) {
     case.remove(&place);
 }
 
-/// Runs a shell line with the numbers of an agent. The folder is entered as root: its parents are
-/// closed to others.
+/// Runs a shell line with an agent's ids. The folder is entered as root: its parents are closed to
+/// others.
 fn as_agent(folder: &Path, line: &str) {
     try_as_agent(folder, line).unwrap();
 }
@@ -465,7 +466,7 @@ fn what_an_agent_plants_keeps_no_owner_from_being_settled() {
     fs::create_dir(place.path.join("mine")).unwrap();
     fs::write(place.path.join("mine/file"), "").unwrap();
     as_agent(&place.path, &format!("ln -s {} leads-out; mkfifo pipe", outside.display()));
-    // Deeper than the longest path: no shell follows there.
+    // Deeper than the maximum path: no shell can follow.
     let deep = "import os; [(os.mkdir('n' * 200), os.chdir('n' * 200)) for _ in range(30)]";
     as_agent(&place.path, &format!("python3 -c \"{deep}\""));
     case.driver.settle_owners(&place, &[], &mut Seen::default()).unwrap();

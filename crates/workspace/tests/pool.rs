@@ -1,4 +1,4 @@
-//! Pools: made, found again after a restart of the host, filled, limited and removed.
+//! Pools: created, found again after a restart of the host, filled, limited and removed.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -115,7 +115,7 @@ fn a_tree_that_is_over_its_limit_writes_no_more_and_its_neighbour_does() {
         place.path
     };
     let (limited, free) = (make("limited"), make("free"));
-    // Less than it shares: only what is its own counts.
+    // Less than it shares: only exclusive data counts.
     pool::limit(&case.sandboxes, &limited, ByteSize::from_bytes(16 << 20)).unwrap();
     fs::write(limited.join("some"), vec![2; 1 << 20]).unwrap();
     let error = fs::write(limited.join("more"), vec![3; 64 << 20]).unwrap_err();

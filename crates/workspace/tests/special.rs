@@ -1,5 +1,4 @@
-//! Repositories that are not plain: each is forked as its user would expect, or refused with a
-//! reason.
+//! Unusual repositories: each is forked as its user would expect, or refused with a reason.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -30,14 +29,14 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-/// A folder with a repository and a place for its sandboxes.
+/// A folder with a repository and a folder for its sandboxes.
 struct Case {
     folder: PathBuf,
     root: PathBuf,
     _keeper: tempfile::TempDir,
 }
 
-/// Runs git as a user would, but with nobody's config.
+/// Runs git as a user would, but without any user config.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let program = Program::new("git")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -50,7 +49,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output).trim_end().to_owned()
 }
 
-/// All that an error says, as a user would read it.
+/// Returns the full text of an error, as a user would read it.
 fn said(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -246,7 +245,7 @@ fn names_that_differ_in_case_alone_are_both_there() {
     case.write("Src/one", "1");
     case.write("src/two", "2");
     case.commit();
-    // As in a repository that came from a disk that knows no case.
+    // As in a repository from a case-insensitive disk.
     for ignores in ["false", "true"] {
         git(&case.root, &["config", "core.ignorecase", ignores]);
         let place = case.fork(&format!("fork-{ignores}"));
@@ -273,7 +272,7 @@ fn a_disk_that_knows_no_case_is_refused_for_names_that_collide() {
     };
     let sandboxes = disk.folder.join("sandboxes");
     fs::create_dir(&sandboxes).unwrap();
-    // ext4 asks folder by folder, and those below do the same.
+    // ext4 sets it per folder, and subfolders inherit it.
     Program::new("chattr").arg("+F").arg(&sandboxes).run().unwrap();
     let store = TreeStore::open(&sandboxes).unwrap();
     let error = fork(&store, &case.root, &sandboxes, "fork").unwrap_err();
@@ -424,7 +423,7 @@ fn assert_nothing_is_left(case: &Case) {
     assert!(left.iter().all(|path| path.is_file()), "{left:?}");
 }
 
-/// A small file system, mounted for as long as this lives.
+/// A small file system, unmounted on drop.
 struct Disk {
     folder: PathBuf,
 }
@@ -435,7 +434,7 @@ impl Disk {
         made.map_or_else(|missing| skipped("a disk for a test", &missing), Some)
     }
 
-    /// The same, or what is missing.
+    /// Like `make`, or returns what is missing.
     fn try_make(around: &Path, kind: &str, megabytes: u64) -> Result<Self, String> {
         if !process::is_root() {
             return Err("root".into());

@@ -1,4 +1,4 @@
-//! One suite for every tree driver: what a tree promises, whoever made it.
+//! One suite for every tree driver: the contract of a tree.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -25,10 +25,10 @@ use hothouse_workspace::tree::{
     create_source,
 };
 
-/// Numbers that nobody has on the host.
+/// Ids that are unused on the host.
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
-/// A driver, and a source to make trees from.
+/// A driver, and a source to create trees from.
 struct Case {
     driver: Box<dyn TreeDriver>,
     store: TreeStore,
@@ -40,7 +40,7 @@ struct Case {
 impl Case {
     fn new(driver: DriverName, system: System, agent: Option<Owner>) -> Option<Self> {
         let ground = Ground::make(system)?;
-        // Everything that a mount option or a list could take for its own.
+        // Every character that is special in a mount option or a list.
         let sandboxes = ground.folder.join("a:b, c\\d");
         fs::create_dir(&sandboxes).unwrap();
         let store = TreeStore::open(&sandboxes).unwrap();
@@ -112,7 +112,7 @@ fn text(path: impl AsRef<Path>) -> String {
     String::from_utf8(fs::read(path).unwrap()).unwrap()
 }
 
-/// Returns what makes a file what it is, apart from its content.
+/// Returns the metadata that identifies a file, apart from its content.
 fn looks(path: &Path) -> (u32, i64, i64, u64) {
     let stat = fs::symlink_metadata(path).unwrap();
     (stat.mode(), stat.mtime(), stat.mtime_nsec(), stat.len())

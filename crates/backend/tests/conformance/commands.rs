@@ -61,7 +61,7 @@ fn what_is_no_program_is_told(ground: &Ground) {
 
 fn a_signal_reaches_the_whole_group(ground: &Ground) {
     let room = ground.room("a");
-    // A shell that waits for a child, which has the pipe too.
+    // A shell that waits for a child, which also holds the pipe.
     let mut started = room.shell("sleep", "echo here; sleep 600; true");
     let mut here = [0; 5];
     started.stdout.read_exact(&mut here).unwrap();

@@ -1,4 +1,4 @@
-//! A backend in its own folder, and short words for what every case does.
+//! A backend in its own folder, and helpers that all cases share.
 
 use std::{
     fs::File,
@@ -18,14 +18,14 @@ use hothouse_host::{files, hands, owners::Give};
 use hothouse_model::room::{Capability, RoomOrder, RoomWall};
 use tokio::runtime::Runtime;
 
-/// How long anything may take.
+/// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Rooms of one backend; all that were started end with it.
+/// Rooms of one backend; all started rooms end with it.
 pub(crate) struct Ground {
     folder: tempfile::TempDir,
     pub(crate) rooms: Arc<dyn Rooms>,
-    /// The same rooms as the next daemon finds them.
+    /// The same rooms, as the next daemon finds them.
     pub(crate) found_again: Arc<dyn Rooms>,
     runtime: Runtime,
 }
@@ -47,7 +47,7 @@ impl Ground {
         Self::with(tempfile::tempdir().unwrap(), rooms.clone(), rooms)
     }
 
-    /// Returns native rooms, or what keeps this host from having them.
+    /// Returns native rooms, or why this host cannot have them.
     pub(crate) fn native() -> Result<Self, String> {
         let folder = private_folder();
         let rooms = || Arc::new(NativeRooms::new(shared_base()));
@@ -125,14 +125,14 @@ impl Ground {
         self.wait(self.rooms.connect(runtime)).unwrap()
     }
 
-    /// Waits for an answer, but not forever.
+    /// Waits for an answer, with a time limit.
     pub(crate) fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         let answer = async { tokio::time::timeout(PATIENCE, answer).await };
         self.runtime.block_on(answer).expect("an answer in time")
     }
 }
 
-/// A room that lives.
+/// A running room.
 pub(crate) struct Room<'a> {
     pub(crate) ground: &'a Ground,
     pub(crate) order: RoomOrder,
@@ -164,13 +164,13 @@ impl Room<'_> {
         }
     }
 
-    /// Starts a command of a shell.
+    /// Starts a shell command.
     pub(crate) fn shell(&self, id: &str, script: &str) -> Pipes {
         let started = self.connection.exec(self.spec(id, &["sh", "-c", script]));
         pipes(self.ground.wait(started).unwrap())
     }
 
-    /// Runs a command of a shell to its end; returns what it said and how it ended.
+    /// Runs a shell command to its end; returns its output and how it ended.
     pub(crate) fn say(&self, id: &str, script: &str) -> (String, Exit) {
         let Pipes { stdin, mut stdout, stderr: _stderr } = self.shell(id, script);
         drop(stdin);
@@ -191,7 +191,7 @@ pub(crate) fn pipes(streams: ExecStreams) -> Pipes {
     Pipes { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
@@ -200,14 +200,14 @@ pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Makes a folder that root may share with rooms: nobody else can reach what they leave there.
+/// Creates a folder that root may share with rooms: nobody else can reach what they leave there.
 fn private_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o700)).unwrap();
     folder
 }
 
-/// Returns the folder of base layers that all cases share: making one takes seconds.
+/// Returns the folder of base layers that all cases share: creating one takes seconds.
 fn shared_base() -> PathBuf {
     let own = std::fs::metadata("/proc/self").unwrap().uid();
     let base = std::env::temp_dir().join(format!("hothouse-test-cache-conformance-{own}"));

@@ -1,4 +1,4 @@
-//! Rooms come, stand still, and go.
+//! Rooms start, pause and stop.
 
 use std::{
     collections::BTreeMap,
@@ -112,7 +112,7 @@ fn a_frozen_room_stands_still(ground: &Ground) {
         until("the first tick", || count() > 0);
         ground.rooms.freeze(room.runtime()).unwrap();
         assert!(ground.rooms.look(room.runtime()).unwrap().frozen);
-        // What was on its way comes first.
+        // Let pending output arrive first.
         std::thread::sleep(Duration::from_millis(100));
         let before = count();
         std::thread::sleep(Duration::from_millis(200));

@@ -1,5 +1,5 @@
-//! One suite for all backends, written against the traits alone. What a backend does not declare it must
-//! refuse. *To add a backend:* a line in [`BACKENDS`].
+//! One suite for all backends, written only against the traits. A backend must refuse what it does
+//! not declare. *To add a backend:* add a line to [`BACKENDS`].
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -21,7 +21,7 @@ use self::ground::Ground;
 /// A case: its name and what it does.
 type Case = (&'static str, fn(&Ground));
 
-/// Makes rooms of a backend, or says why there are none here.
+/// Creates rooms of a backend, or returns why that is not possible here.
 type Making = fn() -> Result<Ground, String>;
 
 const BACKENDS: [(&str, Making); 2] = [("fake", || Ok(Ground::fake())), ("native", Ground::native)];
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
     let has = |word: &str| words.iter().any(|known| known == word);
     if has("--list") {
-        // What nextest asks for; none is ignored.
+        // nextest asks for ignored tests; there are none.
         all().filter(|_| !has("--ignored")).for_each(|(name, ..)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }

@@ -1,4 +1,4 @@
-//! Ports of a room, and what leaves it.
+//! Ports of a room, and its outgoing traffic.
 
 use std::{
     io::{Read, Write},
@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     ("the_process_behind_a_connection_is_known", the_process_behind_a_connection_is_known),
 ];
 
-/// Connects to an address that is nobody's (RFC 5737), and says what comes back.
+/// Connects to a documentation address (RFC 5737), and prints what comes back.
 const CALL_OUT: &str = "exec 3<>/dev/tcp/192.0.2.1/80 && echo connected && cat <&3";
 
 fn a_port_inside_is_listened_on_and_dialled(ground: &Ground) {
@@ -100,7 +100,7 @@ fn the_process_behind_a_connection_is_known(ground: &Ground) {
     let (_accepted, client) = listener.accept().unwrap();
     let instance = ground.rooms.instance(room.runtime()).unwrap();
     let owner = instance.stream_owner(client, (Ipv4Addr::new(192, 0, 2, 1), 80).into());
-    // The shell opens it, and hands it on to the program that reads from it.
+    // The shell opens it, and passes it to the program that reads from it.
     let owner = owner.expect("its owner");
     assert!(owner.top.is_some_and(|top| !top.is_keeper), "it is below a command");
     let owner = owner.process.name;

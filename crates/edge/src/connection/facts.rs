@@ -1,4 +1,4 @@
-//! What a decision about a connection rests on.
+//! The inputs of a decision on a connection.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -12,27 +12,27 @@ use hothouse_model::{
 
 use crate::{book::is_synthetic, room::RoomEdge, wire::sniff::Sniffed};
 
-/// Everything that a decision about a connection rests on, kept for when the policy changes.
+/// All inputs of a decision on a connection, kept for when the policy changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) claim: Claim,
-    /// Where it goes; none for a synthetic address.
+    /// The destination; `None` for a synthetic address.
     pub(crate) address: Option<IpAddr>,
     pub(crate) answered: Vec<HostName>,
     pub(crate) port: u16,
     pub(crate) protocol: Protocol,
     pub(crate) hidden: bool,
-    /// Whether it is passed on as it is, so that nothing terminates it any more.
+    /// Whether it is already being relayed, so that it can no longer be terminated.
     pub(crate) passed: bool,
     /// Whether it will be terminated.
     pub(crate) terminated: bool,
-    /// The host that it leads to and that must be terminated.
+    /// The host of its destination, if that must be terminated.
     pub(crate) covered: Option<HostName>,
 }
 
 impl Facts {
-    /// Returns those of a connection to a mail server, which says nothing of itself: the synthetic address
-    /// that the room was given stands for one host.
+    /// Returns the facts of a connection to a mail server, whose client does not send a name: the
+    /// synthetic address given to the room identifies the host.
     pub(crate) fn of_mail(name: HostName, port: u16) -> Self {
         Self {
             claim: Claim::Name(name.clone()),
@@ -61,7 +61,8 @@ impl Facts {
         })
     }
 
-    /// Returns the name that the connection goes by: its own, or the only one of its address.
+    /// Returns the name of the connection's host: the one it states, or the only one of its
+    /// address.
     pub(crate) fn name(&self) -> Option<&HostName> {
         self.claim.name().or(match self.claim {
             Claim::None => self.answered.first(),
@@ -69,7 +70,7 @@ impl Facts {
         })
     }
 
-    /// Finds out what must be terminated, which may be something else than a moment ago.
+    /// Determines whether it must be terminated, which may have changed.
     pub(crate) fn cover(mut self, edge: &RoomEdge) -> Self {
         let is_covered = |name: &&HostName| edge.terminator(name, self.port).is_some();
         let claimed = self.claim.name().filter(is_covered).cloned();
@@ -82,7 +83,7 @@ impl Facts {
     }
 }
 
-/// Collects what the decision rests on.
+/// Collects the inputs of the decision.
 pub(super) async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts {
     let address = target.ip();
     let mut answered = edge.names_of(address);
@@ -108,7 +109,8 @@ pub(super) async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr
     facts.cover(edge)
 }
 
-/// Asks whether a name leads to an address, for rooms whose look-ups an earlier daemon answered.
+/// Checks whether a name resolves to an address, for rooms whose lookups an earlier daemon
+/// answered.
 async fn leads_to(edge: &RoomEdge, name: &HostName, target: SocketAddr) -> bool {
     let (policy, address) = (edge.policy(), target.ip());
     let named = Protocol::expected_on(target.port()).is_none();

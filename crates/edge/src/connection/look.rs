@@ -1,4 +1,4 @@
-//! The first bytes of a connection, which say what it is.
+//! Identifies a connection by its first bytes.
 
 use std::{io, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
@@ -18,17 +18,17 @@ use crate::{
     },
 };
 
-/// How long a connection may take to say what it is, where that decides.
+/// How long a connection may take to identify itself, if the decision depends on it.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long it may be silent where that is not a reason to refuse it: on ports that a rule allows the server
-/// may speak first.
+/// How long it may be silent if the decision does not: on ports that a rule allows, the server may
+/// speak first.
 const GLANCE: Duration = Duration::from_millis(300);
 
-/// What the first bytes of a connection are.
+/// The first bytes of a connection, identified.
 pub(super) struct Seen {
     pub(super) first: Vec<u8>,
     pub(super) sniffed: Sniffed,
-    /// Whether nothing came, where that is not a reason to refuse.
+    /// Whether the client was silent, where that is no reason to refuse.
     pub(super) is_silent: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for Seen {
     }
 }
 
-/// Reads the first bytes until it is clear what they are, or time is up.
+/// Reads the first bytes until they are identified, or the time runs out.
 pub(super) async fn look(
     edge: &RoomEdge,
     stream: &mut TcpStream,
@@ -57,7 +57,8 @@ pub(super) async fn look(
             Read::More if first.len() < SNIFF_LIMIT => {}
             Read::More | Read::Broken => break Sniffed::Broken(Protocol::Other),
         }
-        // What has begun to say what it is must end: the rest could be meant for after the decision.
+        // Once a client has started to identify itself it must finish: the rest could be intended
+        // for after the decision.
         let until = if first.is_empty() { glance } else { greeting };
         match timeout_at(until, stream.read_buf(&mut first)).await {
             Ok(Ok(0)) => break Sniffed::Other,
@@ -67,7 +68,7 @@ pub(super) async fn look(
             Err(_) => return Ok(Seen { is_silent: !matters, ..Seen::default() }),
         }
     };
-    // Where a rule allows the port, talk that only looked like HTTP is other talk.
+    // If a rule allows the port, bytes that merely look like HTTP count as another protocol.
     let sniffed = match sniffed {
         Sniffed::Broken(Protocol::Http) if !matters && !head::says_http(&first) => Sniffed::Other,
         sniffed => sniffed,
@@ -75,13 +76,13 @@ pub(super) async fn look(
     Ok(Seen { first, sniffed, is_silent: false })
 }
 
-/// The first bytes of a client that was silent.
+/// The first bytes of a client that was silent at first.
 pub(super) struct Heard {
     pub(super) first: Vec<u8>,
     pub(super) server_spoke: bool,
 }
 
-/// Passes on what the server says until the client says something, or either ends.
+/// Relays the server's bytes until the client sends something, or either side ends.
 pub(super) async fn hear(
     stream: &mut TcpStream,
     outside: &mut TcpStream,

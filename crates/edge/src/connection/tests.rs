@@ -11,7 +11,7 @@ use crate::{
 
 const EGRESS: &str = "mode = \"web\"\nallow = [\"@toolchain\"]\n";
 
-/// Tools that take a moment to name a registry, and count how often they are asked.
+/// Tools that take a moment to report a registry, and count how often they are asked.
 struct Tools(Arc<AtomicUsize>);
 
 impl Settle for Tools {
@@ -48,7 +48,7 @@ async fn a_registry_that_nobody_knew_yet_is_asked_for_before_it_is_denied() {
     let is_allowed = async |name, address, port| {
         settled(&edge, &facts(name, address, port), &Sniffed::Other).await.allowed
     };
-    // What no registry can be is denied at once.
+    // What cannot be a registry is denied immediately.
     assert!(!is_allowed(Some("x.example"), "169.254.169.254", 443).await);
     assert!(!is_allowed(None, "10.0.0.5", 443).await);
     assert_eq!(asked.load(Ordering::Relaxed), 0);

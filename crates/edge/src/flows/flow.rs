@@ -26,15 +26,15 @@ use crate::{
     splice::Counts,
 };
 
-/// After so long without a datagram a flow has ended: what the kernel gives it, too (its
-/// `nf_conntrack_udp_timeout` and `_stream`).
+/// A flow ends after this time without datagrams, as in the kernel (`nf_conntrack_udp_timeout` and
+/// `_stream`).
 const IDLE: Duration = Duration::from_secs(30);
 const IDLE_ANSWERED: Duration = Duration::from_secs(120);
 
-/// How often the kernel is asked whether a flow is still the same.
+/// After this idle time the kernel is asked whether a flow is still the same.
 const DOUBT: Duration = Duration::from_secs(10);
 
-/// How much may wait until it is decided about a flow; more is lost, as on a network.
+/// How much is queued until a flow is decided on; more is lost, as on a network.
 const WAITING: usize = 64;
 const WAITING_BYTES: usize = 256 << 10;
 
@@ -43,7 +43,7 @@ pub(super) struct Flow {
     pub(super) tracked: Tracked,
     facts: Facts,
     begun: Instant,
-    /// When the last datagram came, in milliseconds since the flow began.
+    /// The time of the last datagram, in milliseconds since the flow started.
     last: AtomicU64,
     counts: Arc<Counts>,
     way: Mutex<Way>,
@@ -51,15 +51,15 @@ pub(super) struct Flow {
     _permit: Permit,
 }
 
-/// Where datagrams of the room go.
+/// Where datagrams of the room are sent.
 enum Way {
-    /// It is not decided yet.
+    /// Not decided yet.
     Waiting(Vec<Vec<u8>>),
     Open(Open),
     Shut,
 }
 
-/// A way out, and what it was opened by.
+/// An outgoing socket, and the inputs of the decision.
 struct Open {
     socket: Arc<UdpSocket>,
     facts: Facts,
@@ -67,8 +67,8 @@ struct Open {
 }
 
 impl Open {
-    /// Whether the current policy still allows it. The flow's own task ends what a change
-    /// forbids, and that may be a moment later.
+    /// Whether the current policy still allows it. After a change the flow's own task ends it, but
+    /// possibly a moment later.
     fn holds(&mut self, edge: &RoomEdge) -> bool {
         let now = edge.policy();
         if !Arc::ptr_eq(&now, &self.policy) {
@@ -95,7 +95,7 @@ impl Flow {
         }
     }
 
-    /// Passes on what the room sent, or keeps it until it is decided.
+    /// Forwards a datagram of the room, or queues it until the decision.
     pub(super) fn send(&self, edge: &RoomEdge, datagram: &[u8]) {
         self.touch();
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,15 +116,15 @@ impl Flow {
     }
 
     fn pass_on(&self, socket: &UdpSocket, datagram: &[u8]) {
-        // A full queue, or an error of an earlier datagram, loses this one, as a network would. Not by
-        // tokio: it would not try before it has heard that a new socket can be written to.
+        // If the queue is full, or an earlier datagram failed, this one is lost, as on a network.
+        // Not through tokio, which would not try before it knows that a new socket is writable.
         if rustix::net::send(socket, datagram, SendFlags::DONTWAIT).is_ok() {
             let length = u64::try_from(datagram.len()).unwrap_or(0);
             self.counts.sent.fetch_add(length, Ordering::Relaxed);
         }
     }
 
-    /// Opens the way, and passes on what waited if it may still go.
+    /// Opens the flow, and sends queued datagrams that are still allowed.
     fn open(&self, edge: &RoomEdge, mut open: Open) {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Way::Waiting(kept) = &mut *way {
@@ -135,7 +135,7 @@ impl Flow {
         }
     }
 
-    /// Ends the flow: nothing more is passed on.
+    /// Ends the flow: nothing more is forwarded.
     pub(super) fn end(&self) {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Shut;
         self.ended.notify_one();
@@ -146,7 +146,7 @@ impl Flow {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// Returns how long nothing has come.
+    /// Returns how long the flow has been idle.
     pub(super) fn quiet(&self) -> Duration {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         self.begun.elapsed().saturating_sub(last)
@@ -162,7 +162,7 @@ impl Flow {
         if answered { IDLE_ANSWERED } else { IDLE }
     }
 
-    /// Returns when nothing has come for long.
+    /// Returns when the flow has been idle for too long.
     async fn idle(&self) {
         loop {
             let left = self.patience().saturating_sub(self.quiet());
@@ -174,7 +174,7 @@ impl Flow {
     }
 }
 
-/// Decides about a flow and, if it may be, passes on what comes back until it has ended.
+/// Decides on a flow and, if allowed, relays its replies until it ends.
 pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) {
     let edge = &catch.edge;
     let mut entry = catch.entry(flow.tracked);
@@ -222,7 +222,7 @@ async fn deny(edge: &RoomEdge, entry: Entry, flow: &Flow, verdict: &Verdict) {
     }
 }
 
-/// Opens a socket of the host that is connected to one target.
+/// Opens a socket of the host, connected to one target.
 async fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     let any = match target.ip() {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -233,7 +233,7 @@ async fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Passes on what comes back, for as long as the room's kernel knows the flow.
+/// Relays replies, for as long as the room's kernel knows the flow.
 async fn bring_back(
     catch: &Catch,
     peer: SocketAddr,
@@ -245,7 +245,7 @@ async fn bring_back(
             return Some(error.to_string());
         }
         let gone = with_buffer(|buffer| {
-            // Others have a turn too, however much comes.
+            // Lets other tasks run, however many replies arrive.
             for _ in 0..64 {
                 match socket.try_recv(buffer) {
                     Ok(length) => {
@@ -260,14 +260,14 @@ async fn bring_back(
                                 let received = &flow.counts.received;
                                 received.fetch_add(length_sent, Ordering::Relaxed);
                             }
-                            // A full queue loses it, as a network would.
+                            // With a full queue it is lost, as on a network.
                             Err(Errno::AGAIN) => {}
-                            // The room's nftables rules no longer know the flow.
+                            // The kernel no longer tracks the flow.
                             Err(_) => return true,
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                    // Nobody listens there, or it cannot be reached: a network does not report that either.
+                    // Unreachable, or nothing listens there: a network does not report that either.
                     Err(_) => {}
                 }
             }

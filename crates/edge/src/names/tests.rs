@@ -7,7 +7,7 @@ use crate::{
     ledger,
 };
 
-/// A wall whose resolvers are a socket that records what is asked, and answers with `address`.
+/// A wall whose resolver is a socket that records questions, and answers with `address`.
 async fn wall(
     text: &str,
     address: &str,
@@ -30,7 +30,7 @@ async fn wall(
     (edge, asked, folder)
 }
 
-/// Asks as a room would: the code, and the addresses.
+/// Asks as a room would; returns the code and the addresses.
 async fn ask_for(edge: &RoomEdge, name: &str, kind: u16) -> (u8, Vec<String>) {
     let bytes = dns::ask(7, name, kind).unwrap();
     let answer = match read(edge, &bytes) {

@@ -1,5 +1,5 @@
-//! A request that passes: its record is written when the last byte of its answer has passed, with what is kept of
-//! both bodies.
+//! A request in progress: its record is written with the last byte of its response, including the
+//! kept parts of both bodies.
 
 use std::{
     pin::Pin,
@@ -26,18 +26,18 @@ pub(super) enum Side {
     Response,
 }
 
-/// What is known of a request so far. It is written down when nobody adds to it any longer.
+/// What is known of a request so far. It is recorded when the last reference is dropped.
 pub(super) struct Passing {
     edge: Weak<RoomEdge>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// None once somebody else writes it down.
+    /// `None` once it is recorded elsewhere.
     record: Option<LedgerRecord>,
     begun: Instant,
     bodies: RequestBodies,
-    /// How many bytes passed, of both bodies.
+    /// The bytes of both bodies so far.
     passed: (u64, u64),
 }
 
@@ -63,7 +63,7 @@ impl Passing {
         }
     }
 
-    /// Leaves it to somebody else to write it down.
+    /// Leaves the record to someone else.
     pub(super) fn forget(&self) {
         self.inner().record = None;
     }
@@ -92,7 +92,7 @@ impl Drop for Passing {
         let (bodies, (sent, received)) = (std::mem::take(&mut inner.bodies), inner.passed);
         let taken = inner.begun.elapsed().as_millis();
         let Some(mut record) = inner.record.take() else { return };
-        // What was announced counts where nothing is read, as with `HEAD`.
+        // The announced length counts if nothing is read, as with `HEAD`.
         (record.sent, record.received) = (record.sent.max(sent), record.received.max(received));
         record.duration_ms = u64::try_from(taken).unwrap_or(u64::MAX);
         record.bodies = Some(Arc::new(bodies));
@@ -100,7 +100,7 @@ impl Drop for Passing {
     }
 }
 
-/// A body whose bytes are looked at on their way.
+/// A body that is recorded in transit.
 pub(super) struct Watched {
     inner: Incoming,
     passing: Arc<Passing>,

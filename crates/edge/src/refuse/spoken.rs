@@ -1,20 +1,21 @@
-//! Refusals of protocols that are neither HTTP nor TLS, each in its own words: a client shows the reason instead of
-//! a broken connection.
+//! Refusals for protocols other than HTTP and TLS: a client shows the reason instead of a broken
+//! connection.
 //!
-//! Pure. Where the server speaks first the port tells what is meant, else the client's first bytes do.
+//! Pure. If the server speaks first the port determines the protocol, otherwise the client's first
+//! bytes do.
 
 /// How a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SpokenDenial {
-    /// These bytes, and the end.
+    /// Send these bytes, then close.
     Say(Vec<u8>),
-    /// These bytes, then the client speaks again.
+    /// Send these bytes, then wait for the client.
     Continue(Vec<u8>),
-    /// Nothing that it would understand.
+    /// No error message is possible.
     Reset,
 }
 
-/// The longest reason that is told: some clients cut lines.
+/// The maximum length of a reason: some clients truncate lines.
 const LONGEST: usize = 400;
 
 /// Requests of PostgreSQL's clients, by the number after the length (its protocol, section 55.2).
@@ -23,7 +24,7 @@ const POSTGRES_GSS: u32 = 80_877_104;
 const POSTGRES_START: u32 = 196_608;
 const POSTGRES_CANCEL: u32 = 80_877_102;
 
-/// Decides how a connection to a port is refused that has said `first` so far.
+/// Decides how to refuse a connection to a port that has sent `first` so far.
 pub(super) fn refusal(port: u16, first: &[u8], reason: &str) -> SpokenDenial {
     let reason = line(reason);
     if first.starts_with(b"SSH-") {
@@ -31,7 +32,7 @@ pub(super) fn refusal(port: u16, first: &[u8], reason: &str) -> SpokenDenial {
     }
     if let Some(number) = postgres_request(first) {
         return match number {
-            // Without encryption, so that the reason can be read.
+            // Refuse encryption, so that the reason can be read.
             POSTGRES_TLS | POSTGRES_GSS => SpokenDenial::Continue(b"N".to_vec()),
             POSTGRES_CANCEL => SpokenDenial::Reset,
             _ => SpokenDenial::Say(postgres(&reason)),
@@ -57,7 +58,7 @@ pub(super) fn refusal(port: u16, first: &[u8], reason: &str) -> SpokenDenial {
     }
 }
 
-/// Makes one line of plain characters: what a room named may be part of it.
+/// Formats a single line of printable characters: it may contain names chosen by a room.
 fn line(reason: &str) -> String {
     reason
         .chars()
@@ -66,7 +67,7 @@ fn line(reason: &str) -> String {
         .collect()
 }
 
-/// Returns the number of the request that a client of PostgreSQL begins with.
+/// Returns the code of the request that a PostgreSQL client starts with.
 fn postgres_request(first: &[u8]) -> Option<u32> {
     let (length, rest) = first.split_first_chunk::<4>()?;
     let (number, _) = rest.split_first_chunk::<4>()?;
@@ -76,7 +77,7 @@ fn postgres_request(first: &[u8]) -> Option<u32> {
     (known && (8..=10_000).contains(&length)).then_some(number)
 }
 
-/// Whether a client of Redis speaks: an array of texts.
+/// Whether the client speaks Redis: an array of strings.
 fn is_redis(first: &[u8]) -> bool {
     let Some(rest) = first.strip_prefix(b"*") else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

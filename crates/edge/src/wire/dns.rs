@@ -1,8 +1,8 @@
 //! Messages of DNS (RFC 1035, RFC 6891), as far as a resolver for one room needs them.
 //!
-//! Questions come from a room and are answered by us with records that we make. Answers come from the
-//! host's own resolver: addresses are taken out of them, other records are passed on as they are. A
-//! codec of our own because that is all: no zones, no keys, no compression on the way out.
+//! Questions come from a room and are answered with records that we build. Answers come from the
+//! host's resolver: addresses are extracted, other records are passed on unchanged. Our own codec
+//! because this is all we need: no zones, no keys, no compression of output.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ pub const TYPE_AAAA: u16 = 28;
 pub const TYPE_OPT: u16 = 41;
 pub const TYPE_SVCB: u16 = 64;
 pub const TYPE_HTTPS: u16 = 65;
-/// Transfers of zones, and `ANY`.
+/// Zone transfers, and `ANY`.
 pub const TYPE_WHOLESALE: std::ops::RangeInclusive<u16> = 251..=255;
 
 pub const CLASS_IN: u16 = 1;
@@ -24,14 +24,14 @@ pub const CLASS_IN: u16 = 1;
 const HEADER: usize = 12;
 const NAME_LIMIT: usize = 255;
 const LABEL_LIMIT: usize = 63;
-/// What fits in a datagram without EDNS (RFC 1035), and the most that we send anyway:
-/// larger datagrams are lost on some ways.
+/// What fits in a datagram without EDNS (RFC 1035), and the most that we send: larger datagrams are
+/// lost on some paths.
 const PLAIN_SIZE: usize = 512;
 const LARGEST_SIZE: usize = 4096;
-/// How many records of an answer are looked at.
+/// How many records of an answer are parsed.
 const RECORD_LIMIT: usize = 256;
 
-/// How a question ends.
+/// Response codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Fine = 0,
@@ -47,7 +47,7 @@ pub enum Code {
 pub struct Question {
     id: u16,
     wants_recursion: bool,
-    /// Name, type and class as they came: the answer repeats them to the letter.
+    /// Name, type and class as received: the answer repeats them exactly.
     wire: Vec<u8>,
     pub claim: Claim,
     pub kind: u16,
@@ -62,7 +62,7 @@ pub struct Question {
 pub struct NoQuestion(pub Option<Vec<u8>>);
 
 impl Question {
-    /// Reads a question.
+    /// Parses a question.
     pub fn read(bytes: &[u8]) -> Result<Self, NoQuestion> {
         let silence = || NoQuestion(None);
         let mut cursor = Cursor::new(bytes);
@@ -72,7 +72,7 @@ impl Question {
         for count in &mut counts {
             *count = cursor.short().ok_or_else(silence)?;
         }
-        // An answer to an answer could continue forever.
+        // Answering an answer could loop forever.
         if flags & 0x8000 != 0 {
             return Err(silence());
         }
@@ -109,12 +109,12 @@ impl Question {
         })
     }
 
-    /// Makes an answer without records.
+    /// Builds an answer without records.
     pub fn empty(&self, code: Code) -> Vec<u8> {
         self.records(code, 0, &[])
     }
 
-    /// Makes an answer with addresses, of which those of the wrong kind are left out.
+    /// Builds an answer with those addresses that have the requested type.
     pub fn addresses(&self, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
         self.records(Code::Fine, ttl, addresses)
     }
@@ -130,7 +130,7 @@ impl Question {
         let mut bytes = header(self.id, self.wants_recursion, code, counts);
         bytes.extend(&self.wire);
         for address in fits {
-            // The name is the one of the question, which stands at 12.
+            // A pointer to the name in the question, at offset 12.
             bytes.extend([0xc0, 12]);
             bytes.extend(self.kind.to_be_bytes());
             bytes.extend(CLASS_IN.to_be_bytes());
@@ -152,17 +152,17 @@ impl Question {
         bytes
     }
 
-    /// Makes an answer from an upstream resolver's answer, passing its records on.
+    /// Builds an answer from an upstream resolver's answer, keeping its records.
     pub fn relay(&self, answer: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = answer.to_vec();
         let id = bytes.get_mut(..2)?;
         id.copy_from_slice(&self.id.to_be_bytes());
-        // Nothing was verified here.
+        // Clears AD: nothing was verified here.
         *bytes.get_mut(3)? &= !0x20;
         Some(bytes)
     }
 
-    /// Truncates an answer to what fits in a datagram; the client retries by TCP.
+    /// Truncates an answer to what fits in a datagram; the client retries over TCP.
     pub fn cut(&self, answer: Vec<u8>) -> Vec<u8> {
         if answer.len() <= self.size {
             return answer;
@@ -172,24 +172,24 @@ impl Question {
         cut
     }
 
-    /// Whether the name was looked up in the form that was decided on.
+    /// Whether the name is ASCII, so that it is looked up in the form that was decided on.
     pub fn is_plain(&self) -> bool {
-        // After the name come type and class, of two bytes each.
+        // The name is followed by type and class, two bytes each.
         self.wire[..self.wire.len().saturating_sub(4)].is_ascii()
     }
 
-    /// Makes the question for an upstream resolver.
+    /// Builds the question for an upstream resolver.
     pub fn asked(&self, id: u16) -> Vec<u8> {
         query(id, &self.wire)
     }
 
-    /// Returns name, type and class as they are compared: letters have no case.
+    /// Returns name, type and class for comparison, ignoring case.
     pub fn key(&self) -> Vec<u8> {
         self.wire.to_ascii_lowercase()
     }
 }
 
-/// Makes a question about a name. `None` if the name cannot be looked up.
+/// Builds a question for a name. `None` if the name cannot be looked up.
 pub fn ask(id: u16, name: &str, kind: u16) -> Option<Vec<u8>> {
     let mut wire = Vec::with_capacity(name.len() + 6);
     for label in name.split('.') {
@@ -214,18 +214,18 @@ fn query(id: u16, wire: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub code: u8,
-    /// Whether it was cut, and must be repeated over TCP.
+    /// Whether it was truncated, and must be repeated over TCP.
     pub cut: bool,
     pub addresses: Vec<IpAddr>,
-    /// The shortest life of its records.
+    /// The lowest TTL of its records.
     pub ttl: Option<u32>,
 }
 
-/// Reads the answer to a question that we asked; rejects anything else.
+/// Parses the answer to our question; rejects anything else.
 pub fn read_answer(question: &[u8], answer: &[u8]) -> Option<Answered> {
     let mut cursor = Cursor::new(answer);
     let id = cursor.short()?;
@@ -274,13 +274,13 @@ fn header(id: u16, wants_recursion: bool, code: Code, counts: [u16; 4]) -> Vec<u
     bytes
 }
 
-/// EDNS: how much we take in a datagram.
+/// EDNS: the datagram size that we accept.
 fn option_record() -> [u8; 11] {
     let [high, low] = 1232_u16.to_be_bytes();
     [0, 0, 41, high, low, 0, 0, 0, 0, 0, 0]
 }
 
-/// Reads a name without compression: what it claims, and how many bytes it has.
+/// Parses an uncompressed name: its claim, and its length in bytes.
 fn read_name(bytes: &[u8]) -> Option<(Claim, usize)> {
     let mut cursor = Cursor::new(bytes);
     let mut text = Vec::new();
@@ -290,7 +290,7 @@ fn read_name(bytes: &[u8]) -> Option<(Claim, usize)> {
         if length == 0 {
             break;
         }
-        // Longer ones are pointers, of which a question needs none.
+        // Higher values are pointers, which a question does not need.
         if length > LABEL_LIMIT {
             return None;
         }
@@ -313,7 +313,7 @@ fn read_name(bytes: &[u8]) -> Option<(Claim, usize)> {
     Some((claim, length))
 }
 
-/// Goes past a name that may end in a pointer.
+/// Skips a name, which may end in a pointer.
 fn skip_name(cursor: &mut Cursor<'_>) -> Option<()> {
     for _ in 0..NAME_LIMIT {
         let length = usize::from(cursor.byte()?);

@@ -1,4 +1,4 @@
-//! Echo requests and their answers: the packets of a room, and the messages of a socket of the host.
+//! Echo requests and replies: packets of a room, and messages of a socket on the host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,10 +12,10 @@ pub struct Request {
     pub echo: Echo,
 }
 
-/// What is asked, and answered with.
+/// The content of a request or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Which of the room's processes asks.
+    /// Identifies the process in the room.
     pub identifier: u16,
     pub sequence: u16,
     pub data: Vec<u8>,
@@ -31,7 +31,7 @@ const HEAD_V4: usize = 20;
 const HEAD_V6: usize = 40;
 const HEAD: usize = 8;
 
-/// Reads the requests out of what the kernel sent at once; what is none, or not whole, is passed over.
+/// Parses the requests in a netlink message; others, and incomplete ones, are skipped.
 pub fn read_all(bytes: &[u8]) -> Vec<Request> {
     packet::payloads(bytes).into_iter().filter_map(read).collect()
 }
@@ -65,7 +65,7 @@ fn read_message(message: &[u8], kind: u8) -> Option<Echo> {
     Some(Echo { identifier: short(message, 4)?, sequence: short(message, 6)?, data })
 }
 
-/// Reads an answer that came to a socket of the host.
+/// Parses a reply received on a socket of the host.
 pub fn read_answer(bytes: &[u8], is_v4: bool, has_head: bool) -> Option<Echo> {
     let head = match (is_v4, has_head) {
         (true, true) => (usize::from(bytes.first()? & 15) * 4).max(HEAD_V4),
@@ -74,7 +74,7 @@ pub fn read_answer(bytes: &[u8], is_v4: bool, has_head: bool) -> Option<Echo> {
     read_message(bytes.get(head..)?, if is_v4 { REPLY } else { REPLY_V6 })
 }
 
-/// Writes a request for a socket of the host; the sum of IPv6 is the kernel's to add.
+/// Builds a request for a socket of the host; for IPv6 the kernel adds the checksum.
 pub fn request(echo: &Echo, is_v4: bool) -> Vec<u8> {
     let mut message = message(echo, if is_v4 { REQUEST } else { REQUEST_V6 });
     if is_v4 {
@@ -84,14 +84,14 @@ pub fn request(echo: &Echo, is_v4: bool) -> Vec<u8> {
     message
 }
 
-/// Writes the packet that answers a request; none if the two addresses are of two kinds.
+/// Builds the packet that answers a request; `None` if the addresses are of different families.
 pub fn answer(client: IpAddr, target: IpAddr, echo: &Echo) -> Option<Vec<u8>> {
     match (client, target) {
         (IpAddr::V4(client), IpAddr::V4(target)) => {
             let mut message = message(echo, REPLY);
             let sum = sum_of(0, &message);
             message[2..4].copy_from_slice(&sum);
-            // The kernel fills in length, number and sum.
+            // The kernel fills in length, id and checksum.
             let head = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0];
             Some([&head[..], &target.octets(), &client.octets(), &message].concat())
         }
@@ -150,7 +150,7 @@ mod tests {
         Echo { identifier: 77, sequence: 3, data: b"odd".to_vec() }
     }
 
-    /// Turns an answer into the request that it would answer.
+    /// Turns a reply into the matching request.
     fn turned(mut packet: Vec<u8>) -> Vec<u8> {
         if packet[0] >> 4 == 4 {
             let length = u16::try_from(packet.len()).unwrap();
@@ -169,7 +169,7 @@ mod tests {
                 (client.parse().unwrap(), target.parse().unwrap());
             let packet = answer(client, target, &echo()).unwrap();
             let read = read(&turned(packet.clone())).unwrap();
-            // The one who answers is the one who was asked.
+            // The sender of the reply is the target of the request.
             assert_eq!(read, Request { client: target, target: client, echo: echo() });
             let cut = turned(packet.clone());
             assert!((0..cut.len()).all(|end| super::read(&cut[..end]).is_none()));

@@ -4,23 +4,23 @@ use hothouse_model::policy::Claim;
 
 use super::Read;
 
-/// The longest head that is read.
+/// The maximum length of a head.
 pub const HEAD_LIMIT: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
-/// The longest method that anybody uses.
+/// The maximum length of a method.
 const METHOD_LIMIT: usize = 24;
 
 /// The head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub method: String,
-    /// The target as it stands there: a path, or a whole address.
+    /// The raw target: a path, or an absolute URL.
     pub target: String,
     pub claim: Claim,
     pub port: Option<u16>,
-    /// Whether address and `Host` name different hosts, or there are two of the latter.
+    /// Whether URL and `Host` name different hosts, or there are two `Host` headers.
     pub contradicts: bool,
-    /// Whether the client would rather read JSON.
+    /// Whether the client prefers JSON.
     pub wants_json: bool,
 }
 
@@ -37,13 +37,13 @@ pub fn is_start(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the first line says that it is HTTP, however the rest is to be read.
+/// Whether the first line claims to be HTTP, even if the rest is invalid.
 pub fn says_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.windows(6).any(|part| part == b" HTTP/")
 }
 
-/// Reads the head of a request.
+/// Parses the head of a request.
 pub fn read(bytes: &[u8]) -> Read<Head> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -84,8 +84,7 @@ fn request_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
     })
 }
 
-/// Returns the host in a target that is a whole address (RFC 9112, section 3.2), without what stands
-/// before an `@`, which is not a host.
+/// Returns the host of an absolute target (RFC 9112, section 3.2), without user info before an `@`.
 fn authority_of<'a>(method: &str, target: &'a str) -> Option<&'a [u8]> {
     if method == "CONNECT" {
         return Some(target.as_bytes());

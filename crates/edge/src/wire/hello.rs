@@ -1,15 +1,15 @@
-//! The ClientHello of TLS (RFC 8446, section 4.1.2), of which we need the name (RFC 6066) and whether it
-//! can hide another (RFC 9849). It may come in several records, and in any number of packets.
+//! The ClientHello of TLS (RFC 8446, section 4.1.2): its server name (RFC 6066), and whether it can
+//! hide another (RFC 9849). It may be split over several records, and any number of packets.
 
 use hothouse_model::policy::Claim;
 
 use super::{Cursor, Read};
 
-/// The longest ClientHello that is read: large ones carry post-quantum keys of some kilobytes.
+/// The maximum length of a ClientHello: large ones carry post-quantum keys of some kilobytes.
 pub const HELLO_LIMIT: usize = 32 << 10;
 
 const RECORD_HEAD: usize = 5;
-/// A record may hold 2^14 bytes in plain text.
+/// The maximum plaintext of a record, 2^14 bytes.
 const RECORD_LIMIT: usize = 1 << 14;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
@@ -21,13 +21,13 @@ const HOST_NAME: u8 = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub claim: Claim,
-    /// Whether it can hide another name.
+    /// Whether it can contain an encrypted name.
     pub hidden: bool,
 }
 
 /// Whether bytes can be the start of a ClientHello.
 pub fn is_start(bytes: &[u8]) -> bool {
-    // The version of the record is 3.x in all that is still spoken.
+    // The record version is 3.x in all current versions of TLS.
     let shape = [Some(HANDSHAKE), Some(3), None, None, None, Some(CLIENT_HELLO)];
     shape.iter().zip(bytes).all(|(wanted, byte)| wanted.is_none_or(|wanted| wanted == *byte))
 }
@@ -61,7 +61,7 @@ pub fn read(bytes: &[u8]) -> Read<Hello> {
     }
 }
 
-/// Returns the length of the handshake message, once it is there.
+/// Returns the length of the handshake message, if available.
 fn message_length(message: &[u8]) -> Option<usize> {
     let [_, high, middle, low] = *message.first_chunk::<4>()?;
     Some((usize::from(high) << 16) | (usize::from(middle) << 8) | usize::from(low))
@@ -83,7 +83,7 @@ fn parse(body: &[u8]) -> Option<Hello> {
         let kind = extensions.short()?;
         let content = extensions.prefixed(2)?;
         match kind {
-            // Two of them could be read differently by us and by the server.
+            // If there are two, we and the server could read different ones.
             SERVER_NAME if named => return None,
             SERVER_NAME => {
                 named = true;
@@ -101,7 +101,7 @@ fn server_name(content: Cursor<'_>) -> Option<Claim> {
     let mut list = content.prefixed(2)?;
     let kind = list.byte()?;
     let name = list.prefixed(2)?;
-    // More than one name is forbidden, and would be a name that we do not see.
+    // More than one name is forbidden, and we would overlook the second.
     if kind != HOST_NAME || !list.is_empty() || !content.is_empty() || name.is_empty() {
         return None;
     }
@@ -112,7 +112,7 @@ fn server_name(content: Cursor<'_>) -> Option<Claim> {
     })
 }
 
-/// Makes a ClientHello, for tests and the seeds of fuzzers.
+/// Builds a ClientHello, for tests and fuzzing seeds.
 pub fn sample(name: Option<&str>, hidden: bool, padding: usize) -> Vec<u8> {
     let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let mut extensions = Vec::new();

@@ -1,16 +1,16 @@
-//! What the kernel reports about packets that were dropped: netlink messages of NFLOG, each with the headers
-//! of one packet. The kernel wrote the messages, a room the packets.
+//! Parses the kernel's reports of dropped packets: NFLOG netlink messages, each with the headers of
+//! one packet. The messages are from the kernel, but the packets are from a room.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hothouse_model::policy::Transport;
 
-/// A packet that did not leave.
+/// A dropped packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     pub transport: Transport,
     pub target: IpAddr,
-    /// Where it was to go, and where it came from; of UDP alone.
+    /// Destination and source port; only for UDP.
     pub ports: Option<Ports>,
 }
 
@@ -22,19 +22,19 @@ pub struct Ports {
 }
 
 const MESSAGE_HEAD: usize = 16;
-/// NFLOG's own head after that of netlink.
+/// The size of the NFLOG header after the netlink header.
 const LOG_HEAD: usize = 4;
 const PACKET: u16 = 4 << 8;
 const PAYLOAD: u16 = 9;
-/// The upper bits of an attribute's kind are flags.
+/// The upper bits of an attribute's type are flags.
 const KIND: u16 = 0x3fff;
 
-/// Reads the packets out of what the kernel sent at once; what cannot be read is passed over.
+/// Parses the packets in a netlink message; invalid ones are skipped.
 pub fn read_all(bytes: &[u8]) -> Vec<Packet> {
     payloads(bytes).into_iter().filter_map(read).collect()
 }
 
-/// Returns the packets of what the kernel sent at once, as far as they were told.
+/// Returns the packets in a netlink message, as far as they were copied.
 pub(super) fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while let (Some(size), Some(kind)) = (word(bytes, 0), half(bytes, 4)) {
@@ -69,7 +69,7 @@ fn payload(message: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Reads the headers of a packet.
+/// Parses the headers of a packet.
 fn read(packet: &[u8]) -> Option<Packet> {
     let (protocol, target, rest) = match packet.first()? >> 4 {
         4 => {
@@ -97,7 +97,7 @@ fn read(packet: &[u8]) -> Option<Packet> {
     Some(Packet { transport, target: target.to_canonical(), ports })
 }
 
-/// Passes over the options that may stand before what is carried (RFC 8200, section 4).
+/// Skips IPv6 extension headers (RFC 8200, section 4).
 fn after_options(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
     const FRAGMENT: u8 = 44;
     while let (0 | 43 | 60 | FRAGMENT, [next, length, ..]) = (protocol, rest) {

@@ -1,4 +1,4 @@
-//! What a connection speaks, by its first bytes.
+//! Identifies the protocol of a connection by its first bytes.
 
 use hothouse_model::policy::{Claim, Protocol};
 
@@ -8,22 +8,22 @@ use super::{
     hello::{self, Hello},
 };
 
-/// The most that is read before a connection must have said what it is.
+/// The maximum number of bytes read before a connection must be identified.
 pub const SNIFF_LIMIT: usize = head::HEAD_LIMIT + 1;
 
 const SSH_START: &[u8] = b"SSH-";
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// What the first bytes say.
+/// The identified protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sniffed {
     Tls(Hello),
     Http(Box<Head>),
-    /// HTTP/2 without TLS, whose names we do not read.
+    /// HTTP/2 without TLS, whose host names we do not parse.
     Http2,
     Ssh,
     Other,
-    /// It began like TLS or HTTP and then was not.
+    /// It started like TLS or HTTP, but was invalid.
     Broken(Protocol),
 }
 
@@ -39,7 +39,7 @@ impl Sniffed {
         }
     }
 
-    /// Returns the name that the connection gives.
+    /// Returns the name that the connection states.
     pub fn claim(&self) -> Claim {
         match self {
             Self::Tls(hello) => hello.claim.clone(),
@@ -49,7 +49,7 @@ impl Sniffed {
     }
 }
 
-/// Reads the first bytes.
+/// Identifies the first bytes.
 pub fn read(bytes: &[u8]) -> Read<Sniffed> {
     if bytes.is_empty() {
         return Read::More;
@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Read<Sniffed> {
     Read::Done(Sniffed::Other)
 }
 
-/// Whether one of two is the start of the other.
+/// Whether one is a prefix of the other.
 fn is_prefix(bytes: &[u8], whole: &[u8]) -> bool {
     bytes.iter().zip(whole).all(|(left, right)| left == right)
 }

@@ -1,4 +1,4 @@
-//! SOCKS version 5 (RFC 1928), without authentication, for connections alone.
+//! SOCKS version 5 (RFC 1928), without authentication, only for CONNECT.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const NO_AUTHENTICATION: u8 = 0;
 pub const WELCOME: [u8; 2] = [VERSION, NO_AUTHENTICATION];
 pub const NO_WAY: [u8; 2] = [VERSION, 0xff];
 
-/// What goes back after a request.
+/// Replies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Granted = 0,
@@ -25,20 +25,20 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Writes it, with an address that means nothing, as most servers do.
+    /// Encodes it, with a meaningless address, as most servers do.
     pub fn bytes(self) -> [u8; 10] {
         [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]
     }
 }
 
-/// A request, or the error.
+/// A parsed request, or its error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     Connect { claim: Claim, port: u16 },
     Refused(Answer),
 }
 
-/// Reads a greeting: whether it offers to go without authentication, and its length.
+/// Parses a greeting: whether it offers no authentication, and its length.
 pub fn read_greeting(bytes: &[u8]) -> Read<(bool, usize)> {
     let mut cursor = Cursor::new(bytes);
     let Some(version) = cursor.byte() else { return Read::More };
@@ -50,7 +50,7 @@ pub fn read_greeting(bytes: &[u8]) -> Read<(bool, usize)> {
     Read::Done((methods.rest().contains(&NO_AUTHENTICATION), length))
 }
 
-/// Reads a request, and how long it was.
+/// Parses a request, and returns its length.
 pub fn read_request(bytes: &[u8]) -> Read<(Asked, usize)> {
     let mut cursor = Cursor::new(bytes);
     let Some(head) = cursor.take(4) else { return Read::More };

@@ -1,4 +1,5 @@
-//! The lockfiles of a worktree, which an agent writes: found and read beneath it, bounded, no link followed.
+//! Lockfiles of a worktree, which an agent can write: found and read beneath it, with limits,
+//! without following links.
 
 use std::{
     collections::HashMap,
@@ -12,27 +13,27 @@ use hothouse_sdks::{FileKind, ProjectFile, lockfile};
 
 use super::report::Sdks;
 
-/// How many folders deep, how many names, and how many bytes of all files.
+/// The maximum depth, number of names, and total size.
 const DEPTH: usize = 3;
 const NAMES_MOST: usize = 4_000;
 const ALL_MOST: u64 = 48 << 20;
 
-/// Folders that hold other people's lockfiles.
+/// Folders with third-party lockfiles.
 const SKIPPED: [&str; 9] =
     ["node_modules", "vendor", "target", "dist", "build", "venv", "__pycache__", "coverage", "out"];
 
-/// What was found last in each sandbox.
+/// The last result for each sandbox.
 pub(crate) type KnownSdks = Mutex<HashMap<SandboxKey, (Stamp, Arc<Sdks>)>>;
 
-/// What tells whether lockfiles have changed.
+/// Detects whether lockfiles have changed.
 pub(crate) type Stamp = Vec<(PathBuf, u64, u64, (i64, u32))>;
 
-/// Whether a folder may hold lockfiles of the project.
+/// Whether a folder may contain lockfiles of the project.
 fn is_own(name: &str) -> bool {
     !name.starts_with('.') && !SKIPPED.contains(&name)
 }
 
-/// Finds the files that name packages.
+/// Finds the files that list packages.
 pub(super) fn look(worktree: &Folder) -> Stamp {
     let (mut found, mut left) = (Vec::new(), NAMES_MOST);
     let mut open = vec![(PathBuf::new(), 0)];
@@ -60,7 +61,7 @@ pub(super) fn look(worktree: &Folder) -> Stamp {
     found
 }
 
-/// Reads what the files name.
+/// Parses the packages in the files.
 pub(super) fn read(worktree: &Folder, stamp: &Stamp) -> Sdks {
     let (mut files, mut left) = (Vec::new(), ALL_MOST);
     for (path, size, ..) in stamp {

@@ -1,16 +1,16 @@
-//! What is said of integrations: how each is treated, what that leaves out, who uses it. Pure.
+//! Reports on integrations: how each is handled, what that does not cover, who uses it. Pure.
 
 use std::collections::BTreeMap;
 
 use hothouse_model::config::{Config, HostPattern, Integration, IntegrationClass, Method};
 use hothouse_sdks::{Sdk, Vendor};
 
-/// An integration, as it is told.
+/// The report on an integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrationReport {
     pub name: String,
     pub class: IntegrationClass,
-    /// Whose protocol it speaks, if that is known.
+    /// Its vendor, if known.
     pub vendor: Option<String>,
     pub hosts: Vec<String>,
     /// As `ECOSYSTEM:NAME@VERSION`.
@@ -18,13 +18,13 @@ pub struct IntegrationReport {
     pub wiring: Wiring,
     /// Whether a request that changes something can reach the real service.
     pub writes: bool,
-    /// What is done about its credentials.
+    /// How its credentials are handled.
     pub secret: String,
-    /// What this treatment does not cover.
+    /// What this class does not cover.
     pub caveat: String,
 }
 
-/// By what an integration is led elsewhere.
+/// How an integration is redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wiring {
     Wall,
@@ -43,21 +43,21 @@ impl Wiring {
     }
 }
 
-/// A vendor whose host was asked for, and that no integration covers.
+/// A vendor whose host was requested, and that no integration covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UncoveredVendor {
     pub vendor: String,
     pub title: String,
     pub host: String,
     pub sdks: Vec<String>,
-    /// What is proposed.
+    /// The suggested class.
     pub class: IntegrationClass,
 }
 
 /// The SDKs of a project, by vendor.
 pub type Sdks = BTreeMap<&'static str, Vec<Sdk>>;
 
-/// Returns whose protocol an integration speaks: what it says, or what its hosts tell.
+/// Returns the vendor of an integration: from its config, or derived from its hosts.
 pub fn vendor_of(integration: &Integration) -> Option<&'static Vendor> {
     match integration.vendor {
         Some(word) => hothouse_sdks::vendor(word.as_str()),
@@ -91,7 +91,7 @@ fn report(name: &str, one: &Integration, config: &Config, sdks: &Sdks) -> Integr
     }
 }
 
-/// Writes an SDK with its version.
+/// Formats an SDK with its version.
 fn shown(sdk: &Sdk) -> String {
     match &sdk.version {
         Some(version) => format!("{}@{version}", sdk.package),
@@ -139,7 +139,7 @@ fn secret(one: &Integration, config: &Config) -> String {
 
 fn caveat(one: &Integration, vendor: Option<&Vendor>) -> String {
     let own = one.caveat.as_ref().map(|line| line.as_str().to_owned());
-    // What the table says is about the class that it proposes.
+    // The table's caveat is about the class that it suggests.
     let known = vendor.filter(|vendor| vendor.class == one.class);
     let known = known.and_then(|vendor| vendor.caveat.clone());
     let led = one
@@ -150,7 +150,7 @@ fn caveat(one: &Integration, vendor: Option<&Vendor>) -> String {
     own.or(known).unwrap_or_else(|| of_class(one.class).to_owned())
 }
 
-/// Says what a class leaves out.
+/// Describes what a class does not cover.
 fn of_class(class: IntegrationClass) -> &'static str {
     match class {
         IntegrationClass::Local => "a substitute in the room stands for the real service",
@@ -164,7 +164,8 @@ fn of_class(class: IntegrationClass) -> &'static str {
     }
 }
 
-/// Returns the vendors with an SDK in the project whose hosts were asked for, and that no integration covers.
+/// Returns the vendors with an SDK in the project whose hosts were requested, and that no
+/// integration covers.
 pub(super) fn uncovered<'a>(
     config: &Config,
     sdks: &Sdks,

@@ -1,22 +1,22 @@
-//! What the settings of the user's package managers may tell a room: where packages come from and how they
-//! are fetched, never a credential.
+//! Filters the settings of the user's package managers for a room: where packages come from and how
+//! they are fetched, never a credential.
 //!
-//! Pure. Only keys of a list come along, and only if their value has the form that the key asks for. A value
-//! in which a credential could be is left out whole, wherever in it: registries take tokens as users,
-//! passwords, queries, parts of paths and even of host names.
+//! Pure. Only listed keys are passed on, and only if their value has the required form. A value
+//! that could contain a credential anywhere is dropped completely: registries accept tokens as
+//! users, passwords, queries, parts of paths and even of host names.
 
 use toml::{Table, Value};
 
-/// The form of a value that may come along.
+/// The required form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Addresses, separated by white space or commas.
+    /// URLs, separated by white space or commas.
     Addresses,
     /// Host names, with or without ports.
     Hosts,
-    /// Names of packages, numbers, yes or no.
+    /// Names of packages, numbers, booleans.
     Words,
-    /// A folder of the system, which rooms have too.
+    /// A system folder, which rooms have too.
     System,
 }
 
@@ -33,7 +33,7 @@ const NPM: [(&str, Form); 20] = [
     ("maxsockets", Form::Words),
     ("min-release-age", Form::Words),
     ("node-linker", Form::Words),
-    // Where the headers of Node are: without it, packages with native parts download them.
+    // The headers of Node: without it, packages with native parts download them.
     ("nodedir", Form::System),
     ("omit", Form::Words),
     ("package-lock", Form::Words),
@@ -69,7 +69,7 @@ const UV: [(&str, Form); 8] = [
     ("python-preference", Form::Words),
 ];
 
-/// A key of cargo's by its path; `*` is any name.
+/// A key in cargo's config by its path; `*` is any name.
 const CARGO: [(&[&str], Form); 12] = [
     (&["registries", "*", "index"], Form::Addresses),
     (&["registry", "default"], Form::Words),
@@ -85,7 +85,7 @@ const CARGO: [(&[&str], Form); 12] = [
     (&["term", "color"], Form::Words),
 ];
 
-/// Variables by which package managers are told the same.
+/// Variables for the same settings.
 const VARIABLES: [(&str, Form); 15] = [
     ("NPM_CONFIG_REGISTRY", Form::Addresses),
     ("npm_config_registry", Form::Addresses),
@@ -104,7 +104,7 @@ const VARIABLES: [(&str, Form); 15] = [
     ("GOPRIVATE", Form::Hosts),
 ];
 
-/// Returns the lines of an `.npmrc` that may come along.
+/// Returns the harmless lines of an `.npmrc`.
 pub(super) fn npmrc(text: &str) -> String {
     let kept = |line: &str| {
         let (key, value) = line.split_once('=')?;
@@ -120,7 +120,7 @@ pub(super) fn npmrc(text: &str) -> String {
     text.lines().filter_map(kept).collect()
 }
 
-/// Returns what may come along of a `pip.conf`. A value may continue on lines that are indented.
+/// Returns the harmless part of a `pip.conf`. A value may continue on indented lines.
 pub(super) fn pip_conf(text: &str) -> String {
     let mut entries: Vec<(String, String, String)> = Vec::new();
     let mut section = String::new();
@@ -160,7 +160,7 @@ pub(super) fn pip_conf(text: &str) -> String {
     kept
 }
 
-/// Returns what may come along of cargo's `config.toml`.
+/// Returns the harmless part of cargo's `config.toml`.
 pub(super) fn cargo(text: &str) -> String {
     let Ok(table) = text.parse::<Table>() else { return String::new() };
     written(&kept_of_cargo(&table, &mut Vec::new()))
@@ -174,7 +174,7 @@ fn kept_of_cargo(table: &Table, above: &mut Vec<String>) -> Table {
             path.len() == above.len()
                 && path.iter().zip(above.iter()).all(|(want, own)| *want == "*" || want == own)
         };
-        // The name of a registry is part of variables that hold its token; it is no token itself.
+        // The name of a registry is part of the variable with its token; it is not a token itself.
         let is_plain = is_word(name) && !is_like_token(name);
         match (value, CARGO.iter().find(fits)) {
             (Value::Table(inner), None) if is_plain && above.len() < 3 => {
@@ -193,7 +193,7 @@ fn kept_of_cargo(table: &Table, above: &mut Vec<String>) -> Table {
     kept
 }
 
-/// Returns what may come along of an `uv.toml`.
+/// Returns the harmless part of a `uv.toml`.
 pub(super) fn uv(text: &str) -> String {
     let Ok(table) = text.parse::<Table>() else { return String::new() };
     let mut kept = of_list(&table, &UV);
@@ -212,7 +212,7 @@ pub(super) fn uv(text: &str) -> String {
     written(&kept)
 }
 
-/// An index comes along whole or not at all: without its address it would mean another one.
+/// An index is passed on completely or not at all: without its URL it would mean another one.
 fn uv_index(value: &Value) -> Option<Value> {
     const KEYS: [(&str, Form); 4] = [
         ("name", Form::Words),
@@ -225,12 +225,12 @@ fn uv_index(value: &Value) -> Option<Value> {
     (kept.contains_key("url") && kept.len() == table.len()).then_some(Value::Table(kept))
 }
 
-/// Returns the variable, if it may come along.
+/// Whether a variable is harmless.
 pub(super) fn variable(name: &str, value: &str) -> bool {
     form_of(&VARIABLES, name).is_some_and(|form| form.fits(value))
 }
 
-/// Returns the variables of a file of `go env -w` that may come along.
+/// Returns the harmless variables of a `go env -w` file.
 pub(super) fn go_env(text: &str) -> Vec<(String, String)> {
     let entries = text.lines().filter_map(|line| line.trim().split_once('='));
     let kept = entries.filter(|(name, value)| name.starts_with("GO") && variable(name, value));
@@ -275,7 +275,7 @@ impl Form {
     }
 }
 
-/// Whether a path is `/usr` or plainly below it.
+/// Whether a path is `/usr` or below it, without `..`.
 fn is_system_folder(path: &str) -> bool {
     let Some(rest) = path.strip_prefix("/usr") else { return false };
     let parts = rest.split('/').skip(1);
@@ -285,9 +285,9 @@ fn is_system_folder(path: &str) -> bool {
             .all(|part| part.is_empty() || is_word(part) && part != ".." && !is_like_token(part))
 }
 
-/// Whether an address holds nothing but a scheme, a host, a port and a path without a token.
+/// Whether a URL contains only a scheme, a host, a port and a path without a token.
 fn is_plain_address(address: &str) -> bool {
-    // Words that Go's proxies know.
+    // Keywords for Go's proxies.
     if ["direct", "off"].contains(&address) {
         return true;
     }
@@ -318,11 +318,12 @@ fn is_word(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(plain)
 }
 
-/// Whether a part of a value could be a credential: a long run of letters and digits that is no word.
+/// Whether a part of a value could be a credential: a long run of letters and digits that is not a
+/// word.
 fn is_like_token(part: &str) -> bool {
     const LONGEST_RUN: usize = 15;
     const LONGEST: usize = 40;
-    // A type of token before an underscore: `npm_…`, `ghp_…`, `pypi-…`.
+    // Token prefixes: `npm_…`, `ghp_…`, `pypi-…`.
     const MARKS: [&str; 9] =
         ["npm_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "pypi-", "AKIA", "tok_"];
     let runs = part.split(|c: char| !c.is_ascii_alphanumeric());
@@ -344,7 +345,7 @@ fn is_like_token(part: &str) -> bool {
         || runs.into_iter().any(|run| is_mixed(run) || is_cased(run))
 }
 
-/// Takes the quotes off a value of an `.npmrc`.
+/// Removes the quotes from a value of an `.npmrc`.
 fn unquoted(value: &str) -> &str {
     let value = value.trim();
     let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -364,7 +365,7 @@ mod tests {
         "AKIAIOSFODNN7EXAMPLE",
     ];
 
-    /// The ways of a token into an address.
+    /// The places of a token in a URL.
     fn addresses(token: &str) -> Vec<String> {
         vec![
             format!("https://{token}@registry.example.com/simple"),

@@ -1,10 +1,10 @@
-//! MariaDB, and MySQL where that is what the host has.
+//! MariaDB, or MySQL if the host has that.
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{PreparedRecipe, RecipeContext, SOCKETS, TERMINATE, quoted, words};
 
-/// The user of the room, who needs no password.
+/// The room's user, who needs no password.
 const USER: &str = "agent";
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
@@ -55,7 +55,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     }
 }
 
-/// Counts rows exactly, because what the server keeps of it is an estimate.
+/// Counts rows exactly, because the server's own numbers are estimates.
 fn tables(client: &str, socket: &str, user: &str, database: &str) -> String {
     let ask = format!("{client} --socket {} --user {user} -N -B {database}", quoted(socket));
     format!(
@@ -63,7 +63,7 @@ fn tables(client: &str, socket: &str, user: &str, database: &str) -> String {
     )
 }
 
-/// The tables of the system first, then our own user and database, without a server that listens.
+/// Creates the system tables first, then our own user and database, without a listening server.
 fn script(server: &str, is_mariadb: bool, [database, user, password]: [&str; 3]) -> String {
     let server = quoted(server);
     let install = match is_mariadb {
@@ -77,10 +77,10 @@ fn script(server: &str, is_mariadb: bool, [database, user, password]: [&str; 3])
         password => format!(" IDENTIFIED BY \"{password}\""),
     };
     let user = format!("`{user}`");
-    // The tables of the system have `root` already.
+    // The system tables already have `root`.
     let create = if user == "`root`" { "ALTER USER IF EXISTS" } else { "CREATE USER" };
     let other = if user == "`root`" { "CREATE USER IF NOT EXISTS" } else { "CREATE USER" };
-    // Where names are not resolved, these come before `%`.
+    // If names are not resolved, these take precedence over `%`.
     let more = match user.as_str() {
         "`root`" => ["127.0.0.1", "::1"]
             .map(|host| format!("ALTER USER IF EXISTS {user}@`{host}`{known};\\n"))

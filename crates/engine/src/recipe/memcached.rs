@@ -1,4 +1,4 @@
-//! memcached. It keeps nothing on the disk.
+//! memcached. It stores nothing on disk.
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 

@@ -30,8 +30,8 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let data = data.display().to_string();
     let settings = SETTINGS.iter().map(|setting| format!(" -c {}", quoted(setting)));
     let settings: String = settings.collect();
-    // The lock file of a server that was killed names a number that another process of a new room
-    // may have by now. Nothing of the service lives when it is started, so the file is stale.
+    // The lock file of a killed server names a pid that another process of a new room may have by
+    // now. No process of the service is running when it is started, so the file is stale.
     let run = format!(
         "rm -f {data}/postmaster.pid {SOCKETS}/.s.PGSQL.{port}*; exec {program} -D {data} -p {port} -k {SOCKETS}{settings}",
         data = quoted(&data),
@@ -77,7 +77,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     }
 }
 
-/// Returns the part of a version that data depends on (10 changed the scheme).
+/// Returns the part of a version that determines the data format (10 changed the scheme).
 fn major(version: &str) -> String {
     let mut parts = version.split('.');
     let first = parts.next().unwrap_or_default();
@@ -87,8 +87,8 @@ fn major(version: &str) -> String {
     }
 }
 
-/// A copy of a server's data recovers when it is first started, and writes every file to the disk before. Here that is
-/// done once, without waiting for the disk: whoever keeps the copy syncs it.
+/// A copy of a server's data recovers on first start, after syncing every file. This does it once,
+/// without waiting for the disk: whoever keeps the copy syncs it.
 fn settle(folder: &str, database: &str) -> String {
     let server = quoted(&format!("{folder}/postgres"));
     let database = quoted(database);
@@ -97,17 +97,18 @@ fn settle(folder: &str, database: &str) -> String {
     )
 }
 
-/// Small write-ahead files keep a copy of the data small. Nobody checks a password: only the room reaches the server.
+/// Small WAL segments keep a copy of the data small. Passwords are not checked: only the room can
+/// reach the server.
 fn script(folder: &str, database: &str, user: &str, password: &str) -> String {
     let initdb = quoted(&format!("{folder}/initdb"));
     let server = quoted(&format!("{folder}/postgres"));
     let mut made = match database {
-        // initdb has made it.
+        // Created by initdb.
         "postgres" => Vec::new(),
         database => vec![format!("CREATE DATABASE \"{database}\";")],
     };
     if user != USER {
-        // Extensions and dumps often name the usual one.
+        // Extensions and dumps often refer to the default role.
         made.push(format!("CREATE ROLE {USER} SUPERUSER LOGIN;"));
     }
     if password != user {

@@ -1,4 +1,4 @@
-//! RabbitMQ. Its node has the name of the service, so that what it wrote is found again in every fork.
+//! RabbitMQ. Its node is named after the service, so that its data is found again in every fork.
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
@@ -30,7 +30,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             &format!("mkdir -p {0}/mnesia {0}/log; exec {server}", quoted(&folder)),
         ]),
         env: own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        // Of Debian, the one on the search path serves nobody but its own user and root.
+        // Debian's wrapper on the search path works only for its own user and root.
         path: words(["/usr/lib/rabbitmq/bin"]),
         url,
         account: [

@@ -38,7 +38,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
         quoted(&server),
         quoted(&data),
     );
-    // The client takes its port only from its arguments.
+    // The client accepts its port only as an argument.
     let is_default = port == DEFAULT_PORT;
     let shim = format!(
         "#!/bin/sh\\nexec /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin {client} -p {port} \"$@\"\\n"
@@ -49,7 +49,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     );
     let run = if is_default { serve } else { format!("{prepare}{serve}") };
     let list = "for key in $(redis-cli --raw keys '*' | sort | head -1000); do printf '%s\\t%s\\n' \"$key\" \"$(redis-cli --raw type \"$key\")\"; done";
-    // Its client takes the password from here.
+    // Its client reads the password from here.
     let of_client =
         (!password.is_empty()).then(|| ("REDISCLI_AUTH".to_owned(), password.to_owned()));
     let env = std::iter::once(("REDIS_URL".to_owned(), url.clone())).chain(of_client).collect();

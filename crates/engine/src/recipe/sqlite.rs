@@ -1,11 +1,12 @@
-//! A file of SQLite. There is no server: the service is a folder that forks and snapshots with the rest of the data, and a
-//! process that does nothing, so that `needs`, `status` and `db` work as for every other database.
+//! An SQLite file. There is no server: the service is a folder that is forked and snapshotted with
+//! the rest of the data, and an idle process, so that `needs`, `status` and `db` work as for every
+//! other database.
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{PreparedRecipe, RecipeContext, TERMINATE, quoted, words};
 
-/// Counts the rows of each table; Python has SQLite where its own shell is not installed.
+/// Counts the rows of each table; Python includes SQLite even if its shell is not installed.
 const TABLES: &str = "import sqlite3, sys\n\
     c = sqlite3.connect(sys.argv[1])\n\
     for (n,) in c.execute(\"select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1\"):\n\

@@ -1,4 +1,4 @@
-//! `up` of a room that is up: its services follow the config, or the room is replaced.
+//! `up` of a running room: its services are updated to the config, or the room is replaced.
 
 use hothouse_model::{
     SandboxRecord,
@@ -11,7 +11,7 @@ use super::{RoomRequestError, UpSpec};
 use crate::{Engine, StepError};
 
 impl Engine {
-    /// Returns why a room that is up cannot take on what the config says now, if so.
+    /// Returns why a running room cannot be updated to the current config, if so.
     pub(super) fn why_replaced(
         &self,
         sandbox: &SandboxRecord,
@@ -20,13 +20,13 @@ impl Engine {
         let runtime = self.places(sandbox).runtime;
         let (running, wall) = (self.with.rooms.stack(&runtime), self.with.rooms.wall(&runtime));
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
-        // Another profile is a conflict, or leaves the room as it is.
+        // Another profile is a conflict, or leaves the room running.
         if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
             return Ok(None);
         }
         let config = self.pinned_config(sandbox)?;
         let now = settings_of_room(&config);
-        // Rooms of earlier releases do not say.
+        // Rooms of earlier releases do not record it.
         if !wall.settings.is_empty() && wall.settings != now {
             let reason = "approved settings of `[room]`, `[secret]` or `[env]` need a new one";
             return Ok(Some(reason.to_owned()));
@@ -36,24 +36,24 @@ impl Engine {
         let known = running.unwrap_or_default();
         let has = |name: &str| known.services.iter().any(|service| service.name() == name);
         let added = stack.data.iter().find(|data| !has(&data.service));
-        // The folder of its data can be shown only to a room that is being made.
+        // The folder of its data can be mounted only in a new room.
         Ok(added.map(|data| format!("service `{}` needs storage for its data", data.service)))
     }
 
-    /// Returns the profile of a start: the one that is asked for, else that of the room it replaces.
+    /// Returns the profile of a start: the requested one, else that of the room it replaces.
     pub(super) fn profile_for(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Option<String> {
         let running = self.stack_of(sandbox).map(|stack| stack.profile);
         let running = running.filter(|profile| profile != config::DEFAULT_PROFILE);
         spec.profile.clone().or(running)
     }
 
-    /// Brings the services of a room that is up to what the config says now.
+    /// Updates the services of a running room to the current config.
     pub(super) fn up_again(
         &self,
         sandbox: &SandboxRecord,
         spec: &UpSpec,
     ) -> Result<(), RoomRequestError> {
-        // Tightening is always right; only a new start loosens.
+        // Tightening is always safe; only a new start loosens.
         if spec.restrict {
             self.with.store.restrict_room(sandbox.key, true)?;
         }
@@ -83,7 +83,7 @@ impl Engine {
     }
 }
 
-/// Returns what of a config only a new room takes on, in a form that can be compared.
+/// Returns the parts of a config that only a new room applies, in a comparable form.
 pub(super) fn settings_of_room(config: &Config) -> String {
     let half = config.pinned_half();
     let terminates = !config.terminated_hosts().is_empty();

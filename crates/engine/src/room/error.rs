@@ -18,7 +18,7 @@ use crate::{
     wall::WallError,
 };
 
-/// A room that could not be started or changed.
+/// Failure to start or change a room.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomRequestError {
     #[error("sandbox `{name}` is being deleted")]

@@ -18,7 +18,7 @@ fn temporary(runtime: &Path, nonce: &str) -> PathBuf {
 }
 
 impl Engine {
-    /// Starts a separate room beside the sandbox's, which is gone when it ends.
+    /// Starts a separate room beside the sandbox's, which is discarded when it ends.
     pub fn start_fresh(&self, sandbox: &SandboxRecord, nonce: &str) -> Result<PathBuf, Failure> {
         let start = || -> Result<PathBuf, RoomRequestError> {
             let config = self.pinned_config(sandbox)?;
@@ -43,14 +43,14 @@ impl Engine {
         start().map_err(|error| error.failure())
     }
 
-    /// Ends a room that [`start_fresh`](Self::start_fresh) made.
+    /// Ends a room started by [`start_fresh`](Self::start_fresh).
     pub fn end_fresh(&self, runtime: &Path) -> Result<(), Failure> {
         let ended = self.with.rooms.kill(runtime).map_err(|error| error.failure());
         self.temporary.end(runtime);
         ended
     }
 
-    /// Ends the rooms that were made for single commands of a sandbox.
+    /// Ends the rooms for single commands of a sandbox.
     pub(crate) fn end_temporary(&self, sandbox: &SandboxRecord) -> Result<(), RoomError> {
         for runtime in self.with.rooms.list(&self.with.runtime)? {
             if self.is_temporary_of(&runtime, sandbox) {
@@ -60,7 +60,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the runtime folders of living rooms that were made for single commands of a sandbox.
+    /// Returns the runtime folders of running rooms for single commands of a sandbox.
     pub fn fresh_rooms(&self, sandbox: &SandboxRecord) -> Vec<PathBuf> {
         let all = self.with.rooms.list(&self.with.runtime).unwrap_or_default().into_iter();
         let own = all.filter(|runtime| self.is_temporary_of(runtime, sandbox));
@@ -70,7 +70,7 @@ impl Engine {
         own.filter(lives).collect()
     }
 
-    /// Whether a room was made for a single command of a sandbox.
+    /// Whether a room was started for a single command of a sandbox.
     fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
         let own = temporary(&self.places(sandbox).runtime, "");
         runtime.as_os_str().as_encoded_bytes().starts_with(own.as_os_str().as_encoded_bytes())

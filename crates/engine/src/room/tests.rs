@@ -1,4 +1,4 @@
-//! Patterns of the host, and what is told of masks.
+//! Tests of host patterns and of mask reports.
 
 use super::*;
 

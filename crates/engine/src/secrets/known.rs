@@ -1,6 +1,6 @@
-//! The values that were fetched since the daemon started, for whoever must not write them down.
+//! The values fetched since the daemon started, for redaction.
 //!
-//! A value that was replaced stays secret, so old ones are remembered for a while.
+//! A replaced value stays secret, so old ones are remembered for a while.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,11 +12,11 @@ use std::{
 
 use hothouse_model::secret::SecretValue;
 
-/// How many values of one secret are remembered, and of all.
+/// How many values of one secret are remembered, and in total.
 const OF_ONE: usize = 4;
 const OF_ALL: usize = 1000;
 
-/// Values by whose they are; the newest last.
+/// Values by owner; newest last.
 #[derive(Default)]
 pub(crate) struct KnownValues {
     all: Mutex<Vec<Known>>,
@@ -25,7 +25,7 @@ pub(crate) struct KnownValues {
 }
 
 struct Known {
-    /// `None` for every project.
+    /// `None` for all projects.
     project: Option<PathBuf>,
     name: String,
     value: SecretValue,
@@ -36,7 +36,7 @@ impl KnownValues {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a value that was fetched.
+    /// Adds a fetched value.
     pub(super) fn note(&self, project: Option<&Path>, name: &str, value: &SecretValue) {
         let mut all = self.all();
         let is_same = |one: &Known| one.project.as_deref() == project && one.name == name;
@@ -55,7 +55,7 @@ impl KnownValues {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns what is known for a project, each with its name, and the count of changes that this is of.
+    /// Returns the known values for a project, with their names, and the current generation.
     pub(super) fn of(&self, project: &Path) -> (u64, Vec<(String, SecretValue)>) {
         let generation = self.generation();
         let all = self.all();

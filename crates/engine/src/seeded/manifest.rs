@@ -1,4 +1,4 @@
-//! What a seeded stack is made of, and the key that follows from it.
+//! The inputs of a seeded stack, and the key derived from them.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use hothouse_workspace::content;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Changes when what a snapshot means does.
+/// Changes with the meaning of a snapshot.
 pub(super) const FORMAT: &str = "2";
 
-/// What a seeded stack is made of.
+/// The inputs of a seeded stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedManifest {
     pub(super) format: String,
     pub bundles: Vec<String>,
     pub profile: String,
-    /// The digest of the config, pinned half and user's own included.
+    /// The digest of the config, including the pinned half and the user's own.
     pub(super) config: String,
-    /// Services and what fills their data, such as `postgres 15`.
+    /// Services and the kind of their data, such as `postgres 15`.
     pub(super) recipes: BTreeMap<String, String>,
     /// The digest of each file of the project.
     pub(super) files: BTreeMap<String, String>,
@@ -25,14 +25,14 @@ pub struct SeedManifest {
 }
 
 impl SeedManifest {
-    /// Returns the key of what it describes.
+    /// Returns the key of these inputs.
     pub fn key(&self) -> String {
         let Self { format, bundles, profile, config, recipes, files, created: _ } = self;
         let whole = serde_json::to_vec(&(format, bundles, profile, config, recipes, files));
         content::key(&[&whole.expect("a manifest has text as keys")])
     }
 
-    /// Returns why data that was made of this is not what `now` would make.
+    /// Returns why data from these inputs is not what `now` would produce.
     pub fn outdated(&self, now: &Self) -> Option<String> {
         if self.format != now.format {
             return Some("an earlier release made it".into());

@@ -1,4 +1,4 @@
-//! Services of small configs, resolved.
+//! Tests that resolve the services of small configs.
 
 use super::*;
 

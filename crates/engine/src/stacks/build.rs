@@ -1,4 +1,4 @@
-//! Builds one layer of a stack in a room of its own.
+//! Builds one layer of a stack in a separate room.
 
 use std::{
     collections::VecDeque,
@@ -28,32 +28,32 @@ use crate::{
     run::StepError,
 };
 
-/// The folder of layers in what a room keeps.
+/// The folder of layers in a room's storage.
 pub(super) const LAYERS: &str = "layers";
 
-/// The folder in which a build works.
+/// The working folder of a build.
 const WORK: &str = "work";
 
-/// The file in it that is run.
+/// The script file in it.
 const PROGRAM: &str = "build.sh";
 
-/// How long a script may take, in seconds.
+/// The time limit of a script, in seconds.
 const PATIENCE: u32 = 2 * 60 * 60;
 
-/// How many lines of a script's output are kept, and how much of each.
+/// How many lines of a script's output are kept, and the maximum length of each.
 const LINES: usize = 40;
 const LINE: usize = 400;
 
-/// How many packages or programs of a stack are named.
+/// The maximum number of listed packages or programs.
 const NAMED: usize = 10_000;
 
 /// How much of a script's output is read.
 const OUTPUT: u64 = 256 << 20;
 
-/// What begins a line by which a script reports something to us.
+/// The prefix of lines with which a script reports to us.
 const TOLD: &str = "hothouse-stack ";
 
-/// What a script printed.
+/// The output of a script.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     code: Option<i32>,
@@ -63,7 +63,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Takes a line in; returns what the user should see meanwhile.
+    /// Processes a line; returns progress for the user.
     fn take(&mut self, line: &str) -> Option<String> {
         if let Some(told) = line.strip_prefix(TOLD) {
             let (word, rest) = told.split_once(' ').unwrap_or((told, ""));
@@ -93,7 +93,8 @@ impl Output {
         self.last.iter().skip(skipped).cloned().collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the addresses that could not be reached: those that the script named, else those in what programs said.
+    /// Returns the addresses that could not be reached: those that the script reported, else those
+    /// in error messages.
     fn addresses(&self) -> Vec<String> {
         let mut all = self.unreachable.clone();
         if all.is_empty() {
@@ -106,7 +107,7 @@ impl Output {
     }
 }
 
-/// Returns the address in a line by which a program says that it could not reach one.
+/// Returns the unreachable address in an error message.
 fn address(line: &str) -> Option<String> {
     let failed = [
         "ailed to fetch",
@@ -144,7 +145,7 @@ fn address(line: &str) -> Option<String> {
 }
 
 impl Engine {
-    /// Builds one layer over others, which are given the uppermost first. Returns its folder.
+    /// Builds one layer on top of others, which are given uppermost first. Returns its folder.
     pub(super) fn build(
         &self,
         recipe: &Recipe,
@@ -215,7 +216,7 @@ impl Engine {
                 let target = PathBuf::from(ARCHIVE_INSIDE);
                 let source = image.root;
                 room.mounts.push(RoomMount { source, target, writable: false, own: false });
-                // Nothing of an image needs a network to be unpacked.
+                // Unpacking an image needs no network.
                 room.sandbox = None;
                 room.ephemeral = true;
                 image::UNPACK.to_owned()
@@ -264,12 +265,12 @@ impl Engine {
                 self.note_waiting(operation, &step);
             }
         });
-        // The script ends when its input does.
+        // The script ends with its input.
         drop(pipes.to);
         Ok(output)
     }
 
-    /// Returns what stands for a build room where a sandbox is asked for: by its config alone.
+    /// Returns a sandbox record for a build room, which only has its config.
     fn builder(&self, recipe: &Recipe, new: &Path, runtime: &Path, nonce: u64) -> SandboxRecord {
         let name: SandboxName = "stack".parse().expect("a plain name");
         let project = ProjectName::from_folder("hothouse-stacks");
@@ -279,7 +280,7 @@ impl Engine {
         let config = format!(
             "[egress]\nmode = \"allowlist\"\nallow = [\"@toolchain\", \"@common\"{hosts}]\n"
         );
-        // Keys of the database count up from one.
+        // Keys in the database are positive.
         let key = SandboxKey(-1 - i64::try_from(nonce >> 2).unwrap_or(0));
         SandboxRecord {
             key,
@@ -316,7 +317,7 @@ fn failed(name: &str, output: &Output) -> RoomStackError {
     RoomStackError::Script { name, code, said }
 }
 
-/// Puts variables in front of a script: those by which the user's own tools find their registries.
+/// Prepends variables to a script: those with which the user's own tools find their registries.
 fn with_environment(program: &str, wall: &RoomWall) -> String {
     let quoted = |value: &str| value.replace('\'', r"'\''");
     let lines =
@@ -324,7 +325,7 @@ fn with_environment(program: &str, wall: &RoomWall) -> String {
     lines.chain([program.to_owned()]).collect()
 }
 
-/// Passes on the lines of a text, each without what a terminal would take for a command.
+/// Passes on the lines of a text, without terminal control characters.
 fn each_line(mut from: impl Read, mut take: impl FnMut(&str)) {
     let (mut buffer, mut line) = ([0_u8; 8192], Vec::new());
     let mut pass = |line: &mut Vec<u8>| {
@@ -350,7 +351,7 @@ fn each_line(mut from: impl Read, mut take: impl FnMut(&str)) {
 fn build_room(new: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     RoomOrder {
         id: format!("{}-{nonce:016x}", room_id("stack", runtime)),
-        // Whose it is follows.
+        // The actual sandbox is set later.
         sandbox: Some(SandboxKey(-1)),
         hostname: "stack".into(),
         names: Vec::new(),

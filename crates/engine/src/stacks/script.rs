@@ -1,5 +1,5 @@
-//! What stacks are made of: scripts in the program, in the repository and in the user's settings, and images. Pure but
-//! for reading these files.
+//! The sources of stacks: built-in scripts, scripts of the repository and of the user, and images.
+//! Pure except for reading these files.
 
 use std::path::Path;
 
@@ -30,18 +30,18 @@ const BUILT_IN: [(&str, &str); 7] = [
 /// The folder of scripts in a repository and beside the user's settings.
 const FOLDER: &str = "stacks";
 
-/// The most that a script may take.
+/// The maximum size of a script.
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
-/// What the names of images begin with.
+/// The prefix of image names.
 const IMAGE: &str = "image:";
 
-/// The stack that a repository's `devcontainer.json` describes.
+/// The stack described by a repository's `devcontainer.json`.
 const DEVCONTAINER: &str = "devcontainer";
 
 const DEVCONTAINER_FILES: [&str; 2] = [".devcontainer/devcontainer.json", ".devcontainer.json"];
 
-/// Raised when the same script is to make something else.
+/// Incremented when the same script should produce something else.
 const VERSION: &str = "1";
 
 /// One layer of a stack.
@@ -53,21 +53,21 @@ pub(super) struct Recipe {
 
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// A script, and where it came from.
+    /// A script, and its origin.
     Script { text: String, from: String },
-    /// A whole system.
+    /// A complete root file system.
     Image { reference: ImageReference, text: String, from: String },
 }
 
 impl Recipe {
-    /// Returns where it came from, for people.
+    /// Returns its origin, for display.
     pub(super) fn source(&self) -> String {
         match &self.what {
             What::Script { from, .. } | What::Image { from, .. } => from.clone(),
         }
     }
 
-    /// Returns its name in a form that a folder can have.
+    /// Returns its name in a form suitable for a folder.
     pub(super) fn slug(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
         self.name.chars().map(plain).take(60).collect()
@@ -85,14 +85,14 @@ impl Recipe {
         lists.flat_map(str::split_whitespace).filter(is_host).map(str::to_owned).collect()
     }
 
-    /// Returns the script that is run, with what every script can use.
+    /// Returns the script to run, with the common prelude.
     pub(super) fn program(&self) -> String {
         let What::Script { text, .. } = &self.what else { return String::new() };
         format!("{PRELUDE}\n{text}\n")
     }
 }
 
-/// Lists the names of stacks that have a script.
+/// Lists the stacks that have a script.
 pub(super) fn names(root: Option<&Path>, user: &Path) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect();
     for folder in root.map(|root| root.join(FOLDER)).iter().map(|it| it.as_path()).chain([user]) {
@@ -113,7 +113,7 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// Returns what a stack is made of: itself, then what it stands on.
+/// Returns the recipes of a stack: itself, then its parents.
 pub(super) fn chain(
     name: &str,
     root: Option<&Path>,
@@ -139,7 +139,7 @@ pub(super) fn chain(
     Ok(chain)
 }
 
-/// Finds a script: the repository's own, the user's, or one that comes with the program.
+/// Finds a script: the repository's own, the user's, or a built-in one.
 fn script(name: &str, root: Option<&Path>, user: &Path) -> Option<Recipe> {
     if !is_name(name) {
         return None;
@@ -158,7 +158,7 @@ fn script(name: &str, root: Option<&Path>, user: &Path) -> Option<Recipe> {
     Some(Recipe { name: name.to_owned(), what: What::Script { text, from } })
 }
 
-/// Reads a file of a repository. A link in it may have come out of a room, and is not followed.
+/// Reads a file of a repository. Links may have come from a room, and are not followed.
 fn read_beneath(root: &Path, file: &Path) -> Option<Vec<u8>> {
     Folder::open(root).ok()?.read_capped(file, SCRIPT_LIMIT).ok()
 }
@@ -171,7 +171,7 @@ fn image(name: &str, text: &str, from: String) -> Result<Recipe, RoomStackError>
     Ok(Recipe { name: name.to_owned(), what })
 }
 
-/// The part of a `devcontainer.json` that says what its system is.
+/// The part of a `devcontainer.json` that describes its system.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Devcontainer {
@@ -209,7 +209,7 @@ fn devcontainer(root: Option<&Path>) -> Result<Recipe, RoomStackError> {
     }
 }
 
-/// Takes comments and trailing commas out of a text, which such files may have.
+/// Removes comments and trailing commas, which such files may have.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -252,7 +252,7 @@ fn without_comments(text: &str) -> String {
     plain
 }
 
-/// Returns what follows from all that a stack is made of: its script, those below, and the distribution.
+/// Returns the digest of all inputs of a stack: its script, its parents', and the distribution.
 pub(super) fn digest(chain: &[Recipe]) -> String {
     let system = files::read_capped(Path::new("/etc/os-release"), 1 << 16).unwrap_or_default();
     let mut parts: Vec<Vec<u8>> = vec![VERSION.into(), std::env::consts::ARCH.into()];

@@ -1,4 +1,4 @@
-//! Trees that take the place of others: copied aside first, then only renamed.
+//! Replaces trees: copied aside first, then only renamed.
 
 use hothouse_host::{FileError, files};
 use hothouse_model::{
@@ -14,7 +14,7 @@ use hothouse_workspace::{
 use super::{PLAIN, copy, driver, place, remove};
 use crate::StepError;
 
-/// Copies trees beside where they are to go.
+/// Copies trees beside their targets.
 pub(crate) fn stage(copies: &[TreeCopy]) -> Result<(), StepError> {
     // An earlier attempt may have left some.
     unstage(copies)?;
@@ -30,7 +30,7 @@ pub(crate) fn unstage(copies: &[TreeCopy]) -> Result<(), StepError> {
 }
 
 /// The three places of a tree that is replaced. Between them trees are only renamed, the files of a
-/// tree last: that needs no space on the disk, and tells how far it came.
+/// tree last: that needs no disk space, and shows how far it got.
 struct Swap {
     driver: Box<dyn TreeDriver>,
     staged: TreePlace,
@@ -88,13 +88,13 @@ fn exists(place: &TreePlace) -> bool {
     files::exists(&place.path) || files::exists(&place.private)
 }
 
-/// Replaces trees with their staged copies. After an interruption it is simply repeated: what
-/// is no longer staged has its place already.
+/// Replaces trees with their staged copies. After an interruption it is simply repeated: a tree
+/// that is no longer staged is already in place.
 pub(crate) fn swap(copies: &[TreeCopy]) -> Result<(), StepError> {
     copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.replace())
 }
 
-/// Undoes [`swap`], however far it got.
+/// Undoes [`swap`], even if partially done.
 pub(crate) fn swap_back(copies: &[TreeCopy]) -> Result<(), StepError> {
     copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.bring_back())
 }

@@ -61,7 +61,7 @@ fn a_restore_whose_last_step_fails_leaves_everything_as_it_was() {
     std::fs::write(ground.sandboxes().join("a/dirt"), "two").unwrap();
     std::fs::write(ground.data("a").join("rows"), "two").unwrap();
     let before = ground.world();
-    // Somebody else's git is at the branch.
+    // Another git process holds the branch.
     let lock = ground.repository().join(".git/refs/heads/a.lock");
     std::fs::write(&lock, "").unwrap();
     let sandbox = engine.sandboxes().unwrap().remove(0);
@@ -100,7 +100,7 @@ fn a_fork_of_a_live_sandbox_that_died_at_any_point_is_finished_or_never_was() {
     );
 }
 
-/// A sandbox with a restore to `one` in progress when its engine died, and a copy of the database then.
+/// A sandbox whose engine died during a restore to `one`, and a copy of the database at that time.
 fn with_an_interrupted_restore() -> (Ground, PathBuf) {
     let ground = Ground::new("");
     let sandbox = ground.busy_sandbox();

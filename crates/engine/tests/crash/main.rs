@@ -1,6 +1,6 @@
-//! A crash at every point of every plan: the next engine finishes or rolls back, and says so.
+//! A crash at every point of every plan: the next engine completes or rolls back, and reports it.
 //!
-//! The journal is where a plan touches the disk, so a death before and after each of its writes
+//! A plan touches the disk only through the journal, so dying before and after each of its writes
 //! covers every state that a real crash can leave between two writes.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at once")]
 
@@ -34,7 +34,7 @@ use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use hothouse_testkit::git;
 use jiff::Timestamp;
 
-/// Dies at the n-th point: an odd one is before a write, an even one right after it.
+/// Dies at the n-th point: odd points are before a write, even ones right after it.
 struct MortalJournal {
     store: Arc<Store>,
     points: AtomicUsize,
@@ -78,12 +78,12 @@ impl Journal for MortalJournal {
     }
 }
 
-/// Walls that stand as long as their connections are held.
+/// Walls that stay up as long as their connections are held.
 #[derive(Default)]
 struct FakeWalls {
     rooms: Arc<FakeRooms>,
     held: Mutex<Vec<Arc<dyn RoomConnection>>>,
-    /// The instances of rooms whose walls were raised.
+    /// The rooms whose walls were started.
     raised: Mutex<BTreeSet<String>>,
     refuses: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl WallKeeper for FakeWalls {
 }
 
 impl FakeWalls {
-    /// What the end of a daemon does to its walls.
+    /// Simulates the end of a daemon.
     fn fall(&self) {
         self.held.lock().unwrap().clear();
     }
@@ -116,7 +116,7 @@ impl FakeWalls {
     }
 }
 
-/// Fake rooms answer at once.
+/// Fake rooms answer immediately.
 fn now<T>(answer: impl Future<Output = T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -124,12 +124,12 @@ fn now<T>(answer: impl Future<Output = T>) -> T {
     }
 }
 
-/// A repository and a state that engines share, one after the other.
+/// A repository and a state that successive engines share.
 struct Ground {
     folder: tempfile::TempDir,
     rooms: Arc<FakeRooms>,
     walls: Arc<FakeWalls>,
-    /// Whether the last recovery found something to finish.
+    /// Whether the last recovery found something to complete.
     resumed: Cell<bool>,
 }
 
@@ -203,7 +203,7 @@ impl Ground {
         engine.fork(&self.spec(name), operation.parse().unwrap()).unwrap();
     }
 
-    /// A sandbox `a` that is up, with a file that no commit holds and with data of a service.
+    /// A running sandbox `a` with an uncommitted file and with data of a service.
     fn busy_sandbox(&self) -> SandboxRecord {
         let engine = self.engine(usize::MAX);
         self.fork(&engine, "a", "op_00000001");
@@ -222,7 +222,7 @@ impl Ground {
         self.sandboxes().join(".hothouse/data").join(name).join("db")
     }
 
-    /// What the worktree and the data of a sandbox say.
+    /// Returns the contents of a sandbox's worktree and data.
     fn texts(&self, name: &str) -> (String, String) {
         let dirt = self.sandboxes().join(name).join("dirt");
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
@@ -248,7 +248,7 @@ impl Ground {
             .map(|line| format!("exclude {line}"));
         let folders = [self.folder.path().join("r-sandboxes"), repository.join(".worktrees")];
         let folders = folders.iter().filter(|path| path.exists()).flat_map(|path| {
-            // What is kept beside the sandboxes is a cache, and stays for the next fork.
+            // Files beside the sandboxes are a cache, and stay for the next fork.
             let inside = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
             inside
                 .filter(|path| !path.ends_with(".hothouse"))
@@ -378,7 +378,7 @@ fn a_nuke_that_died_at_any_point_is_finished_once_acknowledged() {
 
 #[test]
 fn a_fork_that_fails_leaves_nothing_wherever_its_undoing_dies() {
-    // A file where git wants to make the branch's folder: `git worktree add` fails half-way.
+    // A file where git wants to create the branch's folder: `git worktree add` fails half-way.
     let block = |ground: &Ground| {
         let refs = ground.repository().join(".git/refs/heads");
         std::fs::write(refs.join("taken"), "not a commit\n").unwrap();
@@ -448,7 +448,7 @@ fn a_stack_whose_start_died_at_any_point_is_up_or_never_was() {
     assert_eq!(points, 9, "begin, two ticks and the end, each before and after");
 }
 
-/// A room that is up had a wall from the beginning, and whoever finished its start raised it again.
+/// A running room had a wall from the beginning, and whoever completed its start started it again.
 fn check_wall(ground: &Ground, runtime: &Path, up: bool) {
     assert_eq!(ground.walls.was_raised(runtime), up);
     assert!(!ground.resumed.get() || ground.rooms.is_egress_taken(runtime) == up);
@@ -466,7 +466,7 @@ fn without_a_wall_nothing_runs() {
     assert_eq!((ground.rooms.count(), engine.stack_of(&sandbox)), (0, None));
     engine.start_fresh(&sandbox, "f0").unwrap_err();
     assert_eq!(ground.rooms.count(), 0);
-    // Once there is one, all is as if nothing had been.
+    // Once a wall is possible, everything works as before.
     ground.walls.refuses.store(false, Ordering::SeqCst);
     engine.up(&sandbox, &UpSpec::default(), operation("op_00000up2")).unwrap();
     ground.walls.fall();
@@ -577,7 +577,7 @@ fn grants_come_from_the_base_commit_and_not_from_the_worktree() {
     up(&ground, &engine, "a");
     let order = ground.rooms.orders().remove(0);
     assert_eq!(order.pids, Some(99));
-    // Only the caches of package managers, which are the sandbox's own.
+    // Only the caches of package managers, which belong to the sandbox.
     let granted: Vec<_> = order.mounts.iter().filter(|mount| !mount.own).collect();
     assert!(granted.is_empty(), "{granted:?}");
 }

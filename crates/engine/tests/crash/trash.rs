@@ -1,14 +1,14 @@
-//! Deletions into the trash, and the way back.
+//! Deletions into the trash, and restoring from it.
 
 use super::*;
 
-/// A sandbox with a commit, a snapshot and data, whose room is down and whose worktree has work that no commit has.
+/// A stopped sandbox with a commit, a snapshot, data and uncommitted work.
 fn full_sandbox(ground: &Ground) -> SandboxRecord {
     let sandbox = ground.busy_sandbox();
     let engine = ground.engine(usize::MAX);
     engine.snapshot(&sandbox, Some("one"), operation("op_snapshot")).unwrap();
     engine.down(&sandbox, operation("op_0000down")).unwrap();
-    // As an import does it: the index is not the user's any more.
+    // As after an import: the index no longer belongs to the user.
     let repository = ground.repository();
     let commit = git(&repository, &["commit-tree", "a^{tree}", "-p", "a", "-m", "work"]);
     git(&repository, &["update-ref", "refs/heads/a", &commit]);
@@ -24,7 +24,7 @@ fn undelete(ground: &Ground, name: Option<&str>) -> UndeleteSpec {
     }
 }
 
-/// All that a sandbox is, as a user sees it.
+/// Everything that a user sees of a sandbox.
 fn seen(ground: &Ground, engine: &Engine, name: &str) -> Vec<String> {
     let all = engine.sandboxes().unwrap();
     let sandbox = all.iter().find(|sandbox| sandbox.name.as_str() == name).unwrap();
@@ -66,7 +66,7 @@ fn a_sandbox_comes_back_as_it_was_wherever_its_return_died() {
             assert_eq!(seen[..4], ["one", "one", "one", "one"]);
             assert!(seen[4].starts_with("run_"), "{seen:?}");
             assert_eq!(seen[5..], ["?? dirt", "work\nbase"]);
-            // It can be started and deleted as any other.
+            // It can be started and deleted like any other.
             let sandbox = engine.sandboxes().unwrap().remove(0);
             assert_eq!(sandbox.state(None), SandboxState::Stopped);
             engine.up(&sandbox, &UpSpec::default(), operation("op_00000up2")).unwrap();
@@ -108,7 +108,7 @@ fn what_is_in_the_trash_is_in_nobodys_place() {
     let sandbox = full_sandbox(&ground);
     let engine = ground.engine(usize::MAX);
     engine.delete(&sandbox, Losses::Accepted, operation("op_0000gone")).unwrap();
-    // Name and branch are free: the branch is ahead of its base, so it is taken by name.
+    // Name and branch are free: the branch is ahead of its base, so it is requested by name.
     let again = ForkSpec { branch: Some("a".into()), ..ground.spec("a") };
     engine.fork(&again, operation("op_000again")).unwrap();
     let refused = engine.undelete(&undelete(&ground, None), operation("op_0000back")).unwrap_err();
@@ -176,7 +176,7 @@ fn nuke_and_clean_empty_the_trash() {
     }
 }
 
-/// The clock of the day after tomorrow.
+/// A clock two days ahead.
 struct Tomorrow;
 
 impl hothouse_host::Clock for Tomorrow {

@@ -1,4 +1,4 @@
-//! One file, link or mark of a tree that is copied.
+//! Copies a single entry of a tree: a file, a link or an overlay mark.
 
 use std::{
     ffi::{CStr, CString, OsStr},
@@ -18,7 +18,7 @@ use rustix::{
 use super::{Content, Copier, Owners, SHARE_FROM, Tree};
 use crate::walk::Place;
 
-/// The longest attribute the kernel knows (`XATTR_SIZE_MAX`), and as much for all names together.
+/// The maximum size of an attribute (`XATTR_SIZE_MAX`), and of the list of their names.
 const ATTRIBUTE_LIMIT: usize = 64 << 10;
 
 impl Copier {
@@ -34,7 +34,7 @@ impl Copier {
         let mut from = File::from(rustix::fs::openat(source, name, flags, Mode::empty())?);
         let stat = rustix::fs::fstat(&from)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            // It was another kind of thing a moment ago; the listing is what counts.
+            // It changed its type after it was listed.
             self.found().copied.left_out.push(place.path().join(name));
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Copier {
     ) -> io::Result<()> {
         let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        // overlayfs marks a deleted name by a character device 0/0, which leads nowhere.
+        // overlayfs marks a deleted name with a character device 0/0, which is harmless.
         let is_mark = kind == FileType::CharacterDevice && stat.st_rdev == 0;
         if kind != FileType::Fifo && !(is_mark && self.tree == Tree::OverlayUpper) {
             self.found().copied.left_out.push(place.path().join(name));
@@ -113,7 +113,7 @@ impl Copier {
         self.finish_unopened(target, name, &stat)
     }
 
-    /// Gives owner and times to what is not opened for it.
+    /// Sets owner and times of entries that are not opened for copying.
     fn finish_unopened(&self, target: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> io::Result<()> {
         if self.owners == Owners::Kept && !self.defaults.owns(stat) {
             let (user, group) = owner(stat);
@@ -130,7 +130,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the attributes that come along; says whether there were any.
+    /// Copies the allowed attributes; returns whether there were any.
     pub(super) fn copy_attributes(
         &self,
         from: BorrowedFd<'_>,
@@ -158,8 +158,8 @@ impl Copier {
         Ok(true)
     }
 
-    /// Returns whether an attribute comes along: the user's own and access lists, but nothing that
-    /// gives power, and no mark that an overlay would obey unless the tree is one's upper folder.
+    /// Whether an attribute is copied: the user's own and ACLs, but nothing that grants privileges,
+    /// and overlay marks only if the tree is an overlay's upper folder.
     fn takes_attribute(&self, name: &[u8]) -> bool {
         let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
         let list = name.starts_with(b"system.posix_acl_");
@@ -168,7 +168,7 @@ impl Copier {
     }
 }
 
-/// Copies a file that fits the buffer; what is added to it meanwhile is not part of it.
+/// Copies a file that fits the buffer; bytes appended meanwhile are not copied.
 fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut left = usize::try_from(size).unwrap_or(buffer.len());
     while left > 0 {
@@ -183,27 +183,27 @@ fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> i
     Ok(())
 }
 
-/// Copies only what is stored, and leaves the holes between.
+/// Copies only allocated data, keeping the holes.
 fn copy_sparse(from: &mut File, to: &mut File, size: u64) -> io::Result<()> {
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(&*from, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
             Err(errno) => return Err(errno.into()),
         };
         let end = rustix::fs::seek(&*from, SeekFrom::Hole(start))?;
         rustix::fs::seek(&*from, SeekFrom::Start(start))?;
         rustix::fs::seek(&*to, SeekFrom::Start(start))?;
-        // The standard library asks for copy_file_range first.
+        // `io::copy` tries copy_file_range first.
         io::copy(&mut from.take(end - start), to)?;
         at = end;
     }
     Ok(rustix::fs::ftruncate(&*to, size)?)
 }
 
-/// Returns the times a copy is given: the modification's; when it was read says nothing.
+/// Returns the timestamps for a copy: the modification time; access times carry no information.
 pub(super) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

@@ -1,11 +1,11 @@
-//! Escape sequences of terminals, taken out of text.
+//! Removes terminal escape sequences from text.
 
 use std::borrow::Cow;
 
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-/// Returns the bytes without colours, cursor movements and titles. Line ends stay.
+/// Returns the bytes without colours, cursor movements and titles. Line ends are kept.
 pub fn strip(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = memchr::memchr(ESCAPE, bytes) else { return Cow::Borrowed(bytes) };
     let mut plain = bytes[..first].to_vec();
@@ -20,7 +20,7 @@ pub fn strip(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Returns the length of the sequence at the beginning, which never reaches beyond a line.
+/// Returns the length of the leading sequence, which never extends beyond a line.
 fn sequence(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         // CSI: parameters and intermediates, then one final byte (ECMA-48 5.4).

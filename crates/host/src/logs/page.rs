@@ -1,4 +1,4 @@
-//! Pages: lines of one or several logs, by time, with a cursor to continue from.
+//! Pages of log lines: from one or several logs, ordered by time, with a cursor to continue from.
 
 use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, str::FromStr};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::crew;
 
-/// How much of a line is handed out; a longer one is cut and says so.
+/// How much of a line is returned; a longer one is truncated and marked as such.
 pub const LINE_SHOWN: usize = 64 << 10;
 
 /// A log and the service it belongs to.
@@ -20,7 +20,7 @@ pub struct Stream {
     pub folder: PathBuf,
 }
 
-/// Which lines are wanted.
+/// Which lines to return.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub since: Option<Since>,
@@ -28,15 +28,15 @@ pub struct Wanted {
     /// Lines of context before and after a match.
     pub before: usize,
     pub after: usize,
-    /// Only so many lines, the newest.
+    /// Only the newest lines, this many.
     pub tail: Option<usize>,
-    /// About how many bytes a page may have.
+    /// The approximate size limit of a page, in bytes.
     pub limit: usize,
-    /// Whether escape sequences stay.
+    /// Whether escape sequences are kept.
     pub raw: bool,
 }
 
-/// From where on.
+/// Where to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Since {
     /// Nanoseconds since 1970.
@@ -44,7 +44,7 @@ pub enum Since {
     Cursor(Cursor),
 }
 
-/// The next line of each service; one that is not named is read from its beginning.
+/// The next line of each service; a service that is not listed is read from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub BTreeMap<String, u64>);
 
@@ -81,7 +81,7 @@ pub struct Line {
     /// Nanoseconds since 1970.
     pub time: u64,
     pub text: String,
-    /// Whether it is itself wanted, not only around one that is.
+    /// Whether the line itself matched, as opposed to being context.
     pub matched: bool,
 }
 
@@ -90,18 +90,18 @@ pub struct Line {
 pub struct Page {
     pub lines: Vec<Line>,
     pub cursor: Cursor,
-    /// Whether there was more than fits.
+    /// Whether more lines matched than fit.
     pub more: bool,
 }
 
-/// What one log gave.
+/// The result for one log.
 struct Found {
     lines: Vec<Line>,
     next: u64,
     more: bool,
 }
 
-/// Returns a number that changes when one of the logs does.
+/// Returns a number that changes whenever one of the logs changes.
 pub fn stamp(streams: &[Stream]) -> u64 {
     let sum = |sum: u64, stream: &Stream| {
         sum.wrapping_mul(31).wrapping_add(segment::stamp(&stream.folder))
@@ -115,10 +115,10 @@ pub fn read(streams: &[Stream], wanted: &Wanted) -> Page {
     merge(streams, found, wanted)
 }
 
-/// Sorts the lines of all logs, and cuts what exceeds the limit.
+/// Sorts the lines of all logs, and applies the limit.
 fn merge(streams: &[Stream], found: Vec<Found>, wanted: &Wanted) -> Page {
     let mut page = Page { more: found.iter().any(|found| found.more), ..Page::default() };
-    // Beyond the last line of a log that was not read to its end, the order is not known yet.
+    // Beyond the last line of a log that was not read to its end, the order is still unknown.
     let unfinished = found.iter().filter(|found| found.more);
     let horizon = unfinished.filter_map(|found| found.lines.last().map(|line| line.time)).min();
     let mut rest = Vec::new();
@@ -127,7 +127,7 @@ fn merge(streams: &[Stream], found: Vec<Found>, wanted: &Wanted) -> Page {
         rest.push(found.lines);
     }
     let mut all: Vec<Line> = rest.into_iter().flatten().collect();
-    // Stable: the lines of one log stay in their order.
+    // The sort is stable, so lines of one log keep their order.
     all.sort_by_key(|line| line.time);
     if let Some(tail) = wanted.tail {
         all.drain(..all.len().saturating_sub(tail));
@@ -163,11 +163,11 @@ fn find(stream: &Stream, wanted: &Wanted) -> Found {
     }
 }
 
-/// What one segment gave.
+/// The result for one segment.
 struct Scanned {
     lines: Vec<Line>,
     next: u64,
-    /// Whether the end of the segment was not reached.
+    /// Whether scanning stopped before the end of the segment.
     cut: bool,
 }
 
@@ -252,7 +252,8 @@ impl Search<'_> {
         walk.skip_to_line(self.from);
         match &self.wanted.pattern {
             None => {
-                // Without a pattern, a tail is found from the end, not by walking a whole segment.
+                // Without a pattern, a tail is located from the end instead of walking the whole
+                // segment.
                 if let Some(tail) = self.wanted.tail {
                     walk.skip_to_line(next.saturating_sub(tail as u64));
                 }
@@ -275,7 +276,8 @@ impl Search<'_> {
         let mut shown = walk.number;
         while let Some(hit) = pattern.find_at(walk.bytes, walk.at) {
             let begin = memchr::memrchr(b'\n', &walk.bytes[..hit.start()]).map_or(0, |at| at + 1);
-            // A match that crosses a line end does not count, unless its first line matches by itself.
+            // A match that crosses a line end does not count, unless the first line matches on its
+            // own.
             let end = begin
                 + memchr::memchr(b'\n', &walk.bytes[begin..]).unwrap_or(walk.bytes.len() - begin);
             let matched = hit.end() <= end || pattern.is_match(&walk.bytes[begin..end]);
@@ -304,7 +306,7 @@ impl Search<'_> {
         self.trailing(walk, lines, shown, after);
     }
 
-    /// Shows the context after the last match and before the next one.
+    /// Adds the context after the last match and before the next one.
     fn context(
         &self,
         walk: &Walk<'_>,
@@ -354,12 +356,12 @@ impl Search<'_> {
     }
 }
 
-/// Returns about how much a line takes in a page.
+/// Returns the approximate size of a line in a page.
 fn weight(line: &Line) -> usize {
     line.text.len() + 40
 }
 
-/// Makes a line fit to be handed out.
+/// Prepares a line for output: decoded and truncated.
 fn shown(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.len() > LINE_SHOWN {
@@ -376,14 +378,14 @@ fn count(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// A place between two lines of a segment.
+/// A position between two lines of a segment.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
     segment: &'a Segment,
     bytes: &'a [u8],
     at: usize,
     number: u64,
-    /// The line that the bytes begin with.
+    /// The number of the first line in the bytes.
     first: u64,
 }
 

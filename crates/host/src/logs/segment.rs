@@ -1,4 +1,4 @@
-//! One segment of a log, as it was at one moment.
+//! One segment of a log, as it was when it was opened.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ pub(super) struct Segment {
     index: PathBuf,
 }
 
-/// Returns a number that changes when a log does.
+/// Returns a number that changes whenever the log changes.
 pub(super) fn stamp(folder: &Path) -> u64 {
     let sizes = (0..SEGMENTS).filter_map(|slot| data_file(folder, slot).metadata().ok());
     sizes.fold(0, |sum, found| {
@@ -36,7 +36,7 @@ pub(super) fn stamp(folder: &Path) -> u64 {
 pub(super) fn list(folder: &Path) -> Vec<Segment> {
     let mut all: Vec<Segment> = (0..SEGMENTS).filter_map(|slot| open(folder, slot)).collect();
     all.sort_by_key(|segment| segment.head.segment);
-    // An old slot that a lost index left out of order would mix up the lines.
+    // A stale slot that a lost index left out of order would mix up the lines.
     let mut next = 0;
     all.retain(|segment| {
         let fits = segment.head.first_line >= next;
@@ -63,11 +63,11 @@ fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
 }
 
 impl Segment {
-    /// Reads the data from a line on, or from somewhat before it; with it comes the number of the
-    /// line that the data begins with. Nothing comes when the segment was used again meanwhile.
+    /// Reads the data from a line on, or from slightly before it, with the number of the first line
+    /// read. `None` if the segment was reused meanwhile.
     pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
         let after = self.marks.partition_point(|mark| mark.line < line);
-        // A mark may be in the middle of its line: the one before it is safely outside.
+        // A mark may be in the middle of its line, so start from the mark before.
         let mark = after.checked_sub(2).and_then(|at| self.marks.get(at));
         let (offset, first) =
             mark.map_or((0, self.head.first_line), |mark| (mark.offset, mark.line));
@@ -113,14 +113,14 @@ impl Segment {
         last.saturating_sub(count as u64).max(self.head.first_line)
     }
 
-    /// Returns when a line came.
+    /// Returns the time of a line.
     pub(super) fn time_of(&self, line: u64) -> u64 {
         let after = self.marks.partition_point(|mark| mark.line <= line);
         let mark = self.marks.get(after.saturating_sub(1));
         mark.map_or(0, |mark| mark.time)
     }
 
-    /// Returns when the last of it came, as far as the index knows.
+    /// Returns the time of the last line, as far as it is indexed.
     pub(super) fn last_time(&self) -> u64 {
         self.marks.last().map_or(0, |mark| mark.time)
     }

@@ -1,7 +1,7 @@
-//! The nftables rules of a room as the daemon works them, on the socket that set them.
+//! Updates a room's nftables rules from the daemon, on the socket that installed them.
 //!
-//! The kernel asks twice for the right to: of whoever opened the socket (the wall, which owns the
-//! network) and of whoever uses it (the daemon, whose user owns the wall).
+//! The kernel checks permissions twice: of whoever opened the socket (the wall, which owns the
+//! network namespace) and of whoever uses it (the daemon, whose user owns the wall).
 
 use super::netlink::verdicts;
 use super::rules;
@@ -25,13 +25,13 @@ struct Line {
 }
 
 impl PacketGate {
-    /// Takes the socket of a room's nftables rules.
+    /// Wraps the socket of a room's nftables rules.
     pub fn new(socket: OwnedFd) -> Self {
         Self(Mutex::new(Line { socket, sequence: 0 }))
     }
 
-    /// Opens ports to datagrams, and the room to echo requests, and shuts what else was open. What
-    /// passes comes to the sockets of the room's traffic.
+    /// Opens ports to datagrams, and the room to echo requests, and closes all others. Accepted
+    /// packets arrive at the sockets that receive the room's traffic.
     pub fn open(&self, ports: &BTreeSet<u16>, echo: bool) -> io::Result<()> {
         let line = self.line();
         line.forget_answers()?;
@@ -49,13 +49,15 @@ impl PacketGate {
         Ok(())
     }
 
-    /// Whether the kernel tells where datagrams were to go; without that none can be passed on.
+    /// Whether the kernel reports the original destination of datagrams, without which none can be
+    /// forwarded.
     pub fn tracks(&self) -> bool {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         self.tracked(nowhere, nowhere).is_ok()
     }
 
-    /// Returns where a datagram was to go that came to our socket `at` from `from`, and who sent it.
+    /// Returns the original destination and the sender of a datagram that arrived at our socket
+    /// `at` from `from`.
     pub fn tracked(&self, at: SocketAddr, from: SocketAddr) -> io::Result<Option<Tracked>> {
         let mut line = self.line();
         line.sequence = line.sequence.wrapping_add(1);
@@ -65,7 +67,7 @@ impl PacketGate {
         loop {
             let length = line.hear(&mut answer)?;
             let answer = &answer[..length];
-            // An earlier daemon may have left an answer unread.
+            // A previous daemon may have left an answer unread.
             if tracking::sequence(answer) != Some(line.sequence) {
                 continue;
             }
@@ -85,7 +87,7 @@ impl PacketGate {
 }
 
 impl Line {
-    /// Reads an answer. The kernel gives it before the question's call returns.
+    /// Reads an answer. The kernel queues it before the request's send returns.
     fn hear(&self, answer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(&self.socket, answer, RecvFlags::DONTWAIT)?.0)
     }

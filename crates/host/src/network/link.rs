@@ -1,12 +1,12 @@
-//! A link that makes a room look online. Programs take a machine whose only interface is loopback for one without a network:
-//! browsers say that they are offline, and package managers do not even try.
+//! A dummy link that makes a room look online. Programs treat a machine with only a loopback
+//! interface as offline: browsers report it, and package managers do not even try.
 //!
 //! ```text
 //! eth0  198.51.100.2/24, default route      an address for documentation (RFC 5737): it shadows no host
 //! ```
 //!
-//! Nothing travels by it. The table of local addresses is asked before its route, and has every address; what a socket
-//! bound to the link sends ends in it, since it has no other end.
+//! No traffic uses it. The local routing table is consulted before its route, and contains every
+//! address; packets of a socket bound to the link are dropped there.
 
 use super::netlink::{ACK, CREATE, EXCLUSIVE, Message};
 use super::talk;
@@ -23,20 +23,20 @@ const PREFIX: u8 = 24;
 
 const NAME: &str = "eth0";
 
-/// The first interface after loopback in a new namespace, which we alone change.
+/// The first interface after loopback in a new namespace, in which nobody else creates any.
 const INDEX: u32 = 2;
 
-/// Kinds of links that drop what they are given; a kernel may lack some.
+/// Kinds of links that drop all packets; a kernel may lack some.
 const KINDS: [&str; 2] = ["dummy", "ifb"];
 
-/// Makes the link and brings it up.
+/// Creates the link and brings it up.
 pub(super) fn add(route: &OwnedFd) -> Result<(), Errno> {
-    // Its kernel would announce itself on the link, which the nftables rules would drop and report.
+    // IPv6 would send announcements on the link, which the nftables rules would drop and report.
     let by_default = Path::new("/proc/sys/net/ipv6/conf/default/disable_ipv6");
     let disabled = files::write(by_default, "1").is_ok();
     let made = KINDS.iter().try_fold(Errno::OPNOTSUPP, |_, kind| {
         match talk(route, &new_link(kind), 1) {
-            // Out of the fold with what works.
+            // Success stops the loop.
             Ok(()) => Err(()),
             Err(errno) => Ok(errno),
         }
@@ -78,7 +78,7 @@ fn address() -> Vec<u8> {
         .finish()
 }
 
-/// Without a gateway: every address is local, and none is that of a neighbour.
+/// A route without a gateway: every address is local, so there are no neighbours.
 fn default_route() -> Vec<u8> {
     const NEW_ROUTE: u16 = 24;
     const INET: u8 = 2;

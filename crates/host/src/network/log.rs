@@ -1,7 +1,7 @@
 //! The sockets on which the kernel reports packets (NFLOG).
 //!
-//! They are opened and bound here, where there is the right to; the daemon only reads from them. While
-//! nobody does, the kernel keeps as much as the sockets hold.
+//! They are opened and bound here, with the required privilege; the daemon only reads from them.
+//! Until it does, the kernel buffers as much as the sockets hold.
 
 use super::netfilter::*;
 use super::netlink::{ACK, Message};
@@ -16,10 +16,10 @@ pub(super) struct Book {
     pub(super) snap: u32,
 }
 
-/// What the rules dropped, by its headers.
+/// Dropped packets, headers only.
 pub(super) const DROPPED: Book = Book { group: 1, snap: 96 };
 
-/// Echo requests that may be answered, whole unless they are of no sensible size.
+/// Echo requests that may be answered, complete unless oversized.
 pub(super) const ECHOES: Book = Book { group: 2, snap: 9216 };
 
 const CONFIG: u16 = (NFNL_SUBSYS_ULOG << 8) | NFULNL_MSG_CONFIG;
@@ -32,7 +32,7 @@ impl Book {
         let bind = config(1).attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]).finish();
         let range = self.snap.to_be_bytes();
         let mode = [&range[..], &[NFULNL_COPY_PACKET, 0]].concat();
-        // Each packet is reported immediately: there are few, and somebody may ask why.
+        // Report each packet immediately: there are few, and a user may be waiting for the reason.
         let mode = config(2).attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1).finish();
         let socket = super::open(Some(families::NETFILTER))?;
         super::talk(&socket, &bind, 1)?;

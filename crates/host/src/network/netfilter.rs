@@ -1,6 +1,6 @@
-//! The numbers of netfilter's messages, by the names that the kernel's headers give them.
+//! Constants of netfilter messages, under their names in the kernel's headers.
 //!
-//! Only what we send or read is here. They are part of the kernel's promise to programs, so they never change.
+//! Only those that we send or read. They are part of the kernel's ABI, so they never change.
 
 // `linux/netfilter/nfnetlink.h`, `linux/netfilter.h`: subsystems, batches, families, hooks, verdicts
 pub(super) const NFNL_SUBSYS_CTNETLINK: u16 = 1;

@@ -29,14 +29,15 @@
 //! }
 //! ```
 //!
-//! Both sets are empty until the daemon fills them (`gate`), by rules that name a transport. Every
-//! address is local here, so the room's own kernel would answer an echo request that passes the gate:
-//! `silence` keeps it from that.
+//! Both sets are empty until the daemon fills them (`gate`) from allowlist entries that name a
+//! transport. Every address is local here, so the room's own kernel would answer an echo request
+//! that passes the gate: `silence` prevents that.
 //!
-//! The room's own address (`link`) leads to the room alone, as loopback does: programs that look for it find each other there.
+//! The room's own address (`link`) reaches only the room, like loopback: programs that look up
+//! their address find each other there.
 //!
-//! Sent straight to the kernel: `nft` would cost a program start per room, and need not be
-//! installed. The expressions are those that `nft --debug=netlink` prints for this text.
+//! Sent directly to the kernel: `nft` would cost a process per room, and need not be installed. The
+//! expressions are those that `nft --debug=netlink` prints for this text.
 
 use super::link;
 use super::log::{self, Book};
@@ -57,19 +58,19 @@ const fn message(kind: u16) -> u16 {
 }
 
 const TABLE: &str = "hothouse";
-/// The ports to which datagrams are caught.
+/// The UDP ports that are redirected.
 const DATAGRAMS: &str = "datagrams";
-/// The protocols whose echo requests are caught.
+/// The protocols whose echo requests are logged for the daemon.
 const ECHOES: &str = "echoes";
 
-/// How many ports the set holds.
+/// The capacity of the set of ports.
 pub(super) const PORTS: usize = 1024;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
-/// The protocols of echo requests, and their kind.
+/// The protocols of echo requests, and their ICMP type.
 const ECHO_V4: (u8, u8) = (ICMP, 8);
 const ECHO_V6: (u8, u8) = (ICMP_V6, 128);
 
@@ -80,18 +81,18 @@ const DESTINATION_V6: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
 const DESTINATION_PORT: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2);
 const ICMP_TYPE: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
 
-/// A part of a packet: of which header, at which byte, how many.
+/// A field of a packet: header, offset, length.
 #[derive(Clone, Copy)]
 struct Field(u32, u32, u32);
 
-/// Whether the kernel reports packets that it is asked to log.
+/// Whether dropped packets are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Yes,
     No,
 }
 
-/// The whole rule set as one transaction, and how many verdicts to expect.
+/// Returns the whole rule set as one transaction, and the number of acknowledgements to expect.
 pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     batch.add(NEW_TABLE, 0, |m| m.text(NFTA_TABLE_NAME, TABLE));
@@ -111,7 +112,7 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
         redirect(port, DATAGRAM_PORT)
     });
     if told == Told::Yes {
-        // First of all: once one of them is answered, the others are of a known connection.
+        // These come first: once a request is answered, later ones belong to an established flow.
         for echo in [ECHO_V4, ECHO_V6] {
             batch.rule("gate", |e| {
                 let open = is_echo(e, echo).meta(NFT_META_L4PROTO).lookup(ECHOES);
@@ -142,8 +143,8 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     batch.finish()
 }
 
-/// What is open too, as one transaction, and how many verdicts to expect. What was open before
-/// and is not named is shut.
+/// Replaces the contents of both sets in one transaction; also returns the number of
+/// acknowledgements to expect.
 pub(super) fn opening(ports: &BTreeSet<u16>, echo: bool) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     let ports = ports.iter().take(PORTS).map(|port| port.to_be_bytes().to_vec());
@@ -196,7 +197,7 @@ impl Batch {
     }
 
     fn set(&mut self, name: &str, id: u32, key_length: u32, size: usize) {
-        /// What only `nft` would read, to print it.
+        /// Only used by `nft`, for printing.
         const NO_TYPE: u32 = 0;
         const NO_FLAGS: u32 = 0;
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -206,14 +207,14 @@ impl Batch {
                 .number(NFTA_SET_FLAGS, NO_FLAGS)
                 .number(NFTA_SET_KEY_TYPE, NO_TYPE)
                 .number(NFTA_SET_KEY_LEN, key_length)
-                // Spares the bitmap of all ports.
+                // Avoids a bitmap of all ports.
                 .number(NFTA_SET_POLICY, NFT_SET_POL_MEMORY)
                 .nest(NFTA_SET_DESC, |m| m.number(NFTA_SET_DESC_SIZE, size))
                 .number(NFTA_SET_ID, id)
         });
     }
 
-    /// Replaces what a set holds.
+    /// Replaces the content of a set.
     fn fill(&mut self, set: &str, keys: &[Vec<u8>]) {
         let named =
             |m: Message| m.text(NFTA_SET_ELEM_LIST_TABLE, TABLE).text(NFTA_SET_ELEM_LIST_SET, set);
@@ -260,7 +261,7 @@ impl Batch {
     }
 }
 
-/// The expressions of one rule; all work on register 1.
+/// The expressions of one rule; all use register 1.
 struct Expressions(Message);
 
 const REGISTER: u32 = NFT_REG_1;
@@ -281,7 +282,7 @@ impl Expressions {
         self.meta(NFT_META_L4PROTO).equals(&[protocol])
     }
 
-    /// Goes on if a set holds what was loaded last.
+    /// Continues if a set contains the loaded value.
     fn lookup(self, set: &str) -> Self {
         self.add("lookup", |m| m.text(NFTA_LOOKUP_SET, set).number(NFTA_LOOKUP_SREG, REGISTER))
     }
@@ -329,7 +330,7 @@ impl Expressions {
         })
     }
 
-    /// Continues for this many packets a second, with a burst of some more.
+    /// Continues up to this rate of packets per second, with a burst.
     fn limit(self, rate: u64, burst: u32) -> Self {
         const NO_FLAGS: u32 = 0;
         let second = 1_u64.to_be_bytes();

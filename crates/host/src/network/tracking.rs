@@ -1,5 +1,5 @@
-//! Questions to the kernel's table of flows, and its answers: a redirected datagram has lost where it
-//! was to go, and only that table remembers.
+//! Queries to the kernel's connection tracking table: a redirected datagram no longer carries its
+//! original destination, which only that table has.
 
 use super::netfilter::*;
 use super::netlink::Message;
@@ -10,21 +10,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub struct Tracked {
     pub client: SocketAddr,
     pub target: SocketAddr,
-    /// The kernel's number for the flow; another flow with the same ends has another.
+    /// The kernel's id of the flow; a new flow between the same endpoints gets another one.
     pub id: u32,
 }
 
 const GET: u16 = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET;
 const FOUND: u16 = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW;
-/// The attributes of an end's address, by family.
+/// The address attributes of an endpoint, for IPv4 and IPv6.
 const SOURCE: (u16, u16) = (CTA_IP_V4_SRC, CTA_IP_V6_SRC);
 const DESTINATION: (u16, u16) = (CTA_IP_V4_DST, CTA_IP_V6_DST);
 const UDP: u8 = 17;
 
 const HEAD: usize = 16;
-/// Netfilter's own head after that of netlink.
+/// The size of the netfilter header after the netlink header.
 const OWN_HEAD: usize = 4;
-/// The upper bits of an attribute's kind are flags.
+/// The upper bits of an attribute's type are flags.
 const KIND: u16 = 0x3fff;
 
 /// Asks for the flow whose answers go from `at` to `from`.
@@ -34,7 +34,7 @@ pub(super) fn question(at: SocketAddr, from: SocketAddr, sequence: u32) -> Vec<u
     message.nest(CTA_TUPLE_REPLY, |m| tuple(m, at, from, UDP)).finish()
 }
 
-/// The two ends of one direction of a flow.
+/// Encodes the two endpoints of one direction of a flow.
 fn tuple(message: Message, from: SocketAddr, to: SocketAddr, protocol: u8) -> Message {
     let address = |m: Message, address: IpAddr, (v4, v6): (u16, u16)| match address {
         IpAddr::V4(address) => m.attribute(v4, &address.octets()),
@@ -49,12 +49,12 @@ fn tuple(message: Message, from: SocketAddr, to: SocketAddr, protocol: u8) -> Me
         })
 }
 
-/// Returns which question an answer is for.
+/// Returns the sequence number of the question that an answer belongs to.
 pub(super) fn sequence(answer: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(answer.get(8..12)?.try_into().ok()?))
 }
 
-/// Reads an answer; `None` for one that is not a flow of UDP.
+/// Parses an answer; `None` if it is not a UDP flow.
 pub fn read_tracked(answer: &[u8]) -> Option<Tracked> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let size = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?);
@@ -82,7 +82,7 @@ pub fn read_tracked(answer: &[u8]) -> Option<Tracked> {
     })
 }
 
-/// Returns the value of the first attribute of a kind.
+/// Returns the value of the first attribute of a type.
 fn attribute(mut rest: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let half = |at: usize| Some(u16::from_ne_bytes(rest.get(at..at + 2)?.try_into().ok()?));

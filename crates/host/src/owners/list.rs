@@ -1,19 +1,19 @@
-//! Access lists of files (acl(5)), as the kernel keeps them in attributes.
+//! ACLs of files (acl(5)), as the kernel stores them in extended attributes.
 
 use std::{io, os::fd::BorrowedFd};
 
 use rustix::{fs::XattrFlags, io::Errno};
 
-/// The attribute of who may do what with a file or folder.
+/// The ACL of a file or folder itself.
 const ACCESS: &str = "system.posix_acl_access";
-/// The attribute of what new names in a folder get.
+/// The ACL that new entries of a folder inherit.
 const DEFAULT: &str = "system.posix_acl_default";
 
 /// The version of the format (linux/posix_acl_xattr.h).
 const VERSION: u32 = 2;
-/// The id of entries that name nobody.
+/// The id field of entries without a named user or group.
 const NOBODY: u32 = u32::MAX;
-/// An entry is a tag, permissions and an id.
+/// The size of an entry: a tag, permissions and an id.
 const ENTRY: usize = 8;
 
 const OWNER: u16 = 0x01;
@@ -28,18 +28,19 @@ pub(super) const WRITE: u16 = 2;
 pub(super) const EXECUTE: u16 = 1;
 const ALL: u16 = READ | WRITE | EXECUTE;
 
-/// Who may do what. An entry is a tag, an id and permissions; they are sorted as the kernel wants them.
+/// An ACL. An entry is a tag, an id and permissions; they are in the order that the kernel
+/// requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct List(Vec<(u16, u32, u16)>);
 
 impl List {
-    /// Returns the list that a mode means.
+    /// Returns the ACL equivalent to a mode.
     pub(super) fn of_mode(mode: u32) -> Self {
         let bits = |shift: u32| u16::try_from(mode >> shift & 7).unwrap_or_default();
         Self(vec![(OWNER, NOBODY, bits(6)), (GROUP, NOBODY, bits(3)), (OTHERS, NOBODY, bits(0))])
     }
 
-    /// Returns what a file has, which may be no more than its mode.
+    /// Returns the ACL of a file, derived from its mode if it has none.
     pub(super) fn access(of: BorrowedFd<'_>, mode: u32) -> io::Result<Self> {
         let mut bytes = Vec::with_capacity(64 << 10);
         match rustix::fs::fgetxattr(of, ACCESS, rustix::buffer::spare_capacity(&mut bytes)) {
@@ -49,7 +50,7 @@ impl List {
         }
     }
 
-    /// Lets one user do something, whatever the mode says.
+    /// Grants permissions to one user, regardless of the mode.
     pub(super) fn with(mut self, user: u32, permissions: u16) -> Self {
         self.0.retain(|(tag, id, _)| (*tag, *id) != (USER, user) && *tag != MASK);
         self.0.push((USER, user, permissions));
@@ -61,12 +62,12 @@ impl List {
         self
     }
 
-    /// Sets who may do what with a file or folder.
+    /// Sets the ACL of a file or folder.
     pub(super) fn set_access(&self, of: BorrowedFd<'_>) -> io::Result<()> {
         Ok(rustix::fs::fsetxattr(of, ACCESS, &self.write(), XattrFlags::empty())?)
     }
 
-    /// Sets what new names in a folder get.
+    /// Sets the ACL that new entries of a folder inherit.
     pub(super) fn set_default(&self, of: BorrowedFd<'_>) -> io::Result<()> {
         Ok(rustix::fs::fsetxattr(of, DEFAULT, &self.write(), XattrFlags::empty())?)
     }

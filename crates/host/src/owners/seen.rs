@@ -1,4 +1,4 @@
-//! What of a tree has been looked at, so that looking again costs next to nothing.
+//! Remembers which folders of a tree were inspected, so that a repeated scan costs next to nothing.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,16 +22,16 @@ use crate::{
     walk::{Deadline, weight},
 };
 
-/// How long ago a folder must have changed for its time to tell the next change from that one.
+/// The minimum age of a folder's change time for it to reveal the next change.
 const SETTLED_NANOSECONDS: i128 = 50_000_000;
 
-/// How long one look may take; the next one begins where it is due.
+/// The time limit of one scan; the next one continues with the rest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// When a folder was changed last: a time that nobody can set.
+/// The change time of a folder, which nobody can set.
 type Stamp = (i64, i64);
 
-/// The folders of a tree as they were when they held nothing of ours.
+/// The folders of a tree that held nothing of ours when last inspected.
 #[derive(Debug, Default)]
 pub struct Seen(HashMap<PathBuf, Folder>);
 
@@ -42,8 +42,8 @@ struct Folder {
 }
 
 impl Seen {
-    /// Returns what is ours in a tree and an agent with this group may read, by its path there, except what
-    /// is below `skip`. Only folders that have changed are read. Sockets of ours are closed to the agent.
+    /// Returns the paths in a tree that are ours and that an agent with this group may read, except
+    /// below `skip`. Only changed folders are read. Sockets of ours are closed to the agent.
     pub fn ours(
         &mut self,
         tree: &Path,
@@ -64,7 +64,7 @@ impl Seen {
             let folder = or_gone(look(root.as_fd(), &relative, known, &skip, &whose, &mut ours))
                 .map_err(about("look into", &tree.join(&relative)))?;
             let Some(folder) = folder else { continue };
-            // What nobody can name by a path is nothing that the user made.
+            // The user does not create files at paths too long to name.
             let Some(weight) = weight(&relative) else { continue };
             names += (folder.folders.len() + 1) * weight;
             left.extend(folder.folders.iter().map(|name| relative.join(name)));
@@ -78,13 +78,13 @@ impl Seen {
     }
 }
 
-/// Whose files are looked for, and who may read them.
+/// The owners to look for, and the group that may read.
 struct Whose {
     users: [u32; 2],
     group: u32,
 }
 
-/// Takes the agent's rights on a socket that a program of the user's has made in the tree.
+/// Removes the agent's permissions on a socket that a program of the user created in the tree.
 fn close_socket(folder: BorrowedFd<'_>, name: &OsStr, user: u32) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = rustix::fs::openat(folder, name, flags, Mode::empty())?;
@@ -93,7 +93,7 @@ fn close_socket(folder: BorrowedFd<'_>, name: &OsStr, user: u32) -> io::Result<(
     if !is_it || stat.st_mode & 0o022 == 0 {
         return Ok(());
     }
-    // A descriptor that only names a file can be changed through its link in `/proc`.
+    // An `O_PATH` descriptor can be changed through its link in `/proc`.
     let by_number = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
     Ok(rustix::fs::chmod(by_number, Mode::from_raw_mode(stat.st_mode & 0o755))?)
 }
@@ -108,7 +108,7 @@ fn look(
 ) -> io::Result<Option<Folder>> {
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
-        // So is what only somebody else may enter, and what has no path that the kernel takes.
+        // Also skip what only others may enter, and what has no path that the kernel accepts.
         Err(Errno::NAMETOOLONG | Errno::ACCESS) => return Ok(None),
         other => other?,
     };
@@ -118,7 +118,7 @@ fn look(
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let folder = match open_beneath(root, relative, flags, Mode::empty()) {
-        // One that the agent keeps for itself holds nothing that the user made.
+        // A folder that the agent keeps for itself contains nothing of the user's.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         other => other?,
     };
@@ -143,7 +143,7 @@ fn look(
             folders.push(entry.name);
         }
     }
-    // What is ours now may not be given after all, and is looked for again.
+    // Giving what is ours now may fail, so scan this folder again.
     let stamp = if ours.len() == before && is_settled(stamp) { stamp } else { (0, 0) };
     Ok(Some(Folder { stamp, folders }))
 }

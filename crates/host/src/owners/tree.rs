@@ -1,4 +1,4 @@
-//! Whole trees that are given to the agent of a room.
+//! Gives whole trees to the agent of a room.
 
 use std::{
     collections::HashSet,
@@ -29,63 +29,64 @@ use crate::{
     walk::{Bookmark, DEPTH, Deadline, Spot, read_part},
 };
 
-/// How long the owners of a whole tree may take.
+/// The time limit for changing the owners of a tree.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
-/// they cannot rename or remove what is the user's there, `.git` above all.
+/// The mode of a worktree's top folder: agents write in it through its group, and because it is
+/// sticky they cannot rename or remove the user's entries, `.git` above all.
 const SHARED_TOP: u32 = 0o1775;
 
-/// The mode of a folder that is only the user's again.
+/// The mode of a folder that belongs only to the user again.
 const FOLDER_MODE: u32 = 0o755;
 
-/// What new names in a folder get that user and agent share, at most: the user is in the agent's group.
+/// The maximum mode of new entries in a folder that user and agent share: the user is in the
+/// agent's group.
 const SHARED_MODE: u32 = 0o775;
 
-/// To whom files are given, by the ids of the namespace we are in.
+/// The new owner of files, in ids of the current user namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gift {
     pub(crate) agent: Owner,
-    /// Whether the user is not root, and so reaches the files by their group alone.
+    /// Whether the user is not root, and so reaches the files only through their group.
     pub(crate) by_group: bool,
 }
 
-/// What of a tree is given.
+/// Which parts of a tree are given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Give {
     pub top: Top,
-    /// What stays the user's, by its path in the tree.
+    /// Paths in the tree that stay the user's.
     pub skip: Vec<PathBuf>,
 }
 
-/// Whose the top folder of a tree is.
+/// The owner of a tree's top folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Top {
-    /// The user's, and the agent writes in it: a worktree. The user reaches all files of it.
+    /// The user, while the agent may write in it: a worktree. The user can reach all of its files.
     Shared,
-    /// The agent's, like all below: data of a program that wants it for itself.
+    /// The agent, as for everything below: data of a program that requires ownership.
     Given,
 }
 
 impl Give {
-    /// A worktree, except its `.git` and what else is to stay the user's.
+    /// A worktree, except its `.git` and the paths in `skip`.
     pub fn worktree(skip: impl IntoIterator<Item = PathBuf>) -> Self {
         let skip = skip.into_iter().chain([".git".into()]).collect();
         Self { top: Top::Shared, skip }
     }
 
-    /// A folder that a room has for itself.
+    /// A folder used only by a room.
     pub fn whole() -> Self {
         Self { top: Top::Given, skip: Vec::new() }
     }
 }
 
-/// Whether the top folder of a tree is one in which an agent with this group works.
+/// Whether a top folder is shared with an agent of this group.
 pub fn is_shared_top(stat: &Stat, group: u32) -> bool {
     stat.st_gid == group && stat.st_mode & SHARED_TOP == SHARED_TOP
 }
 
-/// Whether the top folder of a tree is one in which an agent works. One that is not there is none.
+/// Whether a top folder is shared with an agent. A missing one is not.
 pub(crate) fn is_shared(path: &Path, agent: Owner) -> Result<bool, FileError> {
     match rustix::fs::lstat(path) {
         Ok(stat) => Ok(is_shared_top(&stat, agent.group)),
@@ -94,7 +95,7 @@ pub(crate) fn is_shared(path: &Path, agent: Owner) -> Result<bool, FileError> {
     }
 }
 
-/// Makes the top folder of a tree one in which an agent works. Only for who may give groups away.
+/// Shares a top folder with an agent. Requires the right to change groups.
 pub fn share_top(path: &Path, agent: Owner) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let share = || -> io::Result<()> {
@@ -110,19 +111,19 @@ fn set_shared(top: BorrowedFd<'_>, gift: &Gift) -> io::Result<()> {
     if gift.by_group { inherited().set_default(top) } else { Ok(()) }
 }
 
-/// Returns what new names in a folder get, so that the user reaches what the agent makes there, whatever
-/// its umask. It names nobody: an id that a room does not have could not be copied in it.
+/// Returns the ACL that new entries inherit, so that the user can reach what the agent creates,
+/// whatever its umask. It names no user: a room cannot copy an ACL with an id that it does not map.
 fn inherited() -> List {
     List::of_mode(SHARED_MODE)
 }
 
-/// A folder, or what is left of one that is read in parts.
+/// A folder, or the rest of one that is read in parts.
 struct Part {
     spot: Spot,
     from: Option<Bookmark>,
 }
 
-/// Visits every name of a tree, folder by folder and in parts. `enters` is asked once about each folder.
+/// Visits every name of a tree, folder by folder and in parts. `enters` is called once per folder.
 fn visit(
     root: OwnedFd,
     enters: impl Fn(&Spot, &Arc<OwnedFd>) -> io::Result<bool> + Sync,
@@ -151,18 +152,18 @@ fn visit(
     })
 }
 
-/// A tree that is being given away.
+/// Parameters of a tree that is being given away.
 struct Giving<'a> {
     gift: &'a Gift,
-    /// Whose the tree is.
+    /// The owner of the tree.
     user: Owner,
     by_group: bool,
     skip: HashSet<&'a Path>,
     given: AtomicU64,
 }
 
-/// Gives what belongs in a tree to the owner of its top folder to an agent; returns how many files and
-/// folders that were.
+/// Gives the files that belong to the owner of a tree's top folder to an agent; returns the number
+/// of files and folders.
 pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())
@@ -202,7 +203,7 @@ impl Giving<'_> {
         let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
         let stat = rustix::fs::fstat(&held)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
-            // A program of the user's listens there.
+            // A program of the user listens on it.
             return Ok(false);
         }
         if stat.st_uid == self.user.user {
@@ -215,7 +216,7 @@ impl Giving<'_> {
         Ok(true)
     }
 
-    /// Whether a name stays the user's. Only a few do, and those do not lie deep.
+    /// Whether a name stays the user's. Only a few do, none of them deep.
     fn skips(&self, spot: &Spot, name: &OsStr) -> bool {
         let depth = spot.place.depth() + 1;
         let mut skipped = self.skip.iter().filter(|path| path.iter().count() == depth);
@@ -223,10 +224,11 @@ impl Giving<'_> {
     }
 }
 
-/// Gives everything in a tree that is of a room's ids back to the owner of its top folder, which is
-/// nobody else's then. `first` is the id of the room's root.
+/// Gives everything in a tree with ids of a room back to the owner of its top folder, which is then
+/// no longer shared. `first` is the id of the room's root.
 ///
-/// Repositories that a room made below the top stay the agent's, so that git still refuses them.
+/// Repositories that a room created below the top stay the agent's, so that git keeps refusing
+/// them.
 pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::open(path, flags, Mode::empty());
@@ -261,16 +263,16 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
     restore().map_err(about("set the owner of", path))
 }
 
-/// Whether git would take a folder for a repository without a worktree.
+/// Whether git would treat a folder as a bare repository.
 fn is_repository(folder: BorrowedFd<'_>) -> bool {
     let has = |name: &str| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
     has("HEAD") && (has("commondir") || has("objects") || has("refs"))
 }
 
-/// Gives some names of a tree that are ours and that the agent may read; returns how many that were.
+/// Gives those of the named files that are ours and that the agent may read; returns their number.
 ///
-/// What only its owner may read stays the owner's: whoever works in the tree may have given a secret of
-/// the user's another name.
+/// Files that only their owner may read are not given: an agent may have renamed a secret of the
+/// user's.
 pub(crate) fn give_some(path: &Path, gift: &Gift, names: &[PathBuf]) -> Result<u64, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())
@@ -306,7 +308,7 @@ fn give_one(root: BorrowedFd<'_>, path: &Path, gift: &Gift, users: [u32; 2]) -> 
     Ok(1)
 }
 
-/// Whether an agent with this group may read something that is not its own.
+/// Whether an agent with this group may read a file that it does not own.
 pub(super) fn is_readable(stat: &Stat, group: u32) -> bool {
     let allows = |bits: u32| {
         let of_group = stat.st_gid == group && stat.st_mode & (bits << 3) == bits << 3;
@@ -316,12 +318,12 @@ pub(super) fn is_readable(stat: &Stat, group: u32) -> bool {
         FileType::Symlink => true,
         FileType::Directory => allows(0o005),
         FileType::RegularFile => allows(0o004),
-        // Sockets of the host's programs above all.
+        // In particular sockets of the host's programs.
         _ => false,
     }
 }
 
-/// Lets an agent write in a folder of the user's and in all that is the user's in it.
+/// Lets an agent write in a folder of the user and in all of the user's files below.
 pub(crate) fn open_to(path: &Path, gift: &Gift) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())
@@ -364,7 +366,7 @@ fn open_file_to(folder: BorrowedFd<'_>, name: &OsStr, gift: &Gift, us: Owner) ->
         .set_access(file.as_fd())
 }
 
-/// Lets the user reach a file or folder that is the agent's, by its group.
+/// Lets the user access a file or folder of the agent through its group.
 fn open_to_group(folder: BorrowedFd<'_>, name: &OsStr, kind: EntryKind) -> io::Result<()> {
     if !matches!(kind, EntryKind::Folder | EntryKind::File) {
         return Ok(());
@@ -380,14 +382,14 @@ fn open_to_group(folder: BorrowedFd<'_>, name: &OsStr, kind: EntryKind) -> io::R
     }
 }
 
-/// Returns what the owner may do, and at least read and write.
+/// Returns the owner's permissions, with read and write added.
 fn owner_permissions(stat: &Stat) -> u16 {
     let own = u16::try_from(stat.st_mode >> 6 & 7).unwrap_or_default();
     own | READ | WRITE
 }
 
-/// Gives a file of ours to an agent. One with a group that the namespace does not know, such as another
-/// group of the user's, gets ours first.
+/// Gives a file of ours to an agent. If its group is not mapped in the namespace, such as another
+/// group of the user, it gets our group first.
 fn give_away(of: BorrowedFd<'_>, agent: Owner) -> io::Result<()> {
     match change_owner(of, agent) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

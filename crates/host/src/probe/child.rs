@@ -1,4 +1,4 @@
-//! What is tried in new namespaces, in a child process.
+//! Probes that run in new namespaces, in a child process.
 //!
 //! ```text
 //! parent --spawn--> child: unshare, try, say "NAME ok" or "NAME why not" ... "done", wait for the
@@ -25,10 +25,10 @@ use rustix::{
 use super::{PATIENCE, ProbeSpec, is_root, parse::parse_report, sys};
 use crate::network;
 
-/// The most that a child may say.
+/// The limit on the child's output.
 const MOST_SAID: u64 = 64 << 10;
 
-/// What the child found: for each try, nothing or the reason why it failed.
+/// The child's results: for each probe, success or the reason of its failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub user: Option<Result<(), String>>,
@@ -36,13 +36,13 @@ pub(super) struct Report {
     pub network: Option<Result<(), String>>,
     /// Whether the network of a room could be brought up.
     pub rules: Option<Result<(), String>>,
-    /// Whether that has a link which looks online.
+    /// Whether that network has a link that looks online.
     pub link: Option<Result<(), String>>,
-    /// Tried by the parent, with the child's user namespace, as root only.
+    /// Tried by the parent, as root only, with the child's user namespace.
     pub idmap: Option<Result<(), String>>,
 }
 
-/// Spawns the child and collects what it says; one that hangs is killed.
+/// Spawns the child and collects its report; a child that hangs is killed.
 pub(super) fn ask(spec: &ProbeSpec, folder: Option<&Path>) -> Report {
     let argument = folder.unwrap_or(Path::new("-")).as_os_str();
     let Ok(mut child) = spawn(spec, &[argument]) else { return Report::default() };
@@ -74,7 +74,7 @@ fn spawn(spec: &ProbeSpec, arguments: &[&std::ffi::OsStr]) -> io::Result<Child> 
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
-/// Kills the child if it is still there after a while; the thread ends with the child.
+/// Kills the child if it is still running after the timeout; the thread ends with the child.
 fn watch(child: &Child) {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return };
     thread::spawn(move || {
@@ -99,7 +99,7 @@ fn listen(stdout: impl Read) -> String {
     said
 }
 
-/// Maps a detached copy of a folder's mount; it is never attached, so nobody sees it.
+/// Maps a detached copy of a folder's mount; it is never attached, so it stays invisible.
 fn try_idmap(folder: &Path, child: u32) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{child}/ns/user"))?;
     let tree =
@@ -107,7 +107,7 @@ fn try_idmap(folder: &Path, child: u32) -> io::Result<()> {
     sys::map_ids(&tree, &namespace)
 }
 
-/// Tries everything that needs namespaces and says how it went, on standard output.
+/// Tries everything that needs namespaces and reports the results on standard output.
 ///
 /// For the hidden argument [`super::CHILD_ARGUMENT`]; `arguments` are those after it. Call it
 /// before any thread is made.
@@ -145,7 +145,7 @@ fn say(name: &str, result: io::Result<()>) {
 }
 
 fn enter_user_namespace() -> io::Result<()> {
-    // Taken before, since inside the new namespace they read as the overflow ids.
+    // Read first: inside the new namespace they appear as the overflow ids.
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
     put("/proc/self/setgroups", "deny")?;
@@ -157,7 +157,7 @@ fn put(path: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Mounts an overlay and does what needs whiteouts and extended attributes on the upper layer.
+/// Mounts an overlay and exercises whiteouts and extended attributes on the upper layer.
 fn try_overlay(folder: &Path) -> io::Result<()> {
     sys::unshare(UnshareFlags::NEWNS)?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;

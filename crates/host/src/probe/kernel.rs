@@ -1,4 +1,4 @@
-//! The kernel: its version, its fences and its limits.
+//! The kernel: version, security features and limits.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::{
 /// The controllers that a room's limits need.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// Below these a repository of some size runs out of watches.
+/// With less, a repository of some size runs out of watches.
 const ENOUGH_WATCHES: u64 = 65_536;
 const ENOUGH_INSTANCES: u64 = 128;
 
@@ -124,13 +124,13 @@ pub(super) fn cgroups() -> Finding {
     decide_cgroups(Some(version), &usable)
 }
 
-/// Our own group, and the one that systemd delegates to a user.
+/// Our own cgroup, and the one that systemd delegates to the user.
 fn candidates(root: &Path, own: PathBuf) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     vec![own, root.join(format!("user.slice/user-{user}.slice/user@{user}.service"))]
 }
 
-/// Lists the controllers of a group that we may make groups in.
+/// Lists the controllers of a cgroup in which we may create others.
 fn delegated(group: &Path) -> Vec<String> {
     if !is_writable(group) {
         return Vec::new();

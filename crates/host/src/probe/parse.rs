@@ -1,4 +1,4 @@
-//! Reading what the host says: small texts in, plain values out.
+//! Parsers for small texts of the host.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(super) fn subordinate_ids(text: &str, name: Option<&str>, id: u32) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// The control groups that this process is in.
+/// The cgroups of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cgroups {
     None,
@@ -49,13 +49,13 @@ pub(super) enum Cgroups {
         root: PathBuf,
         own: PathBuf,
     },
-    /// Each controller that is mounted, with the folder of our own group.
+    /// Each mounted controller, with the folder of our own cgroup.
     V1(Vec<(String, PathBuf)>),
 }
 
-/// Joins `/proc/self/mountinfo` and `/proc/self/cgroup`.
+/// Combines `/proc/self/mountinfo` and `/proc/self/cgroup`.
 ///
-/// Where both versions are mounted, version 1 has the controllers, so it is what counts.
+/// If both versions are mounted, version 1 wins because it has the controllers.
 pub(super) fn parse_cgroups(mountinfo: &str, own: &str) -> Cgroups {
     let mounts: Vec<CgroupMount> = mountinfo.lines().filter_map(parse_mount).collect();
     let first = mounts.iter().filter(|mount| mount.version == 1).flat_map(|mount| {
@@ -78,7 +78,7 @@ pub(super) fn parse_cgroups(mountinfo: &str, own: &str) -> Cgroups {
 
 struct CgroupMount {
     version: u8,
-    /// The group that the mount shows at its top.
+    /// The cgroup at the root of the mount.
     top: String,
     point: PathBuf,
     options: Vec<String>,
@@ -91,7 +91,8 @@ impl CgroupMount {
     }
 }
 
-/// Reads a line such as `30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw` (proc_pid_mountinfo(5)).
+/// Parses a line such as `30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw`
+/// (proc_pid_mountinfo(5)).
 fn parse_mount(line: &str) -> Option<CgroupMount> {
     let (left, right) = line.split_once(" - ")?;
     let left: Vec<&str> = left.split(' ').collect();
@@ -125,7 +126,7 @@ fn group_of(own: &str, controller: &str) -> String {
     group.unwrap_or("/").to_owned()
 }
 
-/// Reads what the child said, a line per try: `NAME ok` or `NAME reason`.
+/// Parses the child's report, a line per probe: `NAME ok` or `NAME reason`.
 pub(super) fn parse_report(said: &str) -> Report {
     let mut report = Report::default();
     for line in said.lines() {

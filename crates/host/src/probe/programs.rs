@@ -1,4 +1,4 @@
-//! Programs and engines of the host.
+//! Programs and container engines of the host.
 
 use std::{
     ffi::OsStr,
@@ -19,7 +19,7 @@ const OLDEST_GIT: Version = Version(2, 38);
 /// Where system programs are, even when `PATH` leaves these folders out.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Finds the first of several programs, in `PATH` and among the system's own.
+/// Finds the first of several programs, in `PATH` and in the system's folders.
 pub(super) fn find(search_path: &OsStr, names: &[&str]) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
@@ -35,7 +35,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Looks for everything that Hothouse can use beside the kernel.
+/// Probes the programs that Hothouse can use.
 pub(super) fn findings(spec: &ProbeSpec) -> Vec<Finding> {
     let path = &spec.search_path;
     let simple = |id, title, names: &[&str], costs, package| {
@@ -158,7 +158,7 @@ fn engine(
     )
 }
 
-/// Whether someone listens on a socket; never waits, not even for an engine that hangs.
+/// Whether someone listens on a socket; never blocks, even if the engine hangs.
 fn listens(socket: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let ours = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -166,7 +166,7 @@ fn listens(socket: &Path) -> bool {
     matches!((ours, address), (Ok(ours), Ok(address)) if connect(&ours, &address).is_ok())
 }
 
-/// Decides on an engine by its client, a socket that answers, and one that is there but does not.
+/// Derives the finding for an engine from its client, a socket that answers, and one that does not.
 fn decide_engine(
     id: &str,
     title: &str,
@@ -177,7 +177,7 @@ fn decide_engine(
     package: &str,
 ) -> Finding {
     match (answers, refused, client) {
-        // The engine's own interface is all that the backend needs.
+        // The backend needs only the engine's API.
         (Some(socket), _, _) => {
             Finding::works(id, title, format!("the engine listens on {}", socket.display()))
         }

@@ -1,4 +1,4 @@
-//! What a room is made of: namespaces, ids, overlays, rules.
+//! What rooms require: namespaces, ids, overlays, nftables rules.
 
 use super::{
     Finding, FindingState, ProbeSpec,
@@ -33,7 +33,7 @@ pub(super) fn user_namespaces(report: &Report) -> Finding {
     }
 }
 
-/// Names the setting that forbids namespaces, in the order in which the kernel asks them.
+/// Names the setting that forbids namespaces, in the order in which the kernel checks them.
 fn why_refused() -> &'static str {
     if text_of("/proc/sys/user/max_user_namespaces").trim() == "0" {
         return "sudo sysctl -w user.max_user_namespaces=15000";

@@ -1,4 +1,4 @@
-//! The system calls that no safe wrapper offers.
+//! System calls without a safe wrapper.
 #![expect(unsafe_code, reason = "landlock, mount_setattr and unshare have no safe wrapper")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use rustix::thread::UnshareFlags;
 
-/// Returns the version of Landlock that the kernel offers.
+/// Returns the Landlock ABI version of the kernel.
 pub(super) fn landlock_version() -> io::Result<i64> {
     const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel takes a null pointer and a size of 0, touches no memory of
@@ -28,7 +28,8 @@ pub(super) fn landlock_version() -> io::Result<i64> {
 /// Moves this process into new namespaces.
 pub(super) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     assert!(!namespaces.contains(UnshareFlags::FILES), "descriptors stay shared");
-    // SAFETY: the call is unsafe only where threads stop sharing descriptors, which was ruled out.
+    // SAFETY: the call is unsafe only if threads stop sharing descriptors, which is ruled out
+    // above.
     unsafe { rustix::thread::unshare_unsafe(namespaces) }.map_err(io::Error::from)
 }
 

@@ -10,14 +10,14 @@ use std::{
 use super::Finding;
 use crate::{files, random};
 
-/// A folder for tries, on the file system where sandboxes would be; it goes when this is dropped.
+/// A temporary folder for probes, on the file system of the sandboxes; removed on drop.
 pub(super) struct Ground {
     parent: PathBuf,
     folder: Option<PathBuf>,
 }
 
 impl Ground {
-    /// Makes the folder in the nearest one that exists above or at `wanted`.
+    /// Creates the folder in `wanted` or in its nearest existing ancestor.
     pub(super) fn make(wanted: &Path) -> Self {
         let parent =
             wanted.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned();
@@ -27,12 +27,12 @@ impl Ground {
         Self { parent, folder: made.then_some(folder) }
     }
 
-    /// Returns the folder, unless none could be made.
+    /// Returns the folder, if it could be created.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Returns the folder that the tries are about, for messages.
+    /// Returns the folder that is probed, for messages.
     pub(super) fn shown(&self) -> String {
         self.parent.display().to_string()
     }
@@ -41,7 +41,7 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
-        // The kernel makes overlayfs' own work folder with mode 0, which its owner cannot list.
+        // The kernel creates the work folder of overlayfs with mode 0, which its owner cannot list.
         std::fs::set_permissions(folder.join("work/work"), Permissions::from_mode(0o700)).ok();
         files::remove_tree(folder).ok();
     }

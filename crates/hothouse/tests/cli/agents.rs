@@ -1,5 +1,5 @@
-//! What agents use Hothouse with on the host: MCP over HTTP, the official SDKs, skills, and entries in the
-//! configuration of tools.
+//! How agents on the host use Hothouse: MCP over HTTP, the official SDKs, skills, and entries in
+//! the configuration of tools.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ port = 3000
 ready = { tcp = true }
 "#;
 
-/// A server of MCP over HTTP, for one sandbox.
+/// An MCP server over HTTP, for one sandbox.
 struct Server {
     env: TestEnv,
     repository: PathBuf,
@@ -53,7 +53,7 @@ impl Server {
         self.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap()
     }
 
-    /// Sends a message with these headers; returns the status, the session and the answer.
+    /// Sends a message with these headers; returns the status, the session and the response.
     fn post(&self, headers: &[(&str, &str)], body: &str) -> (u16, Option<String>, String) {
         let mut stream = TcpStream::connect(self.authority()).unwrap();
         let mut request = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
@@ -98,7 +98,7 @@ fn mcp_over_http_is_for_the_holder_of_the_token() {
     };
     let (status, _, answer) = with(&[("Mcp-Session-Id", &session)]);
     assert!(status == 200 && answer.contains("\"isError\":false"), "{answer}");
-    // As a stream, where the client reads one.
+    // As a stream, if the client accepts one.
     let (status, _, answer) =
         with(&[("Mcp-Session-Id", &session), ("Accept", "application/json, text/event-stream")]);
     assert!(status == 200 && answer.contains("data: "), "{answer}");
@@ -119,7 +119,7 @@ fn mcp_over_http_is_for_the_holder_of_the_token() {
         assert_eq!(status, expected, "{headers:?}: {answer}");
         assert!(!answer.contains("ready"), "{answer}");
     }
-    // A token is of one server: the next one has another.
+    // A token belongs to one server: the next one has another.
     drop(server);
     let Some(next) = Server::open("MCP over HTTP") else { return };
     let authority = next.authority().to_owned();
@@ -129,7 +129,7 @@ fn mcp_over_http_is_for_the_holder_of_the_token() {
     assert!(listed.contains("shop     a"), "{listed}");
 }
 
-/// The official client for JavaScript: a whole task, with schemas checked by the client.
+/// The official JavaScript client: a complete task, with schemas checked by the client.
 const NODE: &str = r#"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
@@ -167,7 +167,7 @@ console.log(tools.length);
 await client.close();
 "#;
 
-/// The official client for Python.
+/// The official Python client.
 const PYTHON: &str = r#"
 import asyncio, os, sys
 from mcp import ClientSession, StdioServerParameters

@@ -1,4 +1,5 @@
-//! What real applications need of a sandbox: packages of a monorepo, their own env files, clean commits.
+//! What real applications need from a sandbox: packages of a monorepo, their own env files, clean
+//! commits.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ fn agent(env: &TestEnv, repository: &Path, name: &str, script: &str) -> String {
     env.ok(repository, &["exec", "-w", name, "--", "sh", "-c", script])
 }
 
-/// Does something as the user.
+/// Runs a shell line as the user.
 fn user(env: &TestEnv, folder: &Path, line: &str) -> String {
     let who = ["AUTHOR", "COMMITTER"].map(|role| format!("GIT_{role}_NAME=u GIT_{role}_EMAIL=u@x"));
     let output = env.shell(folder, &format!("export {}; {line}", who.join(" ")));
@@ -21,7 +22,7 @@ fn user(env: &TestEnv, folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Makes the packages of a monorepo, whose dependencies git ignores.
+/// Creates the packages of a monorepo, whose dependencies git ignores.
 fn packages(env: &TestEnv, repository: &Path) {
     let make = "mkdir -p apps/x/node_modules/p node_modules/top && echo node_modules >.gitignore && \
                 echo '{}' >apps/x/package.json && printf nested >apps/x/node_modules/p/i.js && \
@@ -69,7 +70,8 @@ fn nothing_of_ours_is_committed_from_a_room() {
         let is_shown = !worktree.join("HOTHOUSE-NOTE.txt").exists();
         env.ok(repository, &["down", "-w", "a"]);
         if is_shown {
-            // Secrets of the user's that git does not ignore, one under a name that patterns could misread.
+            // Secrets of the user that git does not ignore, one with a name that patterns could
+            // misread.
             user(env, &worktree, "echo KEY=s3cr3t >.env && echo KEY=s3cr3t >'.env.a b[1]'");
         }
         env.ok(repository, &["up", "-w", "a"]);
@@ -92,7 +94,7 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     let tip = user(&env, &repository, "git commit -q --allow-empty -m more && git rev-parse main");
     env.ok(&repository, &["fork", "a"]);
     assert_eq!(user(&env, &repository, "git rev-parse a"), tip);
-    // One with a commit of its own is still the user's to name.
+    // A branch with its own commit can still be requested by name.
     env.ok(&repository, &["delete", "a", "--force"]);
     let own = "own=$(git commit-tree -p main -m own main^{tree}) && git update-ref refs/heads/a $own && \
                git commit -q --allow-empty -m most && echo $own";
@@ -102,7 +104,7 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     assert_eq!(user(&env, &repository, "git rev-parse a"), own);
 }
 
-/// An app that answers to one name alone, as Django does.
+/// An app that answers to a single host name, like Django.
 const PICKY: &str = "import http.server, os\n\
     class H(http.server.BaseHTTPRequestHandler):\n\
     \x20   def do_GET(self):\n\
@@ -110,7 +112,7 @@ const PICKY: &str = "import http.server, os\n\
     \x20       self.send_response(200 if ok else 400); self.end_headers(); self.wfile.write(b'which host?')\n\
     http.server.HTTPServer(('127.0.0.1', 3000), H).serve_forever()\n";
 
-/// Forks `a` of a repository whose one service `web` is this, as root or as whoever runs the tests.
+/// Forks `a` of a repository with this single service `web`, as root or as the current user.
 fn one_service(service: &str) -> Option<(TestEnv, std::path::PathBuf)> {
     let env = surroundings();
     if !env.can_have_rooms("services") {
@@ -196,7 +198,7 @@ fn what_setup_makes_names_a_path_that_forks_have_too() {
     env.ok(&repository, &["fork", "b", "--from", "a"]);
     env.ok(&repository, &["delete", "a", "--force"]);
     env.ok(&repository, &["up", "-w", "b"]);
-    // As the first line of a script in a virtual environment does.
+    // Like the first line of a script in a virtual environment.
     let there = agent(&env, &repository, "b", "cat \"$(cat where)/where\"");
     assert_eq!(there.trim_end(), repository.to_str().unwrap());
 }

@@ -1,4 +1,4 @@
-//! Bad input: one clear error with a hint, the right exit code, and nothing half-made left.
+//! Bad input: one clear error with a hint, the right exit code, and nothing left behind.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, git, skip};
 
 use crate::surroundings;
 
-/// Runs a command that must fail, checks its shape both ways, and returns its message.
+/// Runs a command that must fail, checks its text and JSON output, and returns its message.
 fn check(env: &TestEnv, folder: &Path, words: &[&str], code: i32) -> String {
     let ran = env.run(folder, words);
     assert_eq!(ran.code, code, "{ran}");
@@ -144,7 +144,7 @@ fn a_command_that_does_not_exist_is_usage_and_json_stays_json() {
     }
 }
 
-/// Runs commands with a file system of its own over the state folder.
+/// Runs commands with a separate file system mounted over the state folder.
 fn with_state_on(env: &TestEnv, options: &str, script: &str) -> Option<(i32, String)> {
     let state = env.root().join("state");
     fs::create_dir_all(&state).unwrap();

@@ -1,4 +1,4 @@
-//! A worktree that cannot bite: what an agent plants in it runs nothing on the host.
+//! Nothing that an agent plants in a worktree runs on the host.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use hothouse_testkit::{TestEnv, User, is_root, skip};
 
 use crate::{masks::attack_secrets, surroundings};
 
-/// Leaves the room's mounts behind and renames through a descriptor.
+/// Leaves the room's mount namespace and renames through a descriptor.
 const RENAME: &str = include_str!("../attacks/rename.py");
 
-/// What a user says in a worktree.
+/// Commands that a user runs in a worktree.
 const COMMANDS: [&[&str]; 9] = [
     &["status"],
     &["diff"],
@@ -54,7 +54,7 @@ git add -f deep/nest .gitmodules
 git -c user.name=x -c user.email=x@y commit -qm 'a submodule'
 "#;
 
-/// Whose rooms they are, and what trees they have.
+/// The user and tree driver of a test.
 struct Ground {
     env: TestEnv,
     repository: PathBuf,
@@ -149,7 +149,7 @@ impl Ground {
         ran.stdout
     }
 
-    /// Runs the attack on a name, as agent or as the room's root; returns what it says.
+    /// Runs the attack on a name, as agent or as the room's root; returns its output.
     fn rename(&self, user: &[&str], words: &[&str]) -> String {
         let tree = self.worktree();
         let start = [&["exec", "-w", "a"], user, &["--", "python3", "-c", RENAME]].concat();
@@ -157,7 +157,7 @@ impl Ground {
         self.env.run(&self.repository, &all).stdout.trim_end().to_owned()
     }
 
-    /// Says everything that a user says, in the worktree, below it, and in the user's own checkout.
+    /// Runs all of a user's commands, in the worktree, below it, and in the user's own checkout.
     fn say_everything(&self) {
         let tree = self.worktree();
         let below = ["", "deep", "deep/er", "deep/nest", "planted", "bare", "planted-git", "hooks"];
@@ -174,7 +174,7 @@ impl Ground {
 
 const DRIVERS: [&str; 4] = ["overlay", "copy", "btrfs", "reflink"];
 
-/// Every user that has two uids, with every driver by which the host shows the files.
+/// Runs a test for every user with two uids, with every driver whose files the host can see.
 fn everywhere(test: impl Fn(&Ground)) {
     if !is_root() {
         skip("worktrees of other users", "root");
@@ -216,13 +216,13 @@ fn edit(ground: &Ground, is_over: &AtomicBool) -> usize {
     looked
 }
 
-/// How many imports an editor watches: as many as named where `HOTHOUSE_LONG` is set, else a tenth.
+/// How many imports an editor watches: the given number if `HOTHOUSE_LONG` is set, else a tenth.
 fn imports(many: usize) -> usize {
     if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
 }
 
-/// Has an agent move its branch to a submodule with a planted monitor and away from it, each time
-/// imported, beside an editor.
+/// Makes an agent move its branch to a submodule with a planted monitor and back, importing each
+/// time, while an editor is running.
 fn import_beside_an_editor(ground: &Ground, imports: usize) {
     let trap = ground.trap();
     let base = ground.agent("git rev-parse HEAD", &[]);
@@ -324,7 +324,7 @@ fn what_an_agent_makes_is_not_the_users_and_both_can_change_it() {
 
 #[test]
 fn a_replaced_pointer_bites_where_nothing_guards_it() {
-    // The control: the same repository, planted by somebody who may rename `.git`.
+    // Control: the same repository, planted by someone who may rename `.git`.
     let env = surroundings();
     let repository = env.repository("acme", "");
     let trap = env.root().join("trap");

@@ -1,7 +1,9 @@
-//! Pages of the book whose command blocks are run, in order, and whose shown output is the real one.
+//! Runs the command blocks of the book's pages in order, and compares their output with what is
+//! shown.
 //!
-//! `xtask book` (a part of `./x lint`) demands that every other command block is marked with `not-run`. After an
-//! intended change: `HOTHOUSE_BLESS=1 cargo nextest run -p hothouse -E 'test(/^book::/)'`, then read the diff.
+//! `xtask book` (part of `./x lint`) requires that every other command block is marked with
+//! `not-run`. After an intended change: `HOTHOUSE_BLESS=1 cargo nextest run -p hothouse -E
+//! 'test(/^book::/)'`, then read the diff.
 
 use std::{
     fs,
@@ -13,15 +15,15 @@ use regex_lite::Regex;
 
 use crate::surroundings;
 
-/// Where the reader is in the pages.
+/// The reader's home in the pages.
 const HOME: &str = "/home/you";
 
-/// What differs from run to run, and what is compared in its place.
+/// What differs from run to run, and its replacement.
 const FILTERS: [(&str, &str); 12] = [
     (r"\d\d:\d\d:\d\d", "TIME"),
     (r"\b\d{4}-\d\d-\d\dT[\w:.]+", "DATE"),
     (r"\b([a-z]+)_[0-9a-f]{12,16}\b", "${1}_ID"),
-    // The router has port 443 unless somebody else does.
+    // The router has port 443 unless it is taken.
     (r"\.localhost(:\d+)?", ".localhost"),
     (r"\b(\d+(\.\d+)?(ms|s|m|h))+\b", "DURATION"),
     (r"\b\d+(\.\d+)?[KMG]\b", "SIZE"),
@@ -54,7 +56,7 @@ fn the_tutorial_runs_for_ordinary_users() {
 #[test]
 fn the_pages_about_stripe_and_compose_run_as_they_are_written() {
     run("docs/howto/mock-stripe.md", surroundings());
-    // Where PostgreSQL is missing `init` proposes its image.
+    // Without PostgreSQL, `init` suggests its image.
     match Path::new("/usr/lib/postgresql/15/bin/postgres").exists() {
         true => run("docs/howto/compose.md", surroundings()),
         false => skip("docs/howto/compose.md", "PostgreSQL 15"),
@@ -69,11 +71,11 @@ fn the_page_about_proofs_runs_as_it_is_written() {
     }
 }
 
-/// A block: commands with what each prints, or a script that prints nothing that is shown.
+/// A block: commands with their output, or a script whose output is not shown.
 #[derive(Debug)]
 struct Command {
     text: String,
-    /// The lines that are shown, and where they stand in the page; `None` for a script.
+    /// The shown lines, and their position in the page; `None` for a script.
     shown: Option<(usize, Vec<String>)>,
 }
 
@@ -122,7 +124,7 @@ fn run(page: &str, mut env: TestEnv) {
     }
 }
 
-/// Gives the reader a home with a name for git, and `hothouse` on the search path.
+/// Creates the reader's home with an identity for git, and `hothouse` on the search path.
 fn prepare(env: &mut TestEnv) -> PathBuf {
     let home = env.root().join("home");
     fs::create_dir_all(&home).unwrap();
@@ -137,7 +139,7 @@ fn prepare(env: &mut TestEnv) -> PathBuf {
     home
 }
 
-/// Runs a command; returns what it printed on both outputs, its exit code, and the folder that it ended in.
+/// Runs a command; returns its output, its exit code, and its final folder.
 fn carry_out(env: &TestEnv, folder: &Path, text: &str) -> (String, i32, PathBuf) {
     let (script, place) = (env.root().join("step.sh"), env.root().join("step.folder"));
     let wrapped = format!("exec 2>&1\n{text}\ncode=$?\npwd > {}\nexit $code\n", place.display());
@@ -203,7 +205,7 @@ fn sessions(lines: &[&str], first: usize) -> Vec<Command> {
     found
 }
 
-/// Whether what is shown is what was printed; a line `…` stands for any lines, `…` in a line for any text.
+/// Whether the shown output matches; a line `…` stands for any lines, `…` in a line for any text.
 fn fits(shown: &[String], printed: &str) -> bool {
     let printed: Vec<String> = printed.trim_end().lines().map(filtered).collect();
     let shown: Vec<String> = shown.iter().map(|line| filtered(line)).collect();

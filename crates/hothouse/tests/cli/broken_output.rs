@@ -1,4 +1,4 @@
-//! What a command prints and nobody takes: a reader that has gone, a disk that is full.
+//! Output that cannot be written: a reader that has gone, a full disk.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use hothouse_testkit::{TestEnv, wait_until};
 
 use crate::room::{rooms, rooms_with};
 
-/// Longer than anything here takes, shorter than what never ends.
+/// Longer than any of these commands takes, shorter than a hang.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// Waits for a process that must end by itself.
@@ -32,7 +32,7 @@ fn ends(mut command: Command, before: impl FnOnce(&mut std::process::Child)) -> 
     }
 }
 
-/// Reads a few bytes of the output, then goes away.
+/// Reads a few bytes of the output, then closes it.
 fn cut_short(mut command: Command) -> (ExitStatus, String) {
     let mut said = String::new();
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -70,17 +70,17 @@ fn a_command_ends_when_its_reader_has_gone() {
         let (status, said) = cut_short(env.command(repository, &["exec", "-w", "a", "--", "yes"]));
         assert_eq!((status.code(), &*said), (Some(141), ""));
         nothing_runs(env, repository, "yes");
-        // One that ignores the signal is told by the error.
+        // A command that ignores the signal gets the error.
         let stubborn = "trap '' PIPE; while echo again 2>/dev/null; do :; done; exit 3";
         let words = ["exec", "-w", "a", "--", "sh", "-c", stubborn];
         let (status, said) = cut_short(env.command(repository, &words));
         assert_eq!((status.code(), &*said), (Some(3), ""));
-        // The other output continues, and so does the command.
+        // The other output stays open, and the command continues.
         let talk = "yes; echo still here >&2; exit 4";
         let words = ["exec", "-w", "a", "--", "sh", "-c", talk];
         let (status, said) = cut_short(env.command(repository, &words));
         assert_eq!((status.code(), &*said), (Some(4), "still here\n"));
-        // Standard error alike.
+        // The same for standard error.
         let mut errors =
             env.command(repository, &["exec", "-w", "a", "--", "sh", "-c", "exec yes >&2"]);
         errors.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Pages in the browser of a room: what is seen of them, steps, roles, shims, and pages that misbehave.
+//! Pages in the browser of a room: reports, steps, roles, shims, and misbehaving pages.
 
 #[path = "browse/tools.rs"]
 mod tools;
@@ -87,7 +87,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// Opens a shop with a sandbox `a` that is up, as root or as a user.
+    /// Opens a shop with a running sandbox `a`, as root or as a user.
     fn open(user: Option<User>) -> Option<Self> {
         let mut env = surroundings();
         if !has_chromium() || !env.can_have_rooms("browsing") {
@@ -117,7 +117,7 @@ impl Shop {
         (ran.code, report.unwrap_or_else(|_| panic!("{words:?}: {}\n{}", ran.stdout, ran.stderr)))
     }
 
-    /// Returns what a page says of itself, having done well.
+    /// Returns the report of a page, which must be without problems.
     fn seen(&self, words: &[&str]) -> Value {
         let (code, report) = self.browse(words);
         assert_eq!((code, &report["ok"]), (0, &Value::Bool(true)), "{words:?}: {report:#}");
@@ -144,7 +144,7 @@ fn has(list: &[&str], part: &str) -> bool {
     list.iter().any(|one| one.contains(part))
 }
 
-/// The pixels of a PNG with 8 bits for each of three or four colours.
+/// Decodes the pixels of a PNG with 8 bits per channel.
 fn pixels(path: &Path) -> (u32, u32, Vec<[u8; 3]>) {
     let bytes = fs::read(path).unwrap();
     assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", path.display());
@@ -364,7 +364,7 @@ fn a_role_is_signed_in_by_the_apps_own_login_again_when_it_must_and_by_a_link_on
     let curl = |words: &[&str]| {
         let at = "127.0.0.1";
         let authority = link.split("://").nth(1).unwrap().split('/').next().unwrap();
-        // URLs of root's sandboxes may have the port that needs no number.
+        // URLs of root's sandboxes may have the default port.
         let (host, port) = authority.split_once(':').unwrap_or((authority, "443"));
         let resolve = format!("{host}:{port}:{at}");
         let output = Command::new("curl")

@@ -1,4 +1,4 @@
-//! Caches of package managers: shared by the sandboxes of a project, as far as lockfiles verify them.
+//! Caches of package managers: shared by the sandboxes of a project, if lockfiles verify them.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use hothouse_testkit::TestEnv;
 
 use crate::{room::each_mode, surroundings};
 
-/// Prints a lockfile of npm with two packages, and where npm keeps each.
+/// Prints an npm lockfile with two packages, and npm's cache path of each.
 const LOCK: &str = "
 import base64, hashlib, json, sys
 def one(text):
@@ -43,7 +43,8 @@ fn what_the_lockfile_verifies_is_shared_and_a_poisoned_package_is_not() {
         env.give_to_user(&repository);
         env.ok(&repository, &["fork", "a"]);
         env.ok(&repository, &["up", "a"]);
-        // One room has a package as the lockfile has it, poison under the name of another, and more.
+        // One room has a package that matches the lockfile, a poisoned one under another's name,
+        // and more.
         let fill = format!(
             "cd /var/cache/hothouse && put() {{ mkdir -p \"$(dirname \"$1\")\" && printf '%s' \"$2\" >\"$1\"; }}
              put {good} 'good tarball'; put {other} 'poisoned tarball'; put npm/_cacache/index-v5/aa/bb/x poison
@@ -60,7 +61,7 @@ fn what_the_lockfile_verifies_is_shared_and_a_poisoned_package_is_not() {
             "./cargo/registry/cache/index-1/fine-1.0.0.crate\n./{good}\na crategood tarball"
         );
         assert_eq!(seen, expected);
-        // What one writes into its copy no other one reads.
+        // What a sandbox writes to its copy is not visible to others.
         exec(env, &repository, "b", &format!("echo poison >/var/cache/hothouse/{good}"));
         env.ok(&repository, &["down", "b"]);
         env.ok(&repository, &["fork", "c"]);
@@ -89,7 +90,7 @@ fn an_install_of_the_users_own_commit_is_approved_whole() {
     let hidden = env.json(&repository, &["status", "b", "--json"])["caveats"].to_string();
     let look = "cat $XDG_CACHE_HOME/pip/w 2>/dev/null || echo none";
     let seen = exec(env, &repository, "b", look);
-    // Files that only a room sees are not read by anybody else.
+    // Files that only a room sees are not shared.
     let expected = if hidden.contains("exist only in the room") { "none\n" } else { "wheel\n" };
     assert_eq!(seen, expected);
     // A room that was up may have changed anything.
@@ -109,7 +110,7 @@ fn a_lockfile_of_an_agent_verifies_nothing_for_others() {
     let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
     env.ok(&repository, &["fork", "agent"]);
     env.ok(&repository, &["up", "agent"]);
-    // cargo takes a package that it has by its name, so the hash of a lockfile decides for everybody.
+    // cargo identifies a cached package by name, so the hash in a lockfile decides.
     let commit = "sum=$(printf poison | sha256sum | cut -d' ' -f1)
         printf '[[package]]\\nname = \"serde\"\\nversion = \"1.0.0\"\\nchecksum = \"%s\"\\n' $sum >Cargo.lock
         git add -A && git -c user.name=a -c user.email=a@b commit -qm lock

@@ -1,4 +1,5 @@
-//! The example shop's checkout, unchanged, to its vendors' production hosts: all of it on one timeline.
+//! The example shop's checkout, unchanged, against its vendors' production hosts: everything on one
+//! timeline.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::{services::shop::shop, surroundings};
 
-/// A code whose coupon the shop cannot handle.
+/// A discount code that the shop cannot handle.
 const BROKEN: &str = "
 [[step]]
 click = \"button 'Add to cart'\"
@@ -51,13 +52,13 @@ fn a_checkout_is_on_one_timeline_and_so_is_one_that_breaks() {
     let verified = env.json(&repository, &["verify", &run, "--json"]);
     assert_eq!(verified["ok"], true, "{verified:#}");
     env.ok(&repository, &["summary", "-w", "a"]);
-    // Logs and flags are complete when the sandbox is gone.
+    // Logs and flags are still complete after the sandbox is deleted.
     let artifacts = ask(&env, &repository, &["status"])["run"]["artifacts"].clone();
     env.ok(&repository, &["delete", "a", "--force", "--now"]);
     folder_of_a_run(Path::new(artifacts.as_str().unwrap()));
 }
 
-/// What a run's folder has for everybody; names that end with `/` are folders.
+/// The public content of a run's folder; names that end with `/` are folders.
 const NAMES: [&str; 19] = [
     "timeline.jsonl",
     "requests.jsonl",
@@ -80,7 +81,7 @@ const NAMES: [&str; 19] = [
     "summary.json",
 ];
 
-/// What else it may have, which is Hothouse's own.
+/// The internal content of a run's folder.
 const OWN: [&str; 12] = [
     ".timeline/",
     "audit-raw.jsonl",
@@ -132,7 +133,7 @@ fn folder_of_a_run(folder: &Path) {
     assert!(logs.iter().any(|name| name.starts_with("api")), "{logs:?}");
 }
 
-/// Page, calls of vendors with their service, webhook, order, mail, events, invoice and no error.
+/// Page, vendor calls with their service, webhook, order, mail, events, invoice and no error.
 fn paid(env: &TestEnv, repository: &Path) {
     let find = |kind: &str, query: &str| {
         ask(env, repository, &["wait", kind, query, "--since", "before", "--timeout", "60s"])
@@ -177,7 +178,7 @@ fn paid(env: &TestEnv, repository: &Path) {
     );
 }
 
-/// The grouped error, new, and the mail that did not come.
+/// The grouped error, new, and the missing mail.
 fn broken(env: &TestEnv, repository: &Path) {
     let script = repository.join("broken.toml");
     fs::write(&script, BROKEN).unwrap();
@@ -187,7 +188,7 @@ fn broken(env: &TestEnv, repository: &Path) {
     assert!(looked.code == 0 || looked.code == 1, "{looked}");
     ask(env, repository, &["wait", "error", "", "--since", "broken", "--timeout", "60s"]);
     let errors = ask(env, repository, &["errors"]);
-    // The one of the service whose code broke, and that of the page which asked it.
+    // The error of the service whose code failed, and that of the page that called it.
     let own = list(&errors).iter().find(|issue| issue["type"] == "TypeError");
     let own = own.unwrap_or_else(|| panic!("{errors:#}"));
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Real clients from npm and PyPI, unmodified, in a room: to production hosts and to ports of the room.
+//! Real clients from npm and PyPI, unmodified, in a room: against production hosts and ports of the
+//! room.
 
 use std::{fs, path::Path, process::Command};
 
@@ -65,7 +66,7 @@ fn installed(folder: &Path, program: &str, words: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// A sandbox that is up, with packages in its worktree.
+/// A running sandbox, with packages in its worktree.
 fn sandbox(env: &TestEnv, program: &str, words: &[&str]) -> Option<std::path::PathBuf> {
     if !env.can_have_rooms("clients in a room") {
         return None;
@@ -266,12 +267,13 @@ fn mail_breaks_on_purpose_for_those_that_the_config_names() {
     assert_eq!(told, "250 550 451 451 451 250\n250 True\n");
     let mails = ask(&env, &repository, &["emails"]);
     assert_eq!(mails.as_array().unwrap().len(), 3, "{mails:#}");
-    // By the APIs of vendors, each in its own words; the first call to one that is greylisted in vain.
+    // Through vendor APIs, each with its own error; the first call to a greylisted recipient fails.
     let told = env.ok(&repository, &["exec", "-w", "a", "--", "python3", "-c", API_FAULTS]);
     assert_eq!(told, "200 422 validation_error 429 429 200 True\n422 406 200\n");
     let mails = ask(&env, &repository, &["emails", "via=resend"]);
     assert_eq!(mails.as_array().unwrap().len(), 4, "{mails:#}");
-    // Links to addresses that no app of the sandbox has are told, and so are those that nobody outside can open.
+    // Links to addresses without an app are reported, and so are those that cannot be opened from
+    // outside.
     let mail = ask(&env, &repository, &["email", "latest", "--grep", "links"]);
     let of = |check: &str| {
         let checks = mail["checks"].as_array().unwrap().iter();
@@ -312,7 +314,7 @@ print(no, why["ErrorCode"], postmark("ann@example.com")[0])
 resend("ann@example.com", subject="links", text="https://nobody.a.shop.localhost/x?token=1 https://web.a.shop.localhost/ok http://localhost:3000/y")
 "#;
 
-/// A page with the SDKs of browsers, whose script breaks.
+/// A page with browser SDKs, whose script throws.
 const PAGE: &str = r#"
 import * as Sentry from '@sentry/browser';
 import posthog from 'posthog-js';
@@ -352,7 +354,7 @@ fn sdks_of_browsers_report_and_their_stacks_lead_to_the_sources() {
     assert_eq!(own["line"], 7, "{shown:#}");
     assert!(own["module"].as_str().unwrap().contains("/assets/app.js:"), "{own:#}");
 
-    // A map in the script itself leads there as well.
+    // An inline map works as well.
     fs::remove_file(worktree.join("public/assets/app.js.map")).unwrap();
     let build = [
         "src/page.js",
@@ -383,7 +385,7 @@ fn sdks_of_browsers_report_and_their_stacks_lead_to_the_sources() {
     );
 }
 
-/// The stub of PostHog's snippet, without the parts that only make it short.
+/// The stub of PostHog's snippet, in readable form.
 const SNIPPET: &str = r#"<!doctype html><title>snippet</title><script>
 const stub = window.posthog = [];
 stub._i = [];
@@ -420,7 +422,7 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
         env.ok(&repository, &["fork", name]);
         env.ok(&repository, &["up", "-w", name]);
     }
-    // An answer of 500 that nobody reports.
+    // A 500 response without an error report.
     env.ok(&repository, &["mark", "quiet", "-w", "a"]);
     let status = env.json(&repository, &["status", "-w", "a", "--json"]);
     let direct = status["apps"]["web"]["url"].as_str().unwrap().to_owned();
@@ -440,7 +442,7 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     ];
     let gap = env.json(&repository, &gap);
     assert!(gap["summary"].as_str().unwrap().contains("GET /broken with 500"), "{gap:#}");
-    // So is a service that crashes, and an error on a page.
+    // The same for a crashing service, and an error on a page.
     let unreported = |query: &str| {
         let query = format!("gap=unreported text:'{query}'");
         env.json(
@@ -481,7 +483,7 @@ fn an_issue_is_new_unless_the_base_has_it_and_what_nobody_reports_is_a_gap() {
     let since = env.json(&repository, &["since", "before", "-w", "b", "--json"]);
     assert_eq!(since["new_errors"], 1, "{since:#}");
 
-    // What an event has at the base and no longer has here is told.
+    // A property that events have at the base and no longer have here is reported.
     let event = |name: &str, properties: &str| {
         let words = ["exec", "-w", name, "--", "python3", "-c", CAPTURE, properties];
         env.ok(&repository, &words);

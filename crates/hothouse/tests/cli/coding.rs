@@ -1,4 +1,4 @@
-//! Coding agents: the guard, stand-ins that behave and misbehave, their audit, loops and races.
+//! Coding agents: the guard, fake agents that behave and misbehave, their audit, loops and races.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{outputs, surroundings};
 const CONFIG: &str =
     "[project]\nname = \"shop\"\n[egress]\nmode = \"allowlist\"\nallow = [\"allowed.example\"]\n";
 
-/// A sandbox `a` that is up.
+/// A running sandbox `a`.
 struct Stage {
     env: TestEnv,
     repository: PathBuf,
@@ -72,14 +72,14 @@ impl Stage {
         rows.as_array().unwrap().clone()
     }
 
-    /// Runs a script as the agent of the sandbox, and returns how it ended.
+    /// Runs a script as the agent of the sandbox, and returns its final state.
     fn stand_in(&self, script: &str) -> Value {
         self.run(&["agent", "start", "a", "--tool", script]);
         self.await_end()
     }
 }
 
-/// Gives the guard input, as a hook does.
+/// Passes input to the guard, as a hook does.
 fn guarded(env: &TestEnv, folder: &Path, sandbox: &Path, input: &[u8]) -> Value {
     let mut command = env.command(folder, &["guard"]);
     command.env("SANDBOX_DIR", sandbox).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -178,7 +178,7 @@ fn an_agent_edits_commits_and_is_audited() {
     let records =
         stage.env.json(&stage.repository, &["timeline", "--kind", "agent", "-w", "a", "--json"]);
     assert!(records.as_array().unwrap().len() >= 3, "{records}");
-    // What git sees is the agent's own work alone.
+    // git sees only the agent's own work.
     assert_eq!(
         stage.env.json(&stage.repository, &["diff", "-w", "a", "--json"])["files"]
             .as_array()
@@ -230,7 +230,7 @@ fn agents_that_misbehave_are_in_the_audit() {
     let Some(stage) = Stage::open("agents that misbehave") else { return };
     let call = |command: &str| {
         let hook = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": command } });
-        // What would fill the disk of whoever runs the tests is only said.
+        // Commands that would fill the disk of the test host are only reported, not run.
         let done = if command.starts_with("fallocate") { "true" } else { command };
         format!(
             "printf '%s' '{}' | hothouse guard >/dev/null; {done}; ",
@@ -278,7 +278,7 @@ fn what_an_agent_runs_is_in_the_audit() {
     assert_eq!(stage.await_end()["state"], "exited");
     assert_eq!(row("sleep 1234").unwrap()["seen"], "yes");
     assert_eq!(row("tail -f /dev/null").unwrap()["seen"], "unsaid", "nobody said so");
-    // It outlived its agent, and is neither lost nor told again.
+    // It outlived its agent, and is neither lost nor reported again.
     assert!(stage.run(&["audit", "-w", "a", "--suspicious"]).contains("tail -f /dev/null"));
 }
 
@@ -337,7 +337,7 @@ fn an_agent_that_fills_the_disk_is_paused_with_its_room_and_goes_on() {
     assert!(agent["reason"].as_str().unwrap().contains("paused"), "{agent}");
     let stopped = stage.env.run(&stage.repository, &["agent", "stop", "a"]);
     assert!(stopped.code == 5 && stopped.stderr.contains("resume"), "{stopped}");
-    // Its room is paused again if it has too much for another while.
+    // Its room is paused again if it exceeds its limit for another while.
     wait_until("there is room again", || {
         stage.env.run(&stage.repository, &["resume", "-w", "a"]);
         let free = ["exec", "-w", "a", "--", "sh", "-c", "rm -f ~/big && touch go"];

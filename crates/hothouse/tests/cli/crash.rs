@@ -1,4 +1,4 @@
-//! A real SIGKILL of the daemon in the middle of its work.
+//! A real SIGKILL of the daemon during its work.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio};
 
@@ -6,12 +6,12 @@ use hothouse_testkit::{TestEnv, git, kill, wait_until};
 
 use crate::surroundings;
 
-/// What a fork asks of git: to check a commit out once, and to add the worktree of a repository that is
-/// not of the plain kind.
+/// The git commands of a fork: the checkout of a commit, and adding the worktree of an unusual
+/// repository.
 const CHECKOUT: &str = "read-tree";
 const ADD: &str = "worktree add";
 
-/// A `git` that stops at a gate before or after it does something.
+/// A `git` that waits at a gate before or after a command.
 struct Gate {
     folder: PathBuf,
 }
@@ -69,7 +69,7 @@ fn fork_through_a_killed_daemon(before: bool, what: &str) {
         .unwrap();
     gate.wait_until_reached();
     kill(first);
-    // The git that the dead daemon started still runs. The next daemon must wait for it.
+    // The git of the dead daemon is still running. The next daemon must wait for it.
     gate.open();
     let output = fork.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! A short run of `./x crash`, always the same.
+//! A short, deterministic run of `./x crash`.
 
 use hothouse_testkit::crash::{CrashEnd, CrashSpec, run};
 

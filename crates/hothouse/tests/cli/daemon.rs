@@ -54,7 +54,7 @@ fn many_commands_at_once_start_one_daemon() {
     assert_eq!(pids.len(), 1);
 }
 
-/// Copies the binary and gives it another age: two builds of one version.
+/// Copies the binary with another modification time: two builds of one version.
 fn build_of_another_day(env: &TestEnv, name: &str, when: &str) -> PathBuf {
     let copy = env.root().join(name);
     fs::copy(env!("CARGO_BIN_EXE_hothouse"), &copy).unwrap();
@@ -130,7 +130,7 @@ fn a_daemon_is_replaced_beside_running_commands_whose_ends_are_still_told() {
         seen.push(pid);
         assert_eq!(u64::from(env.daemon_pid().unwrap()), pid, "the old commands took it back");
     }
-    // When the newest one dies, those who wait start it again, not their own.
+    // When the newest one dies, waiting clients start it again, not their own.
     kill(u32::try_from(seen[2]).unwrap());
     wait_until("there is a daemon again", || env.daemon_pid().is_some());
     let program = fs::read_link(format!("/proc/{}/exe", env.daemon_pid().unwrap())).unwrap();
@@ -142,7 +142,7 @@ fn a_daemon_is_replaced_beside_running_commands_whose_ends_are_still_told() {
         assert_eq!(output.status.code(), Some(7), "{said}");
         assert_eq!((&*output.stdout, &*said), (&b"ended\n"[..], ""));
     }
-    // Told to end by hand, it makes way for whoever comes next.
+    // After a manual stop, any build may start.
     env.ok(&repository, &["daemon", "stop"]);
     env.ok(&repository, &["list"]);
     let program = fs::read_link(format!("/proc/{}/exe", env.daemon_pid().unwrap())).unwrap();
@@ -217,7 +217,7 @@ fn another_user_is_not_served() {
     let env = surroundings();
     env.ok(env.root(), &["list"]);
     let socket = env.state().join("run/daemon.sock");
-    // The permissions are wide open, so that only the check of the peer is left.
+    // The permissions are wide open, so that only the peer check is left.
     for path in [
         env.root().to_owned(),
         env.root().join("state"),

@@ -1,4 +1,4 @@
-//! The dashboard: who gets in, what is shown, and what a form can do.
+//! The dashboard: access, content, and forms.
 
 use std::{fs, path::Path, process::Command};
 
@@ -40,7 +40,7 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
         let stranger = curl(&["-i", &format!("{origin}{path}")]);
         assert!(stranger.contains("401") && !stranger.contains(">a</a>"), "{path}: {stranger}");
     }
-    // The session is its own host's alone, and the host that everybody knows leads to none.
+    // The session is valid only on its own host, and the well-known host leads to none.
     let (_, known) = origin.split_once("//").unwrap().1.split_once('.').unwrap();
     let (known, other) = (format!("https://{known}"), format!("https://0f0f.{known}"));
     assert!(known.starts_with("https://hothouse.localhost"), "{known}");
@@ -176,7 +176,7 @@ pub(crate) fn has_browser() -> bool {
     there
 }
 
-/// Drives a browser with a profile of its own through steps; returns what they gave, a line each.
+/// Drives a browser with its own profile through steps; returns their results, one per line.
 pub(crate) fn browse(env: &TestEnv, profile: &str, steps: &[&str]) -> String {
     let profile = env.root().join(profile);
     fs::create_dir_all(&profile).unwrap();
@@ -214,7 +214,7 @@ fn a_browser_follows_what_happens_and_its_buttons_work() {
             &format!("until document.querySelector('.state') && {state} == 'ready'"),
             state,
             "document.cookie",
-            // An app can neither read the dashboard nor tell it anything.
+            // An app can neither read the dashboard nor send it anything.
             &format!("go {app}"),
             &format!(
                 "fetch('{origin}/', {{ credentials: 'include' }}).then((r) => r.text()).catch(() => 'refused')"

@@ -1,4 +1,4 @@
-//! What runs recorded, on the dashboard: in a real browser, with hostile text in every field.
+//! Records of runs on the dashboard: in a real browser, with hostile text in every field.
 
 use std::{fs, process::Command};
 
@@ -109,7 +109,7 @@ db.executemany('insert into "%s" values (?, ?)' % x, [(x + '"\n,', number) for n
 db.commit()
 "#;
 
-/// Brings a sandbox up in whose records every text is an attack; returns nothing where rooms cannot be had.
+/// Starts a sandbox in whose records every text is an attack; `None` if rooms are not available.
 fn attacked() -> Option<(TestEnv, std::path::PathBuf)> {
     let env = surroundings();
     if !env.can_have_rooms("records on the dashboard") {
@@ -158,7 +158,7 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
         assert!(said.contains("MAIL \"Thanks") && said.contains("KEYS ok"), "{said}");
         assert!(said.contains("ROWS 51 to 100") && said.contains("COMPARED 1"), "{said}");
         assert!(said.contains("ASKS 0") && said.contains("RESENT ok"), "{said}");
-        // Each button has turned the flag and answered once; the second round begins anew.
+        // Each button has changed the flag and answered once; the second round starts over.
         env.ok(&repository, &["flags", "unset", "new-checkout", "-w", "a"]);
         let ask = ["exec", "-w", "a", "--", "hothouse", "ask", "again"];
         env.ok(&repository, &[&ask[..], &["--host", "other.example"]].concat());
@@ -202,7 +202,7 @@ fn a_file_of_a_run_is_a_picture_a_framed_mail_or_a_download() {
         assert!(get(path, &cookie).contains("404"), "{path}");
     }
     assert!(get("timeline.jsonl", "").contains("401"), "not without a session");
-    // A form leads back to a page of ours only.
+    // A form only redirects to our own pages.
     let page = curl(&["-b", &cookie, origin]);
     let token = page.split_once("name=token value=\"").unwrap().1.split('"').next().unwrap();
     let id = status["id"].as_str().unwrap();

@@ -18,7 +18,8 @@ ready = { tcp = true }
 url = "web"
 "#;
 
-/// Writes what a terminal of another kind would act on: titles, the clipboard, links, colours, replies and markup.
+/// Prints what other terminals would act on: titles, the clipboard, links, colours, replies and
+/// markup.
 const HOSTILE: &str = r#"head -c 1000000 /dev/zero | tr '\0' y; echo
 printf '\033]0;owned\007\033]2;owned\007\033]52;c;aGFja2Vk\007\033]8;;javascript:alert(1)\007click\033]8;;\007\n'
 printf '\033]10;#ff0000\007\033[21t\033[c\033]4;1;?\007\033P+q544e\033\\<script>alert(2)</script><img src=x onerror=alert(3)>\n'
@@ -40,7 +41,7 @@ fn with_agent() -> Option<(TestEnv, std::path::PathBuf)> {
     Some((env, repository))
 }
 
-/// Makes a folder with Playwright and axe, or says what is missing.
+/// Creates a folder with Playwright and axe, or prints what is missing.
 pub(crate) fn playwright(env: &TestEnv, what: &str) -> Option<std::path::PathBuf> {
     if !has("chromium") {
         skip(what, "chromium");

@@ -1,4 +1,4 @@
-//! What the daemon does for a room: with what the room may read, and nothing of the user's.
+//! The daemon serves a room only with what the room may read, never with the user's own files.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -6,7 +6,8 @@ use hothouse_testkit::TestEnv;
 
 use crate::{room::each_mode, secrets::with_input, surroundings};
 
-/// Asks the daemon for files of the worktree in every way that a room has, and prints what it gets.
+/// Requests files of the worktree from the daemon in every way that a room has, and prints the
+/// results.
 const ASK: &str = include_str!("../attacks/deputy.py");
 
 /// Puts a file of the user's own into a worktree.
@@ -20,7 +21,7 @@ fn own(env: &TestEnv, path: &Path, text: &str) {
 fn a_room_reads_no_file_of_the_users_through_the_daemon() {
     each_mode(|env, is_single| {
         if is_single {
-            // Its files are only in the room: there is none of the user's.
+            // The files are only in the room, so none belongs to the user.
             return;
         }
         let files = [("ask.py", ASK), (".gitignore", ".env\n"), ("tracked.md", "before\n")];
@@ -44,7 +45,7 @@ fn a_room_reads_no_file_of_the_users_through_the_daemon() {
         fs::set_permissions(closed.join("open.md"), fs::Permissions::from_mode(0o644)).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
         env.give_to_user(&closed);
-        // An agent may rename what lies in a folder of its own, and what git ignores is in its files.
+        // An agent may rename what is in its own folder, and ignored files are among its files.
         inside(
             ": >.gitignore; mv sub/notes.md sub/renamed.md; mv sub/.env sub/env.md; mv sub/closed.json hothouse/fixtures/x/",
         );
@@ -54,7 +55,7 @@ fn a_room_reads_no_file_of_the_users_through_the_daemon() {
         assert!(seen.contains("+mine-4711") && seen.contains("+more-4711"), "{seen}");
         assert!(seen.contains("kept: mine-4711"), "the same way serves what is the room's: {seen}");
         assert!(!seen.contains("users-4712"), "{seen}");
-        // In the place of the config too, whose mistakes are shown with their lines.
+        // Also in place of the config, whose errors are shown with their lines.
         let seen = inside(
             "mv sub/config hothouse.toml; hothouse up 2>&1; hothouse config check 2>&1; hothouse status 2>&1; python3 ask.py",
         );
@@ -75,7 +76,7 @@ fn a_room_guesses_no_secret_by_its_own_records() {
     assert_eq!(set.code, 0, "{set}");
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "a"]);
-    // The beginnings of a value, by themselves: an answer of the daemon must not tell which of them are right.
+    // Prefixes of a value: no answer of the daemon may reveal which of them are correct.
     let guesses: Vec<String> = (1..value.len()).map(|end| format!("={}", &value[..end])).collect();
     let whole = format!("whole={value}");
     let note = ["exec", "-w", "a", "--", "hothouse", "exec", "--", "true", &whole];

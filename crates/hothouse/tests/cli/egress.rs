@@ -1,4 +1,4 @@
-//! The wall, outward: real clients in real rooms, and an Internet of our own on a loopback address.
+//! Egress: real clients in real rooms, and our own Internet on a loopback address.
 
 #[path = "egress/attacks.rs"]
 mod attacks;
@@ -33,7 +33,7 @@ use hothouse_testkit::{Ran, TestEnv, kill, wait_until};
 
 pub(crate) use self::internet::walled;
 
-/// Runs Python in the room; it must be found, and may fail.
+/// Runs Python in the room; it must be installed, and may fail.
 fn py(env: &TestEnv, repository: &Path, code: &str) -> Ran {
     let all = format!(
         "import json, os, socket, ssl, struct, sys, urllib.request as u, urllib.error\n{code}\n"
@@ -41,7 +41,7 @@ fn py(env: &TestEnv, repository: &Path, code: &str) -> Ran {
     env.run(repository, &["exec", "-w", "a", "--", "python3", "-c", &all])
 }
 
-/// Fetches an address: the status and the body, or the error.
+/// Fetches a URL: the status and the body, or the error.
 const FETCH: &str = "
 def fetch(url, **headers):
     context = ssl.create_default_context(cafile='ca.pem')
@@ -219,8 +219,8 @@ print(fetch('http://good.example/'))
         let worktree = env.root().join("acme-sandboxes/a");
         let daemon = env.daemon_pid().unwrap();
         wait_until("a connection is open", || worktree.join("waiting").exists());
-        // The client of `exec` starts the next daemon when it notices, which takes it a moment; the
-        // wall must be shut in between, or open again, and never open unseen.
+        // The client of `exec` starts the next daemon when it notices, which takes a moment;
+        // meanwhile the wall must be closed, or open again, and never open without records.
         kill(daemon);
         wait_until("the room has looked", || worktree.join("checked").exists());
         env.ok(repository, &["status", "-w", "a"]);

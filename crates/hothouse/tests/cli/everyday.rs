@@ -1,4 +1,4 @@
-//! Daily use at a terminal: what fits it, what comes next, and what a new user does first.
+//! Daily use at a terminal: layout, next steps, and what a new user does first.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::surroundings;
 
 const WEB: &str = "[service.web]\nrun = \"exec python3 -m http.server 3000\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
 
-/// Starts a command on a pseudo-terminal of so many columns; what it shows goes to a file.
+/// Starts a command on a pseudo-terminal with this width; its output goes to a file.
 fn on_terminal(env: &TestEnv, folder: &Path, columns: u16, line: &str, to: &Path) -> Option<Child> {
     if env.shell(folder, "command -v script").stdout.is_empty() {
         skip("a pseudo-terminal", "script");
@@ -72,7 +72,7 @@ fn nothing_breaks_inside_a_word_at_80_and_120_columns() {
             };
             let piped = env.ok(&repository, &words);
             for shown in told.lines().filter(|line| !line.starts_with("Next: ")) {
-                // A path that is longer than a line stays whole.
+                // A path longer than a line is not broken.
                 let longest = shown.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
                 let most = usize::from(columns).max(longest + 16);
                 assert!(shown.chars().count() <= most, "{line} at {columns}: {shown}");
@@ -172,7 +172,7 @@ fn a_failed_start_shows_the_lines_of_this_start_and_a_pipe_each_change() {
     let second = env.run(&repository, &["up", "a"]);
     assert!(second.stderr.contains("the second start"), "{second}");
     assert!(!second.stderr.contains("the first start"), "{second}");
-    // What a process leaves unended is a line of its own.
+    // An unterminated last line of a process is a separate line.
     let log = || env.ok(&repository, &["logs", "job", "-w", "a", "--tail", "4"]);
     let lines = ["the first start", "unended", "the second start", "unended"];
     wait_until("both are in the log", || {
@@ -259,7 +259,7 @@ fn an_agent_that_asks_is_told_on_the_desktop_and_by_a_bell() {
     if !env.can_have_rooms("notices") {
         return;
     }
-    // A stand-in for the desktop's program, which the daemon finds as it would find the real one.
+    // Replaces the desktop's program; the daemon finds it like the real one.
     let (programs, told) = (env.root().join("programs"), env.root().join("told"));
     fs::create_dir_all(&programs).unwrap();
     let stand_in = programs.join("notify-send");
@@ -334,12 +334,12 @@ fn a_followed_sandbox_that_goes_away_or_a_reader_that_leaves_ends_the_following(
     let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
     env.ok(&repository, &["fork", "a"]);
     let binary = env!("CARGO_BIN_EXE_hothouse");
-    // The reader takes one line and is gone.
+    // The reader takes one line and closes the pipe.
     let line = format!("{binary} status a -f 2>told | head -1; cat told");
     let ran = env.shell(&repository, &line);
     let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(shown.starts_with("Sandbox created: a") && !shown.contains("panicked"), "{shown}");
-    // The daemon dies, and the sandbox is deleted, under a terminal that follows it.
+    // The daemon dies, and the sandbox is deleted, while a terminal follows it.
     let file = env.root().join("followed");
     let followed = on_terminal(&env, &repository, 80, "hothouse status a -f; echo code $?", &file);
     let Some(mut child) = followed else { return };
@@ -372,7 +372,7 @@ fn a_start_that_is_interrupted_goes_on_to_its_end() {
     let Some(mut child) = on_terminal(&env, &repository, 80, line, &file) else { return };
     let seen = |what: &str| plain(&fs::read(&file).unwrap_or_default()).contains(what);
     wait_until("it waits", || seen("web"));
-    // As the terminal does it.
+    // Like Ctrl-C at a terminal.
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"\x03").unwrap();
     wait_until("it is told", || seen("code "));
     let raw = String::from_utf8_lossy(&fs::read(&file).unwrap()).replace('\r', "\u{2}");

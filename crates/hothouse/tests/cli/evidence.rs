@@ -1,4 +1,4 @@
-//! What a run leaves behind: who did what, without what nobody may see, and still there after `delete`.
+//! What a run leaves behind: who did what, redacted, and still available after `delete`.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ port = 8000
 ready = { tcp = true }
 "#;
 
-/// A service that asks a mocked host whatever it is asked, by a child of its own.
+/// A service that forwards every request to a mocked host, through a child process.
 const SERVE: &str = r#"
 import http.server, subprocess, sys
 ASK = '''
@@ -50,7 +50,7 @@ print("web is about to serve", flush=True)
 http.server.HTTPServer(("127.0.0.1", 8000), Serve).serve_forever()
 "#;
 
-/// Has no shape by which anybody could know it for a secret.
+/// Has no recognizable shape of a secret.
 const VALUE: &str = "correct horse battery staple";
 
 fn ask(env: &TestEnv, repository: &Path, words: &[&str]) -> Value {
@@ -71,7 +71,7 @@ fn set_secret(env: &TestEnv, repository: &Path, name: &str, value: &str) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Asks the service of the room for a path.
+/// Requests a path from the service of the room.
 fn serve(env: &TestEnv, repository: &Path, path: &str) -> String {
     let code = format!(
         "import urllib.request as u\ntry: print(u.urlopen('http://127.0.0.1:8000{path}', timeout=30).read().decode())\nexcept OSError as e: print('ERROR', e)"
@@ -96,7 +96,7 @@ fn with_room(test: impl Fn(&TestEnv, &Path)) {
     }
 }
 
-/// No file below a folder holds a text.
+/// Asserts that no file below a folder contains a text.
 fn is_nowhere(folder: &Path, text: &str) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
@@ -113,7 +113,8 @@ fn is_nowhere(folder: &Path, text: &str) {
 fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
     with_room(|env, repository| {
         let (run, artifacts) = run_of(env, repository);
-        // A value without any shape, as an argument, in a body, and in what a service sends.
+        // A value without a recognizable shape: as an argument, in a body, and in a service's
+        // output.
         env.ok(repository, &["exec", "-w", "a", "--", "echo", VALUE]);
         env.ok(
             repository,
@@ -129,7 +130,7 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
         ask(env, repository, &["wait", "exec", "argv:LATER", "-w", "a"]);
         ask(env, repository, &["wait", "policy", "area=secret rule=LATER action=set", "-w", "a"]);
 
-        // The request is the service's, by a child that has ended long since.
+        // The request belongs to the service, through a child that has long exited.
         let asked =
             ask(env, repository, &["wait", "request", "host=api.vendor.example", "-w", "a"]);
         assert_eq!(asked["service"], "web", "{asked:#}");
@@ -139,7 +140,7 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
             (&asked["body"]["matched"], &asked["body"]["status"]),
             (&false.into(), &501.into())
         );
-        // One from outside of every service has none.
+        // A request from outside of every service has none.
         let call = "import urllib.request as u\ntry: u.urlopen('https://api.vendor.example/exec')\nexcept OSError as e: print(e)";
         env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", call]);
         let asked = ask(env, repository, &["wait", "request", "path=/exec", "-w", "a"]);
@@ -158,7 +159,7 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
         let again = ["wait", "service", "restarts=1 state=ready", "--timeout", "60s", "-w", "a"];
         ask(env, repository, &again);
 
-        // Every state on the way, however quickly it passed.
+        // Every intermediate state, however short.
         let states =
             ask(env, repository, &["timeline", "--kind", "service", "name=web", "-w", "a"]);
         let states: Vec<&str> = states
@@ -192,7 +193,7 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
             (&body["subject"], &body["author"], &body["files"]),
             (&"make it blue".into(), &"Ada".into(), &2.into())
         );
-        // A command ends although its client has left.
+        // A command's end is recorded although its client has left.
         let left = ["exec", "-w", "a", "--", "sh", "-c", "sleep 1; exit 7"];
         let mut client = env.command(repository, &left).spawn().unwrap();
         ask(env, repository, &["wait", "exec", "argv:\"exit 7\"", "-w", "a"]);
@@ -214,7 +215,7 @@ fn what_happened_while_no_daemon_ran_is_a_gap() {
     with_room(|env, repository| {
         ask(env, repository, &["mark", "before", "-w", "a"]);
         env.kill_daemon();
-        // Nothing leaves the room now, and its service ends and starts again unseen.
+        // Nothing leaves the room now, and its service restarts unobserved.
         let since = ask(env, repository, &["since", "before", "-w", "a"]);
         let gap = since["gaps"].as_array().unwrap().iter().find(|gap| gap["kind"] == "absent");
         assert!(gap.is_some(), "{since:#}");
@@ -291,7 +292,7 @@ fn a_request_is_shown_whole_and_a_run_outlives_its_sandbox() {
         assert!(line["scenario"].is_null() && line["ok"].is_null() && line["ended"].is_string());
         let logs = ask(env, repository, &["logs", "web", "--run", &run]);
         assert_eq!(logs["lines"][0]["text"], "web is about to serve");
-        // Also what it wrote while `delete` stopped it.
+        // Including what it wrote while `delete` stopped it.
         let kept = fs::read_to_string(artifacts.join("logs/web.log")).unwrap();
         assert!(kept.ends_with("web says goodbye\n"), "{kept}");
         let left = ask(env, repository, &["status", "--run", &run]);
@@ -310,7 +311,7 @@ fn a_request_is_shown_whole_and_a_run_outlives_its_sandbox() {
         assert_eq!(ask(env, repository, &["requests", &id, "--run", &run])["id"], id.as_str());
         assert_eq!(env.run(repository, &["logs", "--run", "run_nothing"]).code, 4);
 
-        // What a run left goes when it is told to, and not before.
+        // The artifacts of a run are removed on request, and not before.
         let dry = ask(env, repository, &["clean", "--runs", "--dry-run"]);
         assert_eq!(
             (&dry[0]["goes"], &dry[0]["reason"]),
@@ -334,7 +335,7 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
     let (run, artifacts) = run_of(&env, &repository);
-    // The room asks a mocked host without end, for as long as it is there.
+    // The room sends requests to a mocked host in an endless loop.
     let loops = "import urllib.request as u\nfor n in range(1000000):\n try: u.urlopen(f'https://api.vendor.example/n/{n}', timeout=2)\n except Exception: pass";
     let words = ["exec", "-w", "a", "--", "python3", "-c", loops];
     let mut asking = env.command(&repository, &words).spawn().unwrap();
@@ -352,7 +353,7 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
             }
         }
     }
-    // Killed with its client away: how it ends is told by the next daemon.
+    // Killed without its client: the next daemon records how it ended.
     asking.kill().ok();
     asking.wait().ok();
     let words = ["exec", "-w", "a", "--", "sh", "-c", "sleep 2; exit 9"];
@@ -381,12 +382,12 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
     tampered(&env, &repository, &run, &artifacts);
 }
 
-/// How many writes there are: as many as named where `HOTHOUSE_LONG` is set, else a tenth.
+/// The number of writes: the given one if `HOTHOUSE_LONG` is set, else a tenth.
 fn writes(many: u64) -> u64 {
     if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
 }
 
-/// Events one after the other, each with a number of its own, until so many were acknowledged. What was is printed.
+/// Sends numbered events until enough were acknowledged, and prints the acknowledged ones.
 const EVENTS: &str = r#"
 import json, os, ssl, sys, threading, time, http.client
 most, lock, taken, failed = int(sys.argv[1]), threading.Lock(), [], [0]
@@ -432,7 +433,7 @@ fn ten_thousand_writes_and_a_daemon_that_dies_among_them() {
     let lines = || fs::read(&timeline).unwrap().iter().filter(|byte| **byte == b'\n').count();
     let kills = 5;
     for kill in 1..=kills {
-        // Each time somewhere in the middle of the writes.
+        // Each time in the middle of the writes.
         let goal = usize::try_from(many).unwrap() * 2 * kill / (kills + 1);
         let mut ended = false;
         wait_until("more was written", || {
@@ -464,7 +465,7 @@ fn ten_thousand_writes_and_a_daemon_that_dies_among_them() {
     assert_eq!(verified["ok"], true, "{verified:#}");
 }
 
-/// Whatever is done to the file, `verify` names the first line that is not as it was written.
+/// For every modification of the file, `verify` reports the first affected line.
 fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     let (file, held) = (artifacts.join("timeline.jsonl"), artifacts.join(".timeline/lock"));
     wait_until("the timeline has ended", || {
@@ -493,7 +494,7 @@ fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     assert_eq!(verdict(&lines), (0, None));
 }
 
-/// Speaks MCP on standard input and output: asks for the tools, then calls each one that only reads and takes a run.
+/// Speaks MCP over stdio: lists the tools, then calls each read-only one that takes a run.
 const READERS: &str = r#"
 import json, subprocess, sys
 program, run = sys.argv[1], sys.argv[2]

@@ -1,4 +1,4 @@
-//! What somebody new does, and what they are told.
+//! What a new user does, and the resulting output.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! One room that takes all it can: the other rooms, the daemon and the room's own end continue working.
+//! A room that exhausts its resources: other rooms, the daemon and stopping the room still work.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, is_running, skip, wait_until};
 
 use crate::room::{room_pid, rooms_with};
 
-/// The flood continues while its files are deleted, until it finds its folder gone.
+/// The flood continues while its files are deleted, until its folder is gone.
 const CLEAN_UP: &str = "until rm -r ~/many 2>/dev/null || [ ! -e ~/many ]; do :; done";
 
 /// Starts a flood in room `a`, whose output nobody reads.
@@ -24,14 +24,15 @@ fn quiet(mut command: Command) -> Command {
     command
 }
 
-/// Starts the neighbour before the flood, and returns the daemon, which must be the same afterwards.
+/// Starts the neighbour before the flood, and returns the daemon, which must be the same
+/// afterwards.
 fn neighbour(env: &TestEnv, repository: &Path) -> u32 {
     env.ok(repository, &["fork", "b"]);
     env.ok(repository, &["up", "-w", "b"]);
     env.daemon_pid().unwrap()
 }
 
-/// While the flood continues: another room works, a new one can be made, the daemon is the same.
+/// During the flood: another room works, a new one can be started, the daemon is the same.
 fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
     for fresh in [&[][..], &["--fresh"]] {
         let words =
@@ -43,7 +44,7 @@ fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
     assert_eq!(env.daemon_pid(), Some(daemon), "the daemon did not die");
 }
 
-/// The room that flooded ends when it is told to, and is as good as new.
+/// The flooding room stops on request, and works again afterwards.
 fn it_ends(env: &TestEnv, repository: &Path, mut flood: Child) {
     env.ok(repository, &["down", "-w", "a"]);
     flood.wait().unwrap();
@@ -125,7 +126,7 @@ time.sleep(100)
 fn a_flood_of_connections_leaves_the_others_working() {
     rooms_with("[room]\npids = 400\n", |env, repository| {
         let daemon = neighbour(env, repository);
-        // Nobody says anything on them, so each is kept until the wall has waited long enough.
+        // They are silent, so each is kept until the wall's timeout.
         let script = "
 import os,socket,time
 for _ in range(9):
@@ -178,7 +179,7 @@ except OSError as e: print(errno.errorcode[e.errno], n>1000)
         let ran = env.run(repository, &["exec", "-w", "a", "--", "python3", "-c", in_memory]);
         assert_eq!(ran.stdout, "ENOSPC True\n", "{ran}");
         others_work(env, repository, daemon);
-        // On the disk, too many files are as bad as too large ones.
+        // On disk, too many files are as bad as too large ones.
         let on_disk = "
 import os,time
 os.mkdir(os.path.expanduser('~/many'))
@@ -195,7 +196,7 @@ time.sleep(100)
         assert!(why["text"].as_str().unwrap().contains("of 32 MiB"), "{why}");
         assert!(status["fences"]["disk"].as_str().unwrap().starts_with("watched: "), "{status}");
         others_work(env, repository, daemon);
-        // There is a way out: some air after a resume, in which files can be deleted.
+        // There is a way out: some time after a resume, in which files can be deleted.
         env.ok(repository, &["resume", "-w", "a"]);
         let clean = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", CLEAN_UP]);
         assert_eq!(clean.code, 0, "{clean}");
@@ -220,9 +221,9 @@ fn walkers(daemon: u32, root: &Path) -> Vec<u32> {
 
 #[test]
 fn nobody_in_a_room_makes_control_groups() {
-    // A user without a control group of its own has none to look at, and can make none either.
+    // A user without a cgroup has none to check, and cannot create one either.
     let seen = std::cell::Cell::new(0);
-    // The first room of a host: its helper has just made the base layer, with a umask of its own.
+    // The first room of a host: its helper has just created the base layer, with its own umask.
     rooms_with("", |env, repository| {
         let pid = room_pid(env);
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
@@ -252,7 +253,7 @@ fn nobody_in_a_room_makes_control_groups() {
 fn a_walk_over_a_room_ends_with_its_daemon() {
     rooms_with("[room]\ndisk = \"2G\"\n", |env, repository| {
         let daemon = neighbour(env, repository);
-        // The home grows all the time, so that it is measured again and again.
+        // The home grows constantly, so that it is measured repeatedly.
         let grow = "
 import os
 home = os.path.expanduser('~/many')
@@ -266,7 +267,7 @@ for n in range(400):
         wait_until("a helper measures the room", || {
             walker = walkers(daemon, env.root()).first().copied();
             let stop = |pid: u32| Command::new("kill").args(["-STOP", &pid.to_string()]).status();
-            // Stopped in the middle, it would stay forever if nothing ended it.
+            // If stopped here, it would stay forever unless something ends it.
             walker.is_some_and(|pid| stop(pid).unwrap().success())
         });
         env.kill_daemon();
@@ -281,7 +282,7 @@ for n in range(400):
 fn a_flood_of_output_leaves_the_others_working_and_no_trace_in_memory() {
     rooms_with("", |env, repository| {
         let daemon = neighbour(env, repository);
-        // One whose reader reads, one whose reader sleeps, one whose reader is gone.
+        // One reader that reads, one that sleeps, one that is gone.
         let read = flood(env, repository, &["sh", "-c", "yes all the time"]);
         let mut unread = env.command(repository, &["exec", "-w", "a", "--", "yes", "unread"]);
         let mut unread = unread.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();

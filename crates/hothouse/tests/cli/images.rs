@@ -1,4 +1,5 @@
-//! Services that are images, without a container engine: from a registry, from files, two at once, and with their data.
+//! Image services without a container engine: from a registry, from files, two at once, and with
+//! their data.
 
 use std::{
     fs,
@@ -10,10 +11,10 @@ use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use crate::room::each_mode;
 
-/// Whether the programs are there from which the tests make images.
+/// Whether the programs for building test images are installed.
 pub(crate) fn can_make(what: &str) -> bool {
     let missing = ["busybox", "docker-registry", "skopeo"].into_iter().find(|name| {
-        // An image has no libraries for a busybox that needs some.
+        // A dynamically linked busybox would not find its libraries in an image.
         let is_whole = "test $0 != busybox || ! ldd \"$(command -v $0)\"";
         let found = Command::new("sh")
             .args(["-c", &format!("command -v $0 && {is_whole}"), name])
@@ -28,7 +29,7 @@ pub(crate) fn can_make(what: &str) -> bool {
     missing.is_none()
 }
 
-/// Makes a file of `docker save`: a web server of busybox whose page and port are the image's own.
+/// Builds a `docker save` file: a busybox web server with its own page and port.
 pub(crate) fn image(folder: &Path, page: &str, port: u16) -> PathBuf {
     let script = format!(
         "set -e; rm -rf i && mkdir -p i/root/bin i/root/etc i/root/www i/top/www i/out && cd i
@@ -134,11 +135,11 @@ fn two_tags_run_at_once_with_their_own_roots_and_data() {
         assert_eq!(page(env, &repository, "a", 8102), "second");
         let logs = env.ok(&repository, &["logs", "new", "-w", "a"]);
         assert!(logs.contains("started as 0 with hi 8101"), "{logs}");
-        // What the upper layer hides is gone, and an absolute link leads into the image.
+        // What the upper layer hides is gone, and an absolute link resolves inside the image.
         let look = "ls /var/lib/hothouse/old/www; readlink /var/lib/hothouse/old/link";
         let seen = env.ok(&repository, &["exec", "-w", "a", "--root", "--", "sh", "-c", look]);
         assert_eq!(seen, "index.html\n/data\n");
-        // Its data comes along with snapshots and forks.
+        // Its data is included in snapshots and forks.
         let write = "echo changed >/var/lib/hothouse/old/www/index.html";
         env.ok(&repository, &["exec", "-w", "a", "--root", "--", "sh", "-c", write]);
         env.ok(&repository, &["snapshot", "one", "-w", "a"]);

@@ -1,4 +1,4 @@
-//! `init`: a repository that nobody has seen comes up, or is told exactly what it lacks.
+//! `init`: an unknown repository starts, or the missing parts are reported exactly.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ fn config(repository: &Path) -> String {
 
 const PAGES: [(&str, &str); 2] = [("index.html", "<h1>hello</h1>"), ("about/index.html", "about")];
 
-/// An app of the standard library alone, so that nothing has to be installed.
+/// An app that only uses the standard library, so that nothing has to be installed.
 const APP: [(&str, &str); 3] = [
     ("Procfile.dev", "web: python3 server.py --port 4501\nticker: python3 -u tick.py\n"),
     (
@@ -100,7 +100,7 @@ fn evidence_answers_and_edits() {
     let plan = fs::read_to_string(repository.join("hothouse-plan.md")).unwrap();
     assert!(plan.contains("- [x] **never-write**") && plan.contains("the CRM"), "{plan}");
 
-    // Edits stay, what was removed stays away, and one's own notes are kept.
+    // Edits stay, removed parts stay removed, and the user's notes are kept.
     let edited = text.replace("port = 4100", "port = 4200 # mine");
     let cut = edited.find("[integration.stripe]").unwrap();
     let end = edited[cut..].find("\n\n").map_or(edited.len(), |at| cut + at);
@@ -152,7 +152,7 @@ fn up_without_a_config_points_to_init() {
     assert!(up.stderr.contains("hothouse init"), "{up}");
 }
 
-/// Two hundred thousand files are more than anybody looks at; what is near the root still counts.
+/// Two hundred thousand files exceed the limit; files near the root still count.
 #[test]
 fn a_huge_repository_is_looked_at_within_bounds() {
     let env = surroundings();

@@ -64,7 +64,7 @@ impl Ground {
     }
 }
 
-/// Root, a user with ranges of ids, and one with a single uid.
+/// Root, a user with subordinate ids, and one with a single uid.
 fn users() -> Vec<Option<User>> {
     let mut users = vec![None];
     if hothouse_testkit::is_root() {
@@ -97,12 +97,12 @@ fn a_room_reads_and_drives_its_own_sandbox_as_every_user() {
         assert_eq!(ground.json(&["exec", "--json", "web", "--", "sh", "-c", "exit 0"])["code"], 0);
         assert_eq!(ground.inside(&["exec", "--", "sh", "-c", "exit 7"]).code, 7);
         assert_eq!(ground.inside(&["exec", "--", "no-such-program"]).code, 127);
-        // What it ran is on the timeline, as its own word.
+        // What it ran is on the timeline, marked as reported by the room.
         let ran = ["timeline", "--kind", "exec", "argv:hello", "-w", "a", "--json"];
         let ran = ground.env.json(&ground.repository, &ran);
         let own = |one: &Value| one["body"]["inside"] == true && one["body"]["argv"][0] == "echo";
         assert!(ran.as_array().unwrap().iter().any(own), "{ran:#}");
-        // Where the command was waited for, its end has the id of its beginning.
+        // If the command was waited for, its end has the id of its start.
         let ran = ["timeline", "--kind", "exec", "argv:exit", "-w", "a", "--json"];
         let ran = ground.env.json(&ground.repository, &ran);
         let ended = |one: &Value| one["body"]["inside"] == true && one["body"]["exit"] == 0;
@@ -183,7 +183,7 @@ fn raw_requests_forged_headers_and_foreign_runs_lead_nowhere() {
     for (what, status) in statuses {
         let expected: &[&str] = match what {
             "own" | "pipelined" | "upgrade" => &["200"],
-            // A client that is newer than the daemon is told so; nothing else in a header counts.
+            // A client that is newer than the daemon gets an error; no other header matters.
             "header hothouse-build" => &["426"],
             _ if what.starts_with("header ") => &["200"],
             "two names" | "not an object" | "too large" | "gibberish" | "http2" | "smuggled" => {
@@ -213,11 +213,11 @@ fn a_room_without_a_daemon_waits_for_the_next_one_and_keeps_its_identity() {
     ground.env.kill_daemon();
     // The next daemon adopts the room, and its listener with it.
     assert_eq!(ground.json(&["status", "--json"])["name"], "a");
-    // A room for one command is the same sandbox's.
+    // A fresh room belongs to the same sandbox.
     let fresh = ["exec", "--fresh", "-w", "a", "--", "hothouse", "status", "--json"];
     let status: Value = serde_json::from_str(&ground.env.ok(&ground.repository, &fresh)).unwrap();
     assert_eq!(status["name"], "a");
-    // A fork is another sandbox, with an identity of its own.
+    // A fork is another sandbox, with its own identity.
     ground.env.ok(&ground.repository, &["fork", "b", "--from", "a"]);
     ground.env.ok(&ground.repository, &["up", "-w", "b"]);
     let own = ["exec", "-w", "b", "--", "hothouse", "status", "--json"];
@@ -275,7 +275,7 @@ sys.stdin.read()
 fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
     for user in users() {
         let Some(ground) = Ground::open(user, "asking for a host") else { return };
-        // The user is told by a command of their own, which has the text as an argument.
+        // The user is notified by their own command, which gets the text as an argument.
         let told = ground.env.root().join("config/told");
         let settings = format!("[notify]\ncommand = 'printf %s \"$1: $2\" >>{}'\n", told.display());
         let write = format!(
@@ -289,9 +289,9 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
         wait_until("the user is told", || {
             fs::read_to_string(&told).is_ok_and(|text| text == "a: prices come from there")
         });
-        // The same request twice is one, of which the user has heard.
+        // A repeated request is the same one, of which the user was already notified.
         assert_eq!(ground.json(&ask)["id"], id);
-        // A name in letters that look like others is shown as what it is.
+        // A name with look-alike letters is shown in its ASCII form.
         let similar = ground.json(&["ask", "here", "--host", "\u{430}pi.example.com", "--json"]);
         assert_eq!(similar["host"], "xn--pi-6kc.example.com");
         wait_until("the user is told of the second one", || {
@@ -321,9 +321,10 @@ fn an_agent_asks_the_user_answers_and_the_host_is_reachable() {
             ground.env.json(&ground.repository, &["asks", "--json"]).as_array().unwrap().len(),
             0
         );
-        // An answer stands.
+        // An answer is final.
         assert_eq!(ground.env.run(&ground.repository, &["asks", "answer", id, "deny"]).code, 5);
-        // What cannot be allowed is told at once; what deceives a reader is shown as what it is.
+        // What cannot be allowed is refused immediately; deceptive names are shown in their ASCII
+        // form.
         assert_eq!(ground.inside(&["ask", "all", "--host", "not a host"]).code, 2);
         ground.inside_ok(&["ask", "evil\u{202e}\u{1b}[2J text"]);
         let shown = ground.env.ok(&ground.repository, &["asks"]);

@@ -1,4 +1,4 @@
-//! The SDKs that apps use most, unmodified, from a room to production hosts: what each sent is what commands report.
+//! The most used SDKs, unmodified, from a room to production hosts: commands report what each sent.
 
 use std::{fs, path::Path, process::Command};
 

@@ -1,5 +1,5 @@
-//! Logins of coding agents that expire: renewed on the host by a vendor that is stood in for, used by a room that never
-//! holds them, and sent to the vendor's own hosts alone.
+//! Expiring logins of coding agents: renewed on the host at a fake vendor, used by a room that
+//! never has them, and sent only to the vendor's own hosts.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     tools::CODEX,
 };
 
-/// A host whose names of vendors lead to the stand-in.
+/// A host on which the names of vendors resolve to the fake vendor.
 struct Host {
     env: TestEnv,
     internet: Internet,
@@ -51,13 +51,13 @@ impl Host {
         );
         let repository = env.repository("acme", &project);
         let host = Self { env, internet, repository };
-        // The daemon has these names too, and so have the programs that it runs.
+        // The daemon resolves these names too, and so do the programs that it runs.
         let started = host.named(&["daemon", "start"]);
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         Some(host)
     }
 
-    /// Runs a command where the names of vendors lead to the stand-in.
+    /// Runs a command with the names of vendors resolving to the fake vendor.
     fn named(&self, words: &[&str]) -> Output {
         let own = self.env.command(&self.repository, words);
         let script = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
@@ -145,7 +145,7 @@ fn a_login_by_chatgpt_is_renewed_on_the_host_and_never_in_the_room() {
     assert!(log.contains(&format!("echo chatgpt.com Bearer {token}")), "{log}");
     assert!(!log.contains(&format!("good.example Bearer {token}")), "{log}");
     if codex.is_some() {
-        // The real one takes its file of placeholders, and the vendor sees the login.
+        // The real tool accepts its file of placeholders, and the vendor sees the login.
         host.env.ok(
             &host.repository,
             &["agent", "start", "a", "--tool", "codex", "--unattended", "--prompt", "hello"],
@@ -167,7 +167,7 @@ fn a_login_by_chatgpt_is_renewed_on_the_host_and_never_in_the_room() {
         host.env.run(&host.repository, &["agent", "stop", "a"]);
     }
     nothing_leaks(&host, &token);
-    // It expires, and the vendor renews it no longer.
+    // It expires, and the vendor no longer renews it.
     host.write(".codex/auth.json", &chatgpt(1000, "dead"));
     let expired = host.named(&["agent", "login", "codex", "--yes"]);
     let told = String::from_utf8_lossy(&expired.stderr).into_owned();
@@ -188,7 +188,7 @@ fn a_login_by_chatgpt_is_renewed_on_the_host_and_never_in_the_room() {
     }
 }
 
-/// No file of the daemon's, and none of the room's, has the value.
+/// Neither the daemon's files nor the room's contain the value.
 fn nothing_leaks(host: &Host, value: &str) {
     let state = host.env.state();
     let found = Command::new("grep").args(["-rlF", "--", value]).arg(&state).output().unwrap();
@@ -227,7 +227,7 @@ fn a_login_by_google_is_renewed_with_the_client_of_the_installed_tool() {
     host.exec("curl -sS -H \"Authorization: Bearer $GOOGLE_CLOUD_ACCESS_TOKEN\" https://cloudcode-pa.googleapis.com/echo");
     let log = host.internet.log();
     assert!(log.contains(&format!("echo cloudcode-pa.googleapis.com Bearer {token}")), "{log}");
-    // While the room runs it expires: the next request renews it on the host.
+    // It expires while the room is running: the next request renews it on the host.
     let expired =
         json!({ "access_token": token, "refresh_token": "1//second", "expiry_date": 1000 });
     host.write(".gemini/oauth_creds.json", &expired);

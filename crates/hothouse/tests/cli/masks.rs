@@ -14,7 +14,7 @@ const RENAME: &str = include_str!("../attacks/rename.py");
 
 const FROZEN: &str = "[service.x]\nrun = \"sleep 1000\"\n[profile.e2e]\nfiles = \"frozen\"\n";
 
-/// Runs a test with a room whose worktree the host shows, down at first.
+/// Runs a test with a stopped room whose worktree is visible on the host.
 fn worktrees(test: impl Fn(&TestEnv, &Path, &Path)) {
     rooms_with(FROZEN, |env, repository| {
         let worktree = env.root().join("acme-sandboxes/a");
@@ -46,7 +46,7 @@ fn write(repository: &Path, path: &Path, text: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-/// Whether what the room makes belongs to somebody else than the user.
+/// Whether files created by the room have another owner than the user.
 fn has_second_uid(env: &TestEnv, repository: &Path, worktree: &Path) -> bool {
     assert_eq!(agent(env, repository, "touch probe").code, 0);
     let (made, own) = (fs::metadata(worktree.join("probe")), fs::metadata(repository));
@@ -69,7 +69,7 @@ fn what_an_agent_commits_stays_masked() {
         assert!(!format!("{}", agent(env, repository, look)).contains("s3cr3t"));
         let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
         assert!(status.contains("empty in the room") && status.contains("`sub/.env`"), "{status}");
-        // Into a commit, under a repository of its own, behind a flag of the index.
+        // In a commit, in a nested repository, behind an index flag.
         let tricks = "g='git -c user.name=x -c user.email=x@y'; $g add -f .env; $g commit -qm env; \
                       git update-index --skip-worktree .env; git init -q sub; \
                       $g -C sub commit -q --allow-empty -m s; $g add sub; $g commit -qm sub; true";
@@ -92,7 +92,7 @@ fn dependencies_and_what_the_base_has_are_left_alone() {
     });
 }
 
-/// Attacks the secrets of a user who has another uid than the agent. The room is down at first.
+/// Attacks the secrets of a user with another uid than the agent. The room is down at first.
 pub(crate) fn attack_secrets(env: &TestEnv, repository: &Path, worktree: &Path) {
     for name in [".env", "sub/.env"] {
         write(repository, &worktree.join(name), "KEY=s3cr3t\n");
@@ -101,16 +101,16 @@ pub(crate) fn attack_secrets(env: &TestEnv, repository: &Path, worktree: &Path) 
     let mode = |name: &str| fs::metadata(worktree.join(name)).unwrap().mode() & 0o777;
     assert_eq!((mode(".env"), mode("sub/.env")), (0o600, 0o600));
     assert_eq!(agent(env, repository, "cat .env sub/.env").stdout, "");
-    // At the top the kernel does not even let it be renamed; elsewhere it cannot be read.
+    // At the top the kernel does not even allow renaming it; elsewhere it cannot be read.
     for (words, held) in
         [(&["read", ".env"][..], "held EPERM"), (&["read-parent", "sub/.env"], "held EACCES")]
     {
         assert_eq!(attack(env, repository, worktree, words), held, "{words:?}");
     }
-    // The control: the same attacks on a file that has no secret's name.
+    // Control: the same attacks on a file that is not named like a secret.
     write(repository, &worktree.join("plain"), "plain");
     assert_eq!(attack(env, repository, worktree, &["read", "plain"]), "OPEN 'plain'");
-    // A program of the host replaces the file, and makes a new one.
+    // A program of the host replaces the file, and creates a new one.
     for name in [".env", ".env.late", "sub/.env.late"] {
         write(repository, &worktree.join(name), "KEY=n3wer\n");
         let seen = agent(env, repository, &format!("cat {name}"));
@@ -119,7 +119,7 @@ pub(crate) fn attack_secrets(env: &TestEnv, repository: &Path, worktree: &Path) 
     }
     let status = env.ok(repository, &["status", "-w", "a", "--caveats"]);
     assert!(status.contains("not readable") && status.contains("`.env.late`"), "{status}");
-    // Nobody runs a command, and it is closed all the same.
+    // It is closed even without a command.
     write(repository, &worktree.join(".env.watched"), "KEY=n3wer\n");
     wait_until("it is closed", || mode(".env.watched") == 0o600);
     let user = fs::metadata(repository).unwrap().uid();

@@ -1,4 +1,5 @@
-//! Integrations of class `mock`, from a program in a room: nothing outside is asked, and what is made stays.
+//! Mocked integrations, used by a program in a room: nothing outside is contacted, and state is
+//! kept.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -88,7 +89,7 @@ fn a_mocked_vendor_remembers_and_other_calls_fail_with_what_helps() {
         let denied = call(env, repository, "'http://elsewhere.example/'");
         assert!(denied.starts_with("403 ") && denied.contains("allowlist"), "{denied}");
 
-        // What was made outlives the daemon, in a file that only the user reads.
+        // State outlives the daemon, in a file that only the user can read.
         let status = env.json(repository, &["status", "-w", "a", "--json"]);
         let artifacts = status["run"]["artifacts"].as_str().unwrap().to_owned();
         let kept = Path::new(&artifacts).join("mock-state.jsonl");
@@ -125,14 +126,15 @@ fn requests_are_in_the_ledger(env: &TestEnv, repository: &Path) {
     assert!(why.contains("integration"), "{why}");
 }
 
-/// The most that a process has held, in KiB.
+/// Returns the peak memory of a process, in KiB.
 fn peak(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }
 
-/// Sends a gigabyte, however little of it is wanted; a tenth of that unless `HOTHOUSE_LONG` is set.
+/// Sends a gigabyte, however little of it is accepted; a tenth of that unless `HOTHOUSE_LONG` is
+/// set.
 const UPLOAD: &str = "
 import http.client, sys
 size, chunked = int(sys.argv[1]), sys.argv[2] == 'chunked'
@@ -199,7 +201,7 @@ fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
         write("reset.toml", "[request]\npath = \"/reset\"\n[answer]\nfault = \"reset\"");
         let reset = "'https://api.vendor.example/reset'";
         wait_until("the fault is played", || call(env, repository, reset).starts_with("ERROR"));
-        // One that is broken is named by calls that nothing answers; the others work.
+        // A broken fixture is named in unmatched calls; the others work.
         write("broken.toml", "[request]\npth = \"/x\"\n");
         wait_until("the problem is told", || {
             let told = call(env, repository, "'https://api.vendor.example/x'");
@@ -228,7 +230,7 @@ fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
             ran.code == 3 && ran.stdout.contains("bad.toml:4") && ran.stdout.contains("request"),
             "{ran}"
         );
-        // Templates find the context of the seed, once there is one.
+        // Templates can use the seed's context, once there is one.
         let context =
             Path::new(status["run"]["artifacts"].as_str().unwrap()).join("seed-context.json");
         fs::write(&context, r#"{"users":{"buyer":{"email":"buyer@example.com"}}}"#).unwrap();
@@ -241,7 +243,7 @@ fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
             call(env, repository, "'https://api.vendor.example/seeded'")
                 .contains("buyer@example.com")
         });
-        // A link leads nowhere.
+        // Links are not followed.
         let link = "ln -s /etc/hostname hothouse/fixtures/vendor/host.txt && printf '[request]\\npath = \"/link\"\\n[answer]\\nfile = \"host.txt\"\\n' > hothouse/fixtures/vendor/link.toml";
         env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", link]);
         wait_until("the link is not followed", || {
@@ -294,7 +296,7 @@ fn integrations_say_how_they_are_treated_and_who_uses_them() {
         assert_eq!((&stripe["records"], &stripe["writes"]), (&1.into(), &false.into()));
         assert_eq!(stripe["sdks"], serde_json::json!(["npm:stripe@12.0.0"]));
         assert_eq!(of("cms")["class"], "disable");
-        // A host of a vendor whose SDK is there, and that no integration covers.
+        // A vendor's host whose SDK is installed, without an integration.
         assert!(call(env, repository, "'http://api.openai.com/v1/models'").starts_with("403 "));
         let status = env.json(repository, &["status", "-w", "a", "--json"]);
         let caveat = |area: &str, class: &str| {

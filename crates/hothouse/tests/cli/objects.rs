@@ -1,4 +1,5 @@
-//! Objects: the SDKs of AWS, unmodified, in a room, with the production hosts of S3 and with a port of the room.
+//! Object storage: unmodified AWS SDKs in a room, with production hosts of S3 and with a port of
+//! the room.
 
 use std::{fs, path::Path, process::Command};
 
@@ -18,7 +19,7 @@ class = "sink"
 hosts = ["goods.s3.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "goods.s3.amazonaws.com"]
 "#;
 
-/// What both ways in are used for: production hosts without a setting, and the port by `endpoint`.
+/// Both ways: production hosts without settings, and the port through `endpoint`.
 const SHOP: &str = r#"
 import assert from 'node:assert/strict';
 import { S3Client, PutObjectCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, CopyObjectCommand,
@@ -33,7 +34,7 @@ const clients = [
 ];
 for (const [s3, Bucket] of clients) {
   const missing = await s3.send(new HeadBucketCommand({ Bucket })).then(() => false, (error) => error.name === 'NotFound');
-  // A bucket that a host of production names is there.
+  // A bucket named by a production host exists.
   assert.equal(missing, Bucket === 'local-goods');
   if (missing) await s3.send(new CreateBucketCommand({ Bucket }));
   const Body = Buffer.from('%PDF invoice é');
@@ -152,8 +153,8 @@ fn sdks_of_aws_store_objects_which_snapshots_carry() {
         skip("boto3", "pip and a registry");
     }
 
-    // Objects belong to a sandbox as its rows do: a snapshot has them, a restore brings them back, and a fork
-    // has its own.
+    // Objects belong to a sandbox like its rows: a snapshot contains them, a restore brings them
+    // back, and a fork has its own.
     let get = |sandbox: &str| {
         let get = "curl -s http://127.0.0.1:9000/local-goods/signed";
         env.ok(&repository, &["exec", "-w", sandbox, "--", "sh", "-c", get])
@@ -191,7 +192,7 @@ class = "sink"
 hosts = ["storage.googleapis.com"]
 "#;
 
-/// Writes down which changes it is told of.
+/// Records the changes that it is notified of.
 const HOOK: &str = r#"
 import http.server, json
 class Hook(http.server.BaseHTTPRequestHandler):
@@ -319,7 +320,7 @@ fn versions_forms_changes_and_sizes_of_images() {
     env.ok(&repository, &["up", "-w", "a"]);
     let ran = env.run(&repository, &["exec", "-w", "a", "--", "python3", "shop.py"]);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "done"), "{ran}");
-    // The image was measured, and the app told of it alone, as the bucket's setting says.
+    // The image was measured, and the app was notified only of it, as configured for the bucket.
     let image = env.json(&repository, &["objects", "media.width=640", "-w", "a", "--json"]);
     assert_eq!(
         (&image[0]["key"], &image[0]["media"]["height"]),

@@ -1,4 +1,4 @@
-//! One sandbox, one operation, one room: whatever else is lost, no second writer and no lost work.
+//! One sandbox, one operation, one room: whatever is lost, never a second writer or lost work.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{room::rooms_with, surroundings};
 
-/// A service that shouts when another one has its data.
+/// A service that reports when another one uses its data.
 const CONFIG: &str = r#"
 [service.w]
 ready = { exec = "test -e ready" }
@@ -30,7 +30,7 @@ while True:
 "'''
 "#;
 
-/// A sandbox `b` that was up once, with a service that notices a second writer.
+/// A sandbox `b` that was up once, with a service that detects a second writer.
 fn writers(test: impl Fn(&TestEnv, &Path, &Path)) {
     rooms_with(CONFIG, |env, repository| {
         let exclude = repository.join(".git/info/exclude");
@@ -141,7 +141,7 @@ fn a_room_is_found_without_its_runtime_folder_and_in_every_environment() {
             assert!(command.env("XDG_RUNTIME_DIR", runtime).status().unwrap().success());
         }
         assert_eq!(room_pid(env, repository, "b"), first, "the same room");
-        // Even without the folder in which its socket was, it is known that it lives.
+        // Even without its runtime folder, it is known to be running.
         env.kill_daemon();
         fs::remove_dir_all(env.state().join("run")).unwrap();
         assert_eq!(leftovers(env, repository), ["the room of `b` cannot be reached"]);
@@ -166,7 +166,7 @@ fn down_ends_a_room_that_nobody_can_reach() {
     });
 }
 
-/// Runs a command as somebody would whose state is elsewhere: `su`, another home.
+/// Runs a command with another state folder, as with `su` or another home.
 fn elsewhere(env: &TestEnv, folder: &Path, words: &[&str]) -> Ran {
     let mut command = env.command(folder, words);
     command.env("XDG_STATE_HOME", env.root().join("state-2"));
@@ -180,7 +180,7 @@ fn the_files_say_that_a_room_of_another_state_uses_them() {
         let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
         let kept = fs::read(&record).unwrap();
         fs::remove_file(&record).unwrap();
-        // With a single uid `up` alone adopts nothing.
+        // With a single uid `up` does not adopt by itself.
         elsewhere(env, worktree, &["adopt"]);
         let adopted = elsewhere(env, worktree, &["up"]);
         assert_eq!(adopted.code, 5, "{adopted}");
@@ -236,7 +236,7 @@ fn a_sandbox_of_a_state_that_is_gone_can_be_taken_over() {
         let list: Value = serde_json::from_str(&list.stdout).unwrap();
         assert_eq!(list[0]["id"], id, "{list}");
         elsewhere(env, repository, &["daemon", "stop"]);
-        // It belongs there now, until that state is gone, too.
+        // It belongs there now, until that state is gone too.
         assert_eq!(leftovers(env, repository), Vec::<String>::new());
         fs::remove_dir_all(env.root().join("state-2")).unwrap();
         env.ok(repository, &["doctor", "--fix"]);
@@ -260,7 +260,8 @@ fn records_of_earlier_builds_and_damaged_ones_are_written_again() {
             let now: Value = serde_json::from_str(&now).expect(what);
             assert!(env.state().ends_with(now["state"].as_str().unwrap()), "{what}: {now}");
         }
-        // With the database gone, one without a state is nobody's and one that is damaged is shown.
+        // With the database gone, a record without a state belongs to nobody and a damaged one is
+        // reported.
         let lose = |text: &str| {
             env.kill_daemon();
             fs::write(&record, text).unwrap();
@@ -307,7 +308,7 @@ fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
         let found = other(&["doctor", "--json"]);
         let found: Value = serde_json::from_str(&found.stdout).unwrap();
         assert_eq!(found["leftovers"], serde_json::json!([]));
-        // Whoever deletes its own adoption does not take the other's claim away.
+        // Deleting one's own adoption does not remove the other's claim.
         let nuked = other(&["nuke", "--yes"]);
         assert_eq!(nuked.code, 0, "{nuked}");
         other(&["adopt"]);
@@ -350,7 +351,7 @@ fn an_operation_of_another_daemon_is_waited_for() {
         BufReader::new(other.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let mut up = env.command(repository, &["up", "-w", "b"]);
         let mut up = up.stdout(Stdio::null()).spawn().unwrap();
-        // A start takes a fraction of the time of these.
+        // A start takes a fraction of this time.
         for _ in 0..20 {
             assert_eq!(state(env, repository, "b"), "stopped");
         }
@@ -365,7 +366,7 @@ fn an_operation_of_another_daemon_is_waited_for() {
 #[test]
 fn a_damaged_log_of_the_database_starts_no_second_room_and_carries_nothing_out() {
     writers(|env, repository, _| {
-        // What is in the log alone: the room, and that the restore has ended.
+        // Only in the write-ahead log: the room, and the end of the restore.
         env.ok(repository, &["snapshot", "early", "-w", "b"]);
         env.ok(repository, &["up", "-w", "b"]);
         env.ok(repository, &["restore", "early", "-w", "b"]);
@@ -380,7 +381,7 @@ fn a_damaged_log_of_the_database_starts_no_second_room_and_carries_nothing_out()
             fs::write(&log, bytes).unwrap();
             env.ok(repository, &["list"]);
             env.ok(repository, &["up", "-w", "b"]);
-            // One of which the database knows nothing any more is not joined, but ended first.
+            // A room that is missing in the database is not used, but ended first.
             let before = std::mem::replace(&mut room, room_pid(env, repository, "b"));
             assert!(before == room || !is_running(before), "two rooms");
             let work = env.ok(repository, &["exec", "-w", "b", "--", "cat", "work"]);
@@ -429,7 +430,7 @@ fn a_room_for_one_command_ends_with_its_daemon() {
         let words = ["exec", "--fresh", "-w", "b", "--", "sleep", &mark];
         let mut client = env.command(repository, &words).stdout(Stdio::null()).spawn().unwrap();
         wait_until("the command runs", || !processes(&format!("sleep\0{mark}")).is_empty());
-        // The client must not tell the daemon that it goes, nor start the next one.
+        // The client must neither notify the daemon that it leaves, nor start the next one.
         let client_id = client.id().to_string();
         assert!(Command::new("kill").args(["-STOP", &client_id]).status().unwrap().success());
         env.kill_daemon();
@@ -501,7 +502,7 @@ fn a_lost_database_is_made_again_from_what_sandboxes_say_of_themselves() {
         );
         assert_eq!(told.stderr.lines().count(), 1, "{told}");
         same("a damaged database");
-        // A living room says where its sandbox is, and where the user is says it, too.
+        // A running room tells where its sandbox is, and so does the user's current folder.
         let folders = env.state().join("sandbox-folders");
         remove();
         fs::remove_file(&folders).unwrap();
@@ -556,7 +557,7 @@ fn cleaning_everything_frees_the_disk() {
     });
 }
 
-/// Sandboxes on a small file system of their own, which can be filled.
+/// Sandboxes on a small separate file system, which can be filled.
 struct SmallDisk {
     at: PathBuf,
 }
@@ -578,7 +579,7 @@ impl SmallDisk {
             .status();
     }
 
-    /// Leaves some megabytes: enough to begin something, too little to end it.
+    /// Leaves some megabytes: enough to start something, too little to complete it.
     fn fill_but(&self, megabytes: u64) {
         self.fill();
         let file = fs::OpenOptions::new().write(true).open(self.at.join("filler")).unwrap();
@@ -597,7 +598,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A sandbox `a` by copies, whose files and whose state are on a small disk.
+/// A sandbox `a` made by copying, with files and state on a small disk.
 fn on_a_small_disk(test: impl Fn(&TestEnv, &Path, &SmallDisk)) {
     if !is_root() {
         return skip("a full disk", "root, to mount a small file system");

@@ -1,5 +1,5 @@
-//! What commands print with `--json`, held against `schema/output.json`, strictly: a key that the schema does not name is
-//! a fault of the schema.
+//! Checks the `--json` output of commands against `schema/output.json`, strictly: a key that is
+//! missing in the schema is an error.
 
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};
 
@@ -14,7 +14,7 @@ fn document() -> &'static Value {
     })
 }
 
-/// Fails if what a command printed as JSON is not what its schema says.
+/// Fails if a command's JSON output does not match its schema.
 pub(crate) fn check(ran: &Ran) {
     let words: Vec<&str> = ran.words.split(' ').collect();
     if !words.contains(&"--json") || ran.stdout.trim().is_empty() {
@@ -27,7 +27,7 @@ pub(crate) fn check(ran: &Ran) {
     let found = paths.into_iter().flatten().find_map(|path: String| commands.get(path));
     let values: Vec<Value> = match serde_json::from_str(&ran.stdout) {
         Ok(whole) => vec![whole],
-        // A line for each of what is followed.
+        // One line per followed event.
         Err(_) => ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
     };
     for value in &values {
@@ -42,7 +42,7 @@ pub(crate) fn check(ran: &Ran) {
     }
 }
 
-/// Runs a command that must succeed, and returns its JSON, which must be what its schema says.
+/// Runs a command that must succeed, and returns its JSON, which must match its schema.
 pub(crate) fn json(env: &TestEnv, folder: &Path, words: &[&str]) -> Value {
     let ran = env.run(folder, words);
     assert_eq!(ran.code, 0, "{ran}");
@@ -57,7 +57,7 @@ fn resolved(schema: &Value) -> &Value {
     }
 }
 
-/// Returns the keys that an object may have; none where it may have any.
+/// Returns the allowed keys of an object; `None` if any key is allowed.
 fn keys(schema: &Value) -> Option<BTreeSet<&str>> {
     let schema = resolved(schema);
     if schema.get("additionalProperties").is_some() {
@@ -76,7 +76,7 @@ fn keys(schema: &Value) -> Option<BTreeSet<&str>> {
     Some(known)
 }
 
-/// Returns what is wrong with a value, keys that are not named included.
+/// Returns the problems of a value, including unknown keys.
 fn problems(schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = faults(schema, value, at);
     if let (Some(known), Some(object)) = (keys(schema), value.as_object()) {

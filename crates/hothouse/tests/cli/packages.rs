@@ -38,7 +38,7 @@ fn stores_are_outside_the_worktree_and_come_along_with_a_fork_of_a_sandbox() {
             "crate\n",
             "each has its own"
         );
-        // A restore leaves them alone, and a fork of the commit has none.
+        // A restore does not change them, and a fork of the commit has none.
         if !env.ok(repository, &["status", "a", "--caveats"]).contains("exist only in the room") {
             env.ok(repository, &["snapshot", "s", "-w", "a"]);
             env.ok(repository, &["restore", "s", "-w", "a"]);
@@ -174,7 +174,7 @@ fn a_service_of_the_room_answers_for_a_vendor_s_host_and_is_recorded() {
 #[test]
 fn what_is_denied_is_refused_in_the_protocol_s_own_words() {
     rooms_with("", |env, repository| {
-        // An address of documentation: nothing answers there, and nothing is dialled.
+        // A documentation address: nothing answers there, and nothing is dialled.
         let ask = |port: u16, first: &str| {
             let script = format!(
                 "import socket\ns = socket.create_connection(('192.0.2.1', {port}), 20)\ns.sendall({first})\nprint(s.recv(900))"
@@ -217,7 +217,7 @@ fn a_branch_that_the_room_began_with_is_not_imported_when_the_user_goes_on() {
         let commit = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m agents";
         agent(env, repository, "a", commit);
         assert_eq!(user(env, repository, "git branch --format='%(refname:short)'"), "a\nmain");
-        // A branch goes with its sandbox only if its base has all of it.
+        // A branch is deleted with its sandbox only if its base has all of its commits.
         env.ok(repository, &["delete", "a", "--force", "--branch"]);
         assert_eq!(user(env, repository, "git branch --format='%(refname:short)'"), "a\nmain");
         env.ok(repository, &["fork", "b"]);
@@ -251,7 +251,7 @@ fn what_setup_installed_is_kept_for_equal_inputs_and_never_from_an_agent_s_commi
     assert!(told.contains("Kept for the next"), "{told}");
     let (second, told) = fork("b", &[]);
     assert!(told.contains("Dependencies came along") && second == first, "{told}");
-    // A commit that is not the user's may read what is kept, and leaves nothing for others.
+    // A commit that is not the user's may use the cache, but does not fill it.
     env.ok(&repository, &["up", "b"]);
     let poison = "echo 'mkdir -p node_modules; echo bad >node_modules/when' >part.sh && echo '{ }' >package-lock.json && \
                   git add -A && git -c user.name=x -c user.email=x@y commit -qm x";
@@ -264,7 +264,7 @@ fn what_setup_installed_is_kept_for_equal_inputs_and_never_from_an_agent_s_commi
     user(&env, &repository, "echo '{ }' >package-lock.json && git commit -qam same-lock-file");
     let (own, told) = fork("d", &[]);
     assert!(own != "bad\n" && own != first && told.contains("Kept for the next"), "{told}");
-    // What an install makes besides is not lost in silence.
+    // Other files that an install creates are not lost silently.
     user(
         &env,
         &repository,

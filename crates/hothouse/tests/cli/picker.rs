@@ -23,17 +23,17 @@ fn two_browsers_with_two_choices_see_two_sandboxes() {
             &env,
             name,
             &[
-                // The page asks which, and the answer leads on to what was requested.
+                // The page asks which sandbox, and the answer redirects to the requested URL.
                 &format!("go {shared}/deep?x=1"),
                 "document.title",
                 &format!("{link}.click()"),
                 &format!("until {seen}.startsWith('i am')"),
                 seen,
                 "document.cookie",
-                // From now on the choice stands, until another one is made.
+                // The choice is kept until another one is made.
                 &format!("go {shared}/again"),
                 seen,
-                // The hosts of sandboxes stand above it.
+                // The hosts of sandboxes take precedence.
                 &format!("go {}", url(other, "url")),
                 seen,
             ],

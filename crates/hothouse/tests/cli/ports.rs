@@ -24,7 +24,7 @@ ready = { tcp = true }
 url = "docs"
 "#;
 
-/// Keeps all ports of the range for a sandbox that is there, but those that are kept already and the last.
+/// Reserves all ports of the range for an existing sandbox, except reserved ones and the last.
 const FILL: &str = r#"
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=30)
@@ -67,7 +67,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     assert_eq!((&status["state"], &status["run"]), (&"created".into(), &serde_json::Value::Null));
     let url = env.ok(&repository, &["url", "web", "-w", "b"]);
     assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
-    // An app that the agent adds to a sandbox that is up finds none either, and the others continue.
+    // An app that the agent adds to a running sandbox finds none either, and the others continue.
     let last = env.json(&repository, &["expose", "9000", "-w", "b", "--json"]);
     assert_eq!(last["host_port"], 45099);
     let none = env.run(&repository, &["expose", "9001", "-w", "b"]);
@@ -80,14 +80,14 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     let again = env.run(&repository, &["up", "-w", "b"]);
     assert!(again.code == 6 && again.stderr.contains("no port between"), "{again}");
     assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
-    // What the hint says helps.
+    // The hint works.
     env.ok(&repository, &["delete", "c"]);
     env.ok(&repository, &["up", "-w", "b"]);
     env.ok(&repository, &["up", "-w", "a"]);
     assert_eq!((kept_for(&env, &repository, "a"), kept_for(&env, &repository, "b")), (2, 4));
 }
 
-/// Answers as a resolver that knows names below `.localhost`, or not.
+/// Acts as a resolver with or without support for `.localhost`.
 fn resolver(env: &mut TestEnv, script: &str) {
     use std::os::unix::fs::PermissionsExt;
     let folder = env.root().join("programs");
@@ -172,7 +172,7 @@ fn a_direct_port_answers_to_no_other_name_of_ours() {
     for own in ["127.0.0.1", "localhost:80", "web.a.u.localhost", "elsewhere.example"] {
         assert_eq!(ask(own), "hello\n", "{own}");
     }
-    // A browser that was led here would pass on the cookies of these names.
+    // A browser would send the cookies of these names.
     for other in
         ["hothouse.localhost", "docs.a.u.localhost", "HOTHOUSE.localhost.:1", "u.localhost"]
     {

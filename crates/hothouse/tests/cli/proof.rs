@@ -1,5 +1,5 @@
-//! Scenarios, proofs, comparisons and summaries, through the real binary and a real browser: each fault of an app is
-//! named, and nothing else.
+//! Scenarios, proofs, comparisons and summaries, with the real binary and a real browser: each
+//! fault of an app is reported, and nothing else.
 
 #[path = "proof/coverage.rs"]
 mod coverage;
@@ -141,7 +141,7 @@ impl Shop {
         status["worktree"].as_str().unwrap().into()
     }
 
-    /// Plants a fault into a sandbox's app.
+    /// Injects a fault into a sandbox's app.
     fn plant(&self, name: &str, fault: &str) {
         let line = format!("printf %s '{fault}' >fault");
         self.env.ok(&self.repository, &["exec", "-w", name, "--", "sh", "-c", &line]);
@@ -152,7 +152,7 @@ impl Shop {
         outputs::json(&self.env, &self.repository, words)
     }
 
-    /// Runs a command that may end with 1; returns whether it did not, and what it printed.
+    /// Runs a command that may exit with 1; returns whether it succeeded, and its output.
     fn judge(&self, words: &[&str]) -> (bool, Value) {
         let ran = self.env.run(&self.repository, words);
         assert!(ran.code == 0 || ran.code == 1, "{ran}");
@@ -172,7 +172,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(program).exists())
 }
 
-/// Returns the kinds of checks that do not hold.
+/// Returns the kinds of failed checks.
 fn failing(proof: &Value) -> Vec<&str> {
     let checks = proof["checks"].as_array().unwrap().iter();
     checks
@@ -220,7 +220,7 @@ fn smoke_and_compare_name_each_fault_and_nothing_else() {
         // The last runs of both, without another page.
         let compared = shop.json(&["compare", "a", "b", "--json"]);
         let found: Vec<_> = kinds(&compared).into_iter().filter(|kind| *kind != "timing").collect();
-        // What a page shows differently is also seen.
+        // A visible difference also shows in the screenshot.
         let found: Vec<_> = found.into_iter().filter(|kind| *kind != "screenshot").collect();
         assert_eq!(found, compare.to_vec(), "{fault}: {compared:#}");
         assert!(compared["same"]["page"].as_u64().unwrap() >= 3, "{compared:#}");
@@ -256,7 +256,7 @@ fn a_proof_leaves_a_folder_that_a_stranger_can_verify_and_nothing_else() {
     }
     assert!(page.contains("data:image/png;base64,") && !page.contains("<script"), "{page}");
 
-    // Two proofs of one commit say the same, but for ids and times.
+    // Two proofs of one commit are equal, except for ids and times.
     let (ok, second) = shop.judge(&["prove", "buy", "-w", "a", "--json"]);
     assert!(ok, "{second:#}");
     let compared = shop.json(&["compare", run, second["run"].as_str().unwrap(), "--json"]);
@@ -361,7 +361,7 @@ fn the_base_judges_a_branch_that_weakened_its_checks() {
     let markdown = text_of(&judged["summary"]["md"]);
     assert!(markdown.contains("judged by the base's checks (2 parts taken from it)"), "{markdown}");
 
-    // Against the base: the mail is what differs.
+    // Against the base: only the mail differs.
     let (_, against) = shop.judge(&["prove", "buy", "-w", "a", "--against-base", "--json"]);
     assert!(kinds(&against["comparison"]).contains(&"mail"), "{against:#}");
     assert!(text_of(&against["summary"]["html"]).contains("Differences"));
@@ -410,14 +410,14 @@ fn a_proof_that_is_cut_short_is_incomplete_and_leaves_no_sandbox() {
         })
     };
 
-    // Whoever asked leaves: it is torn down at once.
+    // The client disconnects: the sandbox is removed immediately.
     let mut client = start();
     wait_until("the scenario waits for its effects", || begun().is_some());
     client.kill().unwrap();
     client.wait().unwrap();
     wait_until("the sandbox is gone", || shop.sandboxes() == ["a"]);
 
-    // The daemon dies: the next one sums up and removes.
+    // The daemon dies: the next one summarizes and removes.
     let mut client = start();
     wait_until("the scenario waits for its effects", || begun().is_some());
     let run = begun().unwrap()["id"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Queues of real libraries in a room: what waits, what died, and what is done again; schedules by hand.
+//! Queues of real libraries in a room: waiting, dead and retried jobs; schedules run manually.
 
 #[path = "queues/others.rs"]
 mod others;
@@ -79,7 +79,7 @@ app.conf.result_extended = True
 def boom(): raise ValueError("planted-celery")
 "#;
 
-/// A sandbox that is up, with what the queues need in its worktree.
+/// A running sandbox, with the queue libraries in its worktree.
 fn sandbox(env: &TestEnv) -> Option<(PathBuf, PathBuf)> {
     if !is_installed("postgres") || !is_installed("redis-server") {
         skip("queues", "postgresql and redis-server");
@@ -121,7 +121,7 @@ fn find(jobs: &[Value], queue: &str, state: &str) -> Option<Value> {
     jobs.iter().find(|job| job["queue"] == queue && job["state"] == state).cloned()
 }
 
-/// Starts workers that go on in the background.
+/// Starts workers in the background.
 fn work(env: &TestEnv, repository: &Path, command: &str) {
     let script = format!("nohup {command} >/dev/null 2>&1 </dev/null &");
     env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", &script]);

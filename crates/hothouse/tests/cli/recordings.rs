@@ -1,4 +1,4 @@
-//! `integration NAME record`: what the real host answers while a user records is a fixture afterwards.
+//! `integration NAME record`: responses of the real host become fixtures.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const CONFIG: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\"]\n\
     [integration.vendor]\nclass = \"mock\"\nhosts = [\"good.example\"]\n\
     [integration.mail]\nclass = \"sink\"\nhosts = [\"smtp.example\"]\n";
 
-/// What the host's variable `MY_TOKEN` holds.
+/// The value of the host's variable `MY_TOKEN`.
 const VALUE: &str = "tok_0123456789abcdefghijklmnop";
 
 const ASK: &str = "
@@ -161,7 +161,7 @@ fn a_recording_is_a_humans_alone_and_ends_without_one() {
             assert!(ran.stderr.contains(word), "{ran}");
         }
 
-        // What a person wrote keeps its name, and a client that is killed leaves nothing open.
+        // Handwritten files keep their names, and a killed client leaves nothing open.
         let script = "mkdir -p hothouse/fixtures/vendor && printf '[request]\\npath = \"/mine\"\\n[answer]\\n' >hothouse/fixtures/vendor/get-json-id.toml";
         env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", script]);
         let mut client = env

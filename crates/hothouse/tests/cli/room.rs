@@ -1,4 +1,4 @@
-//! Rooms, driven through the real binary by root and by an ordinary user.
+//! Rooms, used through the real binary by root and by an ordinary user.
 
 use std::{
     fs,
@@ -11,12 +11,12 @@ use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait
 
 use crate::surroundings;
 
-/// A sandbox `a` that is up, for each user that is available here.
+/// A running sandbox `a`, for each user that is available here.
 pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
     rooms_with("", test);
 }
 
-/// The same, with more in the project's config.
+/// Like [`rooms`], with additional config.
 pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     each_mode(|env, _| {
         let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
@@ -377,7 +377,7 @@ fn status_tells_the_fences_and_what_is_missing() {
 #[test]
 fn a_command_line_that_no_kernel_takes_is_refused_cleanly() {
     rooms(|env, repository| {
-        // The caller's own kernel refuses a longer one, so the words come from many arguments.
+        // The caller's own kernel refuses a longer one, so there are many arguments.
         let word = "x".repeat(100_000);
         let words: Vec<&str> =
             std::iter::once("true").chain(std::iter::repeat_n(word.as_str(), 15)).collect();
@@ -424,7 +424,7 @@ fn a_launcher_that_was_killed_is_replaced_and_none_outlives_its_daemon() {
         let launcher = launcher_of(env.daemon_pid().unwrap()).expect("it has made a room");
         kill(launcher);
         wait_until("it is gone", || !is_running(launcher));
-        // The first two are made by the helpers that waited already, the third needs a new launcher.
+        // The first two are started by waiting helpers, the third needs a new launcher.
         for _ in 0..3 {
             let fresh = env.run(repository, &["exec", "-w", "a", "--fresh", "--", "echo", "made"]);
             assert_eq!(fresh.stdout, "made\n", "{fresh}");
@@ -453,7 +453,8 @@ fn launcher_of(daemon: u32) -> Option<u32> {
 fn a_daemon_killed_while_it_starts_a_room_leaves_one_room_or_none() {
     rooms(|env, repository| {
         env.ok(repository, &["down", "-w", "a"]);
-        // The kill comes at another moment each time; whatever it hits, one room must be the end.
+        // The kill comes at a different time in each round; in any case, exactly one room must
+        // remain.
         for round in 0..6_u64 {
             let daemon = env.daemon_pid().unwrap();
             let up = env
@@ -533,7 +534,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     own.flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
 }
 
-/// The process that waits to become the next room: below the launcher, in a PID namespace of its own.
+/// The process that waits to become the next room: below the launcher, in its own PID namespace.
 fn first_process(daemon: u32) -> Option<u32> {
     let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let host = namespace(std::process::id());
@@ -552,7 +553,7 @@ fn the_next_room_waits_as_root_and_goes_with_its_daemon() {
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
     let daemon = env.daemon_pid().unwrap();
-    // It is ready when it has left the host's files behind.
+    // It is ready when it has detached the host's files.
     let ready = || {
         let waits = first_process(daemon)?;
         let mounts = fs::read_to_string(format!("/proc/{waits}/mounts")).ok()?;

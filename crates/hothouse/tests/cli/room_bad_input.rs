@@ -1,4 +1,5 @@
-//! Bad input for rooms: one clear error with a hint, the right exit code, and a room that continues.
+//! Bad input for rooms: one clear error with a hint, the right exit code, and a room that keeps
+//! running.
 
 use std::{
     fs,
@@ -10,7 +11,7 @@ use hothouse_testkit::{TestEnv, is_root, skip, wait_until};
 
 use crate::{room::rooms, surroundings};
 
-/// Runs a shell line in which `$HH` is the binary, in the surroundings of a test.
+/// Runs a shell line in which `$HH` is the binary, in the environment of a test.
 fn shell(env: &TestEnv, folder: &Path, line: &str) -> std::process::Output {
     let command = env.command(folder, &[]);
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
@@ -36,7 +37,7 @@ fn megabytes_of_arguments_are_refused_cleanly() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert_eq!(said.matches("error:").count(), 1, "{said}");
         assert!(said.contains("hint:") && said.len() < 1000, "{said}");
-        // Ten megabytes it refuses itself, and nobody is harmed.
+        // Ten megabytes are refused by the kernel itself, without harm.
         let output = shell(
             env,
             repository,
@@ -97,20 +98,20 @@ fn a_room_whose_base_disappeared_is_replaced() {
     if !env.can_have_rooms("a base that disappeared") {
         return;
     }
-    // A cache of its own: that of the other tests must stay.
+    // A separate cache: that of the other tests must stay.
     let cache = env.root().join("home/cache");
     env.set("XDG_CACHE_HOME", cache.to_str().unwrap());
     let repository = env.repository("acme", "");
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
-    // Under a living room: it may lack files now, but it can be ended and started again.
+    // Under a running room: it may lack files now, but it can be stopped and started again.
     fs::remove_dir_all(cache.join("hothouse/base")).unwrap();
     env.ok(&repository, &["down", "-w", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
     let words = ["exec", "-w", "a", "--", "sh", "-c", "id -un; cat README"];
     let ran = env.run(&repository, &words);
     assert_eq!(ran.stdout, "agent\nhello\n", "{ran}");
-    // Its own layers: what was in them is gone, and the room comes up all the same.
+    // Its own layers: their content is gone, and the room still starts.
     env.ok(&repository, &["down", "-w", "a"]);
     fs::remove_dir_all(env.root().join("acme-sandboxes/.hothouse/rooms")).unwrap();
     env.ok(&repository, &["up", "-w", "a"]);
@@ -150,8 +151,8 @@ fn a_host_without_user_namespaces_is_told_so() {
     }
     let env = surroundings();
     let repository = env.repository("acme", "");
-    // In a namespace that may have none below it, every command finds such a host, also the daemon
-    // that the first one starts.
+    // In a namespace without nested namespaces, every command finds such a host, including the
+    // daemon that the first one starts.
     let pretend = |words: &str| {
         let line = format!(
             "unshare --user --map-root-user bash -c 'echo 0 >/proc/sys/user/max_user_namespaces && {words}'"
@@ -175,7 +176,7 @@ fn a_host_without_user_namespaces_is_told_so() {
         .iter()
         .find(|finding| finding["id"].as_str().unwrap().contains("user-namespaces"))
         .expect("doctor looks at user namespaces");
-    // By this the other tests know that they cannot have rooms.
+    // The other tests use this to detect that rooms are not available.
     assert_eq!(finding["state"], "missing");
     let text = finding.to_string();
     assert!(text.contains("max_user_namespaces=15000"), "the fix is named: {text}");

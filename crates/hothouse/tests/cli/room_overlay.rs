@@ -1,4 +1,4 @@
-//! Overlays that exist inside the room alone: what an ordinary user requests with `--tree overlay`.
+//! Overlays that exist only inside the room: what an ordinary user gets with `--tree overlay`.
 
 use std::{
     fs,
@@ -61,7 +61,7 @@ fn the_host_has_a_note_and_the_room_has_the_files() {
             "echo more >>README; rm hothouse.toml; mkdir new; echo x >new/y",
         );
         assert_eq!(names(&worktree(env, "a")), ["HOTHOUSE-NOTE.txt"]);
-        // The room goes and comes back, and so do the files.
+        // The files survive a restart of the room.
         env.ok(repository, &["down", "-w", "a"]);
         let diff = env.ok(repository, &["diff", "-w", "a"]);
         for expected in ["+more", "deleted file mode 100644", "+++ b/new/y"] {
@@ -70,7 +70,7 @@ fn the_host_has_a_note_and_the_room_has_the_files() {
         env.ok(repository, &["up", "-w", "a"]);
         let seen = agent(env, repository, "a", "git status --porcelain; cat new/y");
         assert_eq!(seen.stdout, " M README\n D hothouse.toml\n?? new/\nx\n");
-        // No other sandbox, and nothing that later ones are made from, has seen any of it.
+        // Neither another sandbox nor the golden tree has seen any of it.
         env.ok(repository, &["fork", "b", "--tree", "overlay"]);
         env.ok(repository, &["up", "-w", "b"]);
         assert_eq!(
@@ -151,7 +151,7 @@ fn nothing_planted_in_the_layers_runs_or_leads_out() {
     hidden("", |env, repository| {
         let mark = env.root().join("pwned");
         fs::write(env.root().join("secret"), "outside").unwrap();
-        // The user's own programs, which a `.gitattributes` of the agent requests.
+        // The user's own filter programs, which a `.gitattributes` of the agent requests.
         fs::create_dir_all(env.root().join("home")).unwrap();
         let own = format!(
             "[filter \"x\"]\n\tclean = touch {0}; cat\n[diff \"x\"]\n\ttextconv = touch {0}; cat\n",

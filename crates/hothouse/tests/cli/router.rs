@@ -1,4 +1,4 @@
-//! The router from both sides of the wall: raw bytes, other protocols, and requests out of rooms.
+//! The router from both sides of the wall: raw bytes, other protocols, and requests from rooms.
 
 use std::{fs, io::Write, process::Stdio};
 
@@ -103,7 +103,7 @@ fn no_bytes_lead_to_another_sandbox() {
         let said = raw(&host, &port, format!("{text}{body}{after}").as_bytes());
         assert!(!said.contains("i am b") && !said.contains("/second\n"), "{head}: {said}");
     }
-    // What looks like a way out of HTTP, or out of what we say of the client.
+    // Attempts to smuggle requests, or to forge what we add about the client.
     let post = format!("POST /first HTTP/1.1\nHost: {host}\n").replace('\n', "\r\n");
     let body = "Connection: Upgrade\r\nUpgrade: other\r\nContent-Length: 5\r\n\r\nhello";
     let after = format!("GET /last HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -352,7 +352,7 @@ fn a_service_of_the_host_is_in_the_room_only_if_the_base_says_so() {
     let asked = format!("curl -s -m 20 http://127.0.0.1:{port}/");
     let inside = env.ok(&repository, &["exec", "-w", "h/c", "--", "sh", "-c", &asked]);
     assert_eq!(inside, "from host");
-    // Another room does not reach it, and an agent cannot add one.
+    // Another room cannot reach it, and an agent cannot add one.
     let foreign = env.run(&env.root().join("u"), &["exec", "-w", "u/a", "--", "sh", "-c", &asked]);
     assert_eq!((foreign.code == 0, foreign.stdout.as_str()), (false, ""));
     let worktree = env.root().join("h-sandboxes/c/hothouse.toml");
@@ -361,7 +361,7 @@ fn a_service_of_the_host_is_in_the_room_only_if_the_base_says_so() {
     assert!(refused.code == 3 && refused.stderr.contains("not approved"), "{refused}");
 }
 
-/// Talks HTTP/2 to the router: a WebSocket by an extended CONNECT, and two gRPC calls.
+/// Speaks HTTP/2 to the router: a WebSocket with an extended CONNECT, and two gRPC calls.
 const NODE: &str = r#"
 const http2 = require('http2'), crypto = require('crypto');
 const [web, grpc] = process.argv.slice(1);
@@ -396,7 +396,7 @@ async function call(client, name) {
 })().catch((error) => { console.log('failed', error); process.exit(1); });
 "#;
 
-/// Answers gRPC over HTTP/2 without TLS, and says on which connection each call came.
+/// Answers gRPC over HTTP/2 without TLS, and reports the connection of each call.
 const GRPC: &str = r#"
 const http2 = require('http2');
 const sessions = [];

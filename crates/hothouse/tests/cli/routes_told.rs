@@ -1,4 +1,4 @@
-//! Routes that frameworks tell in a room, which their source does not show.
+//! Routes that frameworks report in a room, which their source does not show.
 
 use std::{fs, process::Command};
 
@@ -112,7 +112,7 @@ fn frameworks_are_asked_in_the_room_for_routes_that_no_source_shows() {
     }
     let of_one = told(&["flask", "--ask"]);
     assert!(of_one.iter().all(|line| line.starts_with("flask ")), "{of_one:#?}");
-    // What the app prints is only text: a flood, and an app that hangs, are cut.
+    // Output of the app is only text: a flood, or an app that hangs, is cut off.
     let noisy = "print('x' * 10_000_000)\nfrom flask import Flask\napp = Flask(__name__)\n";
     fs::write(worktree.join("flask/app.py"), noisy).unwrap();
     assert!(!told(&["flask", "--ask"]).iter().any(|line| line.contains("xxxx")));

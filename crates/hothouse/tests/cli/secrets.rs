@@ -14,7 +14,7 @@ use crate::{room::rooms_with, surroundings};
 
 const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
 
-/// Put together here, so that no file of ours looks like it holds a key.
+/// Concatenated, so that no file of ours looks like it contains a key.
 fn live_key() -> String {
     format!("sk_{}_51abcdefghijklmnopqrstuvwx", "live")
 }
@@ -94,8 +94,8 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
         env.ok(&repository, &["fork", "a"]);
         refused(&env, &repository, &[named]);
     }
-    // What the base commit has is not a secret to the room, whatever becomes of the index; what it does not
-    // have is masked, and of no interest.
+    // What the base commit has is not secret to the room, whatever the index says; other secret
+    // files are masked, and not checked.
     let env = surroundings();
     let repository = env.repository("acme", &project(""));
     fs::write(repository.join(".env"), format!("PAY={key}\n")).unwrap();
@@ -113,7 +113,7 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
     if up(&env, &repository) {
         assert_eq!(exec(&env, &repository, "cat .env packages/deep/.dev.vars"), "PAY=harmless\n");
     }
-    // Also where no service of the config stands beside it.
+    // Even without a service in the config.
     let env = surroundings();
     let repository = env.repository("acme", &project(""));
     fs::create_dir_all(repository.join("packages/deep")).unwrap();
@@ -168,7 +168,7 @@ fn a_room_has_a_placeholder_and_the_value_is_nowhere_but_where_it_was_put() {
         let placeholder = exec(&env, &repository, "printf %s \"$TOKEN\"");
         assert_eq!(placeholder.len(), VALUE.len());
         assert!(placeholder.starts_with("ghp_") && placeholder != VALUE, "{placeholder}");
-        // No process of the room has it, nor what the room's own root can see.
+        // No process of the room has it, nor anything that the room's root can see.
         let all = exec(&env, &repository, "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; true");
         assert!(all.contains(&placeholder) && !all.contains(VALUE));
         env.ok(&repository, &["snapshot", "now", "-w", "a"]);
@@ -178,7 +178,7 @@ fn a_room_has_a_placeholder_and_the_value_is_nowhere_but_where_it_was_put() {
         let other =
             env.ok(&repository, &["exec", "-w", "b", "--", "sh", "-c", "printf %s \"$TOKEN\""]);
         assert_ne!(other, placeholder);
-        // A daemon that died comes back to the same one.
+        // After a crash of the daemon it is the same one.
         env.kill_daemon();
         assert_eq!(exec(&env, &repository, "printf %s \"$TOKEN\""), placeholder);
     }
@@ -224,7 +224,7 @@ fn a_secret_that_cannot_be_set_leaves_nothing() {
         with_input(&env, env.root(), &["secret", "set", "TOKEN", "--from", "file"], VALUE);
     assert_eq!(outside.code, 4, "{outside}");
 
-    // A file that others can read is not used, and said to be one.
+    // A file that others can read is not used, and reported.
     assert_eq!(set(&["TOKEN", "--from", "file"], VALUE).code, 0);
     let mut found = Vec::new();
     holding(&env.state(), VALUE, &mut found);
@@ -284,7 +284,7 @@ fn a_secret_for_every_project_goes_no_further_than_its_user_said() {
         let status = env.ok(&repository, &["status", "-w", "a", "--json"]);
         assert!(status.contains("secret-narrowed"), "{status}");
     }
-    // What a project has of its own comes first.
+    // A project's own setting takes precedence.
     let own = with_input(
         &env,
         &repository,
@@ -321,7 +321,7 @@ fn the_keyring_keeps_a_value_where_there_is_one() {
     assert!(listed[0]["missing"].is_string(), "{listed}");
 }
 
-/// Keeps a value in the keyring of a desktop's session, looks for it there, and removes it again.
+/// Stores a value in the keyring of a desktop session, looks it up, and removes it again.
 const SESSION: &str = r#"
 printf pw | gnome-keyring-daemon --foreground --unlock --components=secrets >/dev/null 2>&1 &
 keyring=$!
@@ -407,7 +407,7 @@ fn the_authority_of_a_project_is_trusted_in_its_rooms_alone() {
         let said = exec(env, repository, say);
         assert_eq!(said.matches("BEGIN CERTIFICATE").count(), 2, "{said}");
         assert!(said.ends_with("# Hothouse: end\n"), "{said}");
-        // A room that spoilt its bundle starts all the same.
+        // A room that damaged its bundle still starts.
         let spoil = env.run(
             repository,
             &[

@@ -1,4 +1,4 @@
-//! Seeds, with the real binary: order, context, what is told of failures, and what a seeding leaves behind.
+//! Seeds with the real binary: order, context, failure reports, and what a seeding leaves behind.
 
 #[path = "seeds/shared.rs"]
 mod shared;
@@ -114,13 +114,13 @@ fn bundles_run_in_order_share_a_context_and_are_told_everywhere() {
     let panel = env.ok(&repository, &["status", "-w", "a"]);
     assert!(panel.contains("Seed") && panel.contains("s: one, two"), "{panel}");
 
-    // What is there is not seeded again by `up`, and by `seed` only what it names.
+    // Seeded bundles are not seeded again by `up`, and by `seed` only if named.
     env.ok(&repository, &["up", "-w", "a", "--seed", "s"]);
     env.ok(&repository, &["seed", "two", "-w", "a"]);
     let order = env.ok(&repository, &["exec", "-w", "a", "--", "cat", "order"]);
     assert_eq!(order, "one\ntwo\ntwo\n");
 
-    // A call adds its answer, and what happens meanwhile is not counted since a mark.
+    // A call adds its response, and what happens meanwhile is not counted since a mark.
     ask(&env, &repository, &["mark", "m", "-w", "a"]);
     let summary = ask(&env, &repository, &["seed", "call", "-w", "a"]);
     assert_eq!(
@@ -138,7 +138,7 @@ fn bundles_run_in_order_share_a_context_and_are_told_everywhere() {
     };
     assert_eq!((state("one"), state("bad")), ("seeded".into(), "none".into()));
 
-    // Git sees nothing of it, inside or outside, and the next run knows what its data is.
+    // git sees nothing of it, inside or outside, and the next run knows its data.
     assert_eq!(env.ok(&repository, &["exec", "-w", "a", "--", "git", "status", "--short"]), "");
     env.ok(&repository, &["down", "-w", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
@@ -187,7 +187,7 @@ fn a_bundle_that_fails_says_what_is_done_and_left_and_spares_the_context() {
     let unknown = env.run(&repository, &["seed", "tow", "-w", "a"]);
     assert_eq!(unknown.code, 4);
     assert!(unknown.stderr.contains("did you mean `two`?"), "{}", unknown.stderr);
-    // The config of the worktree has a circle now.
+    // The worktree's config now has a cycle.
     let script = "printf '[seed.bundle.bad]\\nrun = \"true\"\\nneeds = [\"after\"]\\n[seed.bundle.after]\\nrun = \"true\"\\nneeds = [\"bad\"]\\n' > hothouse.toml";
     env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", script]);
     let circle = env.run(&repository, &["seed", "bad", "-w", "a"]);
@@ -212,7 +212,7 @@ fn a_daemon_that_is_killed_while_it_seeds_leaves_no_second_command_behind() {
     };
     wait_until("the bundle runs", || pids().len() == 1);
     env.kill_daemon();
-    // The client asks the next daemon for the same, which ends what the last one left.
+    // The client repeats its request to the next daemon, which ends what the last one left.
     wait_until("it runs again", || pids().len() == 2);
     let alive =
         |pid: &str| env.run(&repository, &["exec", "-w", "a", "--", "kill", "-0", pid]).code == 0;
@@ -275,7 +275,7 @@ seed = "users"
         &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "seed"],
     );
     env.ok(&repository, &["fork", "a"]);
-    // The profile says what is seeded.
+    // The profile decides what is seeded.
     env.ok(&repository, &["up", "-w", "a"]);
     let rows = || {
         env.ok(&repository, &["db", "db", "-w", "a", "--", "-tAc", "select count(*) from users"])
@@ -338,7 +338,7 @@ m = ["count"]
     for name in ["a", "b", "c", "d", "e"] {
         env.ok(&repository, &["fork", name]);
     }
-    // Somebody worked in this one: what it seeds is its own.
+    // Someone worked in this sandbox: its seeded data is not shared.
     env.ok(&repository, &["up", "-w", "e"]);
     env.ok(&repository, &["exec", "-w", "e", "--", "true"]);
     assert_eq!((up("e"), count()), ("done".into(), 0));
@@ -351,7 +351,7 @@ m = ["count"]
     assert_eq!(ran, "run\n", "an ignored file of a bundle came along, and no bundle ran again");
     // Its copy is its own.
     env.ok(&repository, &["db", "db", "-w", "b", "--", "-qc", "delete from t"]);
-    // Any other file makes it another seed, and its own snapshot.
+    // Any changed file makes it another seed, with its own snapshot.
     fs::write(env.root().join("shop-sandboxes/c/README"), "changed").unwrap();
     let stale = ask(&env, &repository, &["seeds", "--stale", "-w", "c"]);
     let why = stale["snapshots"][0]["why"].as_str().unwrap();
@@ -372,7 +372,7 @@ fn migrations_run_once_for_equal_files_unless_their_data_names_the_sandbox() {
     if !env.can_have_rooms("data after migrations") {
         return;
     }
-    // A migration leaves a number that no other run of it would.
+    // A migration with a random result, to detect whether it ran again.
     let config = r#"[project]
 name = "shop"
 [service.db]
@@ -402,7 +402,7 @@ needs = ["db"]
     // Another migration is another key.
     migrate("create table if not exists t as select random()::text || 'x' as made;");
     assert_ne!(made("d"), first);
-    // What holds a sandbox's own name is of no use to others.
+    // Data with a sandbox's own name is not shared.
     migrate(
         "create table if not exists t as select random() || 'https://web.e.shop.localhost:1' as made;",
     );

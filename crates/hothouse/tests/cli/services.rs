@@ -1,4 +1,4 @@
-//! Services, driven through the real binary by root and by an ordinary user.
+//! Services, used through the real binary by root and by an ordinary user.
 
 use std::{
     fs,
@@ -33,8 +33,8 @@ const RECIPES: [(&str, &str); 6] = [
     ("rabbitmq", "rabbitmq-server"),
 ];
 
-/// A repository whose stack is `config`, and sandbox `a` of it, not yet up; nothing where this host
-/// lacks what the stack needs.
+/// A repository with this config, and a stopped sandbox `a` of it; `None` if this host lacks what
+/// the stack needs.
 fn forked(user: Option<User>, config: &str) -> Option<(TestEnv, PathBuf)> {
     let mut env = surroundings();
     if let Some(user) = user {
@@ -48,7 +48,7 @@ fn forked(user: Option<User>, config: &str) -> Option<(TestEnv, PathBuf)> {
     Some((env, repository))
 }
 
-/// Whether this host can have rooms, and the databases of a stack in them.
+/// Whether this host supports rooms, and has the databases of a stack.
 pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
     let asks = |recipe: &str| config.contains(&format!("recipe = \"{recipe}\""));
     let lacks = |program: &str| !is_installed(program);
@@ -61,7 +61,7 @@ pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
     }
 }
 
-/// Whether a program of a server is there; Debian keeps those of PostgreSQL apart by version.
+/// Whether a server program is installed; Debian separates those of PostgreSQL by version.
 pub(crate) fn is_installed(program: &str) -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
@@ -157,7 +157,7 @@ fn a_stack_starts_in_order_and_shows_itself() {
         assert_eq!(log_of(&env, &repository, "last"), "task-says http://127.0.0.1:3000\n");
         let names = exec(&env, &repository, &["--", "getent", "hosts", "last"]);
         assert!(names.stdout.contains("last"), "{names}");
-        // Again changes nothing.
+        // Repeating it changes nothing.
         let again = env.json(&repository, &["up", "-w", "a", "--json"]);
         let same = again["services"].as_array().unwrap().iter().find(|s| s["name"] == "first");
         assert_eq!(same.unwrap()["pid"].as_u64(), Some(pid));
@@ -203,7 +203,7 @@ needs = ["bad"]
         assert_eq!(state(&env, &repository, "bad"), "failed");
         assert_eq!(state(&env, &repository, "after"), "waiting");
         assert_eq!(exec(&env, &repository, &["--", "true"]).code, 0);
-        // The config is mended in the worktree, and `up` takes it up.
+        // The config is fixed in the worktree, and `up` applies it.
         let file = env.root().join("shop-sandboxes/a/hothouse.toml");
         let mended = fs::read_to_string(&file)
             .unwrap()
@@ -303,7 +303,7 @@ watch = ["src"]
         fs::write(source.join("file"), "one").unwrap();
         up(&env, &repository);
         let first = pid(&env, &repository, "app");
-        // The watcher may need a moment to look; a change is repeated until it is seen.
+        // The watcher may need a moment; the change is repeated until it is noticed.
         wait_until("a change is seen", || {
             fs::write(source.join("file"), "two").unwrap();
             log_of(&env, &repository, "app").contains("content two")
@@ -331,7 +331,7 @@ run = "cat README built; pwd; sleep 1000"
     let log = log_of(&env, &repository, "app");
     assert_eq!(log, "hello\nbuilt\n/srv/frozen\nhello\nbuilt\nbuilt\n/srv/frozen\n");
     assert!(!env.root().join("shop-sandboxes/a/built").exists());
-    // Another profile is a conflict, unless what is there is good enough.
+    // Another profile is a conflict, unless the running one may be reused.
     let other = env.run(&repository, &["up", "-w", "a", "--profile", "dev"]);
     assert_eq!(other.code, 5, "{other}");
     env.ok(&repository, &["up", "-w", "a", "--profile", "dev", "--reuse"]);

@@ -1,4 +1,4 @@
-//! Agents side by side: terminals with several viewers that come and go, panes of tmux, and races that outlive their
+//! Several agents: terminals whose viewers come and go, tmux panes, and races that outlive their
 //! daemon.
 
 use std::{
@@ -23,7 +23,7 @@ fn ready(what: &str, config: &str, files: &[(&str, &str)]) -> Option<(TestEnv, P
         skip(what, "tmux");
         return None;
     }
-    // A server of its own, whose sockets are not others'.
+    // A separate server, with its own sockets.
     let sockets = env.root().join("tmux");
     fs::create_dir_all(&sockets).unwrap();
     env.set("TMUX_TMPDIR", sockets.to_str().unwrap());
@@ -34,7 +34,7 @@ fn ready(what: &str, config: &str, files: &[(&str, &str)]) -> Option<(TestEnv, P
     Some((env, repository))
 }
 
-/// The server of tmux of a test; it ends with it.
+/// The tmux server of a test, which ends with it.
 struct Tmux<'e> {
     env: &'e TestEnv,
     folder: &'e Path,
@@ -82,20 +82,20 @@ fn viewers_come_and_go_and_the_agent_goes_on() {
     let attach = line(&env, &repository, &["agent", "attach", "a"]);
     tmux.open("one", &attach);
     wait_until("the first viewer sees it", || tmux.shows("one").contains("begun"));
-    // A second viewer sees what was before it came, and both see what is typed into either.
+    // A second viewer sees earlier output, and both see what is typed into either.
     tmux.open("two", &attach);
     wait_until("the second viewer sees what was", || tmux.shows("two").contains("begun"));
     tmux.run(&["send-keys", "-t", "two", "hello", "Enter"]);
     for viewer in ["one", "two"] {
         wait_until("both viewers see it", || tmux.shows(viewer).contains("heard hello"));
     }
-    // One leaves by the keys: its command ends, the agent does not.
+    // One detaches with the keys: its command ends, the agent does not.
     tmux.run(&["send-keys", "-t", "one", "C-]", "d"]);
     wait_until("the first viewer has left", || tmux.shows("one").contains("Detached; it goes on."));
     tmux.run(&["send-keys", "-t", "two", "again", "Enter"]);
     wait_until("the second still sees it", || tmux.shows("two").contains("heard again"));
     assert!(!tmux.shows("one").contains("heard again"), "{}", tmux.shows("one"));
-    // The other one's terminal is gone altogether; the agent goes on.
+    // The other terminal is closed; the agent continues.
     tmux.run(&["kill-session", "-t", "two"]);
     let state = || {
         let agents = env.json(&repository, &["agent", "list", "--json"]);
@@ -147,7 +147,7 @@ fn tmux_has_a_pane_for_each_sandbox_with_its_agent() {
         let wanted = format!("agent of {name}");
         wait_until("each pane shows its own agent", || tmux.shows(pane).contains(&wanted));
     }
-    // A second time the agents are those that run.
+    // The second time, the running agents are used.
     let again = ["tmux", "b", "--agent", agent, "--session", "again", "--detached"];
     assert!(env.ok(&repository, &again).contains("tmux attach -t again"));
     assert_eq!(env.json(&repository, &["agent", "list", "--json"]).as_array().unwrap().len(), 2);

@@ -1,5 +1,5 @@
-//! Integrations of class `sink`, and ports on which Hothouse answers, from programs in a room: what they are told
-//! was accepted is on the timeline, and nothing leaves.
+//! Sinks, as integrations and on ports of a room, used by programs in the room: everything
+//! acknowledged is on the timeline, and nothing leaves.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ recipe = "mailbox"
 recipe = "errors"
 "#;
 
-/// A mail with all that one has, and ways to send it.
+/// A mail with all features, and ways to send it.
 const MAIL: &str = r#"
 import smtplib, ssl, sys, socket, json, urllib.error, urllib.request as u
 from email.message import EmailMessage
@@ -91,9 +91,9 @@ impl Shop {
         ran.stdout
     }
 
-    /// Returns the records of a kind, the oldest first.
+    /// Returns the records of a kind, oldest first.
     fn records(&self, kind: &str) -> Vec<Value> {
-        // Whoever asks sees what happened before.
+        // A query sees everything that happened before.
         self.run(&["timeline", "--kind", kind]);
         let text = fs::read_to_string(self.artifacts().join("timeline.jsonl")).unwrap();
         let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -179,7 +179,8 @@ post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"
         assert_eq!((&since["counts"]["mail"], &since["gaps"]), (&7.into(), &serde_json::json!([])));
         shop.verify();
 
-        // A sunk host is never dialled: other ports, protocols and hosts of other classes are refused.
+        // A sunk host is never dialled: other ports, protocols and hosts of other classes are
+        // refused.
         let refused = shop.python(
             r#"
 for host, port in (("smtp.postmarkapp.com", 22), ("smtp.postmarkapp.com", 1025), ("smtp.postmarkapp.com", 5432), ("api.pay.example", 587)):
@@ -247,8 +248,8 @@ fn a_port_of_a_sink_is_a_service_without_a_process() {
     assert!(answers(), "in a new room");
 }
 
-/// Sends mails by turns to a vendor's host and to the room's own port, again until each is accepted, and writes
-/// down what was.
+/// Sends mails alternately to a vendor's host and to the room's own port, repeating until each is
+/// accepted, and records the accepted ones.
 const SENDER: &str = r#"
 import time
 for n in range(120):
@@ -302,7 +303,7 @@ except smtplib.SMTPException as error:
 post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"], "subject": "lost", "html": "x"}, {"Authorization": "Bearer re_1"})
 "#;
         shop.run(&["mark", "m"]);
-        // Where files of mails go there is something else, as if the disk were broken.
+        // The folder for mail files is blocked, as if the disk were broken.
         let outbox = shop.artifacts().join("email-outbox");
         fs::write(&outbox, "").unwrap();
         let said = shop.python(send);
@@ -321,7 +322,7 @@ post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"
     });
 }
 
-/// A disk of so many megabytes below the folder of runs, while it lives.
+/// A disk of this many megabytes below the folder of runs, unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -453,7 +454,7 @@ post("https://api.anthropic.com/v1/messages", {"model": "claude-x", "max_tokens"
     shop.verify();
 }
 
-/// What a room may send: each line is what came of one attempt.
+/// Invalid input of a room: each line is the result of one attempt.
 const BAD: &str = r#"
 import gzip, zlib, http.client
 def status(url, body, **headers):
@@ -506,7 +507,8 @@ fn bad_input_is_refused_or_kept_within_bounds() {
     }
     assert_eq!((of("deep mail"), of("utf-8").split(' ').next().unwrap()), ("250".into(), "250"));
     assert!(matches!(of("large mail").as_str(), "250" | "552"), "{said}");
-    // Each report is kept, and they are one issue; times that cannot be are the app's, not the record's.
+    // Each report is recorded, and they are one issue; impossible times are kept as the app's, not
+    // the record's.
     assert_eq!((of("again"), of("skew")), ("[200, 200, 200]".into(), "200".into()));
     let errors = shop.env.json(&shop.repository, &["errors", "-w", "a", "--json"]);
     assert_eq!((errors.as_array().unwrap().len(), &errors[0]["count"]), (1, &3.into()), "{errors}");
@@ -516,7 +518,7 @@ fn bad_input_is_refused_or_kept_within_bounds() {
         shop.records("event").iter().filter(|one| one["body"]["name"] == "Twice").count(),
         4
     );
-    // What broke off in the middle is nowhere.
+    // Interrupted mails are not recorded.
     assert_eq!(of("halves"), "3");
     assert!(!shop.subjects().contains(&"half".to_owned()));
     assert_eq!(of("1 GiB"), "200");

@@ -1,4 +1,4 @@
-//! Sandboxes that nobody uses fall asleep, and wake up.
+//! Idle sandboxes fall asleep, and wake up.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn status(env: &TestEnv, repository: &std::path::Path) -> serde_json::Value {
     env.json(repository, &["status", "-w", "a", "--json"])
 }
 
-/// Waits until the sandbox sleeps in a state.
+/// Waits until the sandbox is asleep in a state.
 fn asleep(env: &TestEnv, repository: &std::path::Path, state: &str) -> serde_json::Value {
     let mut last = serde_json::Value::Null;
     wait_until(&format!("it sleeps, {state}"), || {
@@ -61,10 +61,10 @@ fn an_idle_sandbox_is_paused_and_the_first_use_wakes_it() {
     assert!(curl(&[direct]).starts_with("i am a"), "so does a direct port");
     asleep(&env, &repository, "paused");
     assert_eq!(env.ok(&repository, &["exec", "-w", "a", "--", "echo", "awake"]), "awake\n");
-    // A command is a use for as long as it lasts.
+    // A running command counts as use.
     let long = env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", "sleep 5; echo done"]);
     assert_eq!(long, "done\n");
-    // Whoever was paused by its user stays so.
+    // A sandbox paused by its user stays paused.
     asleep(&env, &repository, "paused");
     env.ok(&repository, &["resume", "-w", "a"]);
     env.ok(&repository, &["pause", "-w", "a"]);
@@ -84,7 +84,7 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     let after = status(&env, &repository);
     assert_eq!(after["run"], before["run"], "its run goes on");
     asleep(&env, &repository, "stopped");
-    // Somebody before a browser sees why it takes a moment, and then the app; who comes meanwhile, too.
+    // A browser shows why it takes a moment, and then the app; so do other clients meanwhile.
     let hold = env.root().join("u-sandboxes/a/hold");
     fs::write(&hold, "").unwrap();
     let mut pages = vec![curl(&["-i", "-H", "Accept: text/html", url])];
@@ -124,10 +124,10 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     assert!(unknown.contains("404") && unknown.contains("no app has this name"), "{unknown}");
 }
 
-/// How many come at once.
+/// The number of concurrent clients.
 const CROWD: usize = 20;
 
-/// Does the same many times at once.
+/// Runs something many times concurrently.
 fn at_once<T: Send>(what: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..CROWD).map(|_| scope.spawn(&what)).collect();
@@ -167,7 +167,7 @@ fn all_who_come_while_a_sandbox_wakes_are_served() {
     });
 }
 
-/// Opens a WebSocket and says so; then has a word echoed for each line that it is sent.
+/// Opens a WebSocket and reports it; then echoes a word for each line of input.
 const SOCKET: &str = r#"
 import base64, os, socket, ssl, sys
 name, port = sys.argv[1], int(sys.argv[2])
@@ -215,7 +215,7 @@ fn an_open_websocket_keeps_its_sandbox_awake_and_a_closed_one_does_not() {
         .unwrap();
     let mut said = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(said.next().unwrap().unwrap(), "101");
-    // The other one tells the time: used later than the socket was opened, it sleeps, twice.
+    // The other sandbox is the clock: used later than the socket was opened, it falls asleep twice.
     let state = |name: &str| {
         env.json(&repository, &["status", "-w", name, "--json"])["state"]
             .as_str()

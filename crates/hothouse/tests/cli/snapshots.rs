@@ -1,8 +1,8 @@
-//! Everything that commands print, compared with the files in `snapshots/`: one page per command,
-//! text and JSON, success and failure, at 80 columns.
+//! Compares the output of all commands with the files in `snapshots/`: one page per command, text
+//! and JSON, success and failure, at 80 columns.
 //!
-//! A page that changed fails its test. Run it with `INSTA_UPDATE=always`, and look at the difference
-//! in git. A command without a page fails [`every_command_has_its_page`].
+//! A changed page fails its test. Run it with `INSTA_UPDATE=always`, and check the diff in git. A
+//! command without a page fails [`every_command_has_its_page`].
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +39,7 @@ mode = "allowlist"
 allow = ["api.example.com"]
 "#;
 
-/// What `doctor` finds on a host is that host's.
+/// The findings of `doctor` depend on the host.
 const DOCTOR: [(&str, &str); 4] = [
     (r#"(?s)"toolchains": \[.*?\n  \]"#, r#""toolchains": "[HOST]""#),
     (r"(?m)^(works  |limited|missing) ([^:\n]+): .*$", "[STATE] $2: [DETAIL]"),
@@ -47,16 +47,16 @@ const DOCTOR: [(&str, &str); 4] = [
     (r#""(costs|detail|fix|state)": ("(?:[^"\\]|\\.)*"|null)"#, r#""$1": "[HOST]""#),
 ];
 
-/// A service that has just been started may be ready already.
+/// A service that was just started may already be ready.
 const STARTED: [(&str, &str); 1] = [(r#""state": "(starting|ready)""#, r#""state": "[STARTED]""#)];
 
-/// Which changes of services are seen depends on how long each takes.
+/// The observed state changes of services depend on timing.
 const CHANGES: [(&str, &str); 2] = [
     (r"(?m)^(web|worker): (waiting|starting|ready|failed|restarting|unhealthy)\n", ""),
     (r"--- stderr\n--- exit", "--- exit"),
 ];
 
-/// A repository, and the pages of what is done in it.
+/// A repository, and pages of commands run in it.
 struct Story {
     env: TestEnv,
     repository: PathBuf,
@@ -111,7 +111,7 @@ impl Story {
     }
 }
 
-/// Answers as a resolver that knows names below `.localhost`, and as a desktop, which not every host has.
+/// Acts as a resolver with support for `.localhost`, and as a desktop, which not every host has.
 fn know_names(env: &mut TestEnv) {
     let folder = env.root().join("programs");
     fs::create_dir_all(&folder).unwrap();
@@ -141,14 +141,14 @@ fn commands_of(help: &str) -> Vec<&str> {
     names.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help").collect()
 }
 
-/// Compares the help of a command and of those below it; returns the pages that there must be.
+/// Compares the help of a command and its subcommands; returns the expected pages.
 fn help(env: &TestEnv, pages: &Pages, command: &[&str]) -> BTreeSet<String> {
     let ran = env.run(env.root(), &[command, &["--help"]].concat());
     let name = [&["help"], command].concat().join("-");
     pages.compare(&name, &entry(env, &ran), &[]);
     let below = commands_of(&ran.stdout);
     let mut names = BTreeSet::from([name]);
-    // `ports` does something by itself, too.
+    // `ports` also works without a subcommand.
     let must_go_on = |line: &str| line.starts_with("Usage:") && line.ends_with(" <COMMAND>");
     let has_own = !ran.stdout.lines().any(must_go_on);
     if has_own && !command.is_empty() {
@@ -274,7 +274,7 @@ fn commands_without_a_room_print_their_pages() {
     story.pages.end();
 }
 
-/// What a sandbox in the trash is called, and what it takes.
+/// The id and size of a sandbox in the trash.
 const TRASH: [(&str, &str); 3] = [
     (r#""id": "([a-z]+)\.[0-9a-f]+""#, r#""id": "$1.[WHEN]""#),
     (r#""bytes": \d+"#, r#""bytes": "[BYTES]""#),
@@ -291,7 +291,7 @@ fn change(story: &Story, name: &str) {
     fs::write(worktree.join("new"), "new\n").unwrap();
 }
 
-/// How many records there are, and which numbers they have, depends on what else happened.
+/// The number and numbers of records depend on timing.
 const RECORDS: [(&str, &str); 4] = [
     (r#""(seq|records)": \d+"#, r#""$1": "[COUNT]""#),
     (r"\b\d+ records", "[COUNT] records"),
@@ -299,7 +299,7 @@ const RECORDS: [(&str, &str); 4] = [
     (r"--since \d+", "--since [SEQ]"),
 ];
 
-/// How long an attempt took, and which record it has.
+/// The duration of an attempt, and its record.
 const ATTEMPTS: [(&str, &str); 5] = [
     (r"TO +(STATUS|ATTEMPT)", "TO  $1"),
     (r#""duration_ms": \d+"#, r#""duration_ms": "[MS]""#),
@@ -321,7 +321,7 @@ const AGENTS: [(&str, &str); 6] = [
     (r"(?m)^\d\d:\d\d:\d\d", "[TIME]"),
 ];
 
-/// An agent that starts, and ends when it is told to.
+/// An agent that starts, and ends on request.
 fn agents(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &AGENTS);
     both(
@@ -354,7 +354,7 @@ fn agents(story: &Story) {
     both("audit", &["audit --suspicious -w nothing", "audit --run run_0123456789ab"]);
 }
 
-/// What happened in the run of `a`, told in ways that do not depend on what else did.
+/// The timeline of `a`, in commands that do not depend on timing.
 fn timeline(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
     both("mark", &["mark before -w a", "mark 5m -w a", "mark before -w nothing"]);
@@ -429,7 +429,7 @@ fn timeline(story: &Story) {
     story.page("summary", &summary);
 }
 
-/// What differs from page to page: times, numbers of elements, traces, the browser's version.
+/// What differs between pages: times, element numbers, traces, the browser's version.
 const PAGE: [(&str, &str); 6] = [
     (r#"(?m) e\d+(\\n|$|")"#, " e[N]$1"),
     (r#""([a-z_]+_ms|cls)": [0-9.]+"#, r#""$1": "[TIME]""#),
@@ -455,7 +455,7 @@ fn the_client_of_a_database_prints_its_page() {
     story.env.ok(&story.repository, &["fork", "a", "--tree", "copy"]);
     story.env.ok(&story.repository, &["up", "-w", "a"]);
     story.env.ok(&story.repository, &["up", "-w", "b"]);
-    // Nobody types anything.
+    // Without input.
     let commands = ["db -w a", "db cache -w a", "db web -w a", "db nothing -w a", "db -w b"];
     story.both("db", &commands);
     story.pages.end();
@@ -524,7 +524,7 @@ fn commands_on_a_room_print_their_pages() {
     story.pages.end();
 }
 
-/// What people look at most, as terminals show it.
+/// The most used screens, as shown on a terminal.
 const SCREENS: [&str; 14] = [
     "hothouse",
     "hothouse help",

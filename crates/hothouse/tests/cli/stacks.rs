@@ -1,4 +1,4 @@
-//! Stacks: built in rooms of their own, shared by rooms that cannot change them.
+//! Stacks: built in separate rooms, shared by rooms that cannot change them.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use hothouse_testkit::{TestEnv, wait_until};
 
 use crate::{images, room::each_mode, surroundings};
 
-/// Stands for the program's own, which needs a registry.
+/// Replaces the built-in one, which needs a registry.
 const BASE: (&str, &str) = ("stacks/base.sh", "echo lowest >/etc/lowest; echo both >/opt/both\n");
 
 const TINY: (&str, &str) = (
@@ -47,7 +47,7 @@ fn rooms_stand_on_a_stack_that_none_of_them_can_change() {
         let ready = line(env, &repository, "tiny");
         assert_eq!(ready["state"], "ready");
         assert!(ready["bytes"].as_u64().unwrap() > 0 && ready["built"].is_string(), "{ready}");
-        // What one room does to it, even as root, is its own.
+        // Changes by one room, even as root, affect only that room.
         let spoil = "sudo sh -c 'echo evil >/usr/local/bin/tiny; rm -rf /var/tiny; echo evil >/etc/lowest'; cat /etc/lowest";
         assert_eq!(exec(env, &repository, "a", spoil), "evil\n");
         env.ok(&repository, &["fork", "b"]);
@@ -56,7 +56,7 @@ fn rooms_stand_on_a_stack_that_none_of_them_can_change() {
         assert_eq!(line(env, &repository, "tiny")["digest"], ready["digest"], "built once");
         let told = env.ok(&repository, &["stack", "diff", "tiny"]);
         assert!(told.contains("+ program tiny"), "{told}");
-        // It is not removed under a room.
+        // It is not removed while a room uses it.
         let used = env.run(&repository, &["stack", "rm", "tiny"]);
         assert_eq!(used.code, 5, "{used}");
         env.ok(&repository, &["down", "a"]);
@@ -91,14 +91,14 @@ fn a_changed_script_makes_another_stack_and_an_agents_script_none() {
     env.ok(&repository, &["fork", "a", "--stack", "tiny"]);
     env.ok(&repository, &["up", "a"]);
     let first = line(&env, &repository, "tiny");
-    // The agent's own copy counts for nobody.
+    // The agent's own copy is ignored.
     let own = "echo 'echo evil >/opt/both' >stacks/tiny.sh; git -c user.name=a -c user.email=a@x commit -qam evil";
     exec(&env, &repository, "a", own);
     env.ok(&repository, &["fork", "c", "--from", "a"]);
     env.ok(&repository, &["up", "c"]);
     assert_eq!(exec(&env, &repository, "c", "cat /opt/both"), "upper\n");
     assert_eq!(env.json(&repository, &["status", "c", "--json"])["stack"], "tiny", "inherited");
-    // The user's does.
+    // The user's is used.
     fs::write(repository.join("stacks/tiny.sh"), "echo second >/opt/both\n").unwrap();
     assert_eq!(line(&env, &repository, "tiny")["state"], "outdated");
     env.ok(&repository, &["stack", "build", "tiny"]);
@@ -115,7 +115,7 @@ fn a_changed_script_makes_another_stack_and_an_agents_script_none() {
     let again = env.json(&repository, &["stack", "build", "tiny", "--rebuild", "--json"]);
     assert_eq!(again["digest"], second["digest"]);
     assert_ne!(again["built"], second["built"]);
-    // What nobody can stand on.
+    // Stacks that cannot be used.
     let unknown = env.run(&repository, &["fork", "d", "--stack", "nonsense"]);
     assert_eq!(unknown.code, 4, "{unknown}");
     assert!(unknown.stderr.contains("tiny") && unknown.stderr.contains("python"), "{unknown}");
@@ -174,7 +174,7 @@ fn a_room_can_be_an_image_with_nothing_of_the_host() {
         assert_eq!(who, "0\n");
         let listed = line(env, &repository, &format!("image:archive:{}", archive.display()));
         assert_eq!(listed["state"], "ready");
-        // An image cannot lead anywhere by a link in the place of a system folder.
+        // A link in an image in place of a system folder leads nowhere.
         assert_eq!(exec(env, &repository, "a", "cat /etc/passwd | busybox grep -c agent"), "1\n");
     });
 }

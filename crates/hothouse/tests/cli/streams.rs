@@ -1,4 +1,4 @@
-//! Answers that take their time, and requests too: what comes in pieces is passed on in pieces.
+//! Slow responses and requests: what comes in pieces is forwarded in pieces.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{
     url::{CONFIG, curl, has},
 };
 
-/// Says one thing, and the next when somebody else tells it to.
+/// Sends one event, and the next on request.
 const SERVER: &str = r#"
 import http.server, threading, collections
 told = collections.defaultdict(threading.Event)
@@ -57,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
 "#;
 
-/// Sends the second piece of an upload when the app has spoken of the first.
+/// Sends the second piece of an upload when the app has confirmed the first.
 const UPLOAD: &str = r#"
 import socket, ssl, sys
 host, port = sys.argv[1], int(sys.argv[2])
@@ -72,7 +72,7 @@ for total in [5, 10]:
 tls.sendall(b"0\r\n\r\n")
 "#;
 
-/// A curl whose words are read as they come.
+/// A curl whose output is read as it arrives.
 fn slow(words: &[&str]) -> (std::process::Child, impl Iterator<Item = String> + use<>) {
     let mut child = Command::new("curl")
         .args(["-skN", "--noproxy", "*", "-m", "60"])
@@ -118,14 +118,14 @@ fn events_polls_and_uploads_are_passed_on_as_they_come() {
     let uploaded = Command::new("python3").args(["-c", UPLOAD, &host, &port]).output().unwrap();
     let said = String::from_utf8_lossy(&uploaded.stdout).into_owned();
     assert_eq!(said, "had 5\nhad 10\n", "{}", String::from_utf8_lossy(&uploaded.stderr));
-    // Nobody but this machine reaches the router.
+    // Only this machine can reach the router.
     let hex = format!("{:04X}", port.parse::<u16>().unwrap());
     let listens = |file: &str, loopback: &str| {
         let sockets = fs::read_to_string(file).unwrap_or_default();
         let listening = sockets.lines().filter(|line| line.contains(" 0A "));
         let local = listening.filter_map(|line| line.split_whitespace().nth(1));
         let all: Vec<_> = local.filter_map(|at| at.strip_suffix(&format!(":{hex}"))).collect();
-        // Somebody else may have the port on another address of the loopback.
+        // Another process may have the port on another loopback address.
         let inner = |address: &&str| *address == loopback || address.ends_with("7F");
         assert!(all.iter().all(inner), "{file}: {all:?}");
         all.iter().filter(|address| **address == loopback).count()

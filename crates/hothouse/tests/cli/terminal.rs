@@ -1,4 +1,4 @@
-//! What makes a terminal comfortable: completions of three shells, manual pages, the schema, states at a glance.
+//! Terminal integration: completions of three shells, manual pages, the schema, states at a glance.
 
 use hothouse_testkit::skip;
 
@@ -11,7 +11,7 @@ fn shells_complete_names_that_the_daemon_knows() {
     env.ok(&repository, &["fork", "agent-a"]);
     let binary = env!("CARGO_BIN_EXE_hothouse");
     let folder = std::path::Path::new(binary).parent().unwrap().display().to_string();
-    // Each shell sources the script and is asked what it would offer, as its own completion does.
+    // Each shell sources the script and is queried like by its own completion.
     let bash = "source <(hothouse completions bash); COMP_WORDS=(hothouse status ag); COMP_CWORD=2; COMP_TYPE=9; \
                 fn=$(complete -p hothouse | sed 's/.*-F \\([^ ]*\\).*/\\1/'); $fn hothouse ag status; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let fish = "hothouse completions fish | source; complete -C 'hothouse status ag'";
@@ -103,7 +103,7 @@ fn one_command_installs_completions_on_a_fresh_account() {
     env.ok(&repository, &["fork", "agent-long-name"]);
     let home = env.root().join("fresh");
     std::fs::create_dir_all(&home).unwrap();
-    // The state stays where it is; the account has nothing in its home.
+    // The state stays where it is; the account's home is empty.
     let state = env.environment().into_iter().find(|(name, _)| name == "XDG_STATE_HOME");
     assert!(state.is_some(), "the test has its own state");
     env.set("HOME", home.display().to_string());
@@ -146,7 +146,7 @@ fn what_a_room_asks_the_terminal_is_not_answered_into_the_users_shell() {
     let binary = env!("CARGO_BIN_EXE_hothouse");
     let attack = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attacks/replies.py");
     for (how, after) in [("end", "true"), ("leave", "exec sleep 60")] {
-        // A title of the room's choosing, and the question for it.
+        // Sets a title chosen by the room, and queries it.
         let script = format!(r#"printf "\033]2;x\007\033[21t"; {after}"#);
         let line = format!("python3 {attack} {how} {binary} exec -w a -- sh -c '{script}'");
         let ran = env.shell(&repository, &line);

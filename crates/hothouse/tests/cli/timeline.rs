@@ -1,4 +1,4 @@
-//! The timeline of a run: what happened is found, counted and verified, whatever becomes of daemon and sandbox.
+//! The timeline of a run: found, counted and verified, whatever happens to daemon and sandbox.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -75,7 +75,7 @@ fn what_happened_is_counted_waited_for_and_verified_also_after_delete() {
     });
 }
 
-/// A query that nothing matches ends with the nearest records, one that cannot match with its near miss.
+/// A query without matches shows the nearest records, one that cannot match a suggestion.
 fn misses(env: &TestEnv, repository: &Path) {
     let wait = |kind: &str, query: &str| {
         env.run(repository, &["wait", kind, query, "--timeout", "300ms", "-w", "a"])
@@ -93,10 +93,10 @@ fn misses(env: &TestEnv, repository: &Path) {
     assert!(unknown.stderr.contains("did you mean `subject`?"), "{unknown}");
 }
 
-/// A byte that was changed, and an end that was cut off, are found.
+/// A changed byte, and a truncated end, are detected.
 fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     let file = artifacts.join("timeline.jsonl");
-    // The daemon lets go of the timeline first; the last anchor is kept then.
+    // The daemon closes the timeline first; then the last anchor is stored.
     let held = artifacts.join(".timeline/lock");
     wait_until("the timeline has ended", || {
         let free = std::process::Command::new("flock").args(["-n"]).arg(&held).arg("true").status();
@@ -130,7 +130,7 @@ fn who_waits_is_told_when_it_happens() {
         assert!(ended.status.success());
         let record: Value = serde_json::from_slice(&ended.stdout).unwrap();
         assert_eq!(record["body"]["host"], "good.example");
-        // A key that a room sends is not written down, wherever it stands.
+        // A key sent by a room is never stored.
         let key = ["sk", "test", "4eC39HqLyjWDarjtT1zdp7dc"].join("_");
         fetch(env, repository, &format!("http://good.example/x?note={key}"));
         ask(env, repository, &["wait", "request", "path:/x", "-w", "a"]);

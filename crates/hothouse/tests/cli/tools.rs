@@ -1,5 +1,6 @@
-//! The real coding agents from npm, each for one session in a room: against the model mock, with the guard installed and
-//! the vendor's addresses untouched. Each makes an edit, and is kept from writing outside.
+//! The real coding agents from npm, each for one session in a room: against the model mock, with
+//! the guard installed and the vendor's URLs unchanged. Each makes an edit, and is prevented from
+//! writing outside.
 
 use std::{
     fs,
@@ -21,7 +22,7 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Installs it where rooms can be shown it; none without a registry, or if it does not run here.
+    /// Installs it where rooms can see it; `None` without a registry, or if it does not run here.
     pub(crate) fn installed(&self) -> Option<PathBuf> {
         let Self { name, version, program } = self;
         let whole = format!("{name}@{version}");
@@ -49,7 +50,7 @@ impl Package {
     }
 }
 
-/// A sandbox `a` that is up, with a tool that talks to a mocked model.
+/// A running sandbox `a`, with a tool that uses a mocked model.
 struct Session {
     env: TestEnv,
     repository: PathBuf,
@@ -57,7 +58,7 @@ struct Session {
 }
 
 impl Session {
-    /// `fixtures` answers for the integration, given the worktree.
+    /// `fixtures` returns the responses of the integration, given the worktree.
     fn open(
         package: &Package,
         integration: &str,
@@ -100,7 +101,7 @@ impl Session {
         assert_eq!(state(), "exited", "{log}");
     }
 
-    /// One edit was made and reported, and a write outside was denied and reported.
+    /// Checks that one edit was made and reported, and a write outside was denied and reported.
     fn check(&self) {
         let log = self.env.ok(&self.repository, &["agent", "logs", "a"]);
         let exec = |script: &str| {
@@ -121,7 +122,7 @@ impl Session {
     }
 }
 
-/// A fixture that gives one answer after the other.
+/// A fixture that returns one answer after the other.
 fn sequence(request: Value, answers: Vec<Value>) -> Value {
     let mut answers = answers.into_iter();
     json!({ "request": request, "answer": answers.next(), "then": answers.collect::<Vec<_>>() })
@@ -135,7 +136,7 @@ fn events(all: Vec<Value>) -> Value {
     json!({ "events": named.collect::<Vec<_>>() })
 }
 
-/// The answer of OpenAI's responses.
+/// A response of OpenAI's Responses API.
 fn response(item: &Value) -> Value {
     let response = json!({
         "id": "resp_{{uid}}", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item],
@@ -221,7 +222,7 @@ fn gemini_makes_an_edit_and_is_kept_from_another() {
     session.check();
 }
 
-/// The answer of OpenAI's chat completions.
+/// A chunk of OpenAI's chat completions.
 fn chunk(delta: Value, finish: &str) -> Value {
     let of = |delta: Value, finish: Value| {
         json!({ "id": "chatcmpl-{{uid}}", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5",
@@ -272,7 +273,7 @@ fn copilot_makes_an_edit_and_is_kept_from_another() {
         },
     );
     let Some(session) = session else { return };
-    // Without an account it takes a model of another vendor, at that vendor's own address.
+    // Without an account it uses a model of another vendor, at that vendor's own URL.
     let env = session.env.root().join("config/hothouse/env");
     fs::create_dir_all(env.parent().unwrap()).unwrap();
     fs::write(&env, "COPILOT_PROVIDER_BASE_URL=https://api.openai.com/v1\nCOPILOT_MODEL=gpt-5\n")
@@ -284,7 +285,7 @@ fn copilot_makes_an_edit_and_is_kept_from_another() {
 
 const OPENCODE: Package = Package { name: "opencode-ai", version: "1.18.33", program: "opencode" };
 
-/// The answer of Anthropic's messages.
+/// A message of Anthropic's API.
 fn message(block: &Value) -> Value {
     let (start, delta, stop) = match block["type"].as_str() {
         Some("tool_use") => (

@@ -1,4 +1,4 @@
-//! The trash: a deleted sandbox frees its name at once and comes back with all that it had.
+//! The trash: a deleted sandbox frees its name immediately and can be fully restored.
 
 use std::{fs, path::Path};
 
@@ -34,7 +34,7 @@ fn a_deleted_sandbox_comes_back_with_files_commits_home_and_snapshots() {
         let sizes = env.json(repository, &["size", "--json"]);
         assert!(sizes[0]["deleted"].is_string() && sizes[0]["own"].as_u64() > Some(0), "{sizes}");
 
-        // The name is free. So is the branch, which is ahead of its base and so is asked for.
+        // The name is free. So is the branch, which is ahead of its base and so must be named.
         env.ok(repository, &["fork", "a", "--branch", "a"]);
         let taken = env.run(repository, &["undelete", "a"]);
         assert_eq!(taken.code, 5, "{taken}");
@@ -147,14 +147,14 @@ fn ports_of_a_deleted_sandbox_are_free_at_once_and_come_back_if_nobody_took_them
     let wanted = of_a.to_string();
     let taken = env.run(&repository, &["expose", "9000", "-w", "b", "--host-port", &wanted]);
     assert_eq!(taken.code, 5, "{taken}");
-    // Nobody takes it, and it is back.
+    // If its port is still free, it is restored.
     env.ok(&repository, &["delete", "a"]);
     let listed = env.ok(&repository, &["ports"]);
     assert!(listed.contains("web (deleted; free)"), "{listed}");
     env.ok(&repository, &["undelete", "a"]);
     env.ok(&repository, &["up", "a"]);
     assert_eq!(direct(&env, &repository, "a"), of_a);
-    // Somebody takes it, and it has another.
+    // If its port was taken, it gets another.
     env.ok(&repository, &["delete", "a"]);
     env.ok(&repository, &["expose", "9000", "-w", "b", "--host-port", &wanted]);
     env.ok(&repository, &["undelete", "a"]);
@@ -182,7 +182,7 @@ fn requests_and_the_agent_of_a_sandbox_come_back_with_it() {
         env.ok(repository, &["delete", "a", "--force"]);
         assert_eq!(env.json(repository, &["asks", "--json"]), serde_json::json!([]));
         assert_eq!(env.json(repository, &["agent", "list", "--json"]), serde_json::json!([]));
-        // Another one of its name has neither.
+        // Another sandbox with its name has neither.
         env.ok(repository, &["fork", "a", "--branch", "other"]);
         assert_eq!(env.json(repository, &["asks", "--json"]), serde_json::json!([]));
         assert_eq!(env.json(repository, &["agent", "list", "--json"]), serde_json::json!([]));
@@ -262,7 +262,7 @@ fn a_sandbox_can_be_deleted_on_a_full_disk() {
     let left = env.json(&repository, &["list", "--json"]);
     assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left[0]["name"], "b");
-    // Whether it could be kept is told truthfully: what the trash lists comes back.
+    // Whether it could be kept is reported correctly: what the trash lists can be restored.
     let trash = env.json(&repository, &["undelete", "--json"]);
     let back = env.run(&repository, &["undelete", "a"]);
     assert_eq!(back.code == 0, trash.as_array().unwrap().len() == 1, "{back}, {trash}");

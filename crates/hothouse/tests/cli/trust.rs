@@ -1,4 +1,4 @@
-//! Trust in the CA of URLs, in stores that are a test's own.
+//! Trust in the CA of URLs, in stores of the test itself.
 
 use std::{fs, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{
     url::{apps, has},
 };
 
-/// Runs a shell line where the system's certificates are a copy that nobody else sees.
+/// Runs a shell line with a private copy of the system's certificates.
 fn apart(env: &TestEnv, line: &str) -> Option<String> {
     let copy = env.root().join("certificates");
     let prepared = format!(

@@ -10,7 +10,7 @@ use hothouse_testkit::{TestEnv, git, skip};
 
 use crate::surroundings;
 
-/// A server that says who it is, what it was asked, and sets a cookie for everybody.
+/// A server that returns its name and the request, and sets a wide cookie.
 pub(crate) const SERVER: &str = r#"
 import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// Two sandboxes that are up, `a` and `b`, of the same app on the same port.
+/// Two running sandboxes, `a` and `b`, with the same app on the same port.
 pub(crate) fn apps() -> Option<(TestEnv, PathBuf)> {
     for program in ["curl", "python3"] {
         if !has(program) {

@@ -32,7 +32,7 @@ class = "mock"
 hosts = ["api.taxjar.com"]
 "#;
 
-/// Nothing here names another host, port or certificate than production does.
+/// All hosts, ports and certificates are those of production.
 const SHOP: &str = r#"
 import assert from 'node:assert/strict';
 import Stripe from 'stripe';
@@ -69,7 +69,7 @@ assert.ok(taxes.ok, `${taxes.status}`);
 console.log('done');
 "#;
 
-/// Stripe's package for Python has certificates of its own, and its documented setting for others.
+/// Stripe's Python package has its own certificates, and a documented setting for others.
 const PYTHON: &str = r#"
 import os, sys
 sys.path.insert(0, "py")

@@ -1,4 +1,5 @@
-//! Webhooks: what a mocked vendor sends, and what a user sends, arrive in the app as in production.
+//! Webhooks: those of a mocked vendor, and those sent by a user, arrive in the app as in
+//! production.
 
 use std::{
     fs,
@@ -33,7 +34,7 @@ webhook = { to = "hook", path = "/hook", secret = "STRIPE_WEBHOOK_SECRET" }
 const SECRET: &str =
     "[env.STRIPE_WEBHOOK_SECRET]\nkind = \"fake\"\nvalue = \"whsec_of_the_test\"\n";
 
-/// Verifies as Stripe's libraries do, and writes down what came. While there is a file `closed` it fails.
+/// Verifies like Stripe's libraries, and records requests. While there is a file `closed` it fails.
 const APP: &str = r#"
 import hashlib, hmac, http.server, json, os, time
 class Hook(http.server.BaseHTTPRequestHandler):
@@ -90,7 +91,7 @@ impl Shop {
         self.env.root().join("shop-sandboxes/a")
     }
 
-    /// What the app got, in order.
+    /// The requests that the app received, in order.
     fn got(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.worktree().join("got.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -101,7 +102,7 @@ impl Shop {
         assert_eq!(paid.trim(), "succeeded");
     }
 
-    /// What the room is told when it asks for a file of the run.
+    /// What the room gets when it requests a file of the run.
     fn artifact_in_the_room(&self, file: &str) -> String {
         let ask = format!(
             "import http.client, socket\nc = http.client.HTTPConnection('x')\nc.sock = socket.socket(socket.AF_UNIX)\n\
@@ -144,14 +145,14 @@ fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
     let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
     let timeline = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("timeline.jsonl");
     assert!(!fs::read_to_string(timeline).unwrap().contains("whsec_of_the_test"));
-    // Unknown ones are named with what is near, and nothing is sent.
+    // Unknown types get suggestions, and nothing is sent.
     let ran =
         shop.env.run(&shop.repository, &["webhook", "stripe/payment_intent.suceeded", "-w", "a"]);
     assert!(ran.code == 4 && ran.stderr.contains("payment_intent.succeeded"), "{ran}");
     let ran = shop.env.run(&shop.repository, &["webhook", "github/push", "-w", "a"]);
     assert!(ran.code == 3 && ran.stderr.contains("--to"), "{ran}");
     assert_eq!(shop.got().len(), 1);
-    // A file goes as it is, also to another path.
+    // A file is sent unchanged, also to another path.
     let file = shop.repository.join("event.json");
     fs::write(&file, r#"{"id": "evt_own", "type": "own.made", "created": 1}"#).unwrap();
     let (code, _) = shop.send(&["event.json", "--to", "hook/elsewhere"]);
@@ -162,7 +163,7 @@ fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
     );
 }
 
-/// Registers an endpoint as an app does when it starts, then makes a customer.
+/// Registers an endpoint as an app does on start, then creates a customer.
 const REGISTER: &str = r#"
 import base64, json, sys, urllib.request as u
 def post(path, body):
@@ -183,7 +184,8 @@ fn endpoints_that_an_app_registers_get_events_signed_for_them() {
     };
     let secret = register("http://127.0.0.1:3000/registered");
     assert!(secret.starts_with("whsec_"), "{secret}");
-    // What the config says goes on; the endpoint has a secret of its own, which the app here does not use.
+    // The configured endpoint still gets its events; the registered one has its own secret, which
+    // this app does not use.
     let got = |path: &str| shop.got().into_iter().find(|one| one["path"] == path);
     wait_until("both were delivered", || got("/hook").is_some() && got("/registered").is_some());
     assert_eq!(got("/hook").unwrap()["status"], 200);
@@ -211,9 +213,9 @@ fn an_app_that_verifies_withstands_every_adversary() {
         (of("duplicate"), of("rotated-secret"), of("slow")),
         (vec![200; 2], vec![200], vec![200])
     );
-    // Nothing that went wrong on purpose is tried again.
+    // Faulty deliveries are not retried.
     assert!(shop.listed().iter().all(|one| one["attempt"] == 1));
-    // An app that takes everything does not.
+    // An app that accepts everything fails.
     let careless = APP.replace("200 if good else 400", "200");
     fs::write(shop.worktree().join("hook.py"), careless).unwrap();
     shop.env.ok(&shop.repository, &["restart", "hook", "-w", "a"]);
@@ -223,7 +225,7 @@ fn an_app_that_verifies_withstands_every_adversary() {
 
 #[test]
 fn what_a_mock_sends_arrives_in_order_and_is_tried_again() {
-    // Nobody sets the secret, so it is made up, and the app has it.
+    // The secret is not configured, so it is generated, and the app has it.
     let Some(shop) = Shop::open(CONFIG) else { return };
     fs::write(shop.worktree().join("closed"), "").unwrap();
     shop.pay();
@@ -248,7 +250,7 @@ fn what_was_not_delivered_outlives_the_daemon() {
     fs::write(shop.worktree().join("closed"), "").unwrap();
     shop.pay();
     wait_until("an attempt fails", || !shop.got().is_empty());
-    // What waits has the secret of the endpoint, which is not for the room.
+    // Pending deliveries contain the endpoint's secret, which the room must not see.
     assert!(shop.artifact_in_the_room("run.json").contains("base64"));
     for file in ["webhook-queue.jsonl", "private/webhook-queue.jsonl"] {
         let told = shop.artifact_in_the_room(file);
@@ -305,7 +307,7 @@ impl Listening {
         Self { child, address, secret_file: text("secret_file"), lines }
     }
 
-    /// Sends what a vendor would; returns the status and the body of the answer.
+    /// Sends a delivery like a vendor; returns the status and the body of the response.
     fn deliver(&self, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut head = format!(
@@ -349,7 +351,7 @@ fn real_deliveries_go_on_to_the_app_signed_with_its_own_secret() {
     let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
     let vendor = "whsec_of_the_vendor_alone";
     let mut listening = Listening::start(&shop, &["stripe", "--secret"], vendor);
-    // The vendor's secret is in one file, which is its owner's alone.
+    // The vendor's secret is in one file, readable only for its owner.
     let mode = fs::metadata(&listening.secret_file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(fs::read_to_string(&listening.secret_file).unwrap(), vendor);
@@ -365,7 +367,7 @@ fn real_deliveries_go_on_to_the_app_signed_with_its_own_secret() {
     let last = shop.listed().pop().unwrap();
     assert_eq!((&last["fixture"], &last["status"]), (&Value::Null, &200.into()), "{last}");
 
-    // What the vendor did not sign, and what is of live mode, the app never sees.
+    // Deliveries that the vendor did not sign, or of live mode, never reach the app.
     let live = r#"{"id":"evt_live","type":"invoice.paid","created":1,"livemode":true}"#;
     let of_app = stripe_signature("whsec_of_the_test", body);
     for (signature, body) in [
@@ -383,7 +385,7 @@ fn real_deliveries_go_on_to_the_app_signed_with_its_own_secret() {
         one["error"].as_str().is_some_and(|error| error.starts_with("not passed on"))
     });
     assert_eq!(refused.count(), 4);
-    // A sandbox whose app is broken lets the vendor try again.
+    // If the app is broken, the vendor gets the error and retries.
     fs::write(shop.worktree().join("closed"), "").unwrap();
     let signature = stripe_signature(vendor, body);
     assert_eq!(listening.deliver(&[("stripe-signature", &signature)], body).0, 503);
@@ -410,7 +412,7 @@ fn a_listener_needs_what_it_verifies_with() {
     assert!(without.code == 2 && without.stderr.contains("signing secret"), "{without}");
     let unknown = ran(&["nobody", "--to", "hook/x"]);
     assert!(unknown.code == 4 && unknown.stderr.contains("stripe"), "{unknown}");
-    // GitHub takes the secret that its user chooses, so one is made.
+    // GitHub accepts a secret of its user's choice, so one is generated.
     let listening = Listening::start(&shop, &["github", "--to", "hook/github"], "");
     let secret = fs::read_to_string(&listening.secret_file).unwrap();
     assert!(secret.len() >= 32, "{secret}");

@@ -1,4 +1,5 @@
-//! Pages that load scripts of vendors, in the browser of a room: each is stood in for, and the page goes on.
+//! Pages that load vendor scripts, in the browser of a room: each is replaced, and the page keeps
+//! working.
 
 use std::{fs, path::Path, process::Command};
 
@@ -32,7 +33,7 @@ ready = { tcp = true }
 url = "web"
 "#;
 
-/// Each vendor is called as its own documents say: before its script is there, and after.
+/// Each vendor is called as documented: before its script is loaded, and after.
 const PAGE: &str = r#"<!doctype html><title>widgets</title><div id=map></div><ul id=done></ul>
 <script>
 const done = (name) => document.getElementById('done').append(Object.assign(document.createElement('li'), { textContent: `${name} is done` }));
@@ -84,7 +85,7 @@ client.initializeAsync().then(() => {
 });
 "#;
 
-/// Serves a page whose script and map are in no file.
+/// Serves a page whose script and map are not files.
 const GENERATED: &str = r#"
 import http.server
 FILES = {
@@ -103,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(('127.0.0.1', 3100), Handler).serve_forever()
 "#;
 
-/// Bundles Statsig's client for the page; false where no registry has it.
+/// Bundles Statsig's client for the page; `false` without a registry.
 fn bundled(folder: &Path) -> bool {
     let ran = |program: &str, words: &[&str]| {
         let ran = Command::new(program).args(words).current_dir(folder).output();

@@ -1,4 +1,4 @@
-//! Branches and files of sandboxes, driven through the real binary by root and by an ordinary user.
+//! Branches and files of sandboxes, used through the real binary by root and by an ordinary user.
 
 #[path = "workspace/closely.rs"]
 mod closely;
@@ -84,7 +84,7 @@ fn work_survives_the_room_the_daemon_and_the_mounts() {
         };
         kill(env.daemon_pid().unwrap());
         kill(u32::try_from(room["identity"]["pid"].as_u64().unwrap()).unwrap());
-        // What a reboot does to worktrees that are mounts.
+        // Simulates a reboot for worktrees that are mounts.
         std::process::Command::new("umount").arg(worktree(env, "a")).output().ok();
         env.ok(repository, &["up", "-w", "a"]);
         let seen = agent(env, repository, "cat data.db README; git log -1 --format=%s");
@@ -96,7 +96,7 @@ fn work_survives_the_room_the_daemon_and_the_mounts() {
 #[test]
 fn a_sandbox_whose_commits_are_not_imported_is_not_lost() {
     rooms(|env, repository| {
-        // A daemon that dies before the import, and a room that dies with it.
+        // A daemon that dies before the import, together with a room.
         let room = env.state().join("run/rooms");
         let folder = fs::read_dir(&room).unwrap().next().unwrap().unwrap().path();
         let text = fs::read(folder.join("room.json")).unwrap();
@@ -245,7 +245,7 @@ fn a_merge_without_an_identity_says_how_to_get_one() {
     let tip = git(&repository, &["commit-tree", "-m", "agent", "-p", "a", "a^{tree}"]);
     git(&repository, &["update-ref", "refs/heads/a", &tip]);
     git(&repository, &["commit", "-q", "--allow-empty", "-m", "user"]);
-    // Else git makes an identity of the names of user and host.
+    // Otherwise git derives an identity from the user and host names.
     git(&repository, &["config", "user.useConfigOnly", "true"]);
     let refused = env.run(&repository, &["promote", "a", "--merge"]);
     assert_eq!(refused.code, 6, "{refused}");

@@ -1,7 +1,8 @@
-//! The audit of a run: what the agent said it would do, joined with what the room really did.
+//! The audit of a run: what the agent reported, joined with what the room actually did.
 //!
-//! The guard's reports come from the agent's own room, so they are its word. Files, commands, connections and commits are
-//! what Hothouse saw itself. What was said and not seen, or seen and not said, stands out.
+//! The guard's reports come from the agent's own room, so they are not proof. Files, commands,
+//! connections and commits were observed by Hothouse itself. What was reported but not observed, or
+//! observed but not reported, is highlighted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,28 +24,28 @@ use serde_json::Value;
 use super::transcript::{self, TranscriptCall};
 use crate::{Timelines, timelines::RunPlace};
 
-/// The most rows of an audit.
+/// The maximum number of rows.
 const ROWS: usize = 20_000;
 
-/// Whose audit is asked for.
+/// The run to audit.
 #[derive(Clone, Debug)]
 pub struct AuditWish {
     pub place: RunPlace,
-    /// The sandbox, if it still is in that run.
+    /// The sandbox, if it is still in that run.
     pub sandbox: Option<SandboxRecord>,
     pub suspicious: bool,
 }
 
-/// What the room really did.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct Done {
-    /// Files that differ from the base, from the top of the worktree.
+    /// Files that differ from the base, relative to the worktree.
     files: Vec<String>,
     records: Vec<Record>,
     worktree: String,
 }
 
-/// Computes the audit of a run, and writes it down beside its timeline.
+/// Computes the audit of a run, and writes it beside its timeline.
 pub fn audit(
     engine: &Engine,
     timelines: &Timelines,
@@ -79,7 +80,7 @@ pub fn audit(
     })
 }
 
-/// Writes the audit of a sandbox's run down.
+/// Writes the audit of a sandbox's run.
 pub(super) fn write(
     engine: &Arc<Engine>,
     timelines: &Arc<Timelines>,
@@ -103,7 +104,7 @@ fn text<'a>(body: &'a Value, key: &str) -> &'a str {
     body[key].as_str().unwrap_or_default()
 }
 
-/// Joins what was said with what was seen. Pure.
+/// Joins reports with observations. Pure.
 fn join(said: &[Record], seen: &Done) -> Vec<AuditRow> {
     let mut named: BTreeSet<&str> = BTreeSet::new();
     let mut rows: Vec<AuditRow> = Vec::new();
@@ -143,15 +144,16 @@ fn join(said: &[Record], seen: &Done) -> Vec<AuditRow> {
     rows
 }
 
-/// How far apart a guard's report and the line of a transcript may be.
+/// The maximum time between a guard's report and the line of a transcript, in seconds.
 const APART: i64 = 60;
 
-/// Whether a guard reported a call of a transcript.
+/// Whether the guard reported a call of a transcript.
 fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
     said.iter().any(|record| {
         let near = record.time.duration_since(call.time).as_secs().abs() <= APART;
         let (tool, target) = (text(&record.body, "tool"), text(&record.body, "target"));
-        // Codex composes calls in code, which has what each of them is about; its hooks see the calls themselves.
+        // Codex composes calls in code, which contains their targets; its hooks see the calls
+        // themselves.
         let composed = target
             .lines()
             .next()
@@ -160,7 +162,7 @@ fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
     })
 }
 
-/// A call that only the tool's own transcript has.
+/// A call that is only in the tool's own transcript.
 fn unreported(call: &TranscriptCall) -> AuditRow {
     AuditRow {
         time: call.time,
@@ -175,7 +177,7 @@ fn unreported(call: &TranscriptCall) -> AuditRow {
     }
 }
 
-/// What the agent said, and whether the room did it.
+/// A reported call, and whether the room did it.
 fn said_row<'s>(record: &Record, seen: &'s Done, named: &mut BTreeSet<&'s str>) -> AuditRow {
     let body = &record.body;
     let (tool, target, decision) =
@@ -223,7 +225,7 @@ fn is_write(tool: &str) -> bool {
         .any(|word| tool.contains(word))
 }
 
-/// Whether a target names a file of the worktree.
+/// Whether a target refers to a file of the worktree.
 fn names(target: &str, file: &str, worktree: &str) -> bool {
     let whole = Path::new(worktree).join(file);
     let whole = whole.to_string_lossy();
@@ -233,7 +235,7 @@ fn names(target: &str, file: &str, worktree: &str) -> bool {
     })
 }
 
-/// Connections, one row for each host and outcome.
+/// Connections, one row per host and outcome.
 fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> {
     let mut rows: BTreeMap<(String, bool), (AuditRow, BTreeSet<&str>)> = BTreeMap::new();
     for record in records {
@@ -268,7 +270,8 @@ fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> 
     counted.collect()
 }
 
-/// Programs that were seen to run, one row for each command line. Where no guard reports, nothing is said of any.
+/// Programs that were observed, one row per command line. Without a guard, none of them counts as
+/// unreported.
 fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Vec<AuditRow> {
     let mut rows: BTreeMap<String, (AuditRow, usize)> = BTreeMap::new();
     for record in records {
@@ -301,7 +304,8 @@ fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Ve
     counted.collect()
 }
 
-/// Whether a tool call names a program: the shell that a tool runs commands with is never named itself.
+/// Whether a tool call mentions a program; the shell that runs commands of a tool is never
+/// mentioned.
 fn names_program(says: &dyn Fn(&str) -> bool, argv: &[&str]) -> bool {
     let Some((program, rest)) = argv.split_first() else { return true };
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -313,7 +317,7 @@ fn names_program(says: &dyn Fn(&str) -> bool, argv: &[&str]) -> bool {
     }
 }
 
-/// What the room did.
+/// Something that the room did.
 fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
     let body = &record.body;
     let row =
@@ -345,13 +349,13 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
         Kind::Exec => {
             let argv: Vec<&str> =
                 body["argv"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            // What a program of the room says that it ran, nobody saw.
+            // A command reported by a program of the room was not observed.
             let is_noted = body["inside"] == true;
             let (decision, reason) = match is_noted {
                 true => ("said", "noted by a program of the room"),
                 false => ("seen", "run from outside of the room"),
             };
-            // The end of a command is a record of its own.
+            // The end of a command is a separate record.
             body["exit"].is_null().then(|| AuditRow {
                 seen: (!is_noted).then_some(Seen::Yes),
                 ..row("exec", argv.join(" "), decision, "none", reason.to_owned(), true)
@@ -373,7 +377,7 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
     }
 }
 
-/// Whether a row is to be looked at first.
+/// Whether a row is highlighted.
 fn stands_out(row: &AuditRow) -> bool {
     let quiet = row.tool == "commit" || row.tool == "connection" && row.decision == "allow";
     let unseen = row.seen == Some(Seen::Unsaid) && !quiet;
@@ -385,7 +389,7 @@ fn stands_out(row: &AuditRow) -> bool {
         || matches!(row.severity.as_str(), "medium" | "high" | "critical")
 }
 
-/// The audit as a page: what stands out first, then all by kind.
+/// Formats the audit: highlighted rows first, then all by kind.
 fn markdown(run: &str, rows: &[AuditRow]) -> String {
     let mut out = format!(
         "# Audit of {run}\n\nWhat the agent's guard reported is the agent's word; what the room did is what Hothouse saw.\n"
@@ -425,7 +429,7 @@ fn section<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = &'a Aud
     }
 }
 
-/// Text of others in a table: one line, without markup.
+/// Escapes untrusted text for a table: one line, without markup.
 fn cell(text: &str) -> String {
     let text: String = text.chars().take(300).collect();
     let mut out = String::new();

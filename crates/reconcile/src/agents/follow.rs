@@ -22,22 +22,22 @@ use super::{
 };
 use crate::in_room::InRoom;
 
-/// How long a terminal is quiet after a bell before its agent waits for a human.
+/// How long a terminal must be quiet after a bell for its agent to count as waiting.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// How long the replay of a terminal may pause.
+/// The maximum pause within the replay of a terminal.
 const REPLAY: Duration = Duration::from_millis(150);
 
-/// The pause before a room that did not answer is asked again.
+/// The delay before a room that did not answer is queried again.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// How a command ended.
 pub(super) struct Ended {
     pub(super) code: i32,
     pub(super) told: Told,
-    /// Why there is no exit of its own.
+    /// Why there is no exit status.
     pub(super) gone: Option<String>,
-    /// Whether its time was up.
+    /// Whether the time limit was reached.
     pub(super) late: bool,
 }
 
@@ -54,7 +54,7 @@ impl Agents {
         }
         let all = self.clone();
         tokio::spawn(async move {
-            // The sandbox counts as in use while its agent works.
+            // The sandbox counts as in use while its agent is working.
             let _held = all.with.activities.of(sandbox.key).enter();
             tokio::select! {
                 () = all.to_the_end(&sandbox) => {}
@@ -90,7 +90,7 @@ impl Agents {
         }
     }
 
-    /// Follows a command; one whose time is up is ended.
+    /// Follows a command, which is stopped at its time limit.
     async fn in_time(&self, sandbox: &SandboxRecord, kept: &Kept) -> Ended {
         let seconds = kept.wish.seconds.or(kept.wish.rounds.as_ref().and_then(|spec| spec.seconds));
         let Some(seconds) = seconds else { return self.one(sandbox, kept).await };
@@ -217,7 +217,7 @@ impl Agents {
         tokio::pin!(wait);
         self.replay(&mut output, &mut buffer, file, listener).await;
         let (mut exit, mut open, mut heard) = (None, true, Instant::now());
-        // By the clock, not by silence: a tool that draws a spinner while it waits is never silent.
+        // By time, not by silence: a tool that animates a spinner while it waits is never silent.
         let mut look = tokio::time::interval(QUIET);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while exit.is_none() {
@@ -234,7 +234,7 @@ impl Agents {
                 ended = &mut wait => exit = Some(ended?),
             }
         }
-        // What it wrote last is in the pipe already.
+        // Its last output is already in the pipe.
         while open {
             match tokio::time::timeout(REPLAY, output.read(&mut buffer)).await {
                 Ok(Ok(count @ 1..)) => take(&buffer[..count], file, listener),
@@ -245,7 +245,7 @@ impl Agents {
         exit.ok_or_else(|| CallError::Lost("the room does not answer".into()))
     }
 
-    /// Takes what the terminal has shown before; the log of an earlier daemon may have it.
+    /// Reads the replay of the terminal; the log of an earlier daemon may already contain it.
     async fn replay(
         &self,
         output: &mut pipe::Receiver,
@@ -254,7 +254,7 @@ impl Agents {
         listener: &mut Listener,
     ) {
         let (mut all, begun) = (Vec::new(), Instant::now());
-        // Its backlog comes at once; a tool that draws without end would never be silent.
+        // The backlog arrives at once; a tool that draws continuously would never be silent.
         while all.len() < 2 << 20 && begun.elapsed() < QUIET {
             match tokio::time::timeout(REPLAY, output.read(buffer)).await {
                 Ok(Ok(count @ 1..)) => all.extend_from_slice(&buffer[..count]),
@@ -270,7 +270,7 @@ impl Agents {
         }
     }
 
-    /// Writes down whether an agent waits for a human, and what it has cost.
+    /// Records whether an agent waits for a human, and its cost so far.
     fn note_waiting(&self, inside: &InRoom, listener: &Listener, quiet: Duration) {
         let asks = self.with.engine.asks(Some(inside.sandbox.key)).unwrap_or_default();
         let asks = asks.iter().any(|ask| ask.state == AskState::Open);
@@ -301,7 +301,7 @@ impl Agents {
         }
     }
 
-    /// Writes down how the agent ended, and what the audit says of it.
+    /// Records how the agent ended, with its audit.
     async fn finish(
         self: &Arc<Self>,
         sandbox: &SandboxRecord,
@@ -363,7 +363,7 @@ fn take(bytes: &[u8], file: Option<&PathBuf>, listener: &mut Listener) {
     }
 }
 
-/// Decides what an agent waits for, if it waits for a human. Pure.
+/// Decides whether an agent waits for a human, and for what. Pure.
 fn waits_for(asks: bool, rang: bool, quiet: Duration) -> Option<&'static str> {
     match (asks, rang) {
         (true, _) => Some("it asks for something: `hothouse asks`"),
@@ -372,7 +372,7 @@ fn waits_for(asks: bool, rang: bool, quiet: Duration) -> Option<&'static str> {
     }
 }
 
-/// Marks an agent whose room is gone.
+/// Marks an agent whose room has ended.
 pub(super) fn room_gone(kept: &mut Kept) {
     kept.record.state = if kept.stopped { AgentState::Stopped } else { AgentState::Failed };
     kept.record.pid = None;

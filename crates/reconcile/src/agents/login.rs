@@ -1,4 +1,4 @@
-//! Logins that a tool takes from a file or from several variables: what the room has of them is placeholders.
+//! Logins that a tool reads from a file or from several variables: the room only has placeholders.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hothouse_host::{Clock, clock::HostClock};
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::in_room::InRoom;
 
-/// Variables by which a tool uses a login that the wall has.
+/// Returns the variables that make a tool use a login of the wall.
 pub(super) fn variables(inside: &InRoom, tool: &Tool) -> Option<(&'static str, &'static str)> {
     let by_google = *tool == Tool::Gemini && inside.placeholder(GOOGLE_TOKEN).is_some();
     by_google.then_some(("GOOGLE_GENAI_USE_GCA", "true"))
 }
 
-/// Writes the file by which Codex uses a login by ChatGPT.
+/// Writes the file that makes Codex use a ChatGPT login.
 pub(super) async fn write(inside: &InRoom, tool: &Tool) -> Result<(), Failure> {
     if *tool != Tool::Codex {
         return Ok(());
@@ -32,8 +32,8 @@ pub(super) async fn write(inside: &InRoom, tool: &Tool) -> Result<(), Failure> {
     prepare::shell(inside, script, &[], text.as_bytes(), prepare::TIMEOUT).await.map(drop)
 }
 
-/// The file of a login by ChatGPT, of placeholders alone. What refreshes the token stays on the host, so Codex is told
-/// that it was refreshed just now. Pure.
+/// Generates the file of a ChatGPT login, with placeholders only. The refresh token stays on the
+/// host, so the file claims that the token was refreshed just now. Pure.
 fn chatgpt(token: &str, account: &str, now: &str) -> String {
     let part = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let claims = json!({

@@ -1,14 +1,14 @@
-//! What an agent prints: kept in a file, and looked through for what it says of itself.
+//! The output of an agent: stored in a file, and parsed for its state.
 
 use std::{io::Write, path::Path};
 
 use hothouse_host::files;
 use serde_json::Value;
 
-/// How long a log grows before it is put aside; one earlier part is kept.
+/// The size at which a log is rotated; one earlier part is kept.
 pub(crate) const LOG_LIMIT: u64 = 8 << 20;
 
-/// How much of a line is looked at.
+/// How much of a line is parsed.
 const LINE: usize = 256 << 10;
 
 /// What is known from an agent's output.
@@ -16,19 +16,19 @@ const LINE: usize = 256 << 10;
 pub(super) struct Told {
     pub(super) cost: Option<f64>,
     pub(super) model: Option<String>,
-    /// Whether it met a rate limit.
+    /// Whether it hit a rate limit.
     pub(super) limited: bool,
-    /// Whether it rang the bell since it last wrote something.
+    /// Whether it rang the bell after its last output.
     pub(super) rang: bool,
     /// The last lines, for a digest of how it failed.
     pub(super) last: Vec<String>,
 }
 
-/// Reads output as it comes.
+/// Parses output as it arrives.
 #[derive(Default)]
 pub(super) struct Listener {
     line: Vec<u8>,
-    /// Within a text for the terminal, which a bell ends.
+    /// Inside an escape sequence that a bell terminates.
     in_text: bool,
     escape: bool,
     pub(super) told: Told,
@@ -47,7 +47,7 @@ impl Listener {
                 }
                 byte => {
                     self.escape = false;
-                    // What is printed after the bell means that it goes on.
+                    // Output after the bell means that it continues.
                     if byte > b' ' && !self.in_text {
                         self.told.rang = false;
                     }
@@ -107,7 +107,7 @@ pub(super) fn append(file: &Path, bytes: &[u8]) {
     }
 }
 
-/// Of what a terminal replays, what a log does not have yet.
+/// Returns the part of a terminal's replay that is not yet in the log.
 pub(super) fn unseen<'a>(log: &[u8], replayed: &'a [u8]) -> &'a [u8] {
     const TAIL: usize = 4096;
     let tail = &log[log.len().saturating_sub(TAIL)..];

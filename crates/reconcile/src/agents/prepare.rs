@@ -1,4 +1,4 @@
-//! What a room needs before an agent starts: its task, its guard, and the tool itself.
+//! Prepares a room for an agent: its task, its guard, and the tool itself.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use hothouse_model::{Failure, FailureKind, SandboxRecord, agent::AgentRecord};
 use super::{AgentWish, Tool, login, tool::Launch};
 use crate::in_room::{InRoom, RoomTask, TaskEnd, TaskOutput};
 
-/// The longest prompt that is an argument; a longer one is a file.
+/// The maximum length of a prompt passed as an argument; a longer one becomes a file.
 const ARGUMENT: usize = 64 << 10;
 
-/// The longest prompt, and the longest task.
+/// The maximum length of a prompt, and of a task.
 pub(super) const PROMPT_LIMIT: usize = 1 << 20;
 
-/// What an agent is told whose prompt is a file.
+/// The prompt of an agent whose actual prompt is a file.
 const READ_PROMPT: &str = "Read .hothouse/prompt.md and do what it says.";
 
-/// What an agent is told that has a task and no prompt.
+/// The prompt of an agent that has a task but no prompt.
 const READ_TASK: &str =
     "Read feature-request.md and do what it asks. Commit your work in small commits as you go.";
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Decides what the agent is told.
+/// Builds the prompt of an agent.
 pub(super) fn prompt(wish: &AgentWish, sandbox: &SandboxRecord) -> Result<Option<String>, Failure> {
     for (what, text) in [("prompt", &wish.prompt), ("task", &wish.task)] {
         let length = text.as_ref().map_or(0, String::len);
@@ -52,7 +52,7 @@ pub(super) async fn shell(
     run(inside, script, arguments, stdin, (256 << 10, timeout)).await
 }
 
-/// As [`shell`], for a command that prints much.
+/// Like [`shell`], for a command with a lot of output.
 pub(super) async fn read_all(
     inside: &InRoom,
     script: &str,
@@ -103,7 +103,7 @@ pub(super) async fn check_installed(inside: &InRoom, tool: &Tool) -> Result<(), 
         .hint("`room.tools` in hothouse.toml shows rooms a folder of your home, such as ~/.nvm"))
 }
 
-/// Writes the task where the agent looks for it; git ignores the file.
+/// Writes the task to the file that the agent reads, which git ignores.
 pub(super) async fn write_task(inside: &InRoom, wish: &AgentWish) -> Result<(), Failure> {
     if let Some(task) = &wish.task {
         let text = format!("# Request\n\n{}\n", task.trim_end());
@@ -130,8 +130,8 @@ async fn put(inside: &InRoom, path: &str, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// The files by which tools are instructed for all projects, in the home of the room: they are read beside the
-/// repository's own.
+/// The files with instructions for all projects, in the room's home: tools read them in addition to
+/// the repository's own.
 const HOMES: [&str; 5] = [
     ".claude/CLAUDE.md",
     ".codex/AGENTS.md",
@@ -148,12 +148,13 @@ async fn instruct(inside: &InRoom) -> Result<(), Failure> {
     shell(inside, script, &HOMES, text.as_bytes(), TIMEOUT).await.map(drop)
 }
 
-/// opencode asks the registry for its plugin package before it loads a plugin, and waits for minutes where it is not
-/// reached. The guard's plugin needs no package, so the folder is marked as complete unless something is in it.
+/// opencode requests its plugin package from the registry before it loads a plugin, and waits for
+/// minutes if that is unreachable. The guard's plugin needs no package, so the folder is marked as
+/// complete unless it has content.
 const COMPLETE: &str = "cd \"$HOME/.config/opencode\" && if ! test -e node_modules && ! test -e package.json; then \
     mkdir node_modules && printf '%s' '{\"packages\":{\"\":{\"dependencies\":{\"@opencode-ai/plugin\":\"*\"}}}}' > package-lock.json; fi";
 
-/// Whether the tool runs hooks that nobody has looked at only if it is told to.
+/// Whether the tool needs an option to run hooks that the user has not reviewed.
 pub(super) async fn needs_unseen_hooks(inside: &InRoom, tool: &Tool) -> Result<bool, Failure> {
     let Some((option, ask)) = tool.unseen_hooks() else { return Ok(false) };
     let script = format!("({ask}) 2>/dev/null | grep -q -- \"$1\"");
@@ -182,7 +183,7 @@ pub(super) async fn install_guard(inside: &InRoom, tool: &Tool) -> Result<(), Fa
     }
 }
 
-/// The command of a round.
+/// Returns the command of a round.
 pub(super) fn task(
     inside: &InRoom,
     tool: &Tool,
@@ -213,7 +214,7 @@ pub(super) fn task(
     let login = login::variables(inside, tool);
     let needed = needed.chain(login).filter(|(name, _)| !inside.has_variable(name));
     env.extend(needed.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    // A variable of the project overrides the user's own for all agents.
+    // A variable of the project overrides the user's variable for all agents.
     let own = engine.agent_variables()?.into_iter().filter(|(name, _)| !inside.has_variable(name));
     env.extend(own);
     Ok(RoomTask {

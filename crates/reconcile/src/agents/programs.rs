@@ -1,6 +1,7 @@
-//! What an agent starts: its room's processes are looked at every moment, and each is a record of the run.
+//! Records the programs that an agent starts, by polling its room's processes.
 //!
-//! A command that is over between two looks is not seen. Its call is in the audit if a guard reports it.
+//! A command that starts and ends between two polls is missed. Its call is in the audit if a guard
+//! reports it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,25 +18,26 @@ use hothouse_model::{
 
 use super::{Agents, Kept};
 
-/// How often it is looked.
+/// The poll interval.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The most records of an agent's programs.
+/// The maximum number of records per agent.
 const MOST: usize = 1000;
 
-/// The longest argument in a record.
+/// The maximum length of an argument in a record.
 const WORD: usize = 300;
 
-/// The processes of an agent that were seen.
+/// The observed processes of an agent.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    /// Its own processes by number, with when they started.
+    /// Its processes by pid, with their start times.
     own: HashMap<i32, u64>,
     told: HashSet<(i32, u64, Vec<String>)>,
 }
 
 impl Programs {
-    /// Takes a look; returns the command lines that are new. A process that replaces its program counts again.
+    /// Processes a snapshot; returns new command lines. A process that replaces its program counts
+    /// again.
     pub(super) fn look(&mut self, first: i32, now: &[RunningProgram]) -> Vec<Vec<String>> {
         let mut new = Vec::new();
         // Parents come before their children.
@@ -54,7 +56,7 @@ impl Programs {
                 new.push(program.argv.clone());
             }
         }
-        // Numbers are given out again.
+        // Pids are reused.
         let living: HashMap<i32, u64> = now.iter().map(|one| (one.pid, one.started)).collect();
         self.own.retain(|pid, started| living.get(pid) == Some(started));
         new
@@ -68,7 +70,7 @@ fn is_guard(argv: &[String]) -> bool {
 }
 
 impl Agents {
-    /// Looks at what an agent runs, for as long as it is followed.
+    /// Polls the agent's programs, for as long as it is followed.
     pub(super) async fn watch_programs(&self, sandbox: &SandboxRecord) {
         let mut seen = Programs::default();
         loop {
@@ -113,7 +115,7 @@ mod tests {
         ];
         assert_eq!(seen.look(5, &all), [vec!["sh", "-c", "make"], vec!["make"]]);
         assert!(seen.look(5, &all).is_empty());
-        // An orphan stays the agent's; a number that is given out again is somebody else's.
+        // An orphan still belongs to the agent; a reused pid does not.
         let later = [
             program(5, 1, 10, "agent"),
             program(7, 1, 12, "cc x.c"),

@@ -1,4 +1,5 @@
-//! Several agents on one task, from one commit or snapshot, under one limit, judged in the same way.
+//! Races several agents on one task, from the same commit or snapshot, with the same limit and
+//! checks.
 
 use std::{
     collections::BTreeSet,
@@ -30,19 +31,19 @@ use crate::{
     timelines::RunPlace,
 };
 
-/// The most sides.
+/// The maximum number of sides.
 const SIDES: usize = 8;
 
-/// How long a side may take if nothing else is said.
+/// The default time limit of a side, in seconds.
 const LIMIT: u64 = 3600;
 
 /// How often the memory of a side is measured.
 const SAMPLE: Duration = Duration::from_secs(2);
 
-/// How long the command that judges may take.
+/// The time limit of the check command.
 const CHECK: Duration = Duration::from_secs(900);
 
-/// What is to be raced.
+/// A request for a race.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RaceWish {
     /// `NAME` or `PROJECT/NAME`.
@@ -58,7 +59,7 @@ pub struct RaceWish {
     pub variables: Vec<(String, String)>,
 }
 
-/// A side before it is judged.
+/// A finished side before it is judged.
 struct Ran {
     sandbox: SandboxRecord,
     tool: String,
@@ -68,7 +69,7 @@ struct Ran {
     memory: Option<u64>,
 }
 
-/// Runs a race to its end. The same operation is the same race, whoever asks again.
+/// Runs a race to its end. Repeating the same operation returns the same race.
 pub async fn race(
     keepers: &Keepers,
     wish: RaceWish,
@@ -78,13 +79,13 @@ pub async fn race(
     races::once(keepers, wish, operation).await
 }
 
-/// The tool of each side.
+/// Returns the tool of each side.
 fn tools(wish: &RaceWish) -> Vec<String> {
     let each = |tool: &String| std::iter::repeat_n(tool.clone(), wish.times.max(1) as usize);
     wish.with.iter().flat_map(each).collect()
 }
 
-/// Runs what is left to run of a race.
+/// Runs the remaining parts of a race.
 pub(super) async fn run_all(
     keepers: &Keepers,
     kept: &mut KeptRace,
@@ -135,7 +136,7 @@ fn check(wish: &RaceWish, tools: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where every side starts: a snapshot of a sandbox, or a commit.
+/// The common start of all sides: a snapshot of a sandbox, or a commit.
 struct Start {
     from: Option<FromRef>,
     base: String,
@@ -156,7 +157,7 @@ async fn starting_point(keepers: &Keepers, kept: &mut KeptRace) -> Result<Start,
     let taken = proofs::off_thread(move || {
         let sandbox = engine.find(Some(&wanted), &folder)?;
         match engine.snapshot(&sandbox, Some(&label), operation()) {
-            // An earlier daemon took it, and ended before that was written down.
+            // An earlier daemon took it, but ended before that was recorded.
             Err(failure) if failure.kind == FailureKind::Conflict => {}
             taken => drop(taken?),
         }
@@ -172,7 +173,7 @@ fn operation() -> OperationId {
     OperationId::from_random(random::bytes())
 }
 
-/// The sandbox of a side: the one that is there, or a new one.
+/// Returns the sandbox of a side, forking it if necessary.
 async fn made(
     keepers: &Keepers,
     wish: &RaceWish,
@@ -218,7 +219,7 @@ async fn fork(
     proofs::off_thread(move || engine.fork(&spec, operation())).await
 }
 
-/// Brings a side up, runs its agent, and measures.
+/// Starts the sandbox of a side, runs its agent, and measures.
 async fn run(keepers: &Keepers, wish: &RaceWish, sandbox: SandboxRecord, tool: String) -> Ran {
     let begun = Instant::now();
     let started = start(keepers, wish, &sandbox, &tool).await;
@@ -259,7 +260,7 @@ async fn start(
     tool: &str,
 ) -> Result<AgentRecord, Failure> {
     if let Some(kept) = keepers.agents.kept(sandbox) {
-        // An earlier daemon has started it.
+        // An earlier daemon started it.
         let listed = keepers.agents.list(vec![sandbox.clone()]).await;
         return Ok(listed.into_iter().next().unwrap_or(kept.record));
     }
@@ -284,7 +285,8 @@ async fn start(
     keepers.agents.start(&now, agent).await
 }
 
-/// Asks the room how much its processes have used: time of those that ended and run, and memory now.
+/// Queries the resource usage of the room's processes: CPU time including ended ones, and current
+/// memory.
 async fn measure(keepers: &Keepers, ran: &mut Ran) {
     const SCRIPT: &str = "getconf CLK_TCK; getconf PAGESIZE; cat /proc/1/stat; cat /proc/[0-9]*/statm 2>/dev/null | awk '{s+=$2} END {print \"rss\", s}'";
     let inside = InRoom::of(&keepers.engine, &keepers.connections, &ran.sandbox).await;
@@ -298,13 +300,13 @@ async fn measure(keepers: &Keepers, ran: &mut Ran) {
     ran.memory = memory.max(ran.memory);
 }
 
-/// Reads what the script prints. It is the room's word.
+/// Parses the script's output, which is not trusted.
 fn read_usage(text: &str) -> (Option<f64>, Option<u64>) {
     let mut lines = text.lines();
     let ticks =
         lines.next().and_then(|line| line.trim().parse::<f64>().ok()).filter(|ticks| *ticks > 0.0);
     let page = lines.next().and_then(|line| line.trim().parse::<u64>().ok());
-    // The name of a process may hold anything but a closing parenthesis after its last one.
+    // A process name may contain anything, so fields are counted from the last parenthesis.
     let numbers: Vec<u64> = lines
         .next()
         .and_then(|line| line.rsplit_once(')'))
@@ -440,7 +442,7 @@ impl AgentEnd {
     }
 }
 
-/// Runs the command that judges on the side's files, with the base's tests in the place of its own.
+/// Runs the check command on the side's files, with the base's tests in place of its own.
 async fn by_base(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -456,7 +458,7 @@ async fn by_base(
         Ok(inside) => inside,
         Err(failure) => return outcome(false, Some(failure.message)),
     };
-    // A copy, so that the side stays as its agent left it.
+    // On a copy, so that the side stays as its agent left it.
     const SCRIPT: &str = "set -e; check=$1 base=$2; shift 2; copy=$(mktemp -d); trap 'rm -rf \"$copy\"' EXIT; \
         git archive HEAD | tar -x -C \"$copy\"; \
         for file do rm -rf \"$copy/$file\"; if git cat-file -e \"$base:$file\" 2>/dev/null; then \
@@ -473,7 +475,7 @@ async fn by_base(
     }
 }
 
-/// Whether a file is one of those that judge.
+/// Whether a file is a test.
 fn is_test(path: &str) -> bool {
     let lower = path.to_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
@@ -489,7 +491,7 @@ fn is_test(path: &str) -> bool {
         )
 }
 
-/// What a side tried to reach.
+/// Summarizes the egress attempts of a side.
 fn egress(keepers: &Keepers, sandbox: &SandboxRecord) -> RaceEgress {
     let Some(room) = &sandbox.room else { return RaceEgress::default() };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
@@ -515,7 +517,7 @@ fn egress(keepers: &Keepers, sandbox: &SandboxRecord) -> RaceEgress {
     found
 }
 
-/// What differs between the sides, beside each side itself.
+/// Builds the comparison of the sides.
 fn view(race: String, base: String, sides: Vec<RaceSide>) -> RaceView {
     let mut differences = Vec::new();
     if let Some((first, rest)) = sides.split_first() {

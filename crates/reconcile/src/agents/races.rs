@@ -1,7 +1,8 @@
-//! Races as they are written down, so that the next daemon goes on with one that its own cut short.
+//! Stored races, so that the next daemon continues one that was interrupted.
 //!
-//! The name of a race follows from the operation that asked for it, and the names of its sandboxes from that. So every
-//! step can be done again: a side that is there is not made again, an agent that was started is not started again.
+//! The name of a race is derived from the operation that requested it, and the names of its
+//! sandboxes from that. So every step can be repeated: existing sandboxes are not created again,
+//! started agents are not started again.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,18 +18,18 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{Agents, RaceWish, race};
 use crate::{Keepers, Stop, proofs::Asker};
 
-/// A race as it is written down.
+/// The stored record of a race.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeptRace {
     pub(super) name: String,
     operation: OperationId,
     pub(super) wish: RaceWish,
-    /// Where every side starts, once that is fixed.
+    /// The common start of all sides, once determined.
     pub(super) base: Option<String>,
     ended: Option<Result<RaceView, Failure>>,
 }
 
-/// Names the race of an operation.
+/// Returns the name of the race of an operation.
 fn name_of(operation: &OperationId) -> String {
     let digest = fnv1a(&[operation.as_str().as_bytes()]).to_be_bytes();
     format!("race-{}", hex(&digest[..3]))
@@ -58,12 +59,12 @@ impl Agents {
         names.filter_map(|name| self.kept_race(name)).collect()
     }
 
-    /// Returns the races whose sandboxes are there: their names, and how those went that have ended.
+    /// Returns the races whose sandboxes exist, with the results of those that have ended.
     pub fn races(&self) -> Vec<(String, Option<Result<RaceView, Failure>>)> {
         self.kept_races().into_iter().map(|kept| (kept.name, kept.ended)).collect()
     }
 
-    /// How a race went, if it has ended.
+    /// Returns the result of a race, if it has ended.
     pub fn race_of(&self, name: &str) -> Option<Result<RaceView, Failure>> {
         let is_name = name.strip_prefix("race-").is_some_and(|rest| {
             !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -72,7 +73,7 @@ impl Agents {
     }
 }
 
-/// Runs a race to its end; one that has ended, or that somebody else runs, is not run again.
+/// Runs a race to its end, unless it has ended or is already running.
 pub(super) async fn once(
     keepers: &Keepers,
     wish: RaceWish,
@@ -93,7 +94,7 @@ pub(super) async fn once(
         return ended;
     }
     keepers.agents.keep_race(&kept)?;
-    // Nobody has to wait for it: what a race does goes on without its client.
+    // No client needs to wait: a race continues without it.
     let (_waiting, left) = watch::channel(false);
     let ended = race::run_all(keepers, &mut kept, &Asker { operation, left }).await;
     kept.ended = Some(ended.clone());
@@ -101,12 +102,12 @@ pub(super) async fn once(
     ended
 }
 
-/// Goes on with the races that an earlier daemon began, and forgets those whose sandboxes are gone.
+/// Continues the races that an earlier daemon started, and removes those whose sandboxes are gone.
 pub(crate) async fn go_on(keepers: Keepers, mut stop: Stop) {
     let agents: Arc<Agents> = keepers.agents.clone();
     let sandboxes = keepers.engine.sandboxes().unwrap_or_default();
     let names: Vec<String> = sandboxes.iter().map(|sandbox| sandbox.name.to_string()).collect();
-    // Before a race asks how they stand.
+    // Before a race queries them.
     for sandbox in sandboxes {
         if agents.kept(&sandbox).is_some_and(|kept| kept.is_active()) {
             agents.follow(sandbox);

@@ -1,4 +1,4 @@
-//! The rounds of a loop: what each one changed, and whether there is another.
+//! The rounds of a loop: what each one changed, and whether another follows.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,16 @@ use hothouse_model::{
 use super::{Agents, Kept, follow::Ended, prepare};
 use crate::in_room::InRoom;
 
-/// How many rounds that are alike mean that the agent is stuck.
+/// How many similar rounds in a row mean that the agent is stuck.
 pub(super) const ALIKE: usize = 3;
 
-/// The first pause after a rate limit.
+/// The first delay after a rate limit, in seconds.
 const PAUSE: u64 = 30;
 
-/// The longest pause.
+/// The maximum delay.
 const LONGEST: u64 = 15 * 60;
 
-/// How long a check of the loop may take.
+/// The time limit of a loop's check.
 const CHECK: Duration = Duration::from_secs(15 * 60);
 
 const STEP: Duration = Duration::from_secs(120);
@@ -29,24 +29,24 @@ const STEP: Duration = Duration::from_secs(120);
 const GREEN: &str = "the check holds";
 const DONE: &str = "the file that says so is there";
 
-/// What comes after a round.
+/// What follows a round.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// Nothing; why, if there is a reason beside the exit.
+    /// Stop, with a reason if there is one besides the exit.
     End(Option<String>),
     Round {
         wait: Duration,
-        /// Digests of what this one changed and how it failed.
+        /// Digests of what this round changed and how it failed.
         trace: (String, String),
     },
 }
 
-/// Whether a loop that ended for this reason has done its work.
+/// Whether a loop that ended for this reason succeeded.
 pub(super) fn is_success(reason: &str) -> bool {
     reason == GREEN || reason == DONE
 }
 
-/// What is known after a round, for the decision.
+/// The inputs of the decision after a round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     pub(super) round: u32,
@@ -55,7 +55,7 @@ pub(super) struct Facts {
     pub(super) green: Option<bool>,
     pub(super) done: bool,
     pub(super) limited: bool,
-    /// How often a limit was met in a row before.
+    /// How many rate limits in a row came before.
     pub(super) limits: u32,
     pub(super) late: bool,
     pub(super) trace: (String, String),
@@ -63,7 +63,7 @@ pub(super) struct Facts {
     pub(super) failed: bool,
 }
 
-/// Decides whether there is another round. Pure.
+/// Decides whether another round follows. Pure.
 pub(super) fn decide(spec: &LoopSpec, facts: &Facts) -> Next {
     let end = |why: &str| Next::End(Some(why.to_owned()));
     if facts.green == Some(true) {
@@ -99,7 +99,7 @@ pub(super) fn decide(spec: &LoopSpec, facts: &Facts) -> Next {
     Next::Round { wait: Duration::ZERO, trace: facts.trace.clone() }
 }
 
-/// Commits what a round changed, checks it, and decides what comes next.
+/// Commits what a round changed, checks it, and decides what follows.
 pub(super) async fn after(
     agents: &Arc<Agents>,
     sandbox: &SandboxRecord,
@@ -174,7 +174,7 @@ async fn holds(inside: &InRoom, check: &str) -> bool {
     done.is_ok_and(|done| prepare::is_done(&done))
 }
 
-/// What a command printed, if it succeeded.
+/// Returns the output of a command, if it succeeded.
 async fn ran(inside: &InRoom, script: &str, arguments: &[&str]) -> Option<String> {
     let done = prepare::shell(inside, script, arguments, &[], STEP).await.ok()?;
     prepare::is_done(&done).then(|| done.stdout.text())
@@ -190,7 +190,7 @@ struct Changed {
     digest: String,
 }
 
-/// Commits what is left of a round. The room's git does it, as the agent.
+/// Commits the uncommitted changes of a round, with the room's git, as the agent.
 async fn commit(inside: &InRoom, round: u32, tool: &str) -> Changed {
     const SCRIPT: &str = "before=$(git rev-parse -q --verify refs/hothouse/round || git rev-parse HEAD); \
         git add -A && { git diff --cached --quiet || git commit -q --no-verify -m \"$1\"; }; \
@@ -205,7 +205,7 @@ async fn commit(inside: &InRoom, round: u32, tool: &str) -> Changed {
     read_change(&text)
 }
 
-/// Reads what the script prints: the commit, lines of numbers, an empty line, a digest.
+/// Parses the script's output: the commit, lines of numbers, an empty line, a digest.
 fn read_change(text: &str) -> Changed {
     let mut lines = text.lines();
     let Some(commit) = lines.next().filter(|line| line.len() >= 40) else {

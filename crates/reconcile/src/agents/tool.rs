@@ -1,6 +1,6 @@
 //! Coding agents by name, and their command lines. Pure.
 
-/// A tool that is started.
+/// A supported tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {
     Claude,
@@ -13,14 +13,14 @@ pub enum Tool {
     Command(String),
 }
 
-/// Secrets that `agent login` declares for the login of Codex by ChatGPT: the token and the account.
+/// The secrets that `agent login` declares for a ChatGPT login of Codex: the token and the account.
 pub(super) const CHATGPT_TOKEN: &str = "CODEX_CHATGPT_TOKEN";
 pub(super) const CHATGPT_ACCOUNT: &str = "CODEX_CHATGPT_ACCOUNT";
 
-/// The secret that `agent login` declares for the login of Gemini CLI by Google.
+/// The secret that `agent login` declares for a Google login of Gemini CLI.
 pub(super) const GOOGLE_TOKEN: &str = "GOOGLE_CLOUD_ACCESS_TOKEN";
 
-/// How a tool is to be run.
+/// How to run a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch<'a> {
     pub prompt: Option<&'a str>,
@@ -29,12 +29,12 @@ pub struct Launch<'a> {
     pub unattended: bool,
     /// It continues its last conversation.
     pub resumed: bool,
-    /// Codex runs hooks that nobody has looked at only if it is told to; the guard's own is one.
+    /// Codex needs an option to run hooks that the user has not reviewed, such as the guard's own.
     pub unseen_hooks: bool,
 }
 
 impl Tool {
-    /// Finds the tool that is meant: the one that was asked for, else the configured one, else Claude Code.
+    /// Returns the tool to use: the requested one, else the configured one, else Claude Code.
     pub fn of(asked: Option<&str>, configured: Option<&str>) -> Self {
         match asked.or(configured).unwrap_or("claude") {
             "claude" => Self::Claude,
@@ -59,7 +59,7 @@ impl Tool {
         }
     }
 
-    /// The program that has to be in the room, and how to get it.
+    /// Returns the program that must be in the room, and how to install it.
     pub fn program(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Claude => Some(("claude", "npm install -g @anthropic-ai/claude-code")),
@@ -72,7 +72,7 @@ impl Tool {
         }
     }
 
-    /// The tool whose hooks the guard installs itself into.
+    /// Returns the tool's name if the guard can install hooks for it.
     pub fn guarded(&self) -> Option<&'static str> {
         match self {
             Self::Claude => Some("claude"),
@@ -84,7 +84,7 @@ impl Tool {
         }
     }
 
-    /// The variables by which the tool takes a login.
+    /// Returns the variables with which the tool accepts a login.
     pub fn login_variable(&self) -> Option<&'static [&'static str]> {
         match self {
             Self::Claude => Some(&["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),
@@ -96,7 +96,7 @@ impl Tool {
         }
     }
 
-    /// The option by which the tool runs hooks that its user has not looked at, and how to find out whether it has one.
+    /// Returns the option to run unreviewed hooks, and how to detect whether the tool has it.
     pub fn unseen_hooks(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Codex => {
@@ -106,19 +106,20 @@ impl Tool {
         }
     }
 
-    /// Variables that the tool needs in a room. What they grant is granted to the room, which is the fence.
+    /// Returns the variables that the tool needs in a room. They lift restrictions of the tool,
+    /// because the room already confines it.
     pub fn variables(&self) -> &'static [(&'static str, &'static str)] {
         match self {
-            // Without it Gemini CLI neither runs in a folder that it does not know nor takes its settings.
+            // Otherwise Gemini CLI neither runs in an unknown folder nor applies its settings.
             Self::Gemini => &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
-            // The package belongs to whoever installed it.
+            // Only whoever installed the package can update it.
             Self::Copilot => &[("COPILOT_AUTO_UPDATE", "false")],
             Self::OpenCode => &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
             _ => &[],
         }
     }
 
-    /// The argv. The room is the fence, so tools do not ask for what the guard allows.
+    /// Returns the argv. The room confines the tool, so it need not ask for what the guard allows.
     pub fn argv(&self, launch: &Launch<'_>) -> Vec<String> {
         let Launch { prompt, model, unattended, resumed, unseen_hooks } = *launch;
         let prompt = prompt.unwrap_or_default();
@@ -176,7 +177,7 @@ impl Tool {
     }
 }
 
-/// What a terminal showed, as plain text: escape sequences and control characters are left out.
+/// Converts terminal output to plain text, without escape sequences and control characters.
 pub fn visible_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
@@ -184,11 +185,11 @@ pub fn visible_text(bytes: &[u8]) -> String {
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' => match chars.next() {
-                // A control sequence ends with a letter or one of `@[\]^_{|}~`.
+                // A CSI sequence ends with a letter or one of `@[\]^_{|}~`.
                 Some('[') => {
                     while chars.next().is_some_and(|c| !('\u{40}'..='\u{7e}').contains(&c)) {}
                 }
-                // A text for the terminal ends with a bell or `ESC \`.
+                // A string sequence ends with a bell or `ESC \`.
                 Some(']' | 'P' | '_' | '^') => {
                     while let Some(c) = chars.next() {
                         if c == '\u{7}' || c == '\u{1b}' && chars.next_if_eq(&'\\').is_some() {

@@ -1,4 +1,5 @@
-//! The transcripts that tools write themselves: read where they are, in part, redacted, and kept with the run.
+//! Transcripts that tools write themselves: read in the room, partially, redacted, and stored with
+//! the run.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,10 +15,10 @@ use serde_json::Value;
 use super::prepare;
 use crate::in_room::InRoom;
 
-/// The most that is read of all transcripts of an agent.
+/// How much of all transcripts of an agent is read.
 const MOST: usize = 4 << 20;
 
-/// A tool call of a transcript.
+/// A tool call in a transcript.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TranscriptCall {
     pub(super) time: Timestamp,
@@ -25,14 +26,14 @@ pub(super) struct TranscriptCall {
     pub(super) target: String,
 }
 
-/// Where the calls of an agent's transcripts are kept.
+/// Returns the file with the tool calls of an agent's transcripts.
 pub(super) fn file(folder: &Path, agent: &str) -> PathBuf {
     folder.join("agents").join(format!("{agent}.calls.jsonl"))
 }
 
-/// Reads the transcripts that were written since an agent began, and keeps their tool calls.
+/// Reads the transcripts written since an agent started, and stores their tool calls.
 pub(super) async fn collect(inside: &InRoom, folder: &Path, agent: &str, since: Timestamp) {
-    // The names and what the files hold are the room's word; only so much of it is read.
+    // Names and contents are controlled by the room, so the amount is limited.
     let script = format!(
         "find \"$HOME/.claude/projects\" \"$HOME/.codex/sessions\" -name '*.jsonl' -type f -newermt \"@$1\" \
          -exec cat {{}} + 2>/dev/null | head -c {MOST}"
@@ -57,7 +58,7 @@ pub(super) async fn collect(inside: &InRoom, folder: &Path, agent: &str, since: 
     }
 }
 
-/// Reads what was kept.
+/// Reads the stored tool calls.
 pub(super) fn kept(folder: &Path) -> (Vec<TranscriptCall>, Vec<String>) {
     let (mut all, mut names) = (Vec::new(), Vec::new());
     let listed = files::list(&folder.join("agents")).unwrap_or_default();
@@ -72,7 +73,7 @@ pub(super) fn kept(folder: &Path) -> (Vec<TranscriptCall>, Vec<String>) {
     (all, names)
 }
 
-/// The tool calls of transcripts: those of Claude Code, and rollouts of Codex. Pure.
+/// Parses the tool calls in transcripts of Claude Code, and in rollouts of Codex. Pure.
 pub(super) fn calls(bytes: &[u8]) -> Vec<TranscriptCall> {
     const CALLS: usize = 10_000;
     let text = String::from_utf8_lossy(bytes);
@@ -94,7 +95,7 @@ pub(super) fn calls(bytes: &[u8]) -> Vec<TranscriptCall> {
         ) {
             let input =
                 payload["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok());
-            // Codex calls some tools with plain text: a patch, or code.
+            // Codex passes plain text to some tools: a patch, or code.
             let plain =
                 payload["input"].as_str().map(|text| serde_json::json!({ "command": text }));
             let input = input.or(plain).unwrap_or_else(|| payload["action"].clone());

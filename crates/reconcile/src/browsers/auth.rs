@@ -1,7 +1,7 @@
-//! Signing in: the state of a browser per role, made by the app's own login and kept for the run.
+//! Sign-in: the browser state of each role, created by the app's own login and kept for the run.
 //!
-//! A state is used for as long as its probe answers well, and made again when it does not. It lies in a folder of the
-//! daemon that no room sees, because it is as good as a password of the app.
+//! A state is used as long as its probe succeeds, and recreated when it fails. It is stored in a
+//! folder of the daemon that no room can see, because it is equivalent to a password of the app.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,39 +31,39 @@ use tokio::{io::AsyncReadExt, net::unix::pipe, time::Instant};
 
 use super::{Browsers, outside::RoomOutside, place::Place};
 
-/// How long a sign-in and its probe may take.
+/// The time limit of a sign-in with its probe.
 const SIGN_IN: Duration = Duration::from_secs(90);
 const PROBE: Duration = Duration::from_secs(20);
 
 /// How long a state counts as valid without a probe.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The most that a command may print, and that a file may have.
+/// The size limit of a command's output, and of a file.
 const STATE_MOST: u64 = 4 << 20;
 const SCRIPT_MOST: u64 = 256 << 10;
 
 /// The folder of states, below the state folder.
 const FOLDER: &str = "sign-in";
 
-/// What hosts of any sandbox end with, in a state that sandboxes share.
+/// The host suffix of any sandbox, in a state that sandboxes share.
 const ANY_HOST: &str = ".sandbox.invalid";
 
-/// Returns what the hosts of a sandbox's apps end with.
+/// Returns the host suffix of a sandbox's apps.
 fn hosts_of(sandbox: &SandboxRecord) -> String {
     format!(".{}.{}.localhost", sandbox.name, sandbox.label)
 }
 
-/// A role that is signed in.
+/// A signed-in role.
 #[derive(Clone, Debug)]
 pub struct SignedIn {
     pub state: StorageState,
-    /// The app that it signed in to.
+    /// The app that it is signed in to.
     pub app: String,
-    /// The URL of that app, as it is in a room and outside.
+    /// The URL of that app, the same in a room and outside.
     pub url: String,
 }
 
-/// The states that are known.
+/// The cached states.
 #[derive(Default)]
 pub(super) struct States(Mutex<HashMap<StateKey, Arc<tokio::sync::Mutex<Option<Known>>>>>);
 
@@ -75,7 +75,7 @@ struct Known {
     checked: Instant,
 }
 
-/// How long a state is kept in memory that nobody asks for.
+/// How long an unused state stays in memory.
 const KEPT: Duration = Duration::from_secs(3600);
 
 impl States {
@@ -84,7 +84,7 @@ impl States {
         all.entry(key).or_default().clone()
     }
 
-    /// Forgets what nobody has asked for in a while; the file has it.
+    /// Evicts states that were not used for a while; they are still in files.
     pub(super) fn sweep(&self) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, known| {
@@ -95,7 +95,7 @@ impl States {
 }
 
 impl Browsers {
-    /// Signs in as a role, unless a state that still works is known.
+    /// Signs in as a role, unless there is a state that still works.
     pub async fn signed_in(
         &self,
         sandbox: &SandboxRecord,
@@ -147,8 +147,8 @@ impl Browsers {
         Ok(signed_in(state))
     }
 
-    /// Signs in as each role whose state can be asked whether it works, and returns their states for a snapshot of what
-    /// was seeded. A role that cannot sign in is left out, as all are without a browser.
+    /// Signs in as each role whose state has a probe, and returns their states for a snapshot of
+    /// seeded data. Roles that cannot sign in are left out; without a browser, all are.
     pub(crate) async fn states_to_share(&self, sandbox: &SandboxRecord) -> Vec<u8> {
         let (engine, own) = (self.engine.clone(), sandbox.clone());
         let roles = tokio::task::spawn_blocking(move || engine.probed_roles(&own)).await;
@@ -165,7 +165,8 @@ impl Browsers {
         serde_json::to_vec(&all).unwrap_or_default()
     }
 
-    /// Returns the state of a role that came with the snapshot of the sandbox's data. Its probe says whether it works.
+    /// Returns the state of a role that came with the snapshot of the sandbox's data. Its probe
+    /// decides whether it works.
     async fn shared_state(&self, sandbox: &SandboxRecord, role: &str) -> Option<StorageState> {
         let (engine, own) = (self.engine.clone(), sandbox.clone());
         let kept = tokio::task::spawn_blocking(move || engine.seed_sign_in(&own)).await.ok()??;
@@ -194,7 +195,7 @@ impl Browsers {
         self.folder.join(FOLDER).join(run).join(format!("{role}.json"))
     }
 
-    /// Finds the app that a role signs in to: the one that is named, `web`, or the only one.
+    /// Finds the app that a role signs in to: the named one, `web`, or the only one.
     async fn place_of_role(&self, sandbox: &SandboxRecord, role: &Role) -> Result<Place, Failure> {
         let app = match &role.app {
             Some(app) => app.to_string(),
@@ -210,7 +211,7 @@ impl Browsers {
         self.place(sandbox, &BrowseSpec::page(app, path)).await
     }
 
-    /// Makes a state by the app's own login.
+    /// Creates a state with the app's own login.
     async fn sign_in(
         &self,
         sandbox: &SandboxRecord,
@@ -306,7 +307,8 @@ impl Browsers {
         }
     }
 
-    /// Checks whether a state still works; returns why not. Without a probe it is assumed to.
+    /// Checks whether a state still works; returns the reason if not. Without a probe it is assumed
+    /// to.
     async fn probe(
         &self,
         sandbox: &SandboxRecord,
@@ -335,7 +337,7 @@ impl Browsers {
         Ok(judged(path.as_str(), &arrival, last.as_ref(), place.origin()))
     }
 
-    /// Runs a command in the room, and returns what it printed.
+    /// Runs a command in the room, and returns its output.
     async fn output_of(
         &self,
         sandbox: &SandboxRecord,
@@ -385,7 +387,7 @@ impl Browsers {
     }
 }
 
-/// Reads what a command writes, up to a limit.
+/// Reads the output of a command, up to a limit.
 async fn all_of(pipe: std::os::fd::OwnedFd) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(reader) = pipe::Receiver::from_owned_fd(pipe) {

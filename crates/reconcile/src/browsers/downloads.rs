@@ -1,4 +1,4 @@
-//! Files that pages have the browser save: copied out of the room, and never opened.
+//! Downloads of pages: copied out of the room, and never opened.
 
 use hothouse_browser::launch::DOWNLOADS;
 use hothouse_model::{SandboxRecord, browse::BrowseReport};
@@ -6,12 +6,13 @@ use hothouse_model::{SandboxRecord, browse::BrowseReport};
 use super::Browsers;
 use crate::in_room::{InRoom, RoomTask};
 
-/// The longest file that is kept, and how many of one page.
+/// The size limit of a file, and the maximum number per page.
 const FILE_MOST: usize = 32 << 20;
 const FILES_MOST: usize = 10;
 
 impl Browsers {
-    /// Reads the files that a page has saved, by their place in its report. What cannot be read stays in the room.
+    /// Reads the downloads of a page, by their index in its report. What cannot be read stays in
+    /// the room.
     pub(super) async fn downloads(
         &self,
         sandbox: &SandboxRecord,
@@ -45,12 +46,13 @@ impl Browsers {
     }
 }
 
-/// Whether this is what browsers call downloads: nothing that leads elsewhere.
+/// Whether this is the GUID of a download, and not a path.
 fn is_guid(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-/// Makes a name for a file of what a page suggests: letters, digits, and no way out of the folder.
+/// Turns a name suggested by a page into a safe file name: letters and digits, without path
+/// components.
 pub(super) fn plain(name: &str) -> String {
     let keep =
         |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };

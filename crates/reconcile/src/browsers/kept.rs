@@ -1,4 +1,4 @@
-//! What is kept of a page: its files among the artifacts of the run, then its record.
+//! Stores a page: its files among the artifacts of the run, then its record.
 
 use std::{
     collections::HashMap,
@@ -22,18 +22,18 @@ use crate::timelines::unreported::suspect;
 /// The folder of pages among the artifacts of a run.
 const FOLDER: &str = "browser";
 
-/// How many bytes of files the pages of a run may keep.
+/// The total size limit of page files in a run.
 const FILES_LIMIT: u64 = 2 << 30;
 
-/// How many records are joined with requests.
+/// How many records are matched with requests.
 const RECORDS: usize = 1000;
 
-/// The pages of runs, counted from 1, and the bytes that they keep.
+/// The number of pages of each run, and the bytes of their files.
 #[derive(Default)]
 pub(super) struct Numbers(Mutex<HashMap<String, (u64, u64)>>);
 
 impl Numbers {
-    /// Returns the number of a run's next page, which nobody else gets.
+    /// Returns a unique number for a run's next page.
     fn next(&self, run: &str, artifacts: &Path, bytes: u64) -> Result<u64, Failure> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(run.to_owned()).or_insert_with(|| (last(&artifacts.join(FOLDER)), 0));
@@ -54,7 +54,7 @@ fn last(folder: &Path) -> u64 {
 }
 
 impl Browsers {
-    /// Writes files and record, and returns the report with their places.
+    /// Writes files and record, and returns the report with their paths.
     pub(super) async fn keep(
         &self,
         sandbox: &SandboxRecord,
@@ -87,7 +87,7 @@ impl Browsers {
     }
 }
 
-/// Truncates what a page logged to the maximum length of a line.
+/// Truncates console output of a page to the maximum length of a line.
 fn cut(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
@@ -150,7 +150,7 @@ fn write(
     Ok(whole)
 }
 
-/// Returns a report whose paths are whole.
+/// Returns a report with absolute paths.
 fn placed(mut report: BrowseReport, folder: &Path) -> BrowseReport {
     let whole = |path: &String| folder.join(path).display().to_string();
     report.screenshots = report.screenshots.iter().map(whole).collect();
@@ -164,7 +164,7 @@ fn placed(mut report: BrowseReport, folder: &Path) -> BrowseReport {
     report
 }
 
-/// Names the records of the server beside the requests that they belong to; requests without one are left out.
+/// Adds the server-side records to their requests; requests without one are left out.
 fn join(timeline: &Arc<Timeline>, report: &mut BrowseReport, trace_prefix: &str) {
     let Ok(query) = Query::parse(&format!("trace:{trace_prefix}"), None) else { return };
     let (now, limit, order) = (HostClock.now(), RECORDS, Order::OldestFirst);

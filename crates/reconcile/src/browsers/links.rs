@@ -1,4 +1,4 @@
-//! Links that sign a human in to an app: made here, valid once, for a few minutes, on that app's host only.
+//! Sign-in links for humans: valid once, for a few minutes, only on the host of their app.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ use super::Browsers;
 /// How long a link is valid.
 const GOOD: Duration = Duration::from_secs(300);
 
-/// How many links there are at once; the oldest goes.
+/// The maximum number of links; the oldest is removed.
 const MOST: usize = 100;
 
-/// The links that are valid.
+/// The valid links.
 #[derive(Default)]
 pub(super) struct Links(Mutex<HashMap<String, Link>>);
 
@@ -66,7 +66,7 @@ impl Links {
 }
 
 impl Browsers {
-    /// Makes a link that opens an app signed in as a role.
+    /// Creates a link that opens an app signed in as a role.
     pub async fn link(&self, sandbox: &SandboxRecord, role: &str) -> Result<String, Failure> {
         let signed_in = self.signed_in(sandbox, role).await?;
         let Some(host) = signed_in.url.strip_prefix("https://") else {
@@ -97,7 +97,7 @@ impl Browsers {
     }
 }
 
-/// Writes a cookie as a header, if it is one of this host.
+/// Formats a cookie as a header, if it belongs to this host.
 fn header(cookie: &Cookie, host: &str) -> Option<String> {
     let domain = cookie.domain.trim_start_matches('.');
     let is_wide = cookie.domain.starts_with('.') && domain != host;
@@ -113,7 +113,7 @@ fn header(cookie: &Cookie, host: &str) -> Option<String> {
     }
     let path = if cookie.path.starts_with('/') { &cookie.path } else { "/" };
     let mut text = format!("{}={}; Path={path}", cookie.name, cookie.value);
-    // A name above the sandbox's own would reach other sandboxes.
+    // A domain above the sandbox's own would reach other sandboxes.
     if is_wide && domain.split('.').count() >= 3 {
         text.push_str(&format!("; Domain={domain}"));
     }
@@ -128,7 +128,7 @@ fn header(cookie: &Cookie, host: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns the local storage of an origin as a JSON object; nothing if it is empty.
+/// Returns the local storage of an origin as a JSON object; empty if there is none.
 fn storage(state: &StorageState, origin: &str) -> String {
     let own = state.origins.iter().filter(|stored| stored.origin == origin);
     let entries: Map<String, Value> = own

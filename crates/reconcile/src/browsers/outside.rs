@@ -1,4 +1,5 @@
-//! What steps reach outside of their page: apps, files of the worktree, records of the run, webhooks.
+//! What steps access outside of their page: apps, files of the worktree, records of the run,
+//! webhooks.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -19,16 +20,16 @@ use serde_json::Value;
 use super::{Browsers, place::Place};
 use crate::webhooks::{ByHand, holds};
 
-/// How long a webhook may take.
+/// The time limit of a webhook.
 const WEBHOOK: Duration = Duration::from_secs(60);
 
-/// What is outside of a page of a sandbox.
+/// The surroundings of a page.
 pub(super) struct RoomOutside<'a> {
     browsers: &'a Browsers,
     sandbox: &'a SandboxRecord,
     place: &'a Place,
     timeline: Option<Arc<Timeline>>,
-    /// The last record before the page was opened: only what comes after it is waited for.
+    /// The last record before the page was opened: only later ones are waited for.
     since: u64,
 }
 
@@ -110,7 +111,7 @@ impl Outside for RoomOutside<'_> {
     }
 }
 
-/// Returns the path of a worktree's file in the room, which is the same as outside.
+/// Returns the path of a worktree's file in the room, which is the same as on the host.
 fn worktree_file(worktree: &Path, path: &str) -> Result<String, String> {
     let plain = Path::new(path);
     let is_below =

@@ -1,4 +1,4 @@
-//! Where a page is: the URL of an app as it is in the room.
+//! The location of a page: the URL of an app, as in the room.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use hothouse_model::{
 
 use super::Browsers;
 
-/// The longest path.
+/// The maximum length of a path.
 const PATH_MOST: usize = 8000;
 
-/// Where a page is.
+/// The location of a page.
 pub(super) struct Place {
     pub(super) runtime: PathBuf,
     pub(super) app: String,
@@ -32,7 +32,7 @@ impl Place {
 }
 
 impl Browsers {
-    /// Returns what to try instead of a path that the app does not know: the nearest of its routes.
+    /// Suggests a path instead of one that the app does not know: the nearest of its routes.
     pub(super) async fn near_route(
         &self,
         sandbox: &SandboxRecord,
@@ -58,7 +58,7 @@ impl Browsers {
         Ok(apps.into_iter().map(|app| app.app).collect())
     }
 
-    /// Finds the app of a sandbox that is up.
+    /// Finds the app of a running sandbox.
     pub(super) async fn place(
         &self,
         sandbox: &SandboxRecord,
@@ -88,7 +88,7 @@ impl Browsers {
     }
 }
 
-/// Returns a path as a URL has it.
+/// Normalizes a path for a URL.
 pub(super) fn path(typed: &str) -> Result<String, Failure> {
     if typed.len() > PATH_MOST || typed.chars().any(char::is_control) {
         return Err(Failure::new(FailureKind::Usage, "the path is not one of a URL"));

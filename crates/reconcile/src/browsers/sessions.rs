@@ -1,4 +1,4 @@
-//! Pages that are kept by name, for one step at a time.
+//! Pages that are kept open by name, to be used step by step.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ use tokio::time::Instant;
 
 use super::{Browsers, Open, Plan, patience, place::Place, warm::Warm};
 
-/// How long a page is kept without use.
+/// How long an idle page stays open.
 const IDLE: Duration = Duration::from_secs(900);
 
-/// How many pages a sandbox may keep.
+/// The maximum number of open pages per sandbox.
 const MOST: usize = 5;
 
 /// How many steps of a page are remembered.
@@ -32,7 +32,7 @@ const STEPS: usize = 500;
 
 type Key = (SandboxKey, String);
 
-/// The pages that are kept.
+/// The open pages.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<Key, Arc<tokio::sync::Mutex<KeptPage>>>>);
 
@@ -60,7 +60,7 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets pages go that nobody uses; the browsers of the others stay.
+    /// Closes idle pages; the browsers of the others stay.
     pub(super) fn sweep(&self) {
         self.all().retain(|_, kept| {
             let Ok(kept) = kept.try_lock() else { return true };
@@ -75,7 +75,7 @@ impl Sessions {
 }
 
 impl Browsers {
-    /// Uses a page that is kept, or opens one to keep.
+    /// Uses an open page, or opens one to keep.
     pub(super) async fn browse_in_session(
         &self,
         sandbox: &SandboxRecord,
@@ -181,7 +181,7 @@ impl Browsers {
         let open = Open { sandbox, spec, plan, place: &kept.place, page: &kept.page };
         let navigates = !spec.app.is_empty() && !plan.begins_elsewhere(spec);
         let visit = self.use_page(&open, within(patience(spec)), navigates).await?;
-        // What failed is not to be done again.
+        // Failed steps are not repeated.
         let done = visit.report.steps.iter().filter(|step| step.ok).count();
         lasting.into_iter().take(done).for_each(|step| kept.remember(step));
         kept.used = Instant::now();

@@ -1,4 +1,4 @@
-//! The shims of a sandbox: what its config says, with the files of its worktree.
+//! The shims of a sandbox, from its config and the files of its worktree.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use hothouse_browser::shim::{self, ShimSet};
 use hothouse_engine::Engine;
 use hothouse_model::{SandboxRecord, config::Shim};
 
-/// The largest file.
+/// The maximum size of a file.
 const FILE_MOST: u64 = 2 << 20;
 
-/// Reads the shims of a sandbox. One whose file cannot be read answers with nothing but the reason.
+/// Reads the shims of a sandbox. One whose file cannot be read only answers with the reason.
 pub(super) fn of(engine: &Engine, sandbox: &SandboxRecord) -> ShimSet {
     let shims = engine.shims(sandbox).unwrap_or_default();
     let all = shims.iter().flat_map(|(name, shim)| one(engine, sandbox, name.as_str(), shim));

@@ -1,4 +1,4 @@
-//! A browser that runs in a room.
+//! A running browser in a room.
 
 use std::{
     path::Path,
@@ -25,21 +25,21 @@ use tokio::{
     time::Instant,
 };
 
-/// What the ids of browsers' commands begin with. Such a command does not keep a sandbox awake.
+/// The id prefix of browser commands. Such a command does not keep a sandbox awake.
 pub(crate) const EXEC_PREFIX: &str = "browser-";
 
-/// How long a browser may take to start.
+/// The time limit for starting a browser.
 const START: Duration = Duration::from_secs(60);
 
-/// How many pages of a room are open at once; others wait.
+/// How many pages of a room may be open at once; others wait.
 const PAGES: usize = 6;
 
-/// How much is kept of what it writes to standard error.
+/// How much of its standard error is kept.
 const STDERR_MOST: usize = 16 << 10;
 
 const KILL: i32 = 9;
 
-/// A browser that runs.
+/// A running browser.
 pub(super) struct Warm {
     pub(super) client: Client,
     /// Such as `Chrome/156.0`.
@@ -56,18 +56,18 @@ impl Warm {
         !self.client.is_closed() && !self.room.is_closed()
     }
 
-    /// Notes that somebody uses it.
+    /// Records that it is in use.
     pub(super) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether nobody has used it for a while, nor does now.
+    /// Whether it is unused, and has been for a while.
     pub(super) fn is_idle(&self, time: Duration) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.elapsed() > time && self.pages.available_permits() == PAGES
     }
 
-    /// Waits until one more page may be open.
+    /// Waits until another page may be opened.
     pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.pages.acquire().await.ok()
     }
@@ -95,7 +95,7 @@ impl Warm {
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        // Its pipes end it too; a browser that hangs does not look at them.
+        // Closing its pipes ends it too, unless it hangs.
         let (room, exec) = (self.room.clone(), self.exec.clone());
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
             handle.spawn(async move { room.signal(exec, KILL).await.ok() });
@@ -103,7 +103,7 @@ impl Drop for Warm {
     }
 }
 
-/// Starts a browser in a room: with its own sandbox, where the host lets a room nest namespaces.
+/// Starts a browser in a room: with its own sandbox, if the host allows nested namespaces.
 pub(super) async fn start(
     engine: &Arc<Engine>,
     sandbox: &SandboxRecord,
@@ -164,7 +164,7 @@ async fn try_start(
             Err(CallError::Closed { .. }) => {
                 let ended = tokio::time::timeout(Duration::from_secs(5), room.wait(exec)).await;
                 let signal = ended.ok().and_then(Result::ok).and_then(|exit| signal_of(&exit));
-                // What it wrote before its end is on its way.
+                // Its last output may still be arriving.
                 tokio::time::timeout(Duration::from_secs(2), listening).await.ok();
                 let said = warm.said();
                 return Err((launch::cause(&said, signal), said));
@@ -180,13 +180,13 @@ async fn try_start(
 fn signal_of(exit: &Exit) -> Option<i32> {
     match exit {
         Exit::Signal(signal) => Some(*signal),
-        // The exit code of a shell for this.
+        // How a shell reports a signal.
         Exit::Code(code @ 129..) => Some(code - 128),
         Exit::Code(_) | Exit::NotStarted { .. } => None,
     }
 }
 
-/// Keeps the last of what a browser writes to standard error.
+/// Keeps the end of a browser's standard error.
 async fn listen(mut stderr: pipe::Receiver, said: Arc<Mutex<Vec<u8>>>) {
     let mut piece = vec![0; 4096];
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {

@@ -1,7 +1,8 @@
-//! What a mock remembers, on the disk: a line for each change, and from time to time one line for all.
+//! The state of a mock on disk: a line for each change, and from time to time one line for
+//! everything.
 //!
-//! A line is on the disk before the answer that rests on it is sent, so neither a killed daemon nor a power cut loses what
-//! an app was told.
+//! A line is on the disk before the response that depends on it is sent, so neither a killed daemon
+//! nor a power cut loses what an app was told.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -12,20 +13,20 @@ use serde_json::Value;
 
 use crate::durable::{DurableFile, Receipt};
 
-/// The most that is read; a mock bounds what it remembers to less.
+/// The maximum size that is read; a mock limits its state to less.
 const MOST: u64 = 128 << 20;
 
-/// A file shorter than this is not written anew.
+/// A file shorter than this is not compacted.
 const LEAST: u64 = 1 << 20;
 
-/// How many times as long as what is remembered a file becomes.
+/// How many times larger than the state a file may become.
 const FACTOR: u64 = 4;
 
-/// A change of what is remembered.
+/// A change of the state.
 #[derive(Serialize, Deserialize)]
 struct Line {
     revision: u64,
-    /// Whether nothing before it counts.
+    /// Whether it replaces everything before it.
     #[serde(default)]
     whole: bool,
     set: BTreeMap<String, Option<Value>>,
@@ -34,12 +35,12 @@ struct Line {
 /// The file of one run's mock.
 pub(crate) struct StateFile {
     file: Arc<DurableFile>,
-    /// How long it is; none if it must be written anew.
+    /// The length of the file; `None` if it must be rewritten.
     length: Option<u64>,
 }
 
 impl StateFile {
-    /// Opens the file, and returns what an earlier daemon kept in it.
+    /// Opens the file, and returns the state that an earlier daemon stored.
     pub(crate) fn open(path: PathBuf) -> (Self, State) {
         let bytes = match files::read_capped(&path, MOST) {
             Ok(bytes) => bytes,
@@ -52,7 +53,7 @@ impl StateFile {
         };
         let mut state = State::default();
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            // A line that was cut short was never acknowledged.
+            // A truncated line was never acknowledged.
             let Ok(Line { revision, whole, set }) = serde_json::from_slice(line) else { continue };
             if whole {
                 state = State::default();
@@ -64,7 +65,7 @@ impl StateFile {
         (Self { file: DurableFile::new(path), length }, state)
     }
 
-    /// Writes down what has changed; it is kept once the receipt was waited for, if there is one.
+    /// Stores what has changed; durable once the receipt, if any, was waited for.
     pub(crate) fn keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
         let kept = self.try_keep(state);
         if kept.is_err() {
@@ -73,7 +74,7 @@ impl StateFile {
         kept
     }
 
-    /// Has everything written anew the next time: what was to be written may be missing.
+    /// Forces a rewrite the next time, because a write may be missing.
     pub(crate) fn doubt(&mut self) {
         self.length = None;
     }

@@ -1,5 +1,5 @@
-//! The files of a proof in the folder of a run. The folder may be a copy from elsewhere, so nothing in it is followed
-//! or believed.
+//! The files of a proof in the folder of a run. The folder may be a copy from elsewhere, so no link
+//! in it is followed and nothing is trusted.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ use hothouse_model::{
 };
 use hothouse_timeline::{FILE, LINE_LIMIT};
 
-/// The most bytes of a file that is shown or hashed.
+/// The maximum size of a file that is shown or hashed.
 pub(super) const FILE_LIMIT: u64 = 32 << 20;
 
-/// The most bytes of a timeline that are read at once.
+/// The maximum size of a timeline that is read at once.
 const TIMELINE_LIMIT: u64 = 1 << 30;
 
-/// The most outcomes that are read.
+/// The maximum number of outcomes.
 const OUTCOMES: usize = 256;
 
-/// Where the picture of a difference is.
+/// The folder for images of differences.
 pub(super) const PICTURES: &str = "compare";
 
-/// Writes how a scenario went.
+/// Writes the outcome of a scenario.
 pub(super) fn write_outcome(folder: &Path, outcome: &ScenarioOutcome) -> Result<(), Failure> {
     let below = folder.join(outcome::FOLDER);
     files::make_private_folder(&below).map_err(|error| error.failure())?;
@@ -35,7 +35,7 @@ pub(super) fn write_outcome(folder: &Path, outcome: &ScenarioOutcome) -> Result<
     files::replace(&path, &text, 0o600).map_err(|error| error.failure())
 }
 
-/// Reads how the scenarios of a run went, in the order in which they began.
+/// Reads the outcomes of a run's scenarios, in the order in which they started.
 pub(super) fn outcomes(folder: &Folder) -> Vec<ScenarioOutcome> {
     let below = Path::new(outcome::FOLDER);
     let names = folder.list(below).unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn outcomes(folder: &Folder) -> Vec<ScenarioOutcome> {
     all
 }
 
-/// Reads the records of a run without an index, which only whoever writes it may keep.
+/// Reads the records of a run without an index, which only its writer may update.
 pub(super) fn records(folder: &Folder) -> Result<Vec<Record>, Failure> {
     let bytes =
         folder.read_capped(Path::new(FILE), TIMELINE_LIMIT).map_err(|error| no_timeline(&error))?;
@@ -63,12 +63,12 @@ fn no_timeline(error: &FileError) -> Failure {
     Failure::of(kind, error).hint("the folder of a run has `timeline.jsonl` and `summary.json`")
 }
 
-/// Reads a file below the folder, if it is a plain one.
+/// Reads a regular file below the folder.
 pub(super) fn read(folder: &Folder, path: &str) -> Option<Vec<u8>> {
     folder.read_capped(Path::new(path), FILE_LIMIT).ok()
 }
 
-/// Lists the files that a summary rests on besides the timeline.
+/// Lists the files besides the timeline that a summary depends on.
 pub(super) fn evidence(outcomes: &[ScenarioOutcome], records: &[&Record]) -> Vec<String> {
     let shots = outcomes.iter().filter_map(|one| one.page.as_ref());
     let mut all: Vec<String> = shots.flat_map(|page| page.screenshots.iter().cloned()).collect();
@@ -82,7 +82,7 @@ pub(super) fn evidence(outcomes: &[ScenarioOutcome], records: &[&Record]) -> Vec
     all
 }
 
-/// Writes the two texts of a summary, from nothing but it and the folder.
+/// Renders the two texts of a summary, only from the summary and the folder.
 pub(super) fn render(folder: &Folder, summary: &Summary, records: &[Record]) -> (String, String) {
     let shown = summary::of_scenarios(&summary.scenarios, records);
     let input = PageInput {

@@ -1,4 +1,4 @@
-//! Runs side by side: two sandboxes that do the same scenario now, or runs that were recorded.
+//! Compares runs: two sandboxes that run the same scenario now, or recorded runs.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ use tokio::task::JoinSet;
 use super::{Asker, artifacts, blocking, scenario};
 use crate::{Keepers, sleep, timelines::RunPlace};
 
-/// The fewest and the most sides.
+/// The minimum and maximum number of sides.
 const SIDES: std::ops::RangeInclusive<usize> = 2..=8;
 
-/// What is to be compared.
+/// A request for a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareWish {
     /// Sandboxes, or runs.
     pub sides: Vec<String>,
     pub folder: PathBuf,
-    /// The scenario to carry out on every side first.
+    /// The scenario to run on every side first.
     pub scenario: Option<String>,
 }
 
@@ -34,7 +34,8 @@ struct Found {
     sandbox: Option<SandboxRecord>,
 }
 
-/// Compares the first side with each of the others. Pictures of differences are among the artifacts of the first.
+/// Compares the first side with each of the others. Images of differences are stored among the
+/// artifacts of the first.
 pub async fn compare(
     keepers: &Keepers,
     wish: CompareWish,
@@ -95,8 +96,8 @@ async fn find(keepers: &Keepers, name: &str, wish: &CompareWish) -> Result<Found
     .await
 }
 
-/// Carries a scenario out on all sides at once: each has a room and a browser of its own, and what else the machine does
-/// meets them alike.
+/// Runs a scenario on all sides in parallel: each has its own room and browser, and other load
+/// affects them equally.
 async fn perform_all(
     keepers: &Keepers,
     found: &mut [Found],
@@ -123,12 +124,12 @@ async fn perform_all(
 }
 
 fn open(keepers: &Keepers, side: &Found) -> Result<Folder, Failure> {
-    // What was noted before is in the file then.
+    // Ensures that earlier records are in the file.
     keepers.timelines.reader(&side.place)?;
     Folder::open(&side.place.folder).map_err(|error| error.failure())
 }
 
-/// Returns the scenario that all sides have carried out, the last of the first side.
+/// Returns the scenario that all sides have run, the latest of the first side.
 fn common(outcomes: &[Vec<ScenarioOutcome>]) -> Option<String> {
     let (first, others) = outcomes.split_first()?;
     let has = |all: &Vec<ScenarioOutcome>, name: &str| all.iter().any(|one| one.scenario == name);
@@ -136,7 +137,7 @@ fn common(outcomes: &[Vec<ScenarioOutcome>]) -> Option<String> {
     last.map(|one| one.scenario.clone())
 }
 
-/// Reads a side: what its scenario left, or all of a run without one.
+/// Reads a side: the results of its scenario, or the whole run without one.
 fn read(
     side: &Found,
     folder: &Folder,
@@ -174,7 +175,7 @@ pub(super) fn keep_pictures(place: &RunPlace, comparison: &Comparison) -> Result
     Ok(())
 }
 
-/// Compares two recorded runs of a scenario; pictures go to the second.
+/// Compares two recorded runs of a scenario; images go to the second.
 pub(super) fn recorded(
     left: &RunPlace,
     right: &RunPlace,

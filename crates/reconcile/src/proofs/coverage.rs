@@ -1,4 +1,5 @@
-//! Coverage of a scenario: the counters of its page, and what the services of a proof write down when they are told to.
+//! Coverage of a scenario: the counters of its page, and what the services of a proof write on
+//! request.
 
 use std::time::Duration;
 
@@ -19,19 +20,19 @@ use crate::{
     in_room::{InRoom, RoomTask},
 };
 
-/// How long services may take to write, in looks of 20 ms, and how much of what they wrote is read.
+/// How long services may take to write, in polls of 20 ms, and how much of the result is read.
 const LOOKS: u32 = 150;
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEPT: usize = 48 << 20;
 
-/// How long a command of the project may take.
+/// The time limit of a project's command.
 const LCOV_PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is said where services do not count.
+/// The message for services without coverage.
 const NOT_MEASURED: &str =
     "which lines the services ran: only `hothouse prove` starts them so that they tell";
 
-/// Measures what a scenario ran of the changed files.
+/// Measures which changed code a scenario ran.
 pub(super) async fn collect(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -72,7 +73,7 @@ pub(super) async fn collect(
     Ok(collector.done())
 }
 
-/// Joins a changed file with its text. One that no commit has counts as a whole.
+/// Adds the text to a changed file. An uncommitted file counts as a whole.
 fn changed_text(file: ChangedFile, text: Option<String>) -> ChangedText {
     let lines = match (file.lines.is_empty(), &text) {
         (true, Some(text)) => {
@@ -103,7 +104,7 @@ fn of_page(collector: &mut Collector<'_>, page: PageRun) {
     }
 }
 
-/// Has services write, and reads it.
+/// Asks services to write their coverage, and reads it.
 async fn of_services(
     collector: &mut Collector<'_>,
     room: &InRoom,
@@ -114,7 +115,7 @@ async fn of_services(
     let script = "command -v node >/dev/null && [ -d \"$1/node\" ] || exit 0; \
                   exec node -e \"$0\" -- \"$@\"";
     let mut node = RoomTask::shell(script);
-    // `node -e` has no name of a script among its arguments.
+    // `node -e` has no script name among its arguments.
     node.argv = ["/bin/sh", "-c", script, COLLECT, COVERAGE_FOLDER].map(str::to_owned).to_vec();
     node.argv.extend(roots.iter().cloned());
     let node = RoomTask { label: "coverage", timeout: PATIENCE, keep: KEPT, ..node };

@@ -1,7 +1,8 @@
-//! `prove`: a sandbox of its own for each scenario, made from the commit and gone afterwards, whatever happens.
+//! `prove`: a separate sandbox for each scenario, created from the commit and always removed
+//! afterwards.
 //!
-//! A note in the state folder names each such sandbox for as long as it is there. One that a daemon leaves behind is
-//! summed up as incomplete and removed by the next.
+//! A note in the state folder names each such sandbox while it exists. One that a daemon leaves
+//! behind is summarized as incomplete and removed by the next.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,16 +28,16 @@ use crate::{Keepers, SeedWish, timelines::RunPlace};
 /// The folder of notes in the state folder.
 const NOTES: &str = "proofs";
 
-/// What the names of disposable sandboxes begin with.
+/// The name prefix of disposable sandboxes.
 const PREFIX: &str = "prove-";
 
-/// How long services may take to come up.
+/// The time limit for starting services.
 const START: Duration = Duration::from_secs(300);
 
 /// How many run at once: each has a whole stack.
 const AT_ONCE: usize = 2;
 
-/// The most runs of one scenario.
+/// The maximum number of runs of one scenario.
 const TIMES: u32 = 100;
 
 /// Whose checks are applied.
@@ -47,47 +48,47 @@ pub enum Judge {
     Base,
 }
 
-/// What is to be proved.
+/// A request for a proof.
 #[derive(Clone, Debug, Default)]
 pub struct ProveWish {
     pub sandbox: Option<SandboxRef>,
     pub folder: PathBuf,
     pub scenarios: Vec<String>,
-    /// Whether uncommitted files are part of it.
+    /// Whether uncommitted files are included.
     pub dirty: bool,
     pub times: u32,
     pub judge: Judge,
-    /// Whether the base is run as well, and compared.
+    /// Whether to run the base as well, and compare.
     pub against_base: bool,
 }
 
-/// The code that is proved, and how a sandbox of it is made.
+/// The code to prove, and how to create a sandbox for it.
 #[derive(Clone, Debug)]
 struct Source {
     repository: RepositoryPlace,
-    /// The sandbox that was asked for.
+    /// The requested sandbox.
     name: String,
     code: CodeFacts,
     /// The commit to start from, with files of the base if that judges.
     commit: String,
     from_base: Vec<String>,
     left_to_branch: Vec<String>,
-    /// The sandbox to copy, if uncommitted files count.
+    /// The sandbox to copy, if uncommitted files are included.
     copied: Option<SandboxRef>,
     judged_by: JudgedBy,
     scenarios: Vec<(String, Scenario)>,
 }
 
-/// A disposable sandbox, as the state folder notes it.
+/// The note on a disposable sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Note {
     name: String,
     branch: String,
-    /// The checkout of its repository, around which it is found.
+    /// The checkout of its repository.
     root: PathBuf,
 }
 
-/// Proves scenarios side by side, each as often as is asked for.
+/// Proves scenarios in parallel, each as often as requested.
 pub async fn prove(
     keepers: &Keepers,
     wish: ProveWish,
@@ -120,7 +121,7 @@ pub async fn prove(
     proofs.into_iter().map(|(_, proof)| proof).collect()
 }
 
-/// Computes what is run and by whose checks, before anything is made.
+/// Determines what to run and with whose checks, before anything is created.
 fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     let engine = &keepers.engine;
     let (sandbox, place, mut code) = asked_code(keepers, wish)?;
@@ -174,7 +175,8 @@ fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     })
 }
 
-/// Returns the code that is meant: that of a sandbox or, where the folder is a checkout without one, its HEAD.
+/// Returns the requested code: that of a sandbox or, if the folder is a checkout without one, its
+/// HEAD.
 fn asked_code(
     keepers: &Keepers,
     wish: &ProveWish,
@@ -208,7 +210,8 @@ fn chosen(
     names.iter().map(find).collect()
 }
 
-/// Makes the commit that the base judges: its own code with the base's scripts, fixtures and seeds.
+/// Creates the commit that is judged by the base: its own code with the base's scripts, fixtures
+/// and seeds.
 fn judged(
     keepers: &Keepers,
     place: &RepositoryPlace,
@@ -235,7 +238,7 @@ fn judged(
     Ok((commit, from_base, left))
 }
 
-/// Proves one scenario as often as is asked for; what does not hold is what counts.
+/// Proves one scenario as often as requested; a single failure decides.
 async fn often(
     keepers: &Keepers,
     source: &Source,
@@ -291,7 +294,7 @@ fn of_base(source: &Source) -> Source {
     Source { code, commit: base, from_base, left_to_branch, copied: None, ..source.clone() }
 }
 
-/// Proves one scenario in a sandbox of its own.
+/// Proves one scenario in its own sandbox.
 async fn once(
     keepers: &Keepers,
     source: &Source,
@@ -308,7 +311,7 @@ async fn once(
     asker.say(keepers, format!("remove {}", note.name));
     let (all, noted) = (keepers.clone(), note.clone());
     let removed = blocking(move || remove(&all, &noted)).await;
-    // What was proved is worth more than a sandbox that stays: the next daemon removes it.
+    // The result matters more than a leftover sandbox, which the next daemon removes.
     if let Err(failure) = removed {
         tracing::warn!(?failure, name = note.name, "a disposable sandbox could not be removed");
     }
@@ -347,7 +350,7 @@ async fn inside(
     };
     let outcome = match started {
         Ok(()) => scenario::perform(keepers, &sandbox, &wish, asker).await,
-        // An app that does not come up proves nothing about this machine, but about the commit.
+        // If the app does not start, that is a result about the commit, not about this machine.
         Err(failure) if is_of_the_app(&failure) => not_up(keepers, &place, &wish, &failure).await,
         Err(failure) => Err(failure),
     };
@@ -420,7 +423,7 @@ fn operation() -> OperationId {
     OperationId::from_random(random::bytes())
 }
 
-/// Brings the sandbox up, with the data that its profile says.
+/// Starts the sandbox, with the data of its profile.
 async fn up(keepers: &Keepers, made: &SandboxRecord) -> Result<(), Failure> {
     let (engine, sandbox) = (keepers.engine.clone(), made.clone());
     let activities = keepers.activities.clone();
@@ -478,7 +481,7 @@ fn remove(keepers: &Keepers, note: &Note) -> Result<(), Failure> {
     files::remove_file(&notes(keepers).join(&note.name)).map_err(|error| error.failure())
 }
 
-/// Sums up and removes disposable sandboxes that an earlier daemon left.
+/// Summarizes and removes disposable sandboxes that an earlier daemon left.
 pub fn sweep(keepers: &Keepers) {
     for path in files::list(&notes(keepers)).unwrap_or_default() {
         let bytes = files::read_capped(&path, 64 << 10).unwrap_or_default();
@@ -490,7 +493,7 @@ pub fn sweep(keepers: &Keepers) {
         let left = left.into_iter().find(|one| one.name.as_str() == note.name);
         if let Some(sandbox) = left
             && let Ok(place) = scenario::place_of(&sandbox)
-            // A proof that came to its end was summed up then, and only its sandbox could not be removed.
+            // A finished proof already has a summary; only its sandbox could not be removed.
             && !files::exists(&place.folder.join(SUMMARY))
             && let Err(failure) = summary::summarize(keepers, Some(&sandbox), &place)
         {

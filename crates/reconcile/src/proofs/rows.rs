@@ -1,4 +1,4 @@
-//! Queries of scenarios, asked inside the room through the database's own client.
+//! Database queries of scenarios, run in the room with the database's own client.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::in_room::{InRoom, RoomTask};
 /// How long a query may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The most of an answer that is kept.
+/// How much of an answer is kept.
 const KEPT: usize = 64 << 10;
 
 /// Returns the rows that are expected.
@@ -25,7 +25,7 @@ pub(super) fn wanted(expected: &[Expected]) -> Vec<&RowExpectation> {
     rows.collect()
 }
 
-/// Asks one query.
+/// Runs one query.
 pub(super) async fn ask(room: &InRoom, row: &RowExpectation) -> Result<RowAnswer, Failure> {
     let (service, query) = (row.service.as_str(), row.query.as_str());
     let answer = |rows: String, failure: Option<String>| RowAnswer {
@@ -47,7 +47,8 @@ pub(super) async fn ask(room: &InRoom, row: &RowExpectation) -> Result<RowAnswer
     Ok(answer(String::new(), Some(format!("the query failed ({}): {lines}", output.end))))
 }
 
-/// Returns the script that asks `$1`. A service that is not a database has commands for queries.
+/// Returns the script that runs the query `$1`. Services other than databases have commands
+/// instead.
 fn script(service: &ServiceOrder) -> &'static str {
     let shell = service.database.as_ref().and_then(|database| database.shell.first());
     let client = shell.map(|client| client.rsplit('/').next().unwrap_or(client));

@@ -1,4 +1,4 @@
-//! One scenario: seed, mark, page, then what came of it, each effect within its time.
+//! Runs one scenario: seed, mark, page, then its effects, each within its time limit.
 
 use std::{
     collections::BTreeMap,
@@ -24,21 +24,21 @@ use serde_json::Value;
 use super::{Asker, Proof, artifacts, blocking, coverage, summary, watching::Watch};
 use crate::{Keepers, SeedWish, browsers::PageRun, timelines::RunPlace};
 
-/// How long effects are waited for after a page or a step on it has failed.
+/// How long to wait for effects after a page or a step has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
-/// A scenario to carry out.
+/// A scenario to run.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) name: String,
     pub(super) declared: Scenario,
     pub(super) judged_by: JudgedBy,
     pub(super) commit: String,
-    /// What the code changes of its base.
+    /// The files that the code changes from its base.
     pub(super) changed: Vec<ChangedFile>,
 }
 
-/// Carries out a scenario of a sandbox that is up, and sums the run up.
+/// Runs a scenario in a running sandbox, and summarizes the run.
 pub async fn smoke(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -84,7 +84,7 @@ pub(super) fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Scenario, F
     })
 }
 
-/// Returns where the run of a sandbox is.
+/// Returns the location of a sandbox's run.
 pub(super) fn place_of(sandbox: &SandboxRecord) -> Result<RunPlace, Failure> {
     let Some(room) = &sandbox.room else {
         let failure = Failure::new(FailureKind::Conflict, format!("`{}` is not up", sandbox.name));
@@ -93,8 +93,8 @@ pub(super) fn place_of(sandbox: &SandboxRecord) -> Result<RunPlace, Failure> {
     Ok(RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() })
 }
 
-/// Carries out a scenario, and keeps how it went. What the app or the page does wrong is part of the outcome; only what
-/// has nothing to do with them is a failure.
+/// Runs a scenario, and stores its outcome. Errors of the app or the page are part of the outcome;
+/// only unrelated errors are a failure.
 pub(super) async fn perform(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -163,7 +163,7 @@ async fn keep(
     .await
 }
 
-/// Pins the flags of a scenario; returns what they were pinned to before.
+/// Pins the flags of a scenario; returns the previous pins.
 async fn pin(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -200,7 +200,7 @@ async fn unpin(
     }
 }
 
-/// A scenario that is under way.
+/// A scenario in progress.
 pub(super) struct Performing<'a> {
     pub(super) keepers: &'a Keepers,
     pub(super) sandbox: &'a SandboxRecord,
@@ -241,7 +241,7 @@ impl Performing<'_> {
         Ok(())
     }
 
-    /// Returns the app that is opened: the one that is named, or the first.
+    /// Returns the app to open: the named one, or the first.
     async fn app(&self) -> Result<String, Failure> {
         if let Some(app) = &self.wish.declared.app {
             return Ok(app.to_string());
@@ -274,7 +274,7 @@ impl Performing<'_> {
         Ok(blocking(move || timelines.append_now(&own, draft)).await?.seq)
     }
 
-    /// Opens the page. What goes wrong with it is part of the outcome.
+    /// Opens the page. Its errors are part of the outcome.
     async fn browse(&self, app: &str) -> Result<(PageSeen, Option<PageRun>), Failure> {
         let declared = &self.wish.declared;
         let script = match &declared.script {
@@ -285,7 +285,7 @@ impl Performing<'_> {
             }
             None => None,
         };
-        // Without a change there is nothing that could be left out.
+        // Without a change there is nothing to cover.
         let measured = !self.wish.changed.is_empty();
         let spec = BrowseSpec {
             auth: declared.auth.as_ref().map(ToString::to_string),
@@ -319,17 +319,17 @@ impl Performing<'_> {
     }
 }
 
-/// Returns the name of the mark that a scenario begins with.
+/// Returns the name of the mark at the start of a scenario.
 pub(super) fn mark_name(scenario: &str) -> String {
     format!("scenario-{scenario}")
 }
 
-/// Whether a failure says something about the app rather than about this machine or what was asked for.
+/// Whether a failure is about the app rather than about this machine or the request.
 fn is_of_the_page(failure: &Failure) -> bool {
     matches!(failure.kind, FailureKind::Unmet | FailureKind::Backend | FailureKind::Internal)
 }
 
-/// Takes what checks need of a report.
+/// Extracts what checks need from a report.
 fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
     let below = |path: &String| {
         let path = std::path::Path::new(path);

@@ -1,4 +1,5 @@
-//! The summary of a run: collected, decided by `hothouse_evidence`, written beside the timeline.
+//! The summary of a run: collected here, decided by `hothouse_evidence`, written beside the
+//! timeline.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -24,10 +25,10 @@ use hothouse_timeline::digest;
 use super::{artifacts, scenario};
 use crate::{Keepers, mocks, timelines::RunPlace};
 
-/// The version that makes summaries.
+/// The version recorded in summaries.
 const TOOL: &str = concat!("hothouse ", env!("CARGO_PKG_VERSION"));
 
-/// Where the files of a summary are.
+/// The paths of a summary's files.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     pub md: PathBuf,
@@ -42,22 +43,22 @@ impl Files {
     }
 }
 
-/// The code that a run is about, where that is more than the sandbox tells.
+/// The origin of a run's code, where it differs from what the sandbox tells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     pub(super) code: CodeFacts,
-    /// Whether the sandbox was made of the commit for this.
+    /// Whether the sandbox was created from the commit for this run.
     pub(super) fresh: bool,
-    /// Files of the base that took the place of the commit's own.
+    /// Files of the base that replaced the commit's own.
     pub(super) from_base: Vec<String>,
     /// Sections of the config that stay the commit's own although the base judges.
     pub(super) left_to_branch: Vec<String>,
     pub(super) comparison: Option<Comparison>,
-    /// The sandbox that was asked for, where the proof has one of its own.
+    /// The requested sandbox, if the proof has its own.
     pub(super) sandbox: Option<String>,
 }
 
-/// Sums up a run, also one that has ended, and writes its files again.
+/// Summarizes a run, even an ended one, and rewrites its files.
 pub fn summarize(
     keepers: &Keepers,
     sandbox: Option<&SandboxRecord>,
@@ -74,7 +75,7 @@ pub fn summarize(
     }
 }
 
-/// Sums up a run whose sandbox is gone, by what was written when it was not.
+/// Summarizes a run whose sandbox is gone, from what was written before.
 fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failure> {
     let folder = Folder::open(&place.folder).map_err(|error| error.failure())?;
     let known = artifacts::read(&folder, JSON);
@@ -105,7 +106,8 @@ fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failur
     }
 }
 
-/// Adds what became known of a run after its sandbox was gone: further attempts, and what differs from another run.
+/// Adds what became known after the sandbox was gone: further attempts, and differences from
+/// another run.
 pub(super) fn amend(
     place: &RunPlace,
     comparison: Option<Comparison>,
@@ -121,7 +123,7 @@ pub(super) fn amend(
     finish(&folder, place, summary, &artifacts::records(&folder)?)
 }
 
-/// Sums up the run of a sandbox that is there.
+/// Summarizes the run of an existing sandbox.
 pub(super) fn write(
     keepers: &Keepers,
     sandbox: &SandboxRecord,
@@ -129,7 +131,7 @@ pub(super) fn write(
     origin: &Origin,
 ) -> Result<(Summary, Files), Failure> {
     let folder = Folder::open(&place.folder).map_err(|error| error.failure())?;
-    // What was noted before is in the file then.
+    // Ensures that earlier records are in the file.
     keepers.timelines.reader(place)?;
     let records = artifacts::records(&folder)?;
     let outcomes = artifacts::outcomes(&folder);
@@ -140,7 +142,7 @@ pub(super) fn write(
     let changed = changed_files(&origin.code);
     let own = match origin.from_base.is_empty() {
         true => config.clone(),
-        // The worktree has the base's files; what the commit itself says counts.
+        // The worktree has the base's files; the commit's own config counts.
         false => engine.config_at(&sandbox.repository, &origin.code.commit)?,
     };
     let code = code(origin);
@@ -210,7 +212,7 @@ fn finish(
     (summary.format, summary.tool, summary.made) = (FORMAT, TOOL.to_owned(), HostClock.now());
     let (markdown, page) = artifacts::render(folder, &summary, records);
     let files = Files::of(place);
-    // A signature of what the files said before is none of what they say now.
+    // A signature of the previous content is no longer valid.
     for ending in ["sig", "minisig"] {
         let signature = files.json.with_file_name(format!("{JSON}.{ending}"));
         files::remove_file(&signature).map_err(|error| error.failure())?;
@@ -235,7 +237,8 @@ pub(super) fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
         path: file.path.clone(),
         added: file.added,
         removed: file.removed,
-        // Where the file was changed again, lines of the commit are elsewhere: all of it counts.
+        // If the file has uncommitted changes, the commit's line numbers do not apply: all of it
+        // counts.
         lines: match code.uncommitted.contains(&file.path) {
             true => LineSet::default(),
             false => code.lines.get(&file.path).cloned().unwrap_or_default().into(),
@@ -263,7 +266,7 @@ fn fixtures(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<WorktreeFixture> 
     found.map(|(_, files)| files).unwrap_or_default()
 }
 
-/// Names the fixtures that answer whatever is asked.
+/// Lists the fixtures that match every request.
 fn catch_all(files: &[WorktreeFixture]) -> Vec<String> {
     let answers_anything = |file: &&WorktreeFixture| {
         let beside = |name: &str| {

@@ -1,4 +1,4 @@
-//! The folder of a run, checked by itself: it may come from another machine.
+//! Verifies the folder of a run on its own: it may come from another machine.
 
 use std::path::Path;
 
@@ -12,18 +12,19 @@ use hothouse_timeline::{Anchor, Verification, digest, verify};
 
 use super::artifacts;
 
-/// What was found in a folder.
+/// The result of checking a folder.
 #[derive(Clone, Debug)]
 pub struct FolderCheck {
     pub chain: Verification,
-    /// What a summary claims that the folder does not show.
+    /// Claims of the summary that the folder does not support.
     pub problems: Vec<String>,
     /// Whether there is a summary.
     pub has_summary: bool,
 }
 
-/// Checks chain, summary and files of a folder, without anything that this machine knows of the run. A head that the
-/// reader has from elsewhere, such as a pull request, must be part of the chain.
+/// Checks chain, summary and files of a folder, without using anything that this machine knows of
+/// the run. A head that the reader has from elsewhere, such as a pull request, must be part of the
+/// chain.
 pub fn verify_folder(path: &Path, head: Option<&str>) -> Result<FolderCheck, Failure> {
     let folder = Folder::open(path).map_err(|error| {
         let kind = if error.is_not_found() { FailureKind::NotFound } else { FailureKind::Host };
@@ -63,7 +64,7 @@ pub fn verify_folder(path: &Path, head: Option<&str>) -> Result<FolderCheck, Fai
     Ok(FolderCheck { chain, problems, has_summary })
 }
 
-/// Returns what a summary claims that the folder does not show.
+/// Returns claims of a summary that the folder does not support.
 pub(super) fn of_summary(folder: &Folder, summary: &Summary, records: &[Record]) -> Vec<String> {
     let mut wrong = confirm(summary, records);
     for (path, hash) in &summary.evidence {

@@ -1,4 +1,4 @@
-//! What a scenario leaves, looked at until it is final.
+//! Observes the effects of a scenario until they are final.
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ use hothouse_timeline::{Order, Selection};
 use super::{blocking, rows, scenario::Performing};
 use crate::in_room::InRoom;
 
-/// How often what no record tells, such as a row, is asked for again.
+/// How often effects without records, such as a row, are polled.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// The most records of a scenario that are looked at.
+/// The maximum number of records of a scenario.
 const RECORDS: usize = 100_000;
 
-/// Looks at what a scenario leaves until that is final.
+/// Observes the effects of a scenario until they are final.
 pub(super) struct Watch<'a> {
     of: &'a Performing<'a>,
     expected: &'a [Expected],
@@ -38,7 +38,7 @@ pub(super) struct Watch<'a> {
     pub(super) records: Vec<Record>,
     mark: u64,
     begun: Instant,
-    /// When the last effect came.
+    /// When the last effect was seen.
     last: Instant,
 }
 
@@ -90,17 +90,17 @@ impl<'a> Watch<'a> {
                     Some(heads) => heads.changed().await.is_ok(),
                     None => false,
                 };
-                // A timeline that nobody writes reports no changes.
+                // A timeline without a writer reports no changes.
                 if !changed {
                     std::future::pending::<()>().await;
                 }
             };
-            // No sleep: a new record wakes it, and what has no records is polled.
+            // Not a plain sleep: a new record wakes it, and effects without records are polled.
             tokio::time::timeout(pause.max(Duration::from_millis(5)), changed).await.ok();
         }
     }
 
-    /// Whether something is expected that no record tells.
+    /// Whether an effect without records is expected.
     fn asks(&self) -> bool {
         !rows::wanted(self.expected).is_empty()
             || self.looks_at_jobs()
@@ -121,7 +121,7 @@ impl<'a> Watch<'a> {
         if let Some(page) = &mut self.page {
             let record = self.records.iter().rev().find(|record| record.kind == Kind::Browser);
             page.record = record.map(|record| record.id.clone());
-            // As it was recorded: without what only the page may know, such as a key in its address.
+            // As recorded: without what only the page may know, such as a key in its URL.
             let recorded = record.map(|record| &record.body).and_then(|body| {
                 Some((body["url"].as_str()?, body["final_url"].as_str()?, body["title"].as_str()?))
             });
@@ -145,7 +145,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Reads the records that have come.
+    /// Reads new records.
     async fn read(&mut self) -> Result<(), Failure> {
         let after = self.records.last().map_or(self.mark, |record| record.seq);
         let (timelines, place) = (self.of.keepers.timelines.clone(), self.of.place.clone());

@@ -1,6 +1,6 @@
-//! What brokers are asked, by their own clients: scripts for Redis, statements for PostgreSQL.
+//! Queries for brokers, run with their own clients: scripts for Redis, statements for PostgreSQL.
 //!
-//! *To add a library:* its keys in the three scripts, or its table here and in `model::queue`.
+//! *To add a library:* add its keys to the three scripts, or its table here and in `model::queue`.
 
 use hothouse_engine::QueueConfig;
 use hothouse_model::stack::ServiceOrder;
@@ -12,14 +12,15 @@ const LIST: &str = include_str!("list.lua");
 const RETRY: &str = include_str!("retry.lua");
 const PROMOTE: &str = include_str!("promote.lua");
 
-/// The tables of libraries that keep their jobs in PostgreSQL.
+/// The tables of libraries that store their jobs in PostgreSQL.
 const TABLES: &str = "pgboss.job graphile_worker.jobs public.jobs public.failed_jobs";
 
-/// Whether a row is of a job that is not due yet: pg-boss, Graphile Worker and Laravel have a column each for that.
+/// Whether a row is a job that is not due yet: pg-boss, Graphile Worker and Laravel each have a
+/// column for that.
 const IS_DELAYED: &str = "coalesce(coalesce((to_jsonb(x) ->> 'start_after')::timestamptz, (to_jsonb(x) ->> 'startafter')::timestamptz, \
     (to_jsonb(x) ->> 'run_at')::timestamptz, to_timestamp((to_jsonb(x) ->> 'available_at')::bigint)) > now(), false)";
 
-/// Evaluates a script, which it reads from its first argument.
+/// Evaluates a script, passed as the first argument.
 fn evaluated(service: &ServiceOrder, script: &str, id: Option<&str>) -> Option<RoomTask> {
     let database = service.database.as_ref()?;
     let url = service.url.as_deref().filter(|url| url.starts_with("redis://"))?;
@@ -41,7 +42,7 @@ fn is_postgres(service: &ServiceOrder) -> bool {
     service.database.is_some() && url.starts_with("postgres://")
 }
 
-/// Whether a service may hold jobs of a library.
+/// Whether a service may contain jobs of a library.
 pub(super) fn may_hold_jobs(service: &ServiceOrder) -> bool {
     redis_list(service).is_some() || is_postgres(service)
 }
@@ -51,7 +52,7 @@ pub(super) fn redis_list(service: &ServiceOrder) -> Option<RoomTask> {
     evaluated(service, LIST, None)
 }
 
-/// Prints `table<TAB>rows` for each table that there is.
+/// Prints `table<TAB>rows` for each existing table.
 pub(super) fn postgres_list(service: &ServiceOrder) -> Option<RoomTask> {
     let tables = TABLES.replace(' ', ",");
     let script = format!(
@@ -64,7 +65,7 @@ pub(super) fn postgres_list(service: &ServiceOrder) -> Option<RoomTask> {
     is_postgres(service).then(|| limited(RoomTask::shell(script), service))
 }
 
-/// Puts one dead job back; each prints `1` if it did.
+/// Retries one dead job; each command prints `1` if it did.
 pub(super) fn retry(services: &[ServiceOrder], config: &[QueueConfig], id: &str) -> Vec<RoomTask> {
     let redis = services.iter().filter_map(|service| evaluated(service, RETRY, Some(id)));
     let postgres = services.iter().filter(|service| is_postgres(service));
@@ -77,14 +78,14 @@ pub(super) fn retry(services: &[ServiceOrder], config: &[QueueConfig], id: &str)
     redis.chain(postgres).chain(own).collect()
 }
 
-/// Lets delayed jobs be due.
+/// Makes delayed jobs due.
 pub(super) fn promote(service: &ServiceOrder) -> Vec<RoomTask> {
     let redis = evaluated(service, PROMOTE, None);
     let postgres = is_postgres(service).then(|| limited(RoomTask::shell(PROMOTE_ROWS), service));
     redis.into_iter().chain(postgres).collect()
 }
 
-/// The columns of pg-boss have had two ways of writing.
+/// The columns of pg-boss have been spelled in two ways.
 const RETRY_ROW: &str = r#"has() { [ "$(psql -X -qtA -c "select to_regclass('$1') is not null")" = t ]; }
 changed() { psql -X -qtA -v ON_ERROR_STOP=1 -v id="$1" -f - | grep -c . ; }
 if has pgboss.job; then

@@ -1,7 +1,7 @@
-//! Queues are looked at by themselves, so that jobs are records without anybody asking for them.
+//! Polls queues, so that jobs are recorded without being requested.
 //!
-//! A look runs programs in the room. So it is taken soon where somebody waits for a job, now and then where a sandbox is
-//! in use, and never where it is not: nothing is woken, or kept awake, by being looked at.
+//! A poll runs programs in the room. So it happens often if a client waits for a job, occasionally
+//! if a sandbox is in use, and never otherwise: polling must not wake a sandbox or keep it awake.
 
 use std::{
     collections::HashMap,
@@ -14,22 +14,22 @@ use hothouse_model::{SandboxRecord, room::RoomWish};
 use super::Queues;
 use crate::{Keepers, Stop, urls::is_asleep};
 
-/// How often it is decided whether to look.
+/// How often to decide whether to poll.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long it is between two looks: where somebody waits for a job, where there are jobs, and where there are none yet.
+/// The poll intervals: if a client waits for a job, if there are jobs, and if there are none yet.
 const SOON: Duration = Duration::from_millis(500);
 const OFTEN: Duration = Duration::from_secs(4);
 const SELDOM: Duration = Duration::from_secs(20);
 
-/// For how long after its last use a sandbox is looked at.
+/// For how long after its last use a sandbox is polled.
 const IN_USE: Duration = Duration::from_secs(60);
 
-/// Who waits for jobs, by run.
+/// The number of clients that wait for jobs, by run.
 #[derive(Debug, Default)]
 pub struct JobInterest(Mutex<HashMap<String, usize>>);
 
-/// Somebody who waits for jobs of a run.
+/// A client that waits for jobs of a run.
 #[derive(Debug)]
 pub struct Interested {
     interest: Arc<JobInterest>,
@@ -37,7 +37,7 @@ pub struct Interested {
 }
 
 impl JobInterest {
-    /// Notes that somebody waits for jobs of a run, until what is returned is dropped.
+    /// Registers a client that waits for jobs of a run, until the returned value is dropped.
     pub fn begin(self: &Arc<Self>, run: &str) -> Interested {
         *self.counts().entry(run.to_owned()).or_default() += 1;
         Interested { interest: self.clone(), run: run.to_owned() }
@@ -64,37 +64,37 @@ impl Drop for Interested {
     }
 }
 
-/// What a look has found.
+/// The result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// No service and no command of the project could hold a job.
+    /// No service and no project command could have a job.
     NoQueue,
     NoJob,
     Jobs,
 }
 
-/// What is known of the queues of a run.
+/// The poll state of a run.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     looked: Instant,
     found: Found,
-    /// Whether a look is under way.
+    /// Whether a poll is in progress.
     looking: bool,
 }
 
-/// Decides how long it is between two looks; none for never.
+/// Returns the interval between two polls; `None` for never.
 fn pause(is_awaited: bool, quiet: Option<Duration>, found: Found) -> Option<Duration> {
     match (found, is_awaited) {
         (Found::NoQueue, _) => None,
         (_, true) => Some(SOON),
-        // None is: in use right now.
+        // `None` means that it is in use right now.
         _ if quiet.is_some_and(|quiet| quiet > IN_USE) => None,
         (Found::Jobs, false) => Some(OFTEN),
         (Found::NoJob, false) => Some(SELDOM),
     }
 }
 
-/// Looks at queues, until the daemon ends.
+/// Polls queues, until the daemon ends.
 pub async fn watch(keepers: Keepers, mut stop: Stop) {
     let known: Arc<Mutex<HashMap<String, Known>>> = Arc::default();
     while stop.pause(TICK).await {
@@ -108,7 +108,7 @@ pub async fn watch(keepers: Keepers, mut stop: Stop) {
             begin(&known, &run);
             let (queues, sandbox, known) = (keepers.queues.clone(), sandbox.clone(), known.clone());
             tokio::spawn(async move {
-                // A broker that is still starting is asked again.
+                // A broker that is still starting is polled again.
                 let found = queues.look(&sandbox).await.unwrap_or(Found::NoJob);
                 lock(&known).insert(run, Known { looked: Instant::now(), found, looking: false });
             });
@@ -148,7 +148,7 @@ fn is_due(keepers: &Keepers, sandbox: &SandboxRecord, known: &HashMap<String, Kn
 }
 
 impl Queues {
-    /// Has jobs of a run looked for soon, until what is returned is dropped.
+    /// Polls jobs of a run often, until the returned value is dropped.
     pub fn await_jobs(&self, run: &str) -> Interested {
         self.interest.begin(run)
     }

@@ -18,11 +18,11 @@ use tokio::net::TcpStream;
 use super::{BundleFailure, LABEL, LAST_LINES, Seeding, failed};
 use crate::in_room::{RoomTask, TaskOutput};
 
-/// How much of the beginning of a bundle's output is kept in its log.
+/// How much of the beginning of a bundle's output is logged.
 const LOG_HEAD: usize = 1 << 20;
 
 impl Seeding<'_> {
-    /// Does what a bundle says.
+    /// Runs a bundle.
     pub(super) async fn perform(&mut self, name: &EntryName) -> Result<(), BundleFailure> {
         let Some(bundle) = self.config.seed.bundles.get(name).cloned() else {
             return Err(because("the config does not have it any more"));
@@ -91,7 +91,7 @@ impl Seeding<'_> {
         }
     }
 
-    /// Returns the database that a file is for: the one that the bundle names, or the first with tables.
+    /// Returns the database for a file: the one that the bundle names, or the first with tables.
     fn database(&self, bundle: &Bundle) -> Result<ServiceOrder, BundleFailure> {
         let named = bundle.service.as_ref().map(|name| name.as_str());
         let is_wanted = |service: &&ServiceOrder| match named {
@@ -107,7 +107,7 @@ impl Seeding<'_> {
         })
     }
 
-    /// Calls a service, and adds what it answers to the context under the bundle's name.
+    /// Calls a service, and adds its response to the context under the bundle's name.
     async fn call(
         &mut self,
         name: &EntryName,
@@ -179,7 +179,7 @@ async fn ask(stream: TcpStream, call: &BundleCall, port: u16) -> Result<(u16, Ve
     read
 }
 
-/// Returns the script that feeds a file to a database, stopping at the first error.
+/// Returns the script that loads a file into a database, stopping at the first error.
 fn feeding(service: &ServiceOrder) -> Result<String, BundleFailure> {
     let client = service.database.as_ref().and_then(|database| database.shell.first());
     let client = client.map(String::as_str).unwrap_or_default();
@@ -195,7 +195,7 @@ fn feeding(service: &ServiceOrder) -> Result<String, BundleFailure> {
     }
 }
 
-/// Returns what a service speaks, as its URL says.
+/// Returns the protocol of a service, from its URL.
 pub(super) fn scheme(service: &ServiceOrder) -> &str {
     let url = service.url.as_deref().unwrap_or_default();
     url.split_once("://").map_or("", |(scheme, _)| scheme)

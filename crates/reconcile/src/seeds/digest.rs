@@ -1,4 +1,4 @@
-//! Digests of the tables of all databases, to tell whether seeding again changes anything.
+//! Digests of all database tables, to detect whether seeding again changes anything.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use hothouse_model::{
 use super::{LABEL, Seeding, bundle::scheme};
 use crate::in_room::RoomTask;
 
-/// How long a database may take to make its digests; without them nothing is said about it.
+/// The time limit for the digests of a database; without them it is not compared.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How much of a list of tables is read.
@@ -20,7 +20,7 @@ const KEEP: usize = 4 << 20;
 pub(super) type Digests = BTreeMap<String, BTreeMap<String, (String, Option<u64>)>>;
 
 impl Seeding<'_> {
-    /// Returns the digests of all databases that can make some.
+    /// Returns the digests of all databases that support them.
     pub(super) async fn digests(&self) -> Digests {
         let mut all = Digests::new();
         for service in &self.room.stack.services {
@@ -38,13 +38,13 @@ impl Seeding<'_> {
     }
 }
 
-/// Returns the tables that differ, of databases that could tell both times.
+/// Returns the tables that differ, of databases with digests both times.
 pub(super) fn changes(before: &Digests, after: &Digests) -> Vec<TableChange> {
     let both = before.iter().filter_map(|(name, before)| Some((name, before, after.get(name)?)));
     both.flat_map(|(name, before, after)| changed_tables(name, before, after)).collect()
 }
 
-/// Reads `table<TAB>rows<TAB>digest`, one a line.
+/// Parses `table<TAB>rows<TAB>digest` lines.
 fn tables(text: &str) -> BTreeMap<String, (String, Option<u64>)> {
     let line = |line: &str| {
         let mut parts = line.split('\t');
@@ -80,7 +80,7 @@ const MYSQL: &str = "CLIENT -N -B -e \"select concat(table_schema, '.', table_na
     sum=$(CLIENT -N -B -e \"checksum table $quoted\" < /dev/null | cut -f2) || exit; \
     printf '%s\\t%s\\t%s\\n' \"$name\" \"$rows\" \"$sum\"; done";
 
-/// Keys that expire by themselves count without the time that is left.
+/// The remaining time of expiring keys is ignored.
 const REDIS: &str = "local all, cursor = {}, '0' repeat local part = redis.call('scan', cursor, 'count', 1000) cursor = part[1] \
     for _, key in ipairs(part[2]) do all[#all + 1] = key end until cursor == '0' or #all > 20000 table.sort(all) local out = {} \
     for _, key in ipairs(all) do local kind = redis.call('type', key).ok local rows = 1 \

@@ -1,4 +1,5 @@
-//! Seeded stacks that sandboxes share: what comes with a snapshot besides data, and what goes into one.
+//! Seeded stacks that sandboxes share: what a snapshot contains besides data, and how it is
+//! created.
 
 use std::{os::unix::ffi::OsStrExt, time::Duration};
 
@@ -20,13 +21,14 @@ use crate::{
     timelines::RunPlace,
 };
 
-/// What somebody does in a room whose data becomes a snapshot: nothing of it may have happened.
+/// Records of foreign activity in a room: with any of them, its data must not become a shared
+/// snapshot.
 const FOREIGN: [Kind; 5] = [Kind::Exec, Kind::Browser, Kind::Agent, Kind::Restore, Kind::Commit];
 
-/// How long a service may take to restart.
+/// The time limit for restarting a service.
 const RESTART: Duration = Duration::from_secs(120);
 
-/// Unpacks an archive, and says whether a file that was there already is among those that it has, besides the seed's own.
+/// Unpacks an archive, and reports whether it replaces existing files other than the seed's own.
 const UNPACK: &str = r#"all=$(mktemp) || exit 1; cat >"$all"
 tar -tf "$all" | while IFS= read -r name; do
   case $name in "./$1/"*) ;; *) [ ! -e "$name" ] || { echo REPLACED; break; } ;; esac
@@ -35,7 +37,8 @@ tar -xf "$all" --no-same-owner; ended=$?; rm -f "$all"; exit $ended"#;
 const REPLACED: &str = "REPLACED";
 
 impl Seeding<'_> {
-    /// Unpacks the files of the snapshot that the run's data came from; returns its key, if there is one.
+    /// Unpacks the files of the snapshot that the run's data came from; returns its key, if there
+    /// is one.
     pub(super) async fn unpack(&self) -> Option<String> {
         let origin = self.origin(SeedRole::Copied).await?;
         let (engine, own, key) =
@@ -53,7 +56,8 @@ impl Seeding<'_> {
                 self.say(format!("the data is from snapshot {}", &key[..key.len().min(12)]));
                 Some(key)
             }
-            // Without its state the bundles run again, on data that already contains theirs; they are idempotent.
+            // Without its state the bundles run again on data that already contains theirs; they
+            // are idempotent.
             other => {
                 tracing::warn!(?other, "the files of a seed's snapshot were not unpacked");
                 None
@@ -61,8 +65,8 @@ impl Seeding<'_> {
         }
     }
 
-    /// Restarts the services that have no data of their own: a file that one of them had open, such as a database of
-    /// SQLite, is another one now.
+    /// Restarts the services without data of their own: a file that one of them had open, such as
+    /// an SQLite database, was replaced.
     async fn restart_apps(&self) {
         let has_files = |one: &&ServiceOrder| one.database.is_none() && one.sink.is_none();
         let services = self.room.stack.services.iter().filter(has_files);
@@ -95,13 +99,13 @@ impl Seeding<'_> {
         }
     }
 
-    /// Keeps what was seeded for other sandboxes, where it depends on nothing but the project's files.
+    /// Stores what was seeded for other sandboxes, if it depends only on the project's files.
     pub(super) async fn share(&self, begun: Timestamp) {
         let Some(origin) = self.origin(SeedRole::Candidate).await else { return };
         if origin.manifest.bundles.is_empty() {
             return;
         }
-        // Whatever comes of it, later seedings of this run depend on more.
+        // In any case, later seedings of this run depend on more.
         self.settle_origin(SeedOrigin { role: SeedRole::Settled, ..origin.clone() });
         let all_there =
             origin.manifest.bundles.iter().all(|name| self.state.bundles.contains_key(name));
@@ -135,14 +139,14 @@ impl Seeding<'_> {
         if !archive.is_ok() || archive.stdout.is_cut() {
             return Ok(false);
         }
-        // Before the data is copied, so that it knows their sessions.
+        // Before the data is copied, so that it contains their sessions.
         let sign_in = self.seeds.browsers.states_to_share(self.sandbox()).await;
         checkpoint(&self.room).await;
         let (engine, own, origin) =
             (self.seeds.engine.clone(), self.sandbox().clone(), origin.clone());
         let timelines = self.seeds.timelines.clone();
         blocking(move || {
-            // Asked again once the data is copied: a command may have begun meanwhile.
+            // Checked again after copying: a command may have started meanwhile.
             let is_still_ours = || !is_foreign(&engine, &timelines, &own);
             let parts = SeedParts { archive: archive.stdout.head, sign_in };
             engine.keep_seeded(&own, &origin, &parts, &is_still_ours)
@@ -164,8 +168,8 @@ impl Seeding<'_> {
 }
 
 impl Seeds {
-    /// Keeps the data of databases after the first `up` of a sandbox without seeds, so that the next one of the same
-    /// files begins with its migrations done.
+    /// Stores the data of databases after the first `up` of a sandbox without seeds, so that the
+    /// next one with the same files starts with its migrations done.
     pub async fn keep_migrated(&self, sandbox: &SandboxRecord) {
         let turn = self.turn(sandbox.key);
         let _turn = turn.lock().await;
@@ -198,7 +202,7 @@ impl Seeds {
     }
 }
 
-/// Lets databases write down what they have, so that copies of their data start at once.
+/// Makes databases flush their data, so that copies of it start quickly.
 async fn checkpoint(room: &InRoom) {
     for service in room.stack.services.iter().filter(|service| service.database.is_some()) {
         let script = match scheme(service) {
@@ -211,7 +215,7 @@ async fn checkpoint(room: &InRoom) {
     }
 }
 
-/// Whether anything but services and bundles ran in a room, or may have without being recorded.
+/// Whether anything but services and bundles ran in a room, or may have run unrecorded.
 fn is_foreign(engine: &Engine, timelines: &Timelines, sandbox: &SandboxRecord) -> bool {
     let Some(room) = &sandbox.room else { return true };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };

@@ -1,7 +1,8 @@
-//! What the base has as well: issues and events that were seen while a sandbox was as its base is.
+//! Known issues and events of a base commit, observed while a sandbox was unmodified.
 //!
-//! Two files per repository and commit in the state folder: an id of an issue per line, and what properties events have.
-//! Sandboxes of the same base look there whether an issue is new, and what an event lost.
+//! Two files per repository and commit in the state folder: one issue id per line, and the
+//! properties of events. Sandboxes of the same base use them to decide whether an issue is new, and
+//! what an event lost.
 
 mod shape;
 
@@ -24,10 +25,10 @@ use self::shape::Shapes;
 const FOLDER: &str = "base-issues";
 const EVENTS_FOLDER: &str = "base-events";
 
-/// How often it is checked whether a sandbox is as its base is.
+/// How often to check whether a sandbox is unmodified.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The most that is read of a file, and how many issues it may have.
+/// The size limit of a file, and the maximum number of issues.
 const FILE_MOST: u64 = 1 << 20;
 const ISSUES: usize = 10_000;
 
@@ -36,7 +37,7 @@ pub(super) struct Base {
     file: PathBuf,
     events: PathBuf,
     looked: Mutex<Option<(Instant, bool)>>,
-    /// The events as they were last read.
+    /// The events as last read.
     shapes: Mutex<Option<(Instant, Shapes)>>,
 }
 
@@ -54,8 +55,8 @@ impl Base {
         }
     }
 
-    /// Notes on an event of analytics what it lost and gained against the base. What a sandbox sends that is as its
-    /// base is, the base sends.
+    /// Marks on an analytics event what it lost and gained compared with the base. Events of an
+    /// unmodified sandbox count as the base's.
     pub(super) fn compare_event(
         &self,
         engine: &Engine,
@@ -72,7 +73,7 @@ impl Base {
             return known.mark(event);
         }
         if known.note(event) {
-            // Another sandbox of the same base may have noted others meanwhile.
+            // Another sandbox of the same base may have added some meanwhile.
             known.merge(self.read_events());
             if let Err(error) = self.keep_events(known) {
                 tracing::warn!(%error, "what events of the base have is not kept");
@@ -91,11 +92,12 @@ impl Base {
         files::write_quick(&self.events, &text, 0o600)
     }
 
-    /// Returns whether the base has an issue. What a sandbox reports that is as its base is, the base has from now on.
+    /// Whether the base has an issue. Issues of an unmodified sandbox count as the base's from now
+    /// on.
     pub(super) fn has(&self, engine: &Engine, sandbox: &SandboxRecord, issue: &str) -> bool {
         let known = self.known();
         if known.contains(issue) {
-            // The sandbox that found it has it as new.
+            // For the sandbox that found it, it is new.
             return !self.is_base(engine, sandbox);
         }
         if self.is_base(engine, sandbox)

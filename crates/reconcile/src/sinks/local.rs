@@ -1,4 +1,4 @@
-//! Ports of a room on which sinks answer, for apps whose config for development expects one.
+//! Sinks on ports of a room, for apps whose development config expects one.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -14,21 +14,21 @@ use tokio::net::TcpStream;
 use super::{LONG_BODY, RunSinks, mail::MailOrder};
 use crate::mocks::failed;
 
-/// What answers on one port of a room.
+/// The sink behind one port of a room.
 #[derive(Clone)]
 pub(crate) struct LocalSink {
     sinks: Arc<RunSinks>,
     speaks: Speaks,
-    /// Knows whose a connection is.
+    /// Identifies the process of a connection.
     room: Option<Arc<dyn Processes>>,
 }
 
-/// What is spoken on a port.
+/// The protocol of a port.
 #[derive(Clone)]
 enum Speaks {
     Smtp,
     Http(Arc<LocalHttp>),
-    /// No sink takes it.
+    /// No sink accepts it.
     Nothing,
 }
 
@@ -44,7 +44,7 @@ impl LocalSink {
             }
             None => Speaks::Nothing,
         };
-        // What a vendor's host takes is taken here, whatever the host is called.
+        // Accepts what the vendor's host accepts, under any host name.
         let speaks = match takes {
             SinkRecipe::Mailbox => Speaks::Smtp,
             SinkRecipe::Errors => http(find("o0.ingest.sentry.io")),
@@ -56,7 +56,7 @@ impl LocalSink {
         Self { sinks, speaks, room }
     }
 
-    /// Serves a connection until it ends; what it costs is given back then.
+    /// Serves a connection until it ends; its permit is released then.
     pub(crate) async fn serve(self, client: TcpStream, _permit: impl Send) {
         client.set_nodelay(true).ok();
         let process = self.process(&client).await;
@@ -91,7 +91,7 @@ impl LocalSink {
     }
 }
 
-/// One sink, whatever the host is called.
+/// A single sink, for any host name.
 struct Local {
     sinks: Arc<RunSinks>,
     sink: HostSink,

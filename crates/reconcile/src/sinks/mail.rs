@@ -1,4 +1,5 @@
-//! Sessions of mail clients: `hothouse_sinks` is the server's side, here are the socket, the clock and the disk.
+//! SMTP sessions: `hothouse_sinks` is the server's state machine, this module adds socket, clock
+//! and disk.
 
 use std::{
     collections::VecDeque,
@@ -32,16 +33,16 @@ use tokio::{
 
 use super::RunSinks;
 
-/// How long a client may be silent, or take nothing.
+/// How long a client may be silent, or not read.
 const IDLE: Duration = Duration::from_secs(5 * 60);
 
-/// How long a message may take that is so large that others wait for it.
+/// The time limit of a message so large that others wait for it.
 const LARGE_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// How much of a message is held without asking, in bytes.
+/// How much of a message is held without a permit, in bytes.
 const SMALL: usize = 1 << 20;
 
-/// How many messages of a run that are larger are held at once.
+/// How many larger messages of a run are held at once.
 const LARGE_AT_ONCE: usize = 2;
 
 /// The default delay of a slow recipient.
@@ -50,13 +51,13 @@ const SLOW: Duration = Duration::from_secs(5);
 /// How many greylisted recipients of a run are remembered.
 const GREYLISTED: usize = 10_000;
 
-/// How many links of a mail are looked at.
+/// How many links of a mail are checked.
 const LINKS: usize = 20;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// A connection, whatever it is encrypted by.
+/// A connection, encrypted or not.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -67,18 +68,18 @@ pub(crate) type StartTls<'a> = dyn Fn(Box<dyn Stream>) -> Pin<Box<dyn Future<Out
     + Sync
     + 'a;
 
-/// A session to be.
+/// The parameters of a session.
 pub(crate) struct MailOrder<'a> {
-    /// The name that the server has for itself.
+    /// The server's own host name.
     pub(crate) host: String,
     pub(crate) lmtp: bool,
-    /// Whether TLS comes first.
+    /// Whether TLS starts immediately.
     pub(crate) tls_first: bool,
     pub(crate) start_tls: Option<&'a StartTls<'a>>,
     pub(crate) process: Option<RoomProcess>,
 }
 
-/// What a run may have of memory for large messages.
+/// The memory budget of a run for large messages.
 pub(super) struct LargeMessages(Arc<Semaphore>);
 
 impl Default for LargeMessages {
@@ -114,7 +115,7 @@ impl RunSinks {
         ended
     }
 
-    /// Returns what breaks on purpose, as the config of the worktree says now.
+    /// Returns the injected faults, from the worktree's current config.
     fn faults(&self) -> Faults {
         let rule = |one: MailFault| FaultRule {
             recipient: one.to.to_string(),
@@ -130,7 +131,7 @@ impl RunSinks {
         Faults { rules, known }
     }
 
-    /// Breaks a call of a mail API on purpose, as the config says for its recipients.
+    /// Injects faults into a call of a mail API, as configured for its recipients.
     pub(super) fn with_faults(&self, vendor: &str, mut taken: Taken) -> Taken {
         let mails = || taken.records.iter().filter(|record| record.kind == Kind::Mail);
         if mails().next().is_none() {
@@ -171,7 +172,7 @@ impl RunSinks {
         }
     }
 
-    /// Keeps a message; returns the id of its record.
+    /// Stores a message; returns the id of its record.
     async fn deliver(
         self: &Arc<Self>,
         delivery: Delivery,
@@ -185,8 +186,8 @@ impl RunSinks {
     }
 }
 
-/// Adds to the checks of a mail which of its links lead to no app of the sandbox, or to one that its reader cannot
-/// reach. Nothing is asked for: a link may be good for once alone.
+/// Adds to the checks of a mail which of its links lead to no app of the sandbox, or to one that
+/// its reader cannot reach. Links are not requested: some are valid only once.
 pub(super) fn check_links(engine: &Engine, sandbox: &SandboxRecord, mail: &mut Value) {
     let links = mail["links"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let own: Vec<(&str, OwnHost)> =
@@ -194,7 +195,7 @@ pub(super) fn check_links(engine: &Engine, sandbox: &SandboxRecord, mail: &mut V
     if own.is_empty() {
         return;
     }
-    // As it is now: what is known of a sandbox whose room was just starting has no services yet.
+    // The current record: the given one may be older than the sandbox's services.
     let Ok(Some(sandbox)) = engine.sandbox(sandbox.key) else { return };
     let (mut broken, mut inside) = (Vec::new(), Vec::new());
     for (link, host) in own {
@@ -216,11 +217,11 @@ pub(super) fn check_links(engine: &Engine, sandbox: &SandboxRecord, mail: &mut V
     }
 }
 
-/// How a link names this machine.
+/// How a link refers to this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnHost {
     Loopback,
-    /// A name below `.localhost`, as apps of sandboxes have.
+    /// A name below `.localhost`, as sandbox apps have.
     Routed,
 }
 
@@ -239,7 +240,7 @@ fn own_host(link: &str) -> Option<OwnHost> {
     }
 }
 
-/// A link without what follows its path, which may be worth something.
+/// A link without its query and fragment, which may be sensitive.
 fn shown(link: &str) -> String {
     let plain = link.split(['?', '#']).next().unwrap_or_default();
     format!("`{}`", plain.chars().take(120).collect::<String>())
@@ -251,7 +252,7 @@ struct Talk<'a> {
     order: MailOrder<'a>,
     client: Box<dyn Stream>,
     session: Session,
-    /// The right to hold a large message, and until when.
+    /// The permit for a large message, and its deadline.
     large: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
@@ -277,7 +278,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Applies an action of the session; returns the next state.
+    /// Performs an action of the session; returns the next actions.
     async fn obey(&mut self, action: Action) -> io::Result<Vec<Action>> {
         match action {
             Action::Send(bytes) => {
@@ -301,7 +302,7 @@ impl Talk<'_> {
         Ok(Vec::new())
     }
 
-    /// Waits for the right to hold a message that has become large, and gives it back after it.
+    /// Waits for a permit once a message becomes large, and releases it afterwards.
     async fn weigh(&mut self) -> io::Result<()> {
         match (self.session.held() > SMALL, &self.large) {
             (true, None) => {

@@ -1,7 +1,8 @@
-//! Real models: calls that cost money are counted, recorded, and stopped at the caps of their integration.
+//! Real models: calls that cost money are counted, recorded, and stopped at the caps of their
+//! integration.
 //!
-//! What a call may cost at most is set aside before it leaves, so that many at once cannot pass a cap together. What
-//! a daemon before this one let pass is read from the timeline.
+//! The maximum cost of a call is reserved before it is sent, so that concurrent calls cannot exceed
+//! a cap together. Calls allowed by an earlier daemon are read from the timeline.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,23 +24,23 @@ use tokio::runtime::Handle;
 
 use super::RunSinks;
 
-/// How many calls a run may make, unless the config says otherwise.
+/// The default limit of calls in a run.
 const CALLS: u64 = 100;
 
-/// What they may cost, in dollars.
+/// The default limit of their cost, in dollars.
 const COST: f64 = 1.0;
 
-/// How many records are read to count what was spent.
+/// How many records are read to compute what was spent.
 const COUNTED: usize = 100_000;
 
-/// What the calls of one run have cost.
+/// The cost of a run's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Spent {
     calls: u64,
     cost: f64,
 }
 
-/// What the calls of one run have cost, once it is counted.
+/// The cost of a run's calls, once computed.
 #[derive(Debug, Default)]
 pub(super) struct Spending(Mutex<Option<Spent>>);
 
@@ -58,7 +59,7 @@ struct Model {
 }
 
 impl ModelGate {
-    /// Takes the integrations that are real models.
+    /// Selects the integrations that are real models.
     pub(crate) fn of(config: &Config, sinks: &Arc<RunSinks>) -> Self {
         let tested = config.integrations.iter();
         let tested = tested.filter(|(_, one)| one.class == IntegrationClass::TestMode);
@@ -91,7 +92,7 @@ impl Gate for ModelGate {
     }
 
     fn kept_of_bodies(&self, host: &HostName) -> usize {
-        // What a model took stands at the end of its answer.
+        // The usage of a model is at the end of its response.
         self.of_host(host).map_or(0, |_| RECORDED_CAP)
     }
 }
@@ -126,7 +127,7 @@ impl Meter for Model {
 }
 
 impl Model {
-    /// Sets aside what a call may cost, if the caps let it.
+    /// Reserves the cost of a call, if the caps allow it.
     fn set_aside(&self, sinks: &RunSinks, most: f64) -> Result<(), Refusal> {
         let mut spending = sinks.spending.0.lock().unwrap_or_else(PoisonError::into_inner);
         let spent = match *spending {
@@ -156,7 +157,7 @@ impl Model {
 }
 
 impl Spent {
-    /// Adds a call that may cost so much, unless a cap is in the way.
+    /// Adds a call with a maximum cost, unless it exceeds a cap.
     fn with(self, most: f64, caps: &Caps) -> Result<Self, String> {
         let (calls, cost) = (caps.calls.unwrap_or(CALLS), caps.cost.unwrap_or(COST));
         if self.calls >= calls {
@@ -176,7 +177,7 @@ fn price_of(caps: &Caps, real: &RealCall) -> price::Price {
     price::of(&real.asked.model, (caps.input_price, caps.output_price))
 }
 
-/// Counts what the timeline tells: an earlier daemon may have let calls pass.
+/// Computes the cost from the timeline: an earlier daemon may have allowed calls.
 fn earlier(sinks: &RunSinks) -> Result<Spent, String> {
     let failed = "what it has cost so far cannot be read";
     let timeline = sinks.timelines.writable(&sinks.run).ok_or(failed)?;
@@ -196,7 +197,7 @@ fn earlier(sinks: &RunSinks) -> Result<Spent, String> {
     }))
 }
 
-/// A call that was let pass.
+/// A call that was allowed.
 struct Passed {
     sinks: Arc<RunSinks>,
     real: RealCall,
@@ -219,7 +220,7 @@ impl Charge for Passed {
     }
 }
 
-/// Tells what a call has cost: what the vendor says, or what was set aside for it. A vendor that refuses takes
+/// Returns the cost of a call: what the vendor reports, or what was reserved. A refused call costs
 /// nothing.
 fn ended(real: &RealCall, (price, most): (price::Price, f64), record: &RequestRecord) -> RealEnd {
     let refused = record.refused.clone();
@@ -240,7 +241,7 @@ fn ended(real: &RealCall, (price, most): (price::Price, f64), record: &RequestRe
     }
 }
 
-/// Writes a record down, without anybody waiting for it: the call has been made.
+/// Stores a record without waiting: the call has already been made.
 fn keep(sinks: &Arc<RunSinks>, record: Recorded) {
     let sinks = sinks.clone();
     tokio::spawn(async move {

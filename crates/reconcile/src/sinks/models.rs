@@ -1,4 +1,4 @@
-//! Language models: fixtures answer first, then an echo, and either is recorded.
+//! Language models: answered by fixtures first, then by an echo; both are recorded.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::{RunSinks, call, down, with_context};
 use crate::mocks;
 
 impl RunSinks {
-    /// Answers for a model. `fixtures` is what the worktree's own answer, if anything was asked for it.
+    /// Answers for a model. `fixtures` is the answer of the worktree's fixtures, if any was
+    /// requested.
     pub(crate) async fn answer_model(
         self: Arc<Self>,
         request: StandInRequest,
@@ -46,7 +47,7 @@ fn answered(
     }
 }
 
-/// Returns an answer as it is when all of it is there.
+/// Returns the complete form of an answer.
 fn whole(answer: &StandInAnswer, fixture: &str) -> Answer {
     let bytes = answer.pieces.iter().flat_map(|piece| piece.bytes.iter().copied()).collect();
     let matched = Match::Fixture(fixture.to_owned());

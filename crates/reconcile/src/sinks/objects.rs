@@ -1,7 +1,8 @@
-//! Objects: what an app asks of S3 is done in the sandbox's own store, and told on the timeline.
+//! Object storage: S3 requests of an app are served from the sandbox's own store, and recorded on
+//! the timeline.
 //!
-//! A bucket that a host of production names is there, as it is in production. Others are made by the app, or by the
-//! first object that is put into them.
+//! A bucket named by a production host exists, as it does in production. Others are created by the
+//! app, or by the first object that is put into them.
 
 mod answers;
 mod azure;
@@ -31,13 +32,13 @@ use self::{
 };
 use super::{LONG_BODY, RunSinks};
 
-/// How much is held before it is written.
+/// How much is buffered before it is written.
 const HELD: usize = 1 << 20;
 
-/// The most of a body that is XML.
+/// The maximum length of an XML body.
 const XML_LIMIT: usize = 2 << 20;
 
-/// What answers for object stores in one run.
+/// The object stores of one run.
 pub(crate) struct ObjectSink {
     sinks: Arc<RunSinks>,
     store: Arc<Store>,
@@ -73,7 +74,7 @@ impl Streamed for ObjectSink {
     }
 }
 
-/// What a request speaks.
+/// The API of a request.
 enum Api {
     S3,
     Gcs,
@@ -423,7 +424,7 @@ impl ObjectSink {
         Ok(answers::setting(&setting, None))
     }
 
-    /// Takes the bytes of an object in, as they come.
+    /// Receives the bytes of an object as they arrive.
     async fn receive(
         &self,
         asked: &Asked<'_>,
@@ -452,7 +453,7 @@ impl ObjectSink {
         blocking(move || incoming.finish(&expected)).await
     }
 
-    /// Copies the bytes of an object, or a part of them.
+    /// Copies the bytes of an object, or a range of them.
     async fn copy(
         &self,
         (at, source): (At, Object),
@@ -476,7 +477,8 @@ impl ObjectSink {
         blocking(move || work(&store)).await
     }
 
-    /// Records a change of an object on the timeline, and keeps its bytes among the artifacts of the run.
+    /// Records a change of an object on the timeline, and stores its bytes among the artifacts of
+    /// the run.
     async fn tell(
         &self,
         at: &At,
@@ -508,14 +510,14 @@ impl ObjectSink {
     }
 }
 
-/// Where an object is.
+/// The location of an object.
 #[derive(Clone, Debug)]
 struct At {
     bucket: String,
     key: String,
 }
 
-/// Whether something is put into a bucket, which makes one.
+/// Whether an operation puts something into a bucket, which creates it.
 fn puts(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -530,7 +532,7 @@ fn broken() -> StoreError {
     ObjectError::new(400, "IncompleteBody", "the body of the request broke off").into()
 }
 
-/// Reads a body that is short.
+/// Reads a short body.
 async fn short(body: &mut StreamedBody, most: usize) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     while let Some(part) = body.next().await.map_err(|_| broken())? {

@@ -1,5 +1,5 @@
-//! Queues of vendors, as SQS is: what a run's broker holds is on the disk before an app is told, and each change of a
-//! message is a record.
+//! Vendor queues such as SQS: a run's broker state is on the disk before an app gets a response,
+//! and each change of a message is recorded.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,18 +26,18 @@ use crate::{
 /// Where a run keeps its messages.
 const FILE: &str = "queue-state.jsonl";
 
-/// The scope of the entries in it.
+/// The scope of its entries.
 const SCOPE: &str = "sqs";
 
-/// How many receives of a run may wait at once; a further one is told at once that there is nothing.
+/// How many receives of a run may wait at once; further ones return empty immediately.
 const WAITING: usize = 64;
 
-/// How soon a wait looks again at the latest.
+/// The maximum time before a wait checks again.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The broker of a run.
 pub(super) struct RunBroker {
-    /// None until it is first used.
+    /// `None` until it is first used.
     inner: Mutex<Option<Inner>>,
     changed: Notify,
     waiting: Semaphore,
@@ -56,19 +56,19 @@ struct Inner {
     file: StateFile,
 }
 
-/// What came of one look.
+/// The result of one check.
 struct Looked {
     answer: Answer,
     /// Whether there is nothing to wait for.
     is_final: bool,
-    /// For how long a receive may wait at most, and until something becomes due.
+    /// The maximum wait of a receive, or until something becomes due.
     wait: Option<Duration>,
     due: Option<Duration>,
     records: Vec<Recorded>,
 }
 
 impl RunSinks {
-    /// Answers a request to a queue. A receive waits for a message as long as it asks for.
+    /// Answers a request to a queue. A receive waits for a message as long as it requests.
     pub(crate) async fn answer_queue(self: Arc<Self>, request: StandInRequest) -> StandInAnswer {
         let (begun, process) = (Instant::now(), request.process.clone());
         let patience = self.broker.waiting.try_acquire().ok();
@@ -124,7 +124,7 @@ impl RunSinks {
         })
     }
 
-    /// Lists the messages of a run as jobs, and records what became of them since.
+    /// Lists the messages of a run as jobs, and records their changes.
     pub(crate) async fn queue_jobs(self: &Arc<Self>) -> Result<Vec<Job>, NotKept> {
         if !self.has_broker() {
             return Ok(Vec::new());
@@ -132,7 +132,7 @@ impl RunSinks {
         self.asked(|broker, now| broker.jobs(now)).await
     }
 
-    /// Lets delayed messages be due.
+    /// Makes delayed messages due.
     pub(crate) async fn promote_messages(self: &Arc<Self>) -> Result<(), NotKept> {
         if !self.has_broker() {
             return Ok(());
@@ -140,13 +140,13 @@ impl RunSinks {
         self.asked(|broker, now| broker.promote(now)).await
     }
 
-    /// Puts a dead letter back; false if there is none with this id.
+    /// Retries a dead letter; `false` if there is none with this id.
     pub(crate) async fn retry_message(self: &Arc<Self>, id: &str) -> Result<bool, NotKept> {
         let id = id.to_owned();
         self.asked(move |broker, now| broker.retry(&id, now)).await
     }
 
-    /// Whether the run has messages; asking must not make a file.
+    /// Whether the run has messages; checking must not create a file.
     fn has_broker(&self) -> bool {
         self.broker.inner().is_some() || self.queue_file().is_some_and(|file| files::exists(&file))
     }
@@ -168,7 +168,7 @@ impl RunSinks {
         Ok(result)
     }
 
-    /// Does something to the broker; what has changed is on the disk when this returns.
+    /// Runs an operation on the broker; changes are on the disk when this returns.
     fn with_broker<T>(
         &self,
         act: impl FnOnce(&mut Broker) -> T,
@@ -220,7 +220,7 @@ impl Inner {
             }
         }
         if draft.commit().is_err() {
-            // What does not fit is not remembered, so it must not have happened.
+            // If it does not fit it cannot be stored, so it is reverted.
             self.broker = loaded(&self.state);
             return Err(NotKept::Full);
         }

@@ -1,4 +1,5 @@
-//! Stacks of browsers, as the sources have them: places in a bundle become places in the worktree.
+//! Resolves browser stack traces with source maps: positions in a bundle become positions in the
+//! worktree.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,22 @@ use serde_json::Value;
 
 use super::served::Maps;
 
-/// How many scripts of one stack have their map looked for.
+/// For how many scripts of one stack trace a map is looked up.
 pub(super) const SCRIPTS: usize = 5;
 
-/// Returns the addresses of the scripts in a stack.
+/// Returns the URLs of the scripts in a stack trace.
 pub(super) fn scripts(body: &Value) -> Vec<String> {
     let frames = body["frames"].as_array().into_iter().flatten();
     frames.filter_map(place).map(|place| place.url).collect()
 }
 
-/// Returns the map of a script that the worktree has.
+/// Returns the map of a script from the worktree.
 pub(super) fn map(engine: &Engine, sandbox: &SandboxRecord, url: &str) -> Option<Vec<u8>> {
     let path = path_of(url)?;
     engine.source_map(sandbox, path).or_else(|| inline(&engine.script(sandbox, path)?))
 }
 
-/// Replaces what can be found of the frames of an error, also by maps that only a server had.
+/// Resolves the frames of an error, also with maps served by an app.
 pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value, served: &Maps) {
     let Some(frames) = body["frames"].as_array_mut() else { return };
     let mut scripts: BTreeMap<String, Vec<Place>> = BTreeMap::new();
@@ -40,13 +41,13 @@ pub(super) fn resolve(engine: &Engine, sandbox: &SandboxRecord, body: &mut Value
     frames.iter_mut().for_each(|frame| replace(frame, &found));
 }
 
-/// Returns the map that a script carries itself.
+/// Returns the inline map of a script.
 fn inline(script: &[u8]) -> Option<Vec<u8>> {
     let script = std::str::from_utf8(script).ok()?;
     source_map::inline(source_map::address(script)?)
 }
 
-/// Returns the place of a frame in a script that a page loaded.
+/// Returns the position of a frame in a script.
 fn place(frame: &Value) -> Option<Place> {
     let url = frame["file"].as_str().filter(|file| file.starts_with("http"))?;
     let number = |name: &str| frame[name].as_u64().and_then(|number| u32::try_from(number).ok());
@@ -65,7 +66,7 @@ fn replace(frame: &mut Value, found: &BTreeMap<Place, String>) {
     let (column, line, file) = (parts.next(), parts.next(), parts.next());
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
     if let (Some(column), Some(line), Some(file)) = (number(column), number(line), file) {
-        // Where it was in the bundle stays beside it.
+        // The position in the bundle is kept beside it.
         let place = format!(
             "{}:{}:{}",
             frame["file"].as_str().unwrap_or_default(),
@@ -73,7 +74,7 @@ fn replace(frame: &mut Value, found: &BTreeMap<Place, String>) {
             frame["column"]
         );
         frame["module"] = place.into();
-        // A map names sources from where it lies.
+        // A map names sources relative to itself.
         frame["file"] = file.trim_start_matches("../").trim_start_matches("./").into();
         (frame["line"], frame["column"]) = (line.into(), column.into());
     }

@@ -1,7 +1,7 @@
-//! Source maps that only an app's server has: the app is asked for them in its room, as the room's browser would ask.
+//! Source maps that only an app's server has: requested in its room, as the room's browser would.
 //!
-//! The address of a script is the room's word. All that is taken from it is which of the sandbox's own ports is asked
-//! for which path, so nothing of the host and nothing outside is reached.
+//! The URL of a script comes from the room and is not trusted. It only selects a port of the
+//! sandbox itself and a path, so neither the host nor anything outside can be reached.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,24 +16,24 @@ use hothouse_sinks::Recorded;
 use super::{RunSinks, resolved};
 use crate::in_room::InRoom;
 
-/// How long an app may take to send a script, and its map.
+/// The time limit for a script and its map.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For how long what an app sent is taken for what it would send again: errors come in bursts.
+/// How long a response is cached: errors come in bursts.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// How many scripts are remembered.
+/// How many scripts are cached.
 const REMEMBERED: usize = 32;
 
-/// Maps by the address of their script.
+/// Maps by the URL of their script.
 pub(super) type Maps = BTreeMap<String, Map>;
 
 type Map = Arc<Vec<u8>>;
 
-/// What an app sent, and when.
+/// A response of an app, and when it arrived.
 type Sent = (Instant, Option<Map>);
 
-/// What apps have sent lately, if they did.
+/// Cached responses of apps.
 #[derive(Default)]
 pub(super) struct Served(Mutex<HashMap<String, Sent>>);
 
@@ -54,7 +54,7 @@ impl Served {
 }
 
 impl RunSinks {
-    /// Asks the sandbox's apps for the maps of scripts that the worktree has none of.
+    /// Requests maps from the sandbox's apps for scripts that have none in the worktree.
     pub(super) async fn served_maps(self: &Arc<Self>, records: &[Recorded]) -> Maps {
         let errors = records.iter().filter(|record| record.kind == Kind::Error);
         let urls: BTreeSet<String> =
@@ -86,7 +86,7 @@ impl RunSinks {
 
     async fn served_map(&self, url: &str) -> Option<Vec<u8>> {
         let (engine, key) = (self.flags.engine().clone(), self.sandbox.key);
-        // The room may have been starting when its sinks were made.
+        // The room may have been starting when its sinks were created.
         let now = tokio::task::spawn_blocking(move || engine.sandbox(key)).await;
         let now = now.ok()?.ok()??;
         let room = InRoom::of(self.flags.engine(), &self.connections, &now).await.ok()?;
@@ -105,7 +105,7 @@ impl RunSinks {
     }
 }
 
-/// Returns which port of the room has a script, and by which path.
+/// Returns the port of the room and the path of a script.
 fn asked<'s>(
     services: impl IntoIterator<Item = (Option<&'s str>, Option<u16>)>,
     url: &str,
@@ -124,7 +124,7 @@ fn asked<'s>(
     Some((port, path.split('#').next()?.to_owned()))
 }
 
-/// Returns the path that one beside a script means; none for another server.
+/// Resolves a URL relative to a script; `None` if it is on another server.
 fn beside(script: &str, address: &str) -> Option<String> {
     if address.contains("://") || address.starts_with("//") {
         return None;

@@ -1,6 +1,7 @@
-//! How long nobody wrote a timeline: a daemon that was killed, or stopped for a newer one.
+//! Records how long no daemon wrote a timeline: it was killed, or stopped for a newer one.
 //!
-//! Meanwhile the wall of the room was closed, so nothing can have left it. What happened inside was not seen.
+//! Meanwhile the wall of the room was closed, so nothing can have left it. What happened inside was
+//! not observed.
 
 use std::path::Path;
 
@@ -9,16 +10,16 @@ use hothouse_model::record::{Draft, bodies::GapKind};
 use hothouse_timeline::gap;
 use jiff::Timestamp;
 
-/// The file that says when the timeline was being written last, beside its index.
+/// The file with the last time that the timeline was being written, beside its index.
 const FILE: &str = ".timeline/alive";
 
-/// Notes that the timeline of a folder is being written.
+/// Records that the timeline of a folder is being written.
 pub(super) fn note(folder: &Path, now: Timestamp) {
-    // Without it the gap is reported without its length.
+    // On failure the gap is reported without its length.
     files::write_quick(&folder.join(FILE), now.to_string().as_bytes(), 0o600).ok();
 }
 
-/// Drafts what must be known about the time before a timeline goes on that has records already.
+/// Drafts the gap record when a timeline with records is opened again.
 pub(super) fn draft(folder: &Path, records: u64, now: Timestamp) -> Option<Draft> {
     let last = files::read_text(&folder.join(FILE)).ok();
     let last = last.and_then(|text| text.trim().parse::<Timestamp>().ok());

@@ -1,4 +1,4 @@
-//! Commits that were imported from rooms, as records: each once in a run.
+//! Records of commits imported from rooms: each once per run.
 
 use std::{
     collections::HashSet,
@@ -17,12 +17,12 @@ use jiff::Timestamp;
 /// How many commits of a run are remembered.
 const REMEMBERED: usize = 10_000;
 
-/// The commits that a timeline has.
+/// The commits on a timeline.
 #[derive(Default)]
 pub(super) struct Told(Mutex<HashSet<String>>);
 
 impl Told {
-    /// Reads the commits that a timeline has.
+    /// Reads the commits on a timeline.
     pub(super) fn of(timeline: &Timeline) -> Self {
         let query = Query::parse("", Some(Kind::Commit)).expect("nothing is a query");
         let (now, limit) = (HostClock.now(), REMEMBERED);
@@ -33,7 +33,8 @@ impl Told {
         Self(Mutex::new(commits.collect()))
     }
 
-    /// Remembers a commit; false if it is known. A branch that is imported again has most of its commits already.
+    /// Adds a commit; `false` if already known. A branch that is imported again mostly has known
+    /// commits.
     pub(super) fn is_new(&self, commit: &str) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED {

@@ -1,4 +1,5 @@
-//! What the wall notes, as a record of the timeline. Pure, but for who keeps bytes that are too many for a record.
+//! Converts ledger records of the wall to timeline records. Pure, except for storing bytes too
+//! large for a record.
 
 use hothouse_model::{
     id::fnv1a,
@@ -13,16 +14,16 @@ use hothouse_model::{
 use hothouse_terminate::unpacked;
 use serde_json::Value;
 
-/// The longest text of a body that is in the record itself.
+/// The maximum length of a body that is stored in the record itself.
 const SHORT: usize = 8 << 10;
 
-/// The most names of a query that are listed.
+/// The maximum number of listed query parameters.
 const NAMES: usize = 64;
 
-/// Keeps bytes beside the timeline.
+/// Stores bytes beside the timeline.
 pub(super) type Keep<'a> = &'a dyn Fn(&[u8]) -> Option<BlobRef>;
 
-/// Drafts the record of an attempt to reach something.
+/// Drafts the record of an egress attempt.
 pub(super) fn of(record: &LedgerRecord, keep: Keep<'_>) -> Draft {
     let mut draft = match (record.kind, &record.request) {
         (AttemptKind::Request, Some(seen)) => request(record, seen, keep),
@@ -34,7 +35,7 @@ pub(super) fn of(record: &LedgerRecord, keep: Keep<'_>) -> Draft {
     let of_process = process.and_then(|process| process.service.clone());
     draft.service =
         of_process.or_else(|| record.request.as_ref().and_then(|seen| text(seen, "service")));
-    // What is noted of one attempt at different times has one id.
+    // All records of one attempt have the same id.
     draft.id = Some(draft.kind.id(fnv1a(&[record.id.as_bytes()]).to_be_bytes()));
     draft
 }
@@ -48,7 +49,7 @@ fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
         None => Vec::new(),
     };
     let path = text(seen, "path").unwrap_or_default();
-    // What stood in for a host says so beside the request or in its detail.
+    // A stand-in is named beside the request or in its detail.
     let either = |name: &str| match &seen[name] {
         Value::Null => detail[name].clone(),
         found => found.clone(),
@@ -88,7 +89,7 @@ fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
     Draft { trace, ..Draft::of(record.time, summary, &body) }
 }
 
-/// Returns the names in the query of a path.
+/// Returns the parameter names in the query of a path.
 fn names_of(path: &str) -> Vec<String> {
     let query = path.split_once('?').map_or("", |(_, query)| query);
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -112,7 +113,7 @@ fn connection(record: &LedgerRecord) -> Draft {
         address: record.address,
         port: record.port,
         transport,
-        // Plain HTTP is judged and noted request by request.
+        // Plain HTTP is checked and recorded request by request.
         inspected: record.inspected || record.protocol.as_deref() == Some("HTTP"),
         protocol,
         allowed: record.allowed,
@@ -134,7 +135,7 @@ fn connection(record: &LedgerRecord) -> Draft {
     Draft::of(record.time, format!("{}{port} {verdict}", host(record)), &body)
 }
 
-/// Reads a record back as the ledger had it; none for records of another kind.
+/// Converts a record back to a ledger record; `None` for other kinds.
 pub(super) fn back(record: &Record) -> Option<LedgerRecord> {
     let process = record.process.as_ref().map(|process| RoomProcess {
         pid: process.room_pid,
@@ -212,7 +213,7 @@ fn headers(side: &Value) -> Vec<(String, String)> {
     side["headers"].as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
-/// Reads what one side sent. Short text is in the record, everything else beside it.
+/// Converts one message. Short text is stored in the record, everything else beside it.
 fn message(side: &Value, bytes: u64, body: &[u8], keep: Keep<'_>) -> Message {
     let short = std::str::from_utf8(body).ok().filter(|text| text.len() <= SHORT);
     let blob = if short.is_none() { keep(body) } else { None };
@@ -239,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Drafts where no bytes can be kept.
+    /// Drafts without a place to store bytes.
     fn of(record: &LedgerRecord) -> Draft {
         super::of(record, &|_| None)
     }

@@ -1,4 +1,4 @@
-//! How commands ended whose daemon was killed: the room knows, and the next daemon asks it.
+//! Records how commands ended whose daemon was killed: the next daemon asks the room.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,16 +20,16 @@ use tokio::task::JoinSet;
 use super::{RunPlace, Timelines};
 use crate::Keepers;
 
-/// How many commands of a run are looked at, from the last one.
+/// How many commands of a run are checked, newest first.
 const COMMANDS: usize = 2000;
 
-/// How long a room may take to say what it knows.
+/// The time limit for a room's answer.
 const ASKING: Duration = Duration::from_secs(20);
 
-/// What a fresh room's command got, whose room the next daemon stops.
+/// The signal for a command of a fresh room, which the next daemon stops.
 const KILL: i32 = 9;
 
-/// Writes down how the commands of an earlier daemon ended, waiting for those that still run.
+/// Records how the commands of an earlier daemon ended, waiting for those still running.
 pub(crate) async fn finish(keepers: Keepers) {
     let born = HostClock.now();
     let engine = keepers.engine.clone();
@@ -60,7 +60,8 @@ async fn finish_one(keepers: Keepers, sandbox: SandboxRecord, born: Timestamp) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Waits for a command's end and writes it down. One that the room knows no longer has ended unseen.
+/// Waits for a command to exit and records it. One that the room no longer knows has ended
+/// unobserved.
 async fn tell(
     timelines: Arc<Timelines>,
     sandbox: SandboxRecord,
@@ -72,18 +73,18 @@ async fn tell(
         true => Ok(Exit::Signal(KILL)),
         false => room.wait(ExecId(body.exec.clone())).await,
     };
-    // A room that is gone took its run along; one that stays knows, or has forgotten.
+    // A room that has ended took its run along; a running one either knows, or has forgotten.
     if exit.is_err() && room.is_closed() {
         return;
     }
     timelines.append(&sandbox, ended(&record, body, exit.ok(), HostClock.now()));
 }
 
-/// Reads the commands that began before a moment and have no end.
+/// Reads the commands that started before a time and have no end.
 fn left(timelines: &Timelines, sandbox: &SandboxRecord, born: Timestamp) -> Vec<Record> {
     let Some(room) = &sandbox.room else { return Vec::new() };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
-    // Opened, so that what is appended next has its place.
+    // Opened so that the next record can be appended.
     timelines.of(sandbox);
     let Ok(reader) = timelines.reader(&place) else { return Vec::new() };
     let query = Query::of_kind(Kind::Exec);
@@ -92,7 +93,7 @@ fn left(timelines: &Timelines, sandbox: &SandboxRecord, born: Timestamp) -> Vec<
     unended(reader.records(&selection).unwrap_or_default(), born)
 }
 
-/// Keeps the last record of each command that has no end, of those from before a moment. The newest come first.
+/// Keeps the last record of each command without an end that started before a time. Newest first.
 fn unended(records: Vec<Record>, born: Timestamp) -> Vec<Record> {
     let mut last: BTreeMap<String, Record> = BTreeMap::new();
     for record in records {

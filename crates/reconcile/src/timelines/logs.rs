@@ -1,7 +1,8 @@
-//! The logs of a run's services as plain text in its folder, which outlives the sandbox: `logs/SERVICE.log`, a line
-//! as `TIME TEXT`, redacted as records are.
+//! The logs of a run's services as plain text in its folder, which outlives the sandbox:
+//! `logs/SERVICE.log`, with lines `TIME TEXT`, redacted like records.
 //!
-//! They follow the logs of the sandbox. How far they reach is kept beside them, so that the next daemon goes on there.
+//! They are copied from the logs of the sandbox. The position is stored beside them, so that the
+//! next daemon continues there.
 
 use std::{
     collections::BTreeMap,
@@ -17,27 +18,27 @@ use hothouse_host::{
 use hothouse_timeline::Redactor;
 use jiff::Timestamp;
 
-/// The folder of the logs in that of a run.
+/// The folder of the logs in a run's folder.
 pub(super) const FOLDER: &str = "logs";
 
-/// How far they reach.
+/// The file with the position.
 const CURSOR: &str = ".timeline/logs";
 
-/// About how many bytes are read at once, and how often in a row.
+/// Approximately how many bytes are read at once, and how often in a row.
 const PAGE: usize = 1 << 20;
 const PAGES: usize = 16;
 
-/// How long the log of one service may become in a run; what comes later is in the sandbox's own log alone.
+/// The maximum size of a service's log in a run; later output is only in the sandbox's own log.
 const MOST: u64 = 64 << 20;
 
-/// Whose logs are followed, and from when on.
+/// The logs to copy, and from which time on.
 pub(super) struct Followed {
     pub(super) streams: Vec<Stream>,
     pub(super) started: Timestamp,
     pub(super) run: PathBuf,
 }
 
-/// Appends what services have written since the last time.
+/// Appends what services have written since the last call.
 pub(super) fn follow(followed: &Followed, redactor: &Redactor) -> Result<(), FileError> {
     if followed.streams.is_empty() {
         return Ok(());

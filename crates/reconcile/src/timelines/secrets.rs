@@ -1,7 +1,8 @@
-//! What no record may hold: the values of a project's secrets, and what stands for them in the room.
+//! What no record may contain: the values of a project's secrets, and their placeholders in the
+//! room.
 //!
-//! The engine remembers every value that it fetched, for the wall or for anybody else. Values are fetched once more
-//! when a timeline is opened, because the daemon may be new; a keyring that is locked makes nobody wait for long.
+//! The engine remembers every value that it fetched. Values are fetched again when a timeline is
+//! opened, because the daemon may be new; a locked keyring delays this only briefly.
 
 use std::{
     path::PathBuf,
@@ -17,27 +18,27 @@ use hothouse_engine::Engine;
 use hothouse_model::SandboxRecord;
 use hothouse_timeline::Timeline;
 
-/// How long a timeline waits for the values that no record may hold.
+/// How long a timeline waits for the values to redact.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a timeline redacts by.
+/// What a timeline redacts.
 pub(super) struct Redacting {
     project: PathBuf,
-    /// What stands for secrets in the room, by name.
+    /// The placeholders of secrets in the room, by name.
     placeholders: Vec<(String, String)>,
-    /// Up to which change of the values this is.
+    /// The generation of the values that are applied.
     generation: AtomicU64,
 }
 
 impl Redacting {
-    /// Learns what must not be written about a sandbox.
+    /// Determines what must be redacted for a sandbox.
     pub(super) fn of(engine: &Arc<Engine>, sandbox: &SandboxRecord) -> Self {
         learn(engine, sandbox);
         let wall = engine.wall_of(&engine.places(sandbox).runtime);
         Self {
             project: sandbox.repository.common_dir.clone(),
             placeholders: wall.placeholders.into_iter().collect(),
-            // Nothing is known yet: the first `refresh` makes a change.
+            // Nothing is applied yet: the first `refresh` will do so.
             generation: AtomicU64::new(u64::MAX),
         }
     }
@@ -56,7 +57,7 @@ impl Redacting {
     }
 }
 
-/// Has the engine fetch the values of a sandbox's secrets, and waits for them, but not for long.
+/// Makes the engine fetch the values of a sandbox's secrets, and waits briefly.
 fn learn(engine: &Arc<Engine>, sandbox: &SandboxRecord) {
     // thread --done--> opener
     let (done_tx, done_rx) = mpsc::channel();

@@ -1,7 +1,7 @@
-//! States of services as records: every change, including those between two reports of a room.
+//! Records of service states: every change, including those between two reports of a room.
 //!
-//! Each room with services has a task that waits for its next report. What changed while no daemon ran is found by
-//! comparing the first report with the last records.
+//! Each room with services has a task that waits for its next report. What changed while no daemon
+//! was running is found by comparing the first report with the last records.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,13 +33,13 @@ use crate::{Keepers, Stop};
 /// How often to look for rooms without a task.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The pause before a room that did not answer is asked again.
+/// The delay before a room that did not answer is queried again.
 const REST: Duration = Duration::from_millis(200);
 
-/// How many services are remembered of a run.
+/// How many services of a run are remembered.
 const SERVICES: usize = 1000;
 
-/// Writes down how services stand for as long as the daemon runs.
+/// Records service states for as long as the daemon is running.
 pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     let mut event_rx = keepers.event_tx.subscribe();
     let mut followed: HashMap<String, tokio::task::Id> = HashMap::new();
@@ -63,7 +63,7 @@ pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     }
 }
 
-/// Returns the rooms that were told services, and where they are.
+/// Returns the rooms with services, and their runtime folders.
 async fn with_services(keepers: &Keepers) -> Vec<(SandboxRecord, PathBuf)> {
     let engine = keepers.engine.clone();
     let look = move || {
@@ -81,7 +81,7 @@ async fn with_services(keepers: &Keepers) -> Vec<(SandboxRecord, PathBuf)> {
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// Writes down every change of one room's services, until the room is gone or cannot be asked.
+/// Records every change of one room's services, until the room ends or does not answer.
 async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
     let timelines = keepers.timelines.clone();
     let (all, of) = (timelines.clone(), sandbox.clone());
@@ -91,7 +91,7 @@ async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
     loop {
         let Ok(room) = keepers.connections.of(&runtime).await else { break };
         let Ok(report) = room.services(after).await else { break };
-        // Between two reports a service may have stood in several ways.
+        // Between two reports a service may have had several states.
         let between = match after {
             Some(seen) => room.service_changes(seen).await.unwrap_or_default(),
             None => Vec::new(),
@@ -120,14 +120,14 @@ async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
     tokio::time::sleep(REST).await;
 }
 
-/// What the timeline has of each service.
+/// The last record of each service.
 type Known = BTreeMap<String, ServiceBody>;
 
-/// Reads how services stood when that was written down last.
+/// Reads the last recorded states of services.
 fn last_records(timelines: &Timelines, sandbox: &SandboxRecord) -> Known {
     let Some(room) = &sandbox.room else { return Known::new() };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
-    // Opened, so that what is appended next has its place.
+    // Opened so that the next record can be appended.
     timelines.of(sandbox);
     let Ok(reader) = timelines.reader(&place) else { return Known::new() };
     let query = Query::parse("", Some(Kind::Service)).expect("nothing is a query");
@@ -143,7 +143,7 @@ fn last_records(timelines: &Timelines, sandbox: &SandboxRecord) -> Known {
     known
 }
 
-/// Drafts what changed since the last report, and remembers it.
+/// Drafts the changes since the last report, and remembers them.
 fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for service in report.statuses() {
@@ -152,7 +152,7 @@ fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft
         if before.as_ref().is_some_and(|before| is_same(before, &body)) {
             continue;
         }
-        // Of one restart there is the exit in this record.
+        // The exit of a single restart is in this record.
         let restarts = before.map_or(0, |before| body.restarts.saturating_sub(before.restarts));
         if restarts > 1 {
             drafts.push(unseen(&body.name, restarts - 1, now));
@@ -162,7 +162,7 @@ fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft
     drafts
 }
 
-/// Tells of services that crashed since the last report.
+/// Returns the services that crashed since the last report.
 fn crashes(known: &Known, report: &StackReport) -> Vec<String> {
     let is_crash = |service: &&ServiceStatus| {
         let before = known.get(&service.name);
@@ -191,7 +191,7 @@ fn all_stopped(known: &mut Known, now: Timestamp) -> Vec<Draft> {
 }
 
 fn is_same(before: &ServiceBody, body: &ServiceBody) -> bool {
-    // What a probe said may change with each of its answers.
+    // The text of a probe may change with each answer, so it is ignored.
     ServiceBody { health: None, ..before.clone() } == ServiceBody { health: None, ..body.clone() }
 }
 

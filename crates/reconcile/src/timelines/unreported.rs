@@ -1,7 +1,8 @@
-//! What broke without an error report: an answer of 5xx at the router, an error on a page, a service that crashed.
+//! Failures without an error report: a 5xx response at the router, an error on a page, a crashed
+//! service.
 //!
-//! An app whose errors go to a sink has a moment to report them. If none comes, nobody would have learned of it in
-//! production either: that is a gap of the run.
+//! An app whose errors go to a sink has a moment to report them. If it does not, nobody would have
+//! noticed in production either: that is recorded as a gap of the run.
 
 use std::{
     sync::{
@@ -28,18 +29,18 @@ use super::{RunPlace, Timelines};
 /// How long an app has to report an error.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// How much earlier than what we saw a report may be.
+/// How much earlier than our observation a report may be.
 const BEFORE: Duration = Duration::from_secs(3);
 
-/// How many are waited for at once.
+/// How many failures are waited for at once.
 const AT_ONCE: usize = 64;
 
-/// The vendors of error reports, as `vendor` names them.
+/// The vendors of error reports, by their names in `vendor`.
 const VENDORS: [&str; 4] = ["sentry", "bugsnag", "rollbar", "honeybadger"];
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits whether something that broke is reported, and writes down that it was not.
+/// Waits for a report of a failure, and records if there is none.
 pub(crate) fn suspect(
     engine: &Arc<Engine>,
     timelines: &Arc<Timelines>,
@@ -80,7 +81,7 @@ fn takes_errors(one: &Integration) -> bool {
     one.class == IntegrationClass::Sink && (is_named || hosts.any(is_known))
 }
 
-/// Whether any error was recorded since shortly before a moment.
+/// Whether any error was recorded since shortly before a time.
 fn is_reported(timelines: &Timelines, sandbox: &SandboxRecord, begun: Timestamp) -> bool {
     let Some(room) = &sandbox.room else { return true };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };

@@ -1,5 +1,5 @@
-//! Ports inside rooms that lead out to us: the router, so that routed URLs hold in a room too, and
-//! services of the host that the pinned config names.
+//! Ports inside rooms that lead to the daemon: the router, so that routed URLs work in a room too,
+//! and services of the host that the pinned config names.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,23 +22,23 @@ use tokio::{
 use super::Known;
 use crate::{Keepers, sinks::local::LocalSink};
 
-/// How many connections one port of a room may have open: descriptors are the daemon's.
+/// How many connections one port of a room may have: they use the daemon's descriptors.
 const CONNECTIONS: usize = 256;
 
-/// What a connection costs: a socket on either side.
+/// The cost of a connection: a socket on either side.
 const COST: u64 = 2;
 
-/// How often it is checked whether a room has ended.
+/// How often to check whether a room has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A room is one run of a sandbox: a new one has its own network.
+/// A room belongs to one run of a sandbox: a new one has its own network.
 type InsideKey = (SandboxKey, String, u16);
 
-/// The ports that are open inside.
+/// The open ports inside rooms.
 #[derive(Default)]
 pub(super) struct Inside {
     open: HashMap<InsideKey, OpenPort>,
-    /// Ports that a room refused to open, with the reason, so that they are not tried repeatedly.
+    /// Ports that a room refused to open, with the reason, so that they are not retried.
     refused: HashMap<InsideKey, Caveat>,
 }
 
@@ -50,19 +50,19 @@ impl Drop for OpenPort {
     }
 }
 
-/// Where a port inside leads.
+/// The destination of a port inside.
 #[derive(Clone)]
 enum Way {
     /// To the router, as the sandbox of this id.
     Router { server: Arc<Server>, id: String },
     /// To the same port of the host's loopback.
     Host { service: String },
-    /// To what takes mail, errors or traces in.
+    /// To a sink for mail, errors or traces.
     Sink { service: String, local: LocalSink },
 }
 
 impl Inside {
-    /// Opens what is wanted and closes the rest; returns what could not be opened.
+    /// Opens the wanted ports and closes the others; returns those that could not be opened.
     pub(super) async fn open(
         &mut self,
         known: &[Known],
@@ -85,7 +85,7 @@ impl Inside {
                     Err(Some(why)) => {
                         self.refused.insert(key, why);
                     }
-                    // A room that does not answer now is asked again.
+                    // A room that does not answer is retried later.
                     Err(None) => {}
                 }
             }
@@ -95,8 +95,8 @@ impl Inside {
         self.refused.iter().map(|((key, ..), why)| (*key, why.clone())).collect()
     }
 
-    /// Whether a port is open, or was refused for good. A listener that ended is opened again:
-    /// a room that was replaced keeps its run.
+    /// Whether a port is open, or was refused permanently. A listener that ended is opened again: a
+    /// replaced room keeps its run.
     fn is_settled(&self, key: &InsideKey) -> bool {
         let open = self.open.get(key).is_some_and(|port| !port.0.is_finished());
         open || self.refused.contains_key(key)
@@ -152,7 +152,7 @@ async fn open_one(
         serving.spawn(serve(listener, (port, way.clone()), places.clone(), share.clone()));
     }
     let task = tokio::spawn(async move {
-        // The sockets would keep the network of a room that has ended, so they are closed with it.
+        // The sockets would keep the network of an ended room alive, so they are closed with it.
         tokio::select! {
             _ = serving.join_next() => {}
             () = gone(&*room) => {}
@@ -179,7 +179,7 @@ async fn serve(
     places: Arc<Semaphore>,
     share: RoomShare,
 ) {
-    // Sessions with a sink end with the port; others are not ours to end.
+    // Sessions with a sink end with the port; others are left alone.
     let mut serving = JoinSet::new();
     loop {
         while serving.try_join_next().is_some() {}
@@ -189,7 +189,7 @@ async fn serve(
             share.refuse();
         }
         let Some(permit) = place.and_then(|place| Some((place, share.take(COST)?))) else {
-            // A connection that exceeds the limit is reset immediately and delays no other.
+            // A connection that exceeds the limit is reset immediately, without delaying others.
             stream.set_zero_linger().ok();
             continue;
         };
@@ -209,7 +209,7 @@ async fn serve(
     }
 }
 
-/// Passes bytes between a room and a service of the host.
+/// Relays bytes between a room and a service of the host.
 async fn pass(mut inside: TcpStream, port: u16, _permit: impl Send) {
     let host = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match TcpStream::connect(host).await {

@@ -1,4 +1,4 @@
-//! What is known of sandboxes that can be reached, at one moment.
+//! A snapshot of all reachable sandboxes.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -13,27 +13,27 @@ use hothouse_model::{
 use super::is_asleep;
 use crate::Activities;
 
-/// One sandbox, and how it is reached.
+/// One sandbox, and how to reach it.
 pub(super) struct Known {
     pub(super) sandbox: SandboxRecord,
     pub(super) activity: Arc<Activity>,
-    /// How its room is reached.
+    /// The runtime folder of its room.
     pub(super) runtime: PathBuf,
     apps: Vec<KnownApp>,
     exposed: Vec<Exposed>,
-    /// Whether its room lives.
+    /// Whether its room is running.
     pub(super) lives: bool,
     /// Whether its user has paused it.
     paused: bool,
     /// The services of the host that its room may reach.
     pub(super) hosted: Vec<HostedOrder>,
-    /// The ports of its room on which we answer ourselves.
+    /// The ports of its room that lead to sinks.
     pub(super) sinks: Vec<SinkPort>,
-    /// The ports that its own services have in the room.
+    /// The ports of its own services in the room.
     pub(super) taken: Vec<u16>,
 }
 
-/// A port of a room on which something is taken in.
+/// A port of a room that leads to a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SinkPort {
     pub(super) service: String,
@@ -45,11 +45,11 @@ struct KnownApp {
     app: String,
     service: String,
     direct: u16,
-    /// Where it answers; nothing while its room is stopped.
+    /// Where it answers; `None` while its room is stopped.
     target: Option<RoomPort>,
 }
 
-/// Collects all sandboxes. A problem with one of them does not affect the others.
+/// Collects all sandboxes. A problem with one does not affect the others.
 pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known>, Failure> {
     let known = |sandbox: SandboxRecord| {
         let name = sandbox.name.clone();
@@ -69,7 +69,7 @@ pub(super) fn know(
     let activity = activities.of(sandbox.key);
     let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
     let awake = engine.apps(&sandbox)?;
-    // During a start there is no stack yet, and the sandbox no longer sleeps.
+    // During a start there is no stack yet, and the sandbox is no longer asleep.
     let begins = sandbox.state(None) == SandboxState::Starting;
     let asleep = match awake.is_empty() && (activity.is_waking() || begins) {
         true => engine.kept_apps(&sandbox)?,
@@ -103,7 +103,7 @@ pub(super) fn know(
     })
 }
 
-/// Lists the ports on which we are to answer: those of services that nobody has stopped.
+/// Lists the ports that lead to sinks: those of services that are not stopped.
 fn sinks(engine: &Engine, sandbox: &SandboxRecord, stack: Option<&StackOrder>) -> Vec<SinkPort> {
     let services = stack.into_iter().flat_map(|stack| &stack.services);
     let ports = services.filter_map(|order| {
@@ -125,7 +125,7 @@ fn sinks(engine: &Engine, sandbox: &SandboxRecord, stack: Option<&StackOrder>) -
 }
 
 impl Known {
-    /// Returns whether there is any way in, or out to a service of the host.
+    /// Whether it has any ingress, or egress to a service of the host.
     pub(super) fn leads_anywhere(&self) -> bool {
         let none_inside = self.hosted.is_empty() && self.sinks.is_empty();
         !(self.apps.is_empty() && self.exposed.is_empty() && none_inside)
@@ -150,7 +150,7 @@ impl Known {
         })
     }
 
-    /// Returns what is known of it if it has no room, and a request does not start one.
+    /// Returns its state if it has no room, and a request does not start one.
     pub(super) fn stopped(&self) -> Option<StoppedSandbox> {
         let is_stopped = !self.lives && self.apps.is_empty();
         is_stopped.then(|| StoppedSandbox {
@@ -159,7 +159,7 @@ impl Known {
         })
     }
 
-    /// Returns its direct ports, and where each leads.
+    /// Returns its direct ports with their destinations.
     pub(super) fn direct(&self) -> Vec<(u16, Leads)> {
         let host = |app: &str| {
             let (app, sandbox) = (app.to_owned(), self.sandbox.name.to_string());

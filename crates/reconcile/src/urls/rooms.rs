@@ -1,4 +1,4 @@
-//! The rooms as the router reaches them.
+//! Access of the router to rooms.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use tokio::{net::TcpStream, runtime::Handle};
 
 use crate::{Keepers, sleep, timelines::unreported::suspect};
 
-/// How much is told of a request that failed.
+/// The maximum length of the description of a failed request.
 const LINE: usize = 200;
 
 /// The rooms of the daemon.
 pub(super) struct DaemonRooms {
     keepers: Keepers,
-    /// The daemon's own runtime: work that a request starts must not end with it.
+    /// The daemon's own runtime: work started by a request must not end with it.
     handle: Handle,
 }
 
 impl DaemonRooms {
-    /// Must be called on the daemon's threads.
+    /// Must be called on the daemon's runtime.
     pub(super) fn new(keepers: Keepers) -> Self {
         Self { keepers, handle: Handle::current() }
     }

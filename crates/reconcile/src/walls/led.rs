@@ -1,5 +1,5 @@
-//! A service of the room in place of a vendor's host: requests to the terminated host lead there, and are recorded
-//! like all others.
+//! A service of the room in place of a vendor's host: requests to the terminated host are forwarded
+//! to it, and recorded like all others.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,13 +18,13 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{Connections, mocks::failed};
 
-/// How long a service may take to answer.
+/// The time limit for a service's response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much it may answer.
+/// The size limit of its response.
 const ANSWER_MOST: usize = 32 << 20;
 
-/// Headers that belong to one connection, or to the body as it was sent.
+/// Headers that belong to one connection, or to the transfer of the body.
 const OWN: [&str; 10] = [
     "connection",
     "content-encoding",
@@ -49,7 +49,7 @@ pub(super) struct LedHosts {
 }
 
 impl LedHosts {
-    /// Takes the integrations of a config that name a service.
+    /// Selects the integrations of a config that name a service.
     pub(super) fn of(
         engine: &Arc<Engine>,
         (sandbox, runtime): (&SandboxRecord, PathBuf),
@@ -73,7 +73,7 @@ impl LedHosts {
         self.services.contains_key(integration)
     }
 
-    /// Has the service of an integration answer a request.
+    /// Forwards a request to the service of an integration.
     pub(super) async fn answer(&self, integration: &str, request: StandInRequest) -> StandInAnswer {
         let Some(service) = self.services.get(integration) else {
             return failed("no service answers for this integration");
@@ -109,7 +109,7 @@ impl LedHosts {
 
     async fn port_of(&self, service: &str) -> Result<u16, String> {
         let (engine, key) = (self.engine.clone(), self.sandbox);
-        // As it stands now: the wall is older than its services.
+        // The current state: the wall is older than its services.
         let look = move || engine.sandbox(key).ok().flatten().and_then(|now| engine.stack_of(&now));
         let stack = tokio::task::spawn_blocking(look).await;
         let stack = stack.map_err(|error| error.to_string())?.unwrap_or_default();
@@ -119,7 +119,7 @@ impl LedHosts {
     }
 }
 
-/// Makes the request of the room one to its service: the host and all else stay as they were.
+/// Converts the room's request for its service: the host and everything else stay unchanged.
 fn forwarded(request: StandInRequest) -> Result<Request<Full<Bytes>>, String> {
     let path = match request.query.is_empty() {
         true => request.path,

@@ -1,4 +1,4 @@
-//! Terminated hosts of a room, as egress requests them.
+//! Terminated hosts of a room, as the wall uses them.
 
 use std::{
     collections::BTreeMap,
@@ -41,13 +41,13 @@ use crate::{
     },
 };
 
-/// How long a request may be that waits beside others: one that receives messages has a few words.
+/// The size limit of a request that may wait beside others: one that receives messages is short.
 const SMALL: usize = 16 << 10;
 
 /// The port on which mail is delivered by LMTP.
 const LMTP_PORT: u16 = 24;
 
-/// Makes the terminator of a room; `None` if there are none.
+/// Creates the terminator of a room; `None` if it has no terminated hosts.
 pub(super) fn of(
     engine: &Arc<Engine>,
     (sandbox, substitutes): (&SandboxRecord, Substitutes<'_>),
@@ -90,18 +90,18 @@ pub(super) fn of(
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
 }
 
-/// What answers for hosts that are never dialled.
+/// The stand-ins for hosts that are never dialled.
 #[derive(Clone, Copy)]
 pub(super) struct Substitutes<'a> {
     pub(super) mocks: &'a Mocks,
     pub(super) sinks: &'a Sinks,
     pub(super) webhooks: &'a Arc<Webhooks>,
     pub(super) rooms: &'a Arc<dyn Rooms>,
-    /// What takes the answers of an integration down, if anything does.
+    /// The recording of an integration's responses, if any.
     pub(super) recording: Option<&'a Arc<Recording>>,
 }
 
-/// Returns what answers for the mocked and sunk hosts of a run, if there are any.
+/// Returns the stand-in for the mocked and sunk hosts of a run, if there are any.
 fn stand_in(
     engine: &Arc<Engine>,
     (sandbox, substitutes): (&SandboxRecord, Substitutes<'_>),
@@ -121,13 +121,13 @@ fn stand_in(
     Some(Arc::new(Substituted { mock, sinks, led, integrations, vendors }))
 }
 
-/// The mock and the sinks of a run, for the hosts that the config of this moment gives them.
+/// The mock and the sinks of a run, for the hosts of the current config.
 struct Substituted {
     mock: Option<Arc<RunMock>>,
     sinks: Arc<RunSinks>,
     led: LedHosts,
     integrations: Arc<IntegrationGate>,
-    /// What integrations say of their vendors, by their names.
+    /// The vendors that integrations name, by integration.
     vendors: BTreeMap<String, String>,
 }
 
@@ -210,8 +210,8 @@ fn exact_names(config: &Config) -> Vec<HostName> {
     config.terminated_hosts().into_iter().filter_map(name).collect()
 }
 
-/// Returns the hosts that must be terminated on every port. Those of
-/// secrets and recordings may have an SSH server or a database too.
+/// Returns the hosts that must be terminated on every port. Those of secrets and recordings may
+/// have an SSH server or a database too.
 fn closed_hosts(config: &Config, recorded: Option<&str>) -> Vec<HostPattern> {
     let is_closed = |class| {
         use IntegrationClass::{Disable, Mock, ReadOnly, Sink};
@@ -224,7 +224,7 @@ fn closed_hosts(config: &Config, recorded: Option<&str>) -> Vec<HostPattern> {
     closed.flat_map(|(_, one)| one.hosts.iter().cloned()).collect()
 }
 
-/// Fetches values where the user put them.
+/// Fetches values from where the user stored them.
 struct EngineVault {
     engine: Arc<Engine>,
     project: PathBuf,
@@ -240,7 +240,7 @@ impl Vault for EngineVault {
     }
 }
 
-/// Asks the current policy about each request.
+/// Checks each request against the current policy.
 struct PolicyGate {
     edge: Weak<RoomEdge>,
     sandbox: String,
@@ -274,7 +274,7 @@ impl Gate for PolicyGate {
     }
 }
 
-/// The terminator, behind the seam of egress.
+/// Implements the wall's interface for the terminator.
 struct RoomTerminator {
     terminator: Terminator,
     integrations: Arc<IntegrationGate>,
@@ -351,7 +351,7 @@ impl Terminate for RoomTerminator {
     }
 }
 
-/// Dials as egress decides.
+/// Connects as the wall decides.
 #[derive(Clone)]
 struct Dialled(Dial);
 
@@ -361,7 +361,7 @@ impl Upstream for Dialled {
     }
 }
 
-/// Writes a record as the ledger has it.
+/// Converts a record for the ledger.
 fn noted(mut record: RequestRecord) -> RequestNote {
     record.request_body.kept.truncate(BODY_CAP);
     record.response_body.kept.truncate(BODY_CAP);

@@ -1,4 +1,4 @@
-//! What `@toolchain` means on this host, remembered between daemons.
+//! The meaning of `@toolchain` on this host, cached between daemons.
 
 use std::{
     path::PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Toolchain {
     file: PathBuf,
     begun: Instant,
     known: Mutex<Option<(Instant, Vec<Destination>)>>,
-    /// Whether the tools are being asked.
+    /// Whether the tools are being queried.
     asking: watch::Sender<bool>,
     generation: AtomicU64,
 }
@@ -42,12 +42,12 @@ impl Toolchain {
         })
     }
 
-    /// Counts how often the answer has changed.
+    /// Counts changes of the result.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Returns the registries; until the tools have answered, the cached ones.
+    /// Returns the registries; the cached ones until the tools have answered.
     pub(super) async fn registries(self: &Arc<Self>, patience: Duration) -> Vec<Destination> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((asked, found)) = &known {
@@ -68,7 +68,8 @@ impl Toolchain {
         known.map_or(last, |(_, found)| found)
     }
 
-    /// Returns the registries as the tools tell them now: what an earlier daemon learned may lack the one that is needed.
+    /// Returns the registries as the tools report them now: the cached ones may lack the one that
+    /// is needed.
     pub(super) async fn told(self: &Arc<Self>, patience: Duration) -> Vec<Destination> {
         if self.known.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             self.ask();

@@ -1,7 +1,7 @@
-//! Which process of a room something comes from, and which service that belongs to.
+//! Finds the process of a room behind a connection, and its service.
 //!
-//! Every process of a service is below its keeper, also one that became an orphan. The keeper is found in `/proc`,
-//! whose service it is in the room's own report, which is asked again when a keeper is not known yet.
+//! Every process of a service is below its keeper, even an orphan. The keeper is found in `/proc`;
+//! its service is in the room's own report, which is requested again if a keeper is unknown.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use hothouse_backend::{
 use hothouse_edge::Processes;
 use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
-/// How long a room may take to say how its services stand.
+/// The time limit for a room's report.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The processes of a room, for the ledger.
@@ -57,7 +57,7 @@ impl RoomProcesses {
         })
     }
 
-    /// Asks the room which services it has, and looks for their keepers.
+    /// Requests the room's services, and finds their keepers.
     fn ask(&self) {
         let Ok(report) = self.rooms.services(&self.runtime, None, PATIENCE) else { return };
         let keepers = report.services.into_iter().filter_map(|service| {
@@ -65,7 +65,7 @@ impl RoomProcesses {
         });
         let keepers: HashMap<Top, String> = keepers.collect();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // A service whose first process has ended may have others, below the keeper that it had.
+        // A service whose first process has ended may have others, below its former keeper.
         if kept.len() > keepers.len() + REMEMBERED {
             kept.clear();
         }
@@ -73,5 +73,5 @@ impl RoomProcesses {
     }
 }
 
-/// How many keepers are remembered beyond those of services that run.
+/// How many keepers of ended services are remembered.
 const REMEMBERED: usize = 256;

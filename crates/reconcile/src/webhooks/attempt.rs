@@ -1,4 +1,5 @@
-//! One attempt to deliver a webhook: the way into the room, the request as the vendor sends it, the answer.
+//! One attempt to deliver a webhook: the connection into the room, the request in the vendor's
+//! format, the response.
 
 use std::{
     collections::VecDeque,
@@ -33,10 +34,10 @@ use tokio::{
 use super::queue::Pending;
 use crate::Keepers;
 
-/// How long an app may take to answer, as most vendors have it.
+/// The default timeout for an app's response, as with most vendors.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much of an answer is read.
+/// How much of a response is read.
 const ANSWER_MOST: usize = 64 << 10;
 
 /// How much of a body is recorded.
@@ -45,22 +46,22 @@ const TEXT_MOST: usize = 16 << 10;
 /// In how many pieces a slow body is sent.
 const PIECES: usize = 20;
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub id: String,
     pub time: Timestamp,
-    /// None for what a real vendor sent.
+    /// `None` for a real vendor's delivery.
     pub fixture: Option<String>,
     pub vendor: String,
     pub kind: String,
-    /// The address that it went to.
+    /// The URL of the attempt.
     pub to: String,
     pub status: Option<u16>,
     /// Why there is no status.
     pub error: Option<String>,
     pub attempt: u32,
-    /// The id of the message, which attempts share.
+    /// The id of the message, which all attempts share.
     pub message: String,
     pub request: Message,
     pub response: Message,
@@ -69,13 +70,13 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Whether the vendor takes it for delivered.
+    /// Whether the vendor considers it delivered.
     pub fn is_accepted(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 }
 
-/// How long a vendor waits for an answer.
+/// Returns a vendor's timeout for responses.
 fn patience(vendor: &str) -> Duration {
     match vendor {
         "slack" | "discord" => Duration::from_secs(3),
@@ -170,7 +171,7 @@ async fn beginning(mut body: hyper::body::Incoming) -> Vec<u8> {
     read
 }
 
-/// Describes what one side sent.
+/// Converts one message for the record.
 pub(super) fn message(headers: Vec<(String, String)>, body: &[u8]) -> Message {
     let shown = &body[..body.len().min(TEXT_MOST)];
     Message {
@@ -181,12 +182,12 @@ pub(super) fn message(headers: Vec<(String, String)>, body: &[u8]) -> Message {
     }
 }
 
-/// Returns how a vendor signs; those that nothing is known of sign with a plain HMAC.
+/// Returns the signature scheme of a vendor; unknown ones sign with a plain HMAC.
 pub(super) fn scheme_of(vendor: &str) -> Scheme {
     fixture::scheme(vendor).unwrap_or_else(|| Scheme::Hmac(Default::default()))
 }
 
-/// Returns all headers of a delivery, signed for this moment.
+/// Returns all headers of a delivery, signed for the current time.
 fn headers(pending: &Pending, place: &WebhookPlace, now: Timestamp) -> Vec<(String, String)> {
     let signed_at = now.checked_sub(pending.twist.age).unwrap_or(now);
     let delivery = Delivery {
@@ -204,7 +205,7 @@ fn headers(pending: &Pending, place: &WebhookPlace, now: Timestamp) -> Vec<(Stri
         pace: pending.twist.pace,
         expected: Expected::Accepted,
     };
-    // As the router passes requests on.
+    // As the router forwards requests.
     let scheme = if place.url.starts_with("https:") { "https" } else { "http" };
     let mut headers = vec![
         ("host".to_owned(), place.host.clone()),
@@ -231,7 +232,7 @@ fn request(pending: &Pending, headers: &[(String, String)]) -> Result<Request<Pa
     request.body(body).map_err(|error| error.to_string())
 }
 
-/// A body that is there at once, or takes its time.
+/// A body that is sent at once, or slowly.
 struct Paced {
     pieces: VecDeque<Bytes>,
     left: u64,

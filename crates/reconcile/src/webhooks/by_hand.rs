@@ -1,4 +1,4 @@
-//! Webhooks that a user sends: which one, signed for whom, to where. Pure but for the choice of ids.
+//! Webhooks sent by a user: which one, signed for whom, to where. Pure except for random ids.
 
 use std::collections::BTreeMap;
 
@@ -18,31 +18,31 @@ use serde_json::Value;
 use super::attempt::scheme_of;
 use crate::mocks::{vendor_of, webhook_of};
 
-/// What a user asks for.
+/// A user's request.
 #[derive(Clone, Debug)]
 pub struct ByHand {
-    /// `VENDOR/TYPE`, or the name of the file that the payload is from.
+    /// `VENDOR/TYPE`, or the file name of the payload.
     pub what: String,
     pub payload: Option<String>,
     pub vendor: Option<String>,
     pub set: Vec<String>,
-    /// A way of going wrong, or `all`.
+    /// A fault to inject, or `all`.
     pub adversary: Option<String>,
     pub to: Option<String>,
 }
 
-/// Where a webhook goes, as far as the config and the user say.
+/// The destination of a webhook, from the config and the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) integration: String,
     pub(super) vendor: String,
     /// An app, a service or a host, and the path, if the user named them.
     pub(super) to: Option<(String, Option<String>)>,
-    /// What the integration says.
+    /// The integration's target.
     pub(super) target: Option<WebhookTarget>,
 }
 
-/// Whether an app did what it should.
+/// Whether an app reacted as expected.
 pub fn holds(expected: Expected, status: Option<u16>) -> bool {
     match (expected, status) {
         (Expected::Accepted | Expected::AcceptedOnce, Some(200..=299)) => true,
@@ -52,7 +52,7 @@ pub fn holds(expected: Expected, status: Option<u16>) -> bool {
     }
 }
 
-/// Returns the word for what an app should do.
+/// Returns the word for an expected reaction.
 pub fn word(expected: Expected) -> &'static str {
     match expected {
         Expected::Accepted => "accepted",
@@ -63,7 +63,7 @@ pub fn word(expected: Expected) -> &'static str {
 }
 
 impl ByHand {
-    /// Decides whose webhook it is and what the config says about where it goes.
+    /// Determines the vendor of a webhook and its configured target.
     pub(super) fn choose(
         &self,
         integrations: &BTreeMap<EntryName, Integration>,
@@ -89,7 +89,7 @@ impl ByHand {
         })
     }
 
-    /// Makes the deliveries.
+    /// Builds the deliveries.
     pub(super) fn deliveries(
         &self,
         vendor: &str,
@@ -103,7 +103,7 @@ impl ByHand {
         let of = |adversary| deliveries(adversary, &again, (now, seed));
         Ok(match self.adversary.as_deref() {
             None => vec![Delivery::new(first, message_id(seed), now)],
-            // Each is about an event of its own, or only the first would be new to the app.
+            // Each has its own event, or only the first would be new to the app.
             Some("all") => {
                 let each = Adversary::ALL.into_iter().map(|adversary| {
                     deliveries(adversary, &again, (now, &format!("{seed} {adversary}")))
@@ -136,12 +136,12 @@ impl ByHand {
             bytes: Vec::new(),
         };
         let known = fixture::of_tree(vendor, &kind, &Value::Null, fill).unwrap_or_else(plain);
-        // As it is in the file, to the byte.
+        // The exact bytes of the file.
         Ok(Payload { bytes: text.clone().into_bytes(), ..known })
     }
 }
 
-/// Returns the type of a payload in a file: what it says itself, or the name of the file.
+/// Returns the type of a payload in a file: what it states itself, or the name of the file.
 fn kind_of(file: &str, text: &str) -> String {
     let tree: Value = serde_json::from_str(text).unwrap_or_default();
     let said = tree["type"].as_str().or_else(|| tree["event"].as_str()).map(str::to_owned);
@@ -149,7 +149,7 @@ fn kind_of(file: &str, text: &str) -> String {
     said.unwrap_or_else(|| name.split('.').next().unwrap_or(name).to_owned())
 }
 
-/// Reads `field=value`; a value that is JSON is taken as such.
+/// Parses `field=value`; a JSON value is parsed.
 fn field(text: &str) -> Result<(String, Value), Failure> {
     let (name, value) =
         text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
@@ -159,7 +159,7 @@ fn field(text: &str) -> Result<(String, Value), Failure> {
     Ok((name.to_owned(), value))
 }
 
-/// Reads `APP`, `APP/PATH` or a URL.
+/// Parses `APP`, `APP/PATH` or a URL.
 fn destination(text: &str) -> Result<(String, Option<String>), Failure> {
     let rest = match text.split_once("://") {
         Some(("http" | "https", rest)) => rest,

@@ -1,7 +1,8 @@
-//! Deliveries of real vendors: a listener of the user hands each over, and what its vendor signed goes on to the app.
+//! Deliveries of real vendors: the user's listener passes on each, and it is forwarded to the app.
 //!
-//! The app has a signing secret of its own, so a delivery is verified here with the vendor's and signed anew. The
-//! vendor's secret is in a file of the run that no room can ask for, and nowhere else.
+//! The app has its own signing secret, so a delivery is verified here with the vendor's secret and
+//! signed again. The vendor's secret is in a file of the run that no room can request, and nowhere
+//! else.
 
 use std::path::{Path, PathBuf};
 
@@ -27,56 +28,56 @@ use super::{
 };
 use crate::Keepers;
 
-/// The folder of a run whose files nobody is shown.
+/// The folder of a run with private files, which are never shown.
 pub const PRIVATE: &str = "private";
 
-/// The longest secret or public key.
+/// The maximum length of a secret or public key.
 const SECRET_MOST: usize = 4096;
 
-/// What a user listens for.
+/// A request to listen.
 #[derive(Clone, Debug)]
 pub struct Listen {
     pub vendor: String,
-    /// The secret of the endpoint at the vendor, or the vendor's public key.
+    /// The endpoint's secret at the vendor, or the vendor's public key.
     pub secret: Option<String>,
     pub to: Option<String>,
 }
 
-/// What is told of a listener.
+/// The state of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
     pub vendor: String,
-    /// The address in the sandbox that deliveries go on to.
+    /// The URL in the sandbox to which deliveries are forwarded.
     pub to: String,
     /// The file with the secret.
     pub file: PathBuf,
-    /// Whether the secret was made here, so that the vendor has to be told it.
+    /// Whether the secret was generated here, so that it must be configured at the vendor.
     pub is_made: bool,
     /// Whether the app gets a signature that it can verify.
     pub is_signed: bool,
 }
 
-/// A delivery as a listener took it.
+/// A delivery that a listener received.
 #[derive(Clone, Debug)]
 pub struct Taken {
     pub listen: Listen,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// The address that the vendor sent it to.
+    /// The URL to which the vendor sent it.
     pub url: String,
 }
 
-/// What came of one.
+/// The result of forwarding a delivery.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
     pub attempt: Attempt,
-    /// Why it did not go on.
+    /// Why it was not forwarded.
     pub refused: Option<Refused>,
 }
 
 impl Webhooks {
-    /// Prepares a listener: finds where its deliveries go, and keeps the secret.
+    /// Prepares a listener: determines its destination, and stores the secret.
     pub fn listen(&self, sandbox: &SandboxRecord, asked: &Listen) -> Result<Listening, Failure> {
         let scheme = scheme(&asked.vendor)?;
         let (_, target) = self.listener_target(sandbox, asked)?;
@@ -114,7 +115,7 @@ impl Webhooks {
         Ok((integration, target))
     }
 
-    /// Decides on a delivery: what goes on to the app, or why nothing does.
+    /// Decides on a delivery: what is forwarded to the app, or why nothing is.
     fn judge(
         &self,
         sandbox: &SandboxRecord,
@@ -148,8 +149,8 @@ impl Webhooks {
     }
 }
 
-/// Hands a delivery to the app and records what came of it. There is no second attempt: the vendor is told the
-/// app's answer, and tries again by itself.
+/// Forwards a delivery to the app and records the result. There is no second attempt: the vendor
+/// gets the app's response, and retries by itself.
 pub async fn forward(
     keepers: &Keepers,
     sandbox: SandboxRecord,
@@ -175,8 +176,8 @@ pub async fn forward(
     Ok(Forwarded { attempt, refused })
 }
 
-/// What is recorded of a delivery that the app never saw. Its content is not the vendor's, or of live mode, so none
-/// of it is kept.
+/// The record of a delivery that the app never saw. Its content is forged or from live mode, so it
+/// is not stored.
 fn not_passed(pending: &Pending, to: String, why: Refused, time: Timestamp) -> Attempt {
     let mut request = message(Vec::new(), &[]);
     request.bytes = pending.body.len() as u64;
@@ -209,7 +210,8 @@ fn scheme(vendor: &str) -> Result<Scheme, Failure> {
     })
 }
 
-/// Returns where the secret of a run's listener is. The vendor is one of a list, so its name is no path.
+/// Returns the path of a listener's secret. The vendor is from a fixed list, so its name is a safe
+/// path.
 fn secret_file(sandbox: &SandboxRecord, vendor: &str) -> Result<PathBuf, Failure> {
     let room = sandbox.room.as_ref().ok_or_else(|| {
         let message = format!("`{}` has not been up yet", sandbox.name);
@@ -227,8 +229,8 @@ fn read_secret(file: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Keeps the secret of a listener: what the user gave, what an earlier listener of the run had, or one made here
-/// where the vendor takes it from its user. True if it was made.
+/// Stores the secret of a listener: the user's, that of an earlier listener of the run, or a
+/// generated one if the vendor accepts it from its user. `true` if it was generated.
 fn keep_secret(file: &Path, scheme: &Scheme, asked: &Listen) -> Result<bool, Failure> {
     let kept = read_secret(file)?.is_some();
     let (secret, is_made) = match (&asked.secret, kept, verify::verifier(scheme)) {
@@ -253,7 +255,7 @@ fn checked_secret(vendor: &str, text: &str) -> Result<String, Failure> {
     {
         return wrong("the secret of an endpoint is one line of at most 4096 characters");
     }
-    // Shopify signs with the secret of the app, which has no other for tests.
+    // Shopify signs with the app's secret; there is no separate one for tests.
     let is_usual = vendor == "shopify" && text.starts_with("shpss_");
     let live = live_keys::find("", text, &Default::default());
     if let Some(key) = live.filter(|_| !is_usual) {

@@ -1,4 +1,4 @@
-//! What waits to be delivered: a lane for each integration, and the file that outlives the daemon.
+//! Pending deliveries: a lane for each integration, and the file that outlives the daemon.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,37 +17,37 @@ use tokio::sync::oneshot;
 use super::listen::PRIVATE;
 use crate::durable::{DurableFile, Receipt};
 
-/// Where a run keeps what is not delivered yet.
+/// The file with a run's pending deliveries.
 const FILE: &str = "webhook-queue.jsonl";
 
-/// The most that is read of it.
+/// The maximum size of that file.
 const FILE_MOST: u64 = 64 << 20;
 
-/// The most deliveries, and bytes of them, that wait in one run.
+/// The maximum number of pending deliveries in a run, and of their bytes.
 const MOST: usize = 1_000;
 const BYTES_MOST: usize = 16 << 20;
 
-/// A webhook that is to be delivered.
+/// A pending webhook.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    /// Of its record.
+    /// The id of its record.
     pub(crate) id: String,
     pub(crate) integration: String,
-    /// What it was made of, such as `stripe/invoice.paid`.
+    /// Its origin, such as `stripe/invoice.paid`.
     pub(crate) fixture: String,
     pub(crate) vendor: String,
     pub(crate) kind: String,
     pub(crate) headers: Vec<(String, String)>,
     #[serde(with = "as_base64")]
     pub(crate) body: Vec<u8>,
-    /// The id of the message, which attempts share.
+    /// The id of the message, which all attempts share.
     pub(crate) message: String,
     pub(crate) target: WebhookTarget,
-    /// How many attempts were made.
+    /// The number of attempts so far.
     pub(crate) attempts: u32,
-    /// When it is tried again; at once if it was never tried.
+    /// When to retry; `None` means immediately.
     pub(crate) due: Option<Timestamp>,
-    /// Not kept: only commands go wrong on purpose, and they wait for the outcome.
+    /// Not stored: only manual deliveries inject faults, and their clients wait for the outcome.
     #[serde(skip)]
     pub(crate) twist: Twist,
 }
@@ -69,7 +69,7 @@ impl Default for Twist {
 }
 
 impl Pending {
-    /// Makes a delivery wait for its first attempt.
+    /// Creates a delivery that waits for its first attempt.
     pub(crate) fn of(
         delivery: Delivery,
         (id, integration, fixture): (String, &str, String),
@@ -98,13 +98,13 @@ impl Pending {
     }
 }
 
-/// A delivery in memory, with the answer that must be out before it.
+/// A delivery in memory, with the response that must be sent before it.
 pub(crate) struct Queued {
     pub(crate) pending: Pending,
     pub(crate) after: Option<oneshot::Receiver<()>>,
 }
 
-/// The deliveries of one integration. First attempts keep their order; what is tried again waits beside them, so
+/// The deliveries of one integration. First attempts keep their order; retries wait separately, so
 /// that an event which the app refuses does not block others.
 #[derive(Default)]
 pub(crate) struct Lane {
@@ -113,7 +113,7 @@ pub(crate) struct Lane {
     pub(crate) is_served: bool,
 }
 
-/// What a lane is about to do.
+/// The next action of a lane.
 pub(crate) enum Next {
     Deliver(Box<Queued>),
     Wait(Duration),
@@ -128,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// Takes what is to be delivered at this moment.
+    /// Takes the delivery that is due now.
     pub(crate) fn next(&mut self, now: Timestamp) -> Next {
         let due = |pending: &Pending| pending.due.unwrap_or(now);
         let earliest = (0..self.again.len()).min_by_key(|at| due(&self.again[*at]));
@@ -145,7 +145,7 @@ impl Lane {
     }
 }
 
-/// A change of what waits, as a line of the file.
+/// A change of the pending deliveries, as a line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
@@ -159,20 +159,20 @@ enum Line {
 #[error("too many webhooks wait to be delivered")]
 pub(crate) struct Full;
 
-/// What waits in one run, on the disk.
+/// The pending deliveries of one run, on disk.
 pub(crate) struct RunFile {
     file: Arc<DurableFile>,
     waiting: BTreeMap<String, usize>,
 }
 
 impl RunFile {
-    /// Opens the file of a run, and returns what an earlier daemon left in it, in order.
+    /// Opens the file of a run, and returns the deliveries that an earlier daemon left, in order.
     pub(crate) fn open(artifacts: &Path) -> (Self, Vec<Pending>) {
-        // It holds secrets of endpoints, so the room must not be able to ask for it.
+        // It contains secrets of endpoints, so the room must not be able to request it.
         let folder = artifacts.join(PRIVATE);
         let (file, before) = (DurableFile::new(folder.join(FILE)), artifacts.join(FILE));
         if files::exists(&before) {
-            // An earlier build kept it where a room could read it.
+            // An earlier build stored it where a room could read it.
             let moved = files::make_private_folder(&folder)
                 .and_then(|()| files::rename(&before, file.path()));
             if let Err(error) = moved {
@@ -182,7 +182,7 @@ impl RunFile {
         let bytes = files::read_capped(file.path(), FILE_MOST).unwrap_or_default();
         let left = replayed(&bytes);
         let lines: Vec<Line> = left.iter().cloned().map(Box::new).map(Line::Add).collect();
-        // Written anew, so that nothing follows a torn line.
+        // Rewritten, so that nothing follows a torn line.
         if !bytes.is_empty()
             && let Err(error) = file.replace(&text(&lines))
         {
@@ -192,7 +192,7 @@ impl RunFile {
         (Self { file, waiting }, left)
     }
 
-    /// Writes deliveries down, or refuses all of them. They are durable once the receipt was waited for.
+    /// Stores deliveries, or refuses all of them. Durable once the receipt was waited for.
     pub(crate) fn add(
         &mut self,
         all: &[Pending],
@@ -217,7 +217,7 @@ impl RunFile {
         self.note(&[Line::Again { id, attempts, due }])
     }
 
-    /// Forgets a delivery. Once nothing waits the file is empty again.
+    /// Removes a delivery. Once none is pending the file is empty again.
     pub(crate) fn done(&mut self, id: &str) -> Result<(), FileError> {
         if self.waiting.remove(id).is_none() {
             return Ok(());
@@ -228,7 +228,7 @@ impl RunFile {
         }
     }
 
-    /// Writes what nobody waits for: without it a delivery is made once more.
+    /// Writes without waiting: if it is lost, a delivery is repeated.
     fn note(&self, lines: &[Line]) -> Result<(), FileError> {
         self.write(lines).map(drop)
     }
@@ -255,7 +255,8 @@ fn text(lines: &[Line]) -> Vec<u8> {
     text
 }
 
-/// Returns what waits after all lines of a file. A torn line at its end was never acknowledged.
+/// Returns the pending deliveries after all lines of a file. A torn line at its end was never
+/// acknowledged.
 fn replayed(bytes: &[u8]) -> Vec<Pending> {
     let mut left: Vec<Pending> = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -338,7 +339,7 @@ mod tests {
         let found: Vec<_> = left.iter().map(|one| (&*one.id, one.attempts, one.due)).collect();
         assert_eq!(found, [("a", 0, None), ("c", 2, Some(at(9)))]);
         assert_eq!(left[0].body, b"\xff{}");
-        // A torn line is no delivery, and harms none after it.
+        // A torn line is ignored, and harms none after it.
         let path = folder.path().join(PRIVATE).join(FILE);
         files::open_append(&path).unwrap().write_all(b"{\"add\":{\"id\":\"d").unwrap();
         let (mut torn, left) = RunFile::open(folder.path());

@@ -1,4 +1,4 @@
-//! Commits of rooms come to the user's repository by themselves.
+//! Commits of rooms reach the user's repository automatically.
 
 use hothouse_reconcile::Tasks;
 use hothouse_testkit::git;
@@ -10,7 +10,7 @@ fn commit(ground: &Ground, daemon: &Daemon, message: &str) -> String {
     let sandbox = daemon.sandbox();
     let folders = daemon.engine.git_folders().unwrap();
     let git_dir = folders.keys().next().unwrap();
-    // A fake room sees the host's files, so the user's objects are not where a room has them.
+    // A fake room sees the host's files, so the user's objects are not at the room's path.
     let objects = ground.repository().join(".git/objects");
     std::fs::write(git_dir.join("objects/info/alternates"), objects.to_str().unwrap()).unwrap();
     let git_dir = git_dir.display().to_string();

@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, sync::broadcast};
 /// How long a loop may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// When it is, until a test says otherwise.
+/// The current time, until a test changes it.
 const NOW: &str = "2026-01-02T03:04:05Z";
 
 pub(crate) struct Ground {
@@ -27,7 +27,7 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<FakeClock>,
 }
 
-/// What a daemon keeps. Walls fall when this is dropped.
+/// The reconcilers of a daemon. Walls end when this is dropped.
 pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
     pub(crate) keepers: Keepers,
@@ -52,7 +52,7 @@ impl Ground {
         self.folder.path().join("r")
     }
 
-    /// Starts a daemon in the runtime around.
+    /// Starts a daemon in the current runtime.
     pub(crate) fn daemon(&self) -> Daemon {
         let place = |name: &str| self.folder.path().join(name);
         let store = Arc::new(Store::open(&place("state.db")).unwrap());
@@ -135,17 +135,17 @@ impl Daemon {
     }
 }
 
-/// Raising a wall waits for the runtime, so the caller must not be on it.
+/// Starting a wall blocks on the runtime, so the caller must not be on it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-/// A runtime with real time, for what other processes do.
+/// A runtime with real time, for tests with other processes.
 pub(crate) fn runtime() -> Runtime {
     Runtime::new().unwrap()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = async {
         while !is_so() {

@@ -1,4 +1,4 @@
-//! Sleep, with time that passes only when everybody waits for it.
+//! Sleep, with time that only passes when every task is waiting.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn state(daemon: &Daemon) -> SandboxState {
     sandbox.state(daemon.engine.room_of(&sandbox).as_ref())
 }
 
-/// Lets time pass until something is so, at most for an hour.
+/// Lets time pass until a condition holds, for at most an hour.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..3600 {
         if is_so() {
@@ -34,7 +34,7 @@ async fn an_idle_sandbox_is_paused_then_stopped_and_wakes_for_whoever_asks() {
     let mut tasks = Tasks::default();
     tasks.start("sleep", |stop| sleep::watch(daemon.keepers.clone(), stop));
 
-    // Somebody uses it for longer than it may idle.
+    // In use for longer than the idle limit.
     let used = daemon.keepers.activities.of(key).enter();
     tokio::time::sleep(15 * MINUTE).await;
     assert_eq!(state(&daemon), SandboxState::Ready, "it is used");

@@ -1,4 +1,4 @@
-//! Walls: raised by the plan, fallen with their keeper, restored by the next one.
+//! Walls: started by the plan, ended with their keeper, restored by the next one.
 
 use hothouse_reconcile::Tasks;
 

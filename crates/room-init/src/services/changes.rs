@@ -1,21 +1,21 @@
-//! How services stood, change by change, for whoever asks later.
+//! The history of service states, for later queries.
 
 use hothouse_room_wire::{ServiceChange, ServiceState, ServiceStatus};
 use std::collections::VecDeque;
 
-/// How many changes are remembered.
+/// How many changes are kept.
 const MOST: usize = 256;
 
-/// The last changes of states.
+/// The most recent state changes.
 #[derive(Default)]
 pub(super) struct Changes {
     all: VecDeque<ServiceChange>,
-    /// How each service stood last, by its number.
+    /// The last recorded state of each service, by its number.
     last: Vec<Option<(ServiceState, u32)>>,
 }
 
 impl Changes {
-    /// Whether a service stands otherwise than the last time; it is remembered that it does.
+    /// Records the state of a service; returns whether it has changed.
     pub(super) fn is_new(&mut self, service: usize, stands: (ServiceState, u32)) -> bool {
         if self.last.len() <= service {
             self.last.resize(service + 1, None);
@@ -23,7 +23,7 @@ impl Changes {
         self.last[service].replace(stands) != Some(stands)
     }
 
-    /// Remembers a change; of answers of its probe the last alone.
+    /// Records a change, with only the latest probe result.
     pub(super) fn push(&mut self, version: u64, mut status: ServiceStatus) {
         status.needs.clear();
         let old = status.answers.len().saturating_sub(1);

@@ -40,9 +40,9 @@ pub(super) struct Entry {
     pub(super) exit: Option<Exit>,
     pub(super) answers: VecDeque<ProbeAnswer>,
     pub(super) wanted: Option<u64>,
-    /// The line of the log at which the first process since it was asked to start begins.
+    /// The log line at which the first process of the last requested start begins.
     pub(super) first_line: Option<u64>,
-    /// Whether it is up without a process: somebody outside the room answers on its port.
+    /// Whether it is up without a process: something outside the room answers on its port.
     is_served: bool,
     main_lives: bool,
     pattern: Option<regex_lite::Regex>,
@@ -79,14 +79,15 @@ impl Entry {
         Ok(())
     }
 
-    /// Notes that it was asked to start: what it wrote before belongs to an earlier start.
+    /// Records that a start was requested: earlier output belongs to a previous start.
     pub(super) fn note_wanted(&mut self, now: u64) {
         self.wanted = Some(now);
         self.first_line = Some(self.log.next_line());
     }
 
-    /// Separates the output of the next process from that of the last, which may have ended within a line; notes
-    /// where it begins, unless the process is a restart or the second phase of a start.
+    /// Separates the output of the next process from that of the last, which may have ended within
+    /// a line; records where it begins, unless the process is a restart or the second phase of a
+    /// start.
     pub(super) fn begin_output(&mut self, phase: Phase, is_first: bool) {
         self.log.end_line();
         if is_first && (phase == Phase::Build || self.spec.build.is_none()) {
@@ -144,7 +145,8 @@ impl Entry {
         }
     }
 
-    /// Commands of projects run as `agent`; only what the daemon marks is the room's root's.
+    /// Commands of projects run as `agent`; only commands that the daemon marks run as the room's
+    /// root.
     fn user(&self, phase: Phase) -> RoomUser {
         let is_marked = self.spec.run.first().is_some_and(|word| word == AS_ROOT);
         match phase {
@@ -172,7 +174,7 @@ impl Entry {
         Ok(env)
     }
 
-    /// Ends what has no process; true if there was something.
+    /// Ends a service without a process; `true` if it was one.
     pub(super) fn stop_serving(&mut self) -> bool {
         std::mem::replace(&mut self.is_served, false)
     }

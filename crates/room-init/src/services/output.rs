@@ -18,12 +18,12 @@ pub(super) struct Log {
     index: Vec<OwnedFd>,
     writer: Writer,
     index_offset: u64,
-    /// Whether the last byte ended no line.
+    /// Whether the last line is incomplete.
     is_within_line: bool,
 }
 
 impl Log {
-    /// Takes the files: data first, then indexes.
+    /// Wraps the files: data first, then indexes.
     pub(super) fn new(mut files: Vec<OwnedFd>, start: LogStart) -> Option<Self> {
         if files.len() != 2 * SEGMENTS {
             return None;
@@ -34,19 +34,19 @@ impl Log {
         Some(Self { data: files, index, writer, index_offset: start.index, is_within_line: false })
     }
 
-    /// Ends a line that was begun.
+    /// Completes a line that was begun.
     pub(super) fn end_line(&mut self) {
         if self.is_within_line {
             self.append(b"\n");
         }
     }
 
-    /// The number of the line that the next byte belongs to.
+    /// Returns the number of the line that the next byte belongs to.
     pub(super) fn next_line(&self) -> u64 {
         self.writer.position().line
     }
 
-    /// Stores output. A full disk loses lines, not the service.
+    /// Appends output. If the disk is full, lines are lost but the service continues.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         self.is_within_line = bytes.last().map_or(self.is_within_line, |last| *last != b'\n');
         let mut at = self.writer.position();

@@ -44,7 +44,7 @@ pub(super) fn request(path: &str, host: &str) -> String {
     )
 }
 
-/// Probes a port; `http` is the request to send. The listener must be one of the service's own processes.
+/// Probes a port; `http` is the request to send. The listener must be a process of the service.
 pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> Step {
     let own = keeper.map(tree::below).unwrap_or_default();
     match tree::listener(port, &own) {
@@ -59,7 +59,8 @@ pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> 
     connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http)
 }
 
-/// Asks whether somebody outside the room has a port. Nobody connects: whoever it is would take it for a client.
+/// Checks whether something outside the room serves a port. Does not connect: it would be mistaken
+/// for a client.
 pub(super) fn ask_served(port: u16) -> Step {
     Step::Answered(match tree::listener(port, &tree::all()) {
         Listener::Nobody => ProbeAnswer::bad(Found::NobodyListens { port }),
@@ -246,7 +247,7 @@ fn is_whole(answer: &[u8]) -> bool {
     let length = length.and_then(|length| length.trim().parse::<usize>().ok());
     match length {
         Some(length) => answer.len() >= (head + 4).saturating_add(length),
-        // A good answer may never end; what an error says is worth the wait.
+        // A successful answer may never end; the text of an error is worth waiting for.
         None => status_of(answer).is_some_and(|status| status < 400),
     }
 }

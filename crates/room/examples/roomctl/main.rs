@@ -1,4 +1,4 @@
-//! Drives rooms by hand and for the tests: start, exec, shell, attach, stop.
+//! Controls rooms manually and for the tests: start, exec, shell, attach, stop.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -84,7 +84,7 @@ fn run(arguments: &[String]) -> Outcome {
     }
 }
 
-/// A folder that holds all of one room.
+/// A folder with everything of one room.
 struct State(PathBuf);
 
 impl State {
@@ -171,7 +171,7 @@ fn bind(text: &str, access: Access) -> Result<Bind, String> {
     Ok(Bind { source: source.into(), target: target.into(), access })
 }
 
-/// A new room, one command, gone again.
+/// Runs one command in a new room.
 fn fresh(state: &State, words: &mut Words) -> Outcome {
     let mut spec = spec(state, words)?;
     spec.ephemeral = true;
@@ -229,7 +229,7 @@ async fn talk(verb: &str, state: &State, words: &mut Words) -> Outcome {
             Ok(0)
         }
         "egress" => {
-            // Takes the room's traffic, prints where the first connection wanted to go.
+            // Takes over the room's traffic, prints the destination of the first connection.
             let egress = client.take_egress().await?;
             println!(
                 "{} {} {}",
@@ -241,7 +241,7 @@ async fn talk(verb: &str, state: &State, words: &mut Words) -> Outcome {
             Ok(0)
         }
         "datagrams" => {
-            // Opens a port to datagrams, prints where each of some wanted to go, and answers it.
+            // Opens a port to datagrams, prints the destination of each, and answers it.
             let port = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
             let count = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
             relay::datagrams(client.take_egress().await?, port, count)?;

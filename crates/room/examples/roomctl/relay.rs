@@ -1,4 +1,4 @@
-//! Carries bytes between a command's pipes and ours, without copying where the kernel can.
+//! Relays bytes between a command's pipes and ours, without copying where possible.
 
 use hothouse_host::network::PacketGate;
 use hothouse_host::pump::{carry, pump};
@@ -11,7 +11,7 @@ use rustix::termios::{OptionalActions, Termios};
 use std::io;
 use std::thread::JoinHandle;
 
-/// The threads that carry one command's bytes.
+/// The threads that relay one command's bytes.
 pub(crate) struct Relays {
     done: OwnedFd,
     outputs: Vec<JoinHandle<()>>,
@@ -49,11 +49,11 @@ impl Relays {
         Ok(Self { done, outputs, saved })
     }
 
-    /// The command has ended: hands on what is still in the pipes.
+    /// Called when the command has ended: relays what is still in the pipes.
     pub(crate) fn finish(self) {
         drop(self.done);
         for thread in self.outputs {
-            // A thread that panicked has said so itself.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
         if let Some(saved) = self.saved {
@@ -94,7 +94,7 @@ fn output(from: &OwnedFd, to: BorrowedFd<'_>, done: &OwnedFd) {
     }
 }
 
-/// Accepts one redirected connection and prints where it wanted to go.
+/// Accepts one redirected connection and prints its destination.
 pub(crate) fn first_target(egress: Egress) -> io::Result<()> {
     use std::io::Write;
     let Some(listener) = egress.tcp.into_iter().next() else {
@@ -109,7 +109,7 @@ pub(crate) fn first_target(egress: Egress) -> io::Result<()> {
     peer.write_all(b"hello from the daemon\n")
 }
 
-/// Opens a port to datagrams, says where each came from and wanted to go, and answers it.
+/// Opens a port to datagrams, prints source and destination of each, and answers it.
 pub(crate) fn datagrams(egress: Egress, port: u16, count: usize) -> io::Result<()> {
     use std::io::Write;
     let missing = || io::Error::other("no socket for the nftables rules");

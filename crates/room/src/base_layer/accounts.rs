@@ -3,8 +3,8 @@
 use hothouse_host::ids::AGENT_ID;
 use std::fmt::Write;
 
-/// Makes `/etc/passwd`: the host's own, without whoever has agent's name or uid, and without
-/// people (their names are no business of a room).
+/// Generates `/etc/passwd`: the host's own, without accounts that have the agent's name or uid, and
+/// without human users, whose names do not concern a room.
 pub(super) fn passwd(host: &str) -> String {
     let system = system_lines(host);
     let mut text = system.fold(String::new(), |text, line| text + line + "\n");
@@ -13,7 +13,7 @@ pub(super) fn passwd(host: &str) -> String {
     text
 }
 
-/// Makes `/etc/group` likewise; members who are not there any more are dropped.
+/// Generates `/etc/group` likewise; members that were removed are dropped.
 pub(super) fn group(host: &str) -> String {
     let mut text = String::new();
     for line in system_lines(host) {
@@ -35,12 +35,12 @@ fn system_lines(table: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Makes `/etc/shadow` for a passwd file: nobody has a password.
+/// Generates `/etc/shadow` for a passwd file: no account has a password.
 pub(super) fn shadow(passwd: &str) -> String {
     names(passwd).map(|name| format!("{name}:*:19700:0:99999:7:::\n")).collect()
 }
 
-/// Makes `/etc/gshadow` for a group file.
+/// Generates `/etc/gshadow` for a group file.
 pub(super) fn gshadow(group: &str) -> String {
     names(group).map(|name| format!("{name}:*::\n")).collect()
 }

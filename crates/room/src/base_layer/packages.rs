@@ -1,5 +1,5 @@
-//! What lets packages be installed in a room: files of apt and dpkg that every user of the host may not
-//! read, and programs that stand in for the host's own.
+//! Makes package installation work in a room: files of apt and dpkg that not every user of the host
+//! may read, and wrappers for some of the host's programs.
 
 use super::write::Job;
 use hothouse_host::files;
@@ -11,12 +11,13 @@ use std::path::Path;
 /// The program that dpkg runs before it unpacks.
 const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
 
-/// Files of the host that a package replaces have an owner whom the room does not know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
+/// Files of the host that a package replaces have an owner that is not mapped in the room, so
+/// dpkg's backup hard link to them is refused. The hook copies them up first.
 const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
 
-/// Programs of `/usr/bin` for which room-init stands in, because the room's filter would refuse the
-/// setuid and setgid bits that packages ask them for; and the package that each is of. The host's own
-/// move to `/usr/lib/hothouse`.
+/// Programs of `/usr/bin` that room-init replaces, because the room's seccomp filter would refuse
+/// the setuid and setgid bits that packages request; each with its package. The host's own move to
+/// `/usr/lib/hothouse`.
 const STAND_INS: [(&str, &str); 4] = [
     ("dpkg-deb", "dpkg"),
     ("dpkg-statoverride", "dpkg"),
@@ -27,7 +28,7 @@ const STAND_INS: [(&str, &str); 4] = [
 const DIVERSIONS: &str = "var/lib/dpkg/diversions";
 const OVERRIDES: &str = "var/lib/dpkg/statoverride";
 
-/// The most that a program may have.
+/// The size limit of a program.
 const PROGRAM: u64 = 16 << 20;
 
 impl Job<'_> {
@@ -64,7 +65,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Where a host has no dpkg, nothing needs to stand in for anything.
+    /// Without dpkg on the host, no replacements are needed.
     fn write_stand_ins(&self) -> Result<(), SystemError> {
         if !Path::new("/usr/bin/dpkg-deb").exists() {
             return Ok(());
@@ -84,14 +85,14 @@ impl Job<'_> {
         self.file(OVERRIDES, plain_overrides(&self.known(OVERRIDES)).as_bytes(), 0o644)
     }
 
-    /// Reads what was copied from the host; nothing, if it has none.
+    /// Reads a file copied from the host; empty if there is none.
     fn known(&self, name: &str) -> String {
         files::read_text(&self.fresh.join(name)).unwrap_or_default()
     }
 }
 
-/// Tells dpkg where a program is for which another stands in, so that an upgrade replaces the former.
-/// Until `/bin` has become `/usr/bin` for packages too, some list their programs below `/bin`.
+/// Registers a diversion with dpkg, so that an upgrade replaces the diverted original. Until
+/// packages use merged `/usr`, some list their programs below `/bin`.
 fn with_diversion(known: String, name: &str, list: &str) -> String {
     let old = format!("/bin/{name}");
     let from = if list.lines().any(|line| line == old) { old } else { format!("/usr/bin/{name}") };
@@ -102,7 +103,7 @@ fn with_diversion(known: String, name: &str, list: &str) -> String {
     format!("{known}{from}\n/usr/lib/hothouse/{name}\nhothouse\n")
 }
 
-/// Takes special bits out of the modes that dpkg is to give to files of packages.
+/// Removes special bits from the modes that dpkg assigns to files of packages.
 fn plain_overrides(known: &str) -> String {
     let plain = |line: &str| {
         let mut words: Vec<&str> = line.splitn(4, ' ').collect();

@@ -1,7 +1,8 @@
-//! Old base layers, removed when no room stands on them any more.
+//! Removes old base layers once no room uses them.
 //!
-//! room-init holds a shared lock on a file beside its layer for as long as the room lives. So the
-//! kernel knows whether a layer is in use, whatever happened to the daemon that started the room.
+//! room-init holds a shared lock on a file beside its layer for as long as the room is running. So
+//! the kernel knows whether a layer is in use, whatever happened to the daemon that started the
+//! room.
 
 use super::{in_namespace, word};
 use hothouse_host::files;
@@ -12,7 +13,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use std::path::{Path, PathBuf};
 
-/// Takes a layer into use, for as long as the descriptor or a copy of it is open.
+/// Marks a layer as in use for as long as the descriptor or a copy of it is open.
 pub(super) fn hold(layer: &Path) -> Result<OwnedFd, SystemError> {
     let used = open_lock(layer)?;
     rustix::fs::flock(&used, FlockOperation::LockShared).context_at("hold", layer)?;
@@ -25,8 +26,8 @@ fn open_lock(layer: &Path) -> Result<OwnedFd, SystemError> {
     rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).context_at("open", path)
 }
 
-/// Removes the layers of `mode` in `folder` on which no room stands, all but `kept`. What cannot
-/// be removed stays: it costs disk space and nothing else.
+/// Removes the unused layers of `mode` in `folder`, except `kept`. Failures are ignored: a
+/// remaining layer only costs disk space.
 pub(super) fn prune(folder: &Path, kept: Option<&Path>, mode: Mode, wall: &Wall) {
     for layer in layers(&files::list(folder).unwrap_or_default(), kept, mode) {
         if let Err(error) = remove(folder, &layer, mode, wall) {
@@ -35,8 +36,8 @@ pub(super) fn prune(folder: &Path, kept: Option<&Path>, mode: Mode, wall: &Wall)
     }
 }
 
-/// Removes a layer unless it is in use. The lock's file stays: whoever waits for it would otherwise
-/// hold a file that nobody else can find.
+/// Removes a layer unless it is in use. The lock file stays: otherwise a waiter would lock a file
+/// that nobody else can find.
 fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let used = open_lock(layer)?;
     if rustix::fs::flock(&used, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -50,7 +51,8 @@ fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), Sy
     }
 }
 
-/// Removes a layer, under another name: what is left of it after a crash is not taken for a whole one.
+/// Renames a layer before removing it, so that the remains after a crash are not mistaken for a
+/// complete layer.
 fn take_away(layer: &Path) -> Result<(), SystemError> {
     let step = "remove an old base layer";
     let name = layer.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -60,7 +62,7 @@ fn take_away(layer: &Path) -> Result<(), SystemError> {
     files::remove_tree(&gone).context(step)
 }
 
-/// Picks the layers of a mode but for the one that is kept.
+/// Selects the layers of a mode, except the one to keep.
 fn layers(all: &[PathBuf], kept: Option<&Path>, mode: Mode) -> Vec<PathBuf> {
     let is_layer = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

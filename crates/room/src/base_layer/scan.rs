@@ -1,4 +1,4 @@
-//! What of the host's system goes into the base layer.
+//! Selects the parts of the host's system that go into the base layer.
 
 use super::parallel;
 use crate::layout::{COPIED, System};
@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// One thing to make, by its path relative to the root.
+/// An entry to create, by its path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
@@ -40,13 +40,13 @@ const LEFT_OUT: [&str; 16] = [
     "var/lib/lxc",
     "var/lib/lxd",
     "var/lib/machines",
-    // With it, every package would make the index of manuals anew, which is left out above.
+    // With it, every package would rebuild the manual index, which is left out above.
     "var/lib/man-db/auto-update",
     "var/lib/snapd",
     "var/tmp",
 ];
 
-/// Only folders below it are taken: services need the folders of their logs, not the host's logs.
+/// Only its subfolders are copied: services need the folders for their logs, not the host's logs.
 const LOGS: &str = "var/log";
 
 /// Written by us, or by the room.
@@ -84,10 +84,11 @@ pub(super) fn scan(system: &System) -> Vec<Vec<Entry>> {
     [above].into_iter().chain(walked).collect()
 }
 
-/// What to do with one thing: take it as `Kind` (and continue below, if it is a public folder), or not.
+/// Decides how an entry below `/etc` or `/var` is copied, if at all; public folders are descended
+/// into.
 ///
-/// A folder that is not public is taken without what is in it: services of the host's packages find the
-/// place for their data, and every user of the host could see that there is one.
+/// A folder that is not public is created empty: services of the host's packages find the place for
+/// their data, and its existence is visible to every user of the host anyway.
 fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     let skipped = LEFT_OUT.iter().chain(&REPLACED).any(|name| path == Path::new(name));
     let is_log = path.starts_with(LOGS) && !found.is_dir();
@@ -146,7 +147,7 @@ fn take(path: &Path, entries: &mut Vec<Entry>, choose: Choice) -> Vec<PathBuf> {
     }
     let descends = match chosen {
         Some(kind) => kind == Kind::Folder && is_public_folder,
-        // A shared folder that is not taken may hide something below.
+        // A shared folder that is not copied may contain entries to hide.
         None => is_public_folder && !path.starts_with("etc") && !path.starts_with("var"),
     };
     if !descends {

@@ -11,13 +11,13 @@ use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Where the room's `sudo` is: before the host's own in every search path.
+/// The room's `sudo`: it precedes the host's own in every search path.
 pub(super) const SUDO: &str = "usr/local/bin/sudo";
 
-/// Where `hothouse` is: a link to the program that is bound into each room.
+/// `hothouse` in the room: a link to the program that is bound into each room.
 const HOTHOUSE: &str = "usr/local/bin/hothouse";
 
-/// Where a git reads the settings of the whole system, which depends on where it was built to be.
+/// System-wide settings of git, whose path depends on how git was built.
 const GIT_SETTINGS: [(&str, &str); 2] =
     [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
 
@@ -31,18 +31,18 @@ pub(super) struct Job<'a> {
     /// The first part is written first, the others at the same time.
     pub(super) parts: &'a [Vec<Entry>],
     pub(super) init: &'a [u8],
-    /// The host's ids of the layer's maker.
+    /// The host ids of the user who creates the layer.
     pub(super) owner: (u32, u32),
 }
 
 impl Job<'_> {
-    /// Writes the layer, removing what an interrupted attempt left.
+    /// Writes the layer, after removing the remains of an interrupted attempt.
     pub(super) fn run(&self) -> Result<(), SystemError> {
         files::remove_tree(self.fresh).context("clear the way for the base layer")?;
         files::make_folder(self.fresh).context("make the base layer")?;
         let former = rustix::process::umask(FileMode::empty());
         let written = self.write();
-        // The process that makes the layer then makes a room, whose cgroups must not be world-writable.
+        // The same process then creates a room, whose cgroups must not be world-writable.
         rustix::process::umask(former);
         written
     }
@@ -66,7 +66,7 @@ impl Job<'_> {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(entry.mode))
                 .context_at("set the mode of", path)?;
         }
-        // Its presence says that the layer is whole.
+        // Written last: its presence marks the layer as complete.
         self.file("room-init", self.init, 0o755)
     }
 
@@ -79,7 +79,7 @@ impl Job<'_> {
             Kind::Link(target) => rustix::fs::symlink(target, &path).context_at("link", &path)?,
             Kind::File => match std::fs::copy(Path::new("/").join(&entry.path), &path) {
                 Ok(_) => {}
-                // It went away since the scan, or was never ours to read: a room does without.
+                // Removed since the scan, or not readable for us: left out.
                 Err(error)
                     if [libc::ENOENT, libc::EACCES].map(Some).contains(&error.raw_os_error()) =>
                 {
@@ -127,8 +127,9 @@ impl Job<'_> {
         self.file("etc/group", group.as_bytes(), 0o644)
     }
 
-    /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
-    /// git would refuse to work there. In a room nobody else's repository can lie in wait.
+    /// The top folder of a worktree may belong to the host's root, who is not mapped in the room,
+    /// and git would refuse to work there. Inside a room there are no repositories of other users
+    /// to protect against.
     fn write_git_settings(&self) -> Result<(), SystemError> {
         for (program, name) in GIT_SETTINGS {
             if !Path::new(program).exists() {
@@ -143,7 +144,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Writes a link in the place of whatever the host has there.
+    /// Writes a link, replacing what the host has at this path.
     fn write_link(&self, name: &str, target: &str) -> Result<(), SystemError> {
         let path = self.fresh.join(name);
         self.parents(&path)?;
@@ -172,8 +173,8 @@ impl Job<'_> {
     }
 }
 
-/// The id that an owner on the host has in a room: the maker is agent, whoever else has agent's
-/// number or none that a room knows becomes root.
+/// Maps the owner of a host file to an id in the room: the layer's creator becomes agent; any other
+/// user with agent's number, or with an id that rooms do not map, becomes root.
 fn room_id(id: u32, maker: u32) -> u32 {
     match id {
         id if id == maker && maker != 0 => AGENT_ID,

@@ -1,5 +1,5 @@
-//! Real code in the room that tries to get out. A fence that is open fails the test by name, and so
-//! does an attempt that was refused for another reason than its own.
+//! Real code in the room that tries to get out. An open fence fails the test by name, and so does
+//! an attempt that was refused for another reason than expected.
 
 use super::host::{Host, Room, host, hosts, is_root, program, ran};
 use std::io::Write;
@@ -31,7 +31,7 @@ fn bait(room: &Room, host: &Host) -> Bait {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut peer in listener.incoming().flatten() {
-            // A peer that is gone already is fine.
+            // The peer may already be gone.
             let _ = peer.write_all(b"host service");
         }
     });
@@ -63,7 +63,7 @@ fn bait(room: &Room, host: &Host) -> Bait {
     Bait { facts, lonely, socket }
 }
 
-/// A socket where services of a host have theirs, which the room's own `/run` hides.
+/// A socket where services of the host have theirs, which the room's own `/run` hides.
 fn host_socket(room: &Room) -> std::path::PathBuf {
     let name = room.state.file_name().unwrap().to_str().unwrap();
     let folder = if is_root() { "/run" } else { "/tmp" };
@@ -89,7 +89,7 @@ fn tempting(host: &Host) -> (Room, Option<UnixListener>) {
             !refused.status.success() && said.contains("a program of the host listens"),
             "{said}"
         );
-        // Its file stays, and nobody listens there any more.
+        // Its file stays, but nothing listens on it.
         drop(listener);
         room.start(&["--mask", &mask]);
         return (room, None);
@@ -137,7 +137,7 @@ fn no_attack_of_the_rooms_root_gets_out() {
 
 #[test]
 fn the_same_attempts_succeed_outside_a_room() {
-    // As root in scratch namespaces, so that nothing of the host is changed.
+    // As root in temporary namespaces, so that nothing of the host is changed.
     let Some(host) = host("root") else { return };
     let (room, _listener) = tempting(&host);
     let mut bait = bait(&room, &host);

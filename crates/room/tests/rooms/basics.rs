@@ -1,4 +1,4 @@
-//! What every room gives, in every mode.
+//! Features of every room, in every mode.
 
 use super::host::{Host, hosts};
 
@@ -29,7 +29,7 @@ fn the_worktree_is_shared_both_ways_and_the_agents_files_are_not_the_users() {
             "1000\n"
         );
         let owner = room.host_shell("stat -c %u . made d/y | uniq").out;
-        // With a single uid there is nobody else.
+        // With a single uid there is no other owner.
         let owners = if host.has_root() { 2 } else { 1 };
         assert_eq!(owner.lines().count(), owners, "{owner}");
         assert_eq!(room.host_shell("cat made").out, "room\n");
@@ -61,7 +61,7 @@ fn exit_codes_and_signals_are_passed_on() {
 fn a_command_line_that_no_kernel_runs_is_refused_cleanly() {
     in_every_mode(|host| {
         let room = host.room();
-        // Eleven megabytes do not fit our own command line either, so a program makes them.
+        // Eleven megabytes do not fit our own command line either, so a program generates them.
         let script = "import os,sys\ntry: os.execv('/bin/true', ['true'] + ['x'*100000]*110)\nexcept OSError as e: sys.exit(e.errno)";
         assert_eq!(room.python(script).code, Some(7));
         assert_eq!(room.sh("true").code, Some(0));

@@ -1,4 +1,4 @@
-//! The host side of a test: users, folders, and the `roomctl` that drives rooms.
+//! The host side of a test: users, folders, and the `roomctl` that controls rooms.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 
 use hothouse_testkit::skip;
 
-/// One way to make rooms here: a mode and the user who makes them.
+/// One way to run rooms here: a mode and the user who starts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub(crate) mode: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Room {
     pub(crate) worktree: PathBuf,
 }
 
-/// How a command in a room went.
+/// The result of a command in a room.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -41,7 +41,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns every mode that this host can do, saying aloud which it cannot.
+/// Returns every mode that this host supports, reporting those that it does not.
 pub(crate) fn hosts() -> Vec<Host> {
     static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     HOSTS.get_or_init(find_hosts).clone()
@@ -94,7 +94,7 @@ fn ordinary(mode: &'static str, user: &'static str, built: &Path) -> Result<Host
         let made =
             program("useradd").args(["--create-home", "--shell", "/bin/bash", user]).output();
         let made = made.map_err(|error| format!("useradd: {error}"))?;
-        // Another test may have made it meanwhile.
+        // Another test may have created it meanwhile.
         let why = String::from_utf8_lossy(&made.stderr);
         if !made.status.success() && !why.contains("already exists") {
             return Err(why.into_owned());
@@ -103,7 +103,7 @@ fn ordinary(mode: &'static str, user: &'static str, built: &Path) -> Result<Host
     let ranges =
         if mode == "single" { "--del-subuids 1-4294967294 --del-subgids 1-4294967294" } else { "" };
     if !ranges.is_empty() {
-        // Fails when there were none, which is what we want.
+        // Fails if there were none, which is fine.
         let _ = program("usermod").args(ranges.split(' ')).arg(user).output();
     }
     let home = folder(&format!("/home/{user}/rooms"), Some(user));
@@ -126,7 +126,7 @@ fn folder(path: &str, owner: Option<&str>) -> PathBuf {
 }
 
 impl Host {
-    /// Runs a program as the user who makes the rooms.
+    /// Runs a program as the user who starts the rooms.
     pub(crate) fn command(&self, name: impl AsRef<std::ffi::OsStr>) -> Command {
         match self.user {
             None => program(name),
@@ -151,7 +151,7 @@ impl Host {
         self.mode != "single"
     }
 
-    /// Makes an empty room folder with a worktree, without starting anything.
+    /// Creates an empty room folder with a worktree, without starting anything.
     pub(crate) fn prepare(&self) -> Room {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Room {
     }
 
     pub(crate) fn try_start(&self, options: &[&str]) -> Output {
-        // The first start of a mode makes the base layer; the others wait for it in order.
+        // The first start of a mode creates the base layer; the others wait for it.
         static ORDER: Mutex<()> = Mutex::new(());
         let _guard = ORDER.lock();
         self.host
@@ -208,7 +208,7 @@ impl Room {
         command
     }
 
-    /// Runs a shell line on the host, in the worktree, as the user who makes the rooms.
+    /// Runs a shell line on the host, in the worktree, as the user who starts the rooms.
     pub(crate) fn host_shell(&self, line: &str) -> Ran {
         ran(self.host.command("sh").arg("-c").arg(line).current_dir(&self.worktree))
     }

@@ -1,4 +1,4 @@
-//! Rooms outlive whoever talks to them.
+//! Rooms outlive their clients.
 
 use super::host::{hosts, ran};
 use std::process::Stdio;
@@ -31,8 +31,8 @@ fn a_command_goes_on_when_its_client_is_killed_and_its_end_is_told_to_the_next()
             .spawn()
             .unwrap();
         until("the command", || ran(&mut room.roomctl("list")).out.contains("long"));
-        // runuser passes no SIGKILL on, so the whole group of the client goes.
-        // (It has no child of its own in root mode; then this finds nothing.)
+        // runuser does not forward SIGKILL, so the client's children are killed too. (In root mode
+        // there are none; then this finds nothing.)
         ran(super::host::program("pkill").args(["-KILL", "-P", &client.id().to_string()]));
         client.kill().unwrap();
         client.wait().unwrap();
@@ -148,8 +148,8 @@ fn a_room_that_ends_leaves_nothing_behind() {
     }
 }
 
-/// Leaves a process behind that reads nothing from a silent socket into the command's output, and
-/// with that holds the lock of the pipe that room-init looks into when the command has ended.
+/// Leaves a process behind that splices from a silent socket into the command's output, and thereby
+/// holds the lock of the pipe that room-init reads when the command has ended.
 const HOLD: &str = "
 import ctypes,os,socket,time
 a,b=socket.socketpair()
@@ -175,7 +175,7 @@ fn a_command_that_holds_its_own_output_does_not_hold_the_room() {
             .status();
         assert!(hold.unwrap().success());
         until("the pipe is held", || room.host_shell("test -e holding").code == Some(0));
-        // Whoever requests the end makes room-init look into the pipe.
+        // A request for the exit makes room-init read the pipe.
         let mut waits = room.roomctl("wait").arg("hold").spawn().unwrap();
         until("room-init is free again", || waits.try_wait().unwrap().is_some());
         assert_eq!(room.sh("echo alive").out, "alive\n", "{}", host.mode);

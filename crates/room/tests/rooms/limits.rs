@@ -1,4 +1,4 @@
-//! One room that takes all it can leaves the others working.
+//! A room that exhausts its resources does not affect others.
 
 use super::host::{Room, host, hosts};
 
@@ -195,7 +195,7 @@ until_refused('uts', 2000, uts)
         for (what, least, most, errors) in [
             ("terminals", 100, 256, &["ENOSPC", "EIO"][..]),
             ("timers", 1000, 8192, &["EAGAIN"]),
-            // A quarter of what the host has; the test makes 60,000.
+            // A quarter of the host's limit; the test creates 60,000.
             ("watches", 1000, (watches / 4).max(4096), watch_errors),
             ("fanotify", 8, 64, &["EMFILE"]),
             ("queues", 1, 5, &["EMFILE", "ENOMEM"]),
@@ -224,7 +224,7 @@ print('hothouse-test-key' in open('/proc/keys').read())
 ";
         let ran = super::host::ran(host.command("python3").args(["-c", plant]));
         let is_seen = host.room().sh("cat /proc/keys").out.contains("hothouse-test-key");
-        // With a single uid the names are seen, as SECURITY.md says.
+        // With a single uid the names are visible, as SECURITY.md says.
         let planted = ran.out.trim_end().ends_with("True");
         assert_eq!(is_seen, planted && !host.has_root(), "{}: {ran:?}", host.mode);
     }

@@ -1,11 +1,11 @@
-//! Files of the host that a room may only read: it can lock none of them, and sees what becomes of them.
+//! Files of the host that a room may only read: it cannot lock them, and sees their changes.
 
 use super::host::{Host, Room, host, hosts, ran};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// Takes every kind of lock on the given paths, says so, and keeps them until its input ends.
+/// Takes every kind of lock on the given paths, reports it, and keeps them until its input ends.
 const LOCK: &str = r#"
 import fcntl, os, sys
 held = []
@@ -21,7 +21,7 @@ print("locked", flush=True)
 sys.stdin.read()
 "#;
 
-/// Looks at names until the host has changed them.
+/// Polls names until the host has changed them.
 const WATCH: &str = r#"
 import os, sys, time
 folder = sys.argv[1]
@@ -32,7 +32,7 @@ while (read("new"), read("bin/replaced"), read("bin/removed")) != ("new", "newer
 print("seen", flush=True)
 "#;
 
-/// A command that runs in a room until it is dropped.
+/// A running command in a room, ended on drop.
 struct Running(Child);
 
 impl Running {
@@ -90,7 +90,7 @@ impl Drop for Granted {
     }
 }
 
-/// Whether the host can take both kinds of locks on a file or folder right now.
+/// Whether the host can currently take both kinds of locks on a file or folder.
 fn is_free(path: &Path) -> bool {
     let file = std::fs::File::options().read(true).write(path.is_file()).open(path).unwrap();
     let whole = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
@@ -126,7 +126,7 @@ fn a_lock_on_a_granted_file_does_not_reach_the_host() {
         for path in &paths {
             assert!(is_free(path), "{}: the room has locked {}", host.mode, path.display());
         }
-        // The control: a file that room and host have in common.
+        // Control: a file that room and host share.
         assert!(!is_free(&own), "{}", host.mode);
     }
 }
@@ -145,7 +145,7 @@ fn what_the_host_changes_in_a_granted_folder_is_seen_by_a_command_that_is_runnin
                       printf new >n && chmod 644 n && mv n new";
         room.host_shell(&change.replace("TOOL", tool.text()));
         assert_eq!(Running::line(&mut running.0), "seen", "{}", host.mode);
-        // The next command sees it immediately, also in a folder that is shown part by part.
+        // The next command sees it immediately, even in a folder that is bound part by part.
         let look = format!("cat {0}/bin/replaced; ls {0}/bin", hidden.text());
         assert_eq!(room.sh(&look).out, "oldlock\nremoved\nreplaced\n", "{}", host.mode);
         room.host_shell(&format!(
@@ -162,7 +162,7 @@ fn a_granted_folder_that_no_overlay_can_show_is_bound_and_said_to_be() {
     let room = host.prepare();
     let (tool, file) = (Granted::new(&room, "tool"), Granted::new(&room, "file"));
     let single = file.at("lock");
-    // In mounts of its own, so that nothing of the host is changed.
+    // In its own mount namespace, so that nothing of the host is changed.
     let line = format!(
         "mount -t tmpfs none {tool}/bin && echo below >{tool}/bin/inner && {} start {} {} --tool {tool} --tool {}",
         room.host.roomctl_path(),

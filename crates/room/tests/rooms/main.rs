@@ -1,8 +1,8 @@
-//! Real rooms on the real kernel, in every mode that this host can do.
+//! Real rooms on the real kernel, in every mode that this host supports.
 //!
-//! Run as root, the suite makes two ordinary users (one with subordinate uids, one without) and
-//! runs all modes; run as an ordinary user it runs that user's own mode. What cannot run is
-//! named on stderr.
+//! Run as root, the suite creates two ordinary users (one with subordinate uids, one without) and
+//! runs all modes; run as an ordinary user it runs that user's own mode. Skipped modes are reported
+//! on stderr.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Masks, against whoever renames what they cover; and file capabilities, which no file gets.
+//! Masks, against renaming of masked files; and file capabilities, which cannot be set.
 
 use super::host::{Room, hosts, is_root, ran};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
 
-/// A user of the host who is not the room's agent. As root the worktree has its own map, in which
-/// a file of somebody whom it does not know cannot even be renamed.
+/// A user of the host other than the room's agent. As root the worktree has its own map, in which a
+/// file with an unmapped owner cannot even be renamed.
 fn stranger(mode: &str) -> u32 {
     if mode == "root" { 300_005 } else { 64_999 }
 }
@@ -32,14 +32,14 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
             continue;
         }
         let room = host.prepare();
-        // Not at the top, where nothing of the user's can be renamed at all.
+        // Not at the top, where the user's files cannot be renamed at all.
         room.host_shell("mkdir -p deep sub; for f in deep/.env sub/.env; do echo secret >$f; done");
         let files = ["deep/.env", "sub/.env"].map(|name| room.worktree.join(name));
         let masks = files.each_ref().map(|path| path.to_str().unwrap());
         room.start(&["--mask", masks[0], "--mask", masks[1], "--alias", "/workspace"]);
         assert_eq!(room.sh("cat deep/.env sub/.env /workspace/deep/.env").out, "", "{}", host.mode);
         let attacks = [&["read", "deep/.env"][..], &["read-parent", "sub/.env"]];
-        // The control: a mount alone holds nobody.
+        // Control: a mount alone does not protect anything.
         for words in attacks {
             assert_eq!(attack(&room, words), r"OPEN 'secret\n'", "{} {words:?}", host.mode);
         }
@@ -56,7 +56,7 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
             let seen = room.root_sh(&line);
             assert!(!seen.out.contains("secret"), "{}: {seen:?}", host.mode);
         }
-        // A program of the host that replaces the file takes the mount away, not the rights.
+        // A program of the host that replaces the file removes the mount, but not the permissions.
         let fresh = room.worktree.join("fresh");
         std::fs::copy(&files[0], &fresh).unwrap();
         belong(&fresh, stranger(host.mode), 0o600);
@@ -66,7 +66,7 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
     }
 }
 
-/// Gives a file capabilities, as oneself and as the root of a namespace of one's own.
+/// Sets file capabilities, as the current user and as root of a nested namespace.
 const SET_CAPABILITY: &str = r#"
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -101,7 +101,7 @@ fn no_file_gets_a_capability_neither_from_root_nor_from_a_nested_one() {
         // Other attributes can be set.
         let plain = room.python("import os; os.setxattr('README', 'user.a', b'x' * 21)");
         assert_eq!(plain.code, Some(0), "{}: {}", host.mode, plain.err);
-        // The control: outside, whoever is root in a namespace gives them, and root does.
+        // Control: outside, root of a namespace can set them, and so can root.
         let control = room.worktree.join("control");
         let outside = [&words[..3], &[control.to_str().unwrap()]].concat();
         let seen = ran(host.command(outside[0]).args(&outside[1..]));
@@ -120,7 +120,7 @@ fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
         let path = room.worktree.join("deep/late.sock");
         let listener = UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || listener.incoming().count());
-        // The control: with rights for everybody it answers.
+        // Control: with permissions for everyone it answers.
         belong(&path, stranger(host.mode), 0o777);
         assert_eq!(
             attack(&room, &["connect", "deep/late.sock"]),
@@ -128,7 +128,7 @@ fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
             "{}",
             host.mode
         );
-        // As programs make them, after the room was started.
+        // As programs create them, after the room was started.
         belong(&path, stranger(host.mode), 0o755);
         assert_eq!(attack(&room, &["connect", "deep/late.sock"]), "held EACCES", "{}", host.mode);
     }
@@ -162,7 +162,7 @@ fn what_the_hosts_root_makes_private_later_is_out_of_reach() {
             };
             [&first, &room].map(|room| room.sh(line).out + &as_root(room)).concat()
         };
-        // The control: what everybody may read is seen.
+        // Control: a world-readable file is visible.
         std::fs::set_permissions(&planted.0, PermissionsExt::from_mode(0o644)).unwrap();
         assert!(seen(&look).contains("topsecret"), "{}", host.mode);
         for mode in [0o600, 0o640, 0o000] {

@@ -88,8 +88,8 @@ fn the_daemon_reaches_services_inside_and_opens_sockets_there() {
 fn a_daemon_that_opens_a_port_to_datagrams_learns_where_each_wanted_to_go() {
     for host in hosts() {
         let room = host.room();
-        // From one socket to several places, two of which differ in nothing but the port that another
-        // socket has already used; and as large as a datagram can be.
+        // From one socket to several destinations, two of which differ only in a port that another
+        // socket has already used; and with the maximum size of a datagram.
         let script = "
 import socket
 def go(family, address, port, size, udp=None):
@@ -158,7 +158,7 @@ for family, address in [(socket.AF_INET, '1.2.3.4'), (socket.AF_INET6, '2001:db8
 ";
         let seen = room.python(script);
         assert_eq!(seen.out, "refused True\nrefused True\n", "{}: {}", host.mode, seen.err);
-        // The next one continues as if nothing had been.
+        // The next one continues as if nothing had happened.
         let mut daemon = room
             .roomctl("datagrams")
             .args(["4433", "1"])
@@ -174,7 +174,7 @@ for family, address in [(socket.AF_INET, '1.2.3.4'), (socket.AF_INET6, '2001:db8
     }
 }
 
-/// What a program finds when it asks for the interfaces, and what it can do by the one that is not loopback.
+/// Prints the interfaces that a program sees, and what works on the one that is not loopback.
 const LINK: &str = "
 import fcntl, socket, struct
 names = [name for _, name in socket.if_nameindex()]

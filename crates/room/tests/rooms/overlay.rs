@@ -1,4 +1,4 @@
-//! A worktree that is an overlay, as root has them: agent and the host's root work in it by turns.
+//! A worktree that is an overlay, as for root: agent and the host's root take turns working in it.
 
 use super::host::{Room, host, program};
 use hothouse_host::mount::{Overlay, mount_overlay, unmount_tree};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
-/// A worktree with a repository in it, mounted for as long as this lives.
+/// A mounted worktree with a repository, unmounted on drop.
 struct Mounted {
     room: Room,
     beside: PathBuf,
@@ -35,7 +35,8 @@ impl Mounted {
             work: &at("work"),
         };
         mount_overlay(&overlay, &mounted.room.worktree).unwrap();
-        // As in a real worktree, it is written again after the tree was made, and so root's.
+        // As in a real worktree, it is rewritten after the tree was created, and so belongs to
+        // root.
         mounted.room.host_shell("cp .git pointer && mv pointer .git");
         Some(mounted)
     }

@@ -39,7 +39,7 @@ fn chromium_takes_a_picture_of_a_page() {
             --screenshot=$PWD/shot.png 'data:text/html,<body style=background:%2300ff00>' >chromium.log 2>&1; echo $?";
         let mut seen = room.sh(line);
         if seen.out != "0\n" {
-            // The room is a sandbox already.
+            // The room already is a sandbox.
             skip("Chromium's own sandbox in a room", "a kernel that lets a room nest namespaces");
             seen = room.sh(&line.replace("--headless", "--headless --no-sandbox"));
         }
@@ -70,7 +70,7 @@ fn a_granted_toolchain_builds_as_agent() {
     for host in hosts() {
         let room = host.prepare();
         let granted = room.worktree.with_extension("toolchain");
-        // An ordinary user cannot be granted what is in root's home, but has links to it.
+        // An ordinary user cannot be granted what is in root's home, but can have hard links to it.
         let linked = ran(program("cp").arg("-al").arg(&toolchain).arg(&granted));
         if linked.code != Some(0) {
             skip("a granted toolchain", "a file system shared with the rooms of the test");

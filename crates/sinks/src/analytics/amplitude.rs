@@ -10,7 +10,7 @@ const VENDOR: &str = "amplitude";
 
 const SCRIPT: &str = include_str!("../../fixtures/scripts/amplitude.js");
 
-/// Takes a request to Amplitude.
+/// Handles a request to Amplitude.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -63,7 +63,7 @@ fn read(event: &Value) -> Event {
     read.distinct_id = first(event, &["user_id", "device_id"]);
     read.properties = object(&event["event_properties"]);
     if let Some(Value::Object(set)) = event.get("user_properties") {
-        // On identify they are operations: `$set`, `$add`, …
+        // On identify the properties are operations: `$set`, `$add`, …
         match set.contains_key("$set") {
             true => read.properties.extend(set.clone()),
             false => drop(read.properties.insert("$set".into(), set.clone().into())),

@@ -1,4 +1,4 @@
-//! Hosts of unknown analytics vendors: whatever looks like events becomes events.
+//! Hosts of unknown analytics vendors: everything that looks like an event becomes one.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "analytics";
 
-/// Takes a request to a host that is named as a sink, of no vendor that is known.
+/// Handles a request to a host that is configured as a sink, of an unknown vendor.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;

@@ -1,4 +1,4 @@
-//! Google Analytics 4: the Measurement Protocol, and what gtag.js sends.
+//! Google Analytics 4: the Measurement Protocol, and requests of gtag.js.
 
 use hothouse_mock::form;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ const VENDOR: &str = "google-analytics";
 
 const SCRIPT: &str = include_str!("../../fixtures/scripts/google.js");
 
-/// Takes a request to Google Analytics.
+/// Handles a request to Google Analytics.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -27,7 +27,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     http::shared(taken, call)
 }
 
-/// Takes events of a server. A body that cannot be read is answered as any other, as Google does.
+/// Handles events of a server. An invalid body gets the same response as any other, as with Google.
 fn measured(call: &Call<'_>, validates: bool) -> Taken {
     let tree = match unwrap::json(call) {
         Ok(tree) => tree,
@@ -59,7 +59,8 @@ fn named(name: Option<String>) -> Event {
     Event { name, ..Event::new(kind) }
 }
 
-/// Takes events of a browser: one in the query, or one per line of the body, which share the query.
+/// Handles events of a browser: one in the query, or one per line of the body, which share the
+/// query.
 fn collected(call: &Call<'_>) -> Taken {
     let text = std::str::from_utf8(call.request.body).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("en=")).collect();
@@ -83,7 +84,7 @@ fn read(pairs: &[(String, String)]) -> Event {
     let last = |name: &str| {
         pairs.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.clone())
     };
-    // Universal Analytics had an action and a type of hit.
+    // Universal Analytics had an action and a hit type.
     let name = last("en").or_else(|| last("ea")).or_else(|| last("t"));
     let mut properties: Map<String, Value> = Map::new();
     for (key, value) in pairs {

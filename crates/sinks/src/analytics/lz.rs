@@ -1,4 +1,4 @@
-//! Decompresses lz-string in base64, as old versions of posthog-js send it.
+//! Decompresses base64-encoded lz-string, as sent by old versions of posthog-js.
 //!
 //! LZ78 over UTF-16 units, six bits to a character. <https://github.com/pieroxy/lz-string>
 
@@ -6,7 +6,7 @@ use crate::bound::INFLATED;
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What an entry of the dictionary is: what came before it, and one unit more.
+/// An entry of the dictionary: the previous entry, and one more unit.
 #[derive(Clone, Copy)]
 struct Entry {
     before: Option<usize>,
@@ -21,7 +21,7 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// Reads so many bits, the lowest first.
+    /// Reads some bits, lowest first.
     fn read(&mut self, count: u32) -> Option<usize> {
         let mut value = 0;
         for at in 0..count {
@@ -37,11 +37,11 @@ impl Bits<'_> {
     }
 }
 
-/// The dictionary, and how many bits its next code has.
+/// The dictionary, and the bit width of its next code.
 struct Dictionary {
     entries: Vec<Entry>,
     width: u32,
-    /// How many entries fit before codes get longer.
+    /// How many entries fit before the codes become wider.
     room: usize,
 }
 
@@ -55,7 +55,7 @@ impl Dictionary {
     }
 }
 
-/// Decompresses a text. None if it is not lz-string, or too large.
+/// Decompresses a text. `None` if it is not lz-string, or too large.
 pub(super) fn decompress(text: &str) -> Option<String> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bits = Bits { letters: text.iter(), held: 0, left: 0 };
@@ -64,7 +64,7 @@ pub(super) fn decompress(text: &str) -> Option<String> {
     let mut last: Option<usize> = None;
     loop {
         let code = bits.read(if last.is_none() { 2 } else { dictionary.width })?;
-        // The first three codes say: a unit of 8 bits, one of 16, the end.
+        // The first three codes mean: a unit of 8 bits, one of 16, the end.
         let known = match code {
             0 | 1 => {
                 let unit = bits.read(if code == 0 { 8 } else { 16 })?;
@@ -110,7 +110,7 @@ fn write(entries: &[Entry], mut at: usize, units: &mut Vec<u16>) {
 mod tests {
     use super::*;
 
-    /// Made with `LZString.compressToBase64` of lz-string 1.5.0.
+    /// Generated with `LZString.compressToBase64` of lz-string 1.5.0.
     #[test]
     fn what_lz_string_made_is_read() {
         for (packed, text) in [

@@ -9,7 +9,7 @@ const VENDOR: &str = "mixpanel";
 
 const SCRIPT: &str = include_str!("../../fixtures/scripts/mixpanel.js");
 
-/// Takes a request to Mixpanel.
+/// Handles a request to Mixpanel.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;

@@ -9,7 +9,7 @@ const VENDOR: &str = "plausible";
 
 const SCRIPT: &str = include_str!("../../fixtures/scripts/plausible.js");
 
-/// Takes a request to Plausible.
+/// Handles a request to Plausible.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -39,7 +39,7 @@ fn recorded(call: &Call<'_>) -> Taken {
     Taken { records: vec![event.record(VENDOR)], ..http::text(202, "text/plain", "ok", VENDOR) }
 }
 
-/// The script sends properties as JSON in a text.
+/// The script sends properties as a JSON string.
 fn props(value: Option<&Value>) -> serde_json::Map<String, Value> {
     match value {
         Some(Value::String(text)) => object(&serde_json::from_str(text).unwrap_or_default()),

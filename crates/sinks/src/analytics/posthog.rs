@@ -1,4 +1,4 @@
-//! PostHog: capture in all its forms, flags, and what its scripts ask for.
+//! PostHog: capture in all its forms, flags, and requests of its scripts.
 
 mod flags;
 mod settings;
@@ -10,7 +10,7 @@ use crate::{Call, Context, Recorded, Taken, http};
 
 const VENDOR: &str = "posthog";
 
-/// Takes a request to PostHog.
+/// Handles a request to PostHog.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let taken = http::preflight(call, VENDOR).unwrap_or_else(|| taken(call, context));
     match call.request.method {
@@ -88,7 +88,7 @@ fn captured(call: &Call<'_>, protocol: Protocol, context: &Context<'_>) -> Taken
     Taken::json(200, &answer, VENDOR, records)
 }
 
-/// Reads one event, of `/batch/` as well as of `/engage/`, which has no name.
+/// Parses one event, of `/batch/` as well as of `/engage/`, which has no name.
 fn read(event: &Value) -> Event {
     let name = first(event, &["event", "name"]);
     let name = name.unwrap_or_else(|| "$identify".to_owned());
@@ -122,7 +122,7 @@ impl Event {
     }
 }
 
-/// Makes the record of a flag evaluation, which the SDK reports as an event.
+/// Builds the record of a flag evaluation, which the SDK reports as an event.
 fn exposure(event: &Value, context: &Context<'_>) -> Option<Recorded> {
     if event["event"] != "$feature_flag_called" {
         return None;
@@ -133,7 +133,7 @@ fn exposure(event: &Value, context: &Context<'_>) -> Option<Recorded> {
     Some(crate::flags::seen(VENDOR, key, value, context.flags))
 }
 
-/// Notes a recording of a session; what it shows is not kept.
+/// Records that a session recording was sent; its content is not kept.
 fn replayed(call: &Call<'_>) -> Taken {
     let tree = unwrap::json(call).unwrap_or_default();
     let first = listed(&tree, &["batch", "data"]).first().map(|event| read(event));

@@ -1,4 +1,4 @@
-//! Segment, and those who speak its protocol: RudderStack, Hightouch.
+//! Segment, and vendors with its protocol: RudderStack, Hightouch.
 
 use serde_json::{Value, json};
 
@@ -7,17 +7,17 @@ use crate::{Call, Context, Taken, http};
 
 const SCRIPT: &str = include_str!("../../fixtures/scripts/segment.js");
 
-/// Takes a request to Segment.
+/// Handles a request to Segment.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     answered(call, "segment")
 }
 
-/// Takes a request to RudderStack.
+/// Handles a request to RudderStack.
 pub fn take_rudderstack(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     answered(call, "rudderstack")
 }
 
-/// Takes a request to Hightouch.
+/// Handles a request to Hightouch.
 pub fn take_hightouch(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     answered(call, "hightouch")
 }
@@ -117,7 +117,7 @@ fn read(event: &Value, kind: Type) -> Event {
     read
 }
 
-/// Returns what analytics.js asks for when a page loads: only Segment itself, no other destination.
+/// Returns what analytics.js requests when a page loads: only Segment itself, no other destination.
 fn settings(key: &str) -> Value {
     json!({
         "integrations": { "Segment.io": { "apiKey": key, "unbundledIntegrations": [], "addBundledMetadata": true, "maybeBundledConfigIds": {}, "versionSettings": { "version": "4.4.7", "componentTypes": ["browser"] } } },

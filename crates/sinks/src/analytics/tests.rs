@@ -6,7 +6,7 @@ use crate::{
     testing::{Sent, each, tree},
 };
 
-/// A request, and what becomes of it: status, type, name and person of each record.
+/// Checks a request: its status, and the type, name and person of each record.
 fn check(
     host: &str,
     sent: &Sent<'_>,

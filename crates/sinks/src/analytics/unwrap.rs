@@ -1,4 +1,4 @@
-//! Bodies within bodies: gzip, base64, lz-string, and forms with a field `data`.
+//! Wrapped bodies: gzip, base64, lz-string, and forms with a field `data`.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::lz;
 use crate::{Call, bound};
 
-/// How many wrappings are taken off.
+/// The maximum number of layers.
 const LAYERS: usize = 5;
 
 const LOOSE: GeneralPurpose = GeneralPurpose::new(
@@ -22,7 +22,7 @@ const LOOSE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// A body that is no JSON under any wrapping.
+/// A body that contains no JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     Broken,
@@ -49,7 +49,7 @@ pub(super) fn json(call: &Call<'_>) -> Result<Value, Unreadable> {
     unwrapped(body, lz64)
 }
 
-/// Takes off wrappings until there is JSON.
+/// Removes layers until there is JSON.
 pub(super) fn unwrapped(bytes: &[u8], mut lz64: bool) -> Result<Value, Unreadable> {
     let mut bytes = Cow::Borrowed(bytes);
     for _ in 0..LAYERS {
@@ -74,7 +74,7 @@ pub(super) fn unwrapped(bytes: &[u8], mut lz64: bool) -> Result<Value, Unreadabl
     Err(Unreadable::Broken)
 }
 
-/// Reads JSON, unless it is a mere word or number, which base64 may look like.
+/// Parses JSON, except a mere word or number, which base64 may look like.
 fn tree(text: &str) -> Option<Value> {
     let tree: Value = serde_json::from_str(text).ok()?;
     if let Value::String(inner) = &tree {
@@ -93,7 +93,7 @@ fn form_data(text: &str) -> Option<(String, bool)> {
     Some((data, lz64))
 }
 
-/// Decodes base64 of either alphabet; a `+` that became a space in a form is one again.
+/// Decodes base64 of either alphabet; a `+` that became a space in a form is restored.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let plain = |c: u8| match c {
         b'-' | b' ' => b'+',

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Call, Context, Taken};
 
-/// The most events of one call.
+/// The maximum number of events per call.
 const EVENT_LIMIT: usize = 100;
 
 pub(super) fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
@@ -18,7 +18,7 @@ pub(super) fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
         if call.request.method != "POST" {
             return Taken::json(404, &json!({ "errors": ["not found"] }), "bugsnag", Vec::new());
         }
-        // How often an app was started says nothing about errors.
+        // Sessions contain no errors.
         if host.starts_with("sessions.") {
             return Taken::json(202, &json!({ "status": "accepted" }), "bugsnag", Vec::new());
         }
@@ -50,7 +50,7 @@ fn read(tree: &Value) -> Event {
         level: text(tree, "severity").unwrap_or_default(),
         release: at("/app/version"),
         environment: at("/app/releaseStage"),
-        // The place of the error comes first here.
+        // The innermost frame comes first here.
         frames: values(main, "stacktrace").into_iter().take(200).rev().map(read_frame).collect(),
         request: tree.get("request").filter(|request| request.is_object()).map(request),
         breadcrumbs: values(tree, "breadcrumbs")

@@ -1,8 +1,8 @@
-//! The envelope of Sentry: a line of JSON, then items, each a line of JSON and a payload.
+//! Sentry's envelope: a line of JSON, then items, each with a line of JSON and a payload.
 
 use serde_json::Value;
 
-/// The most items of one envelope.
+/// The maximum number of items per envelope.
 const ITEM_LIMIT: usize = 1000;
 
 /// An envelope.
@@ -25,7 +25,7 @@ impl Item<'_> {
     }
 }
 
-/// Reads an envelope, or returns why it is none.
+/// Parses an envelope, or returns why it is invalid.
 pub(super) fn parse(bytes: &[u8]) -> Result<Envelope<'_>, &'static str> {
     let (line, mut rest) = split_line(bytes);
     let header = object(line).ok_or("invalid envelope header")?;
@@ -108,7 +108,7 @@ mod tests {
             "{}\n{\"length\":99999999999999999999}\nx",
             &deep,
         ] {
-            // A length beyond 64 bits is a float, and no length.
+            // A length beyond 64 bits is parsed as a float, and ignored.
             if !text.contains("9999") {
                 assert!(payloads(text).is_err(), "{text:.40}");
             }

@@ -1,4 +1,4 @@
-//! What the payloads of all vendors become.
+//! The common form of all vendors' payloads.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,34 @@ use serde_json::{Map, Value};
 use super::group;
 use crate::Recorded;
 
-/// The most frames and breadcrumbs of an event, the last ones; the most tags and headers.
+/// The maximum number of frames and breadcrumbs of an event (the last ones are kept), and of tags
+/// and headers.
 const FRAME_LIMIT: usize = 50;
 const BREADCRUMB_LIMIT: usize = 30;
 const PAIR_LIMIT: usize = 50;
 const CAUSE_LIMIT: usize = 10;
 
-/// The longest name and the longest text, in bytes.
+/// The maximum length of a name and of a text, in bytes.
 const NAME_LIMIT: usize = 300;
 const TEXT_LIMIT: usize = 4000;
 
-/// How large and how deep a value of the app's choice may be.
+/// The maximum size and depth of a value chosen by the app.
 const VALUE_LIMIT: usize = 8 << 10;
 const DEPTH_LIMIT: usize = 8;
 
-/// An event on its way to a record.
+/// An event before it becomes a record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Event {
     pub(super) body: ErrorBody,
-    /// What the app wants events to be grouped by.
+    /// The app's own grouping key.
     pub(super) fingerprint: Vec<String>,
-    /// Where it happened, where no frame says it.
+    /// Where it happened, if there are no frames.
     pub(super) place: Option<String>,
     pub(super) trace: Option<String>,
 }
 
 impl Event {
-    /// Bounds, groups and records the event.
+    /// Limits, groups and records the event.
     pub(super) fn record(mut self) -> Recorded {
         self.bound();
         let body = &mut self.body;
@@ -102,7 +103,7 @@ fn summary(body: &ErrorBody) -> String {
     }
 }
 
-/// Cuts text at a character.
+/// Truncates text at a character boundary.
 pub(super) fn cut(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
@@ -111,19 +112,19 @@ pub(super) fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-/// Bounds text, without what JSON would make six characters of.
+/// Truncates text, without characters that JSON would escape.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     cut(text, limit).chars().filter(plain).collect()
 }
 
-/// Bounds a value in size and depth.
+/// Limits a value in size and depth.
 pub(super) fn bounded(value: &Value, limit: usize) -> Value {
     let mut left = limit;
     trimmed(value, DEPTH_LIMIT, &mut left)
 }
 
-/// Recurses no deeper than `depth`.
+/// Recurses at most `depth` levels.
 fn trimmed(value: &Value, depth: usize, left: &mut usize) -> Value {
     *left = left.saturating_sub(8);
     match value {
@@ -185,7 +186,7 @@ pub(super) fn values<'v>(tree: &'v Value, key: &str) -> Vec<&'v Value> {
     }
 }
 
-/// Reads pairs that are an object or a list of pairs.
+/// Parses pairs from an object or a list of pairs.
 pub(super) fn pairs(value: Option<&Value>) -> Vec<(String, String)> {
     let pair = |key: &str, value: &Value| {
         Some((clean(key, NAME_LIMIT), clean(&as_text(value)?, NAME_LIMIT)))
@@ -209,7 +210,7 @@ pub(super) fn tags(value: Option<&Value>) -> BTreeMap<String, String> {
     pairs(value).into_iter().collect()
 }
 
-/// Makes a frame. Whether it is of the app is guessed from its file where nobody says.
+/// Builds a frame. Unless stated, its file decides whether it belongs to the app.
 pub(super) fn frame(
     file: Option<String>,
     function: Option<String>,
@@ -244,7 +245,7 @@ fn is_own(file: &str) -> bool {
     !file.is_empty() && !file.starts_with('<') && !OTHERS.iter().any(|other| file.contains(other))
 }
 
-/// Makes a breadcrumb.
+/// Builds a breadcrumb.
 pub(super) fn breadcrumb(tree: &Value, category: &str, message: &str, data: &str) -> Breadcrumb {
     let name = |key: &str| clean(&text(tree, key).unwrap_or_default(), NAME_LIMIT);
     let data = tree.get(data).filter(|data| !data.is_null());

@@ -1,8 +1,8 @@
-//! Which events are one issue, and why.
+//! Decides which events belong to one issue, and why.
 //!
-//! The rules have a version, which begins every key: events that were grouped by other rules are never taken for
-//! the same issue by accident. In order: the fingerprint that the app sets, the type with the app's own frames, the
-//! type with the message, in which whatever changes from event to event is replaced.
+//! The rules have a version, which is the prefix of every key: events grouped by other rules are
+//! never mistaken for the same issue. In order: the fingerprint that the app sets; the type with
+//! the app's own frames; the type with the message, in which variable parts are replaced.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -16,13 +16,13 @@ use regex_lite::{Captures, Regex};
 /// The version of the rules.
 const VERSION: &str = "v1";
 
-/// The longest key that is shown whole, in bytes.
+/// The maximum length of a key that is shown completely, in bytes.
 const KEY_LIMIT: usize = 1000;
 
-/// How much of a message is looked at, in bytes.
+/// How much of a message is used, in bytes.
 const MESSAGE_LIMIT: usize = 1000;
 
-/// The most frames in a key, the nearest to the error.
+/// The maximum number of frames in a key, innermost first.
 const FRAME_LIMIT: usize = 20;
 
 /// Returns the group of an event.
@@ -39,7 +39,7 @@ pub(super) fn group(body: &ErrorBody, fingerprint: &[String]) -> ErrorGroup {
     ErrorGroup { key: key(&components), components }
 }
 
-/// Makes the id of an issue.
+/// Derives the id of an issue.
 pub(super) fn id(group: &ErrorGroup) -> String {
     let hash = digest(&SHA256, group.key.as_bytes());
     let first = hash.as_ref().first_chunk().copied().unwrap_or_default();
@@ -57,7 +57,7 @@ fn defaults(body: &ErrorBody) -> Vec<String> {
     components
 }
 
-/// Joins components. A long key is its beginning and a hash of the whole.
+/// Joins components. A long key is truncated, followed by a hash of the whole.
 fn key(components: &[String]) -> String {
     let whole = format!("{VERSION} {}", components.join(" | "));
     if whole.len() <= KEY_LIMIT {
@@ -71,14 +71,14 @@ fn key(components: &[String]) -> String {
     format!("{}… {hash}", crate::errors::event::cut(&whole, KEY_LIMIT - 100))
 }
 
-/// Names a frame by what does not change between two builds or two machines.
+/// Describes a frame by what is stable between builds and machines.
 fn place(frame: &Frame) -> String {
     let module = frame.module.as_deref().filter(|module| !module.is_empty());
     let file = module.map_or_else(|| plain_file(&frame.file), str::to_owned);
     format!("{} in {file}", plain_function(&frame.function))
 }
 
-/// Leaves out host, query, the folders at the top and the hash of a bundle.
+/// Removes host, query, the top folders and the hash of a bundle.
 fn plain_file(file: &str) -> String {
     static HASH: LazyLock<Regex> = LazyLock::new(|| regex(r"[.-][0-9a-fA-F]{8,}(\.[A-Za-z]+)$"));
     let file = file.split(['?', '#']).next().unwrap_or_default().replace('\\', "/");
@@ -110,7 +110,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the pattern is valid")
 }
 
-/// Replaces what changes from one event to the next.
+/// Replaces the parts of a message that vary between events.
 pub(super) fn normalised(message: &str) -> String {
     static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         [
@@ -142,7 +142,7 @@ pub(super) fn normalised(message: &str) -> String {
         text = rule.replace_all(&text, *name).into_owned().into();
     }
     let text = QUOTED.replace_all(&text, "$1<quoted>");
-    // Ids such as `cus_N1x2y3`: a name without a digit is a name.
+    // Ids such as `cus_N1x2y3`: a name without digits stays.
     let text = NAMED.replace_all(&text, |found: &Captures<'_>| {
         let found = &found[0];
         let has_digit = found.contains(|c: char| c.is_ascii_digit());

@@ -14,7 +14,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
         match (call.request.method, &segments[..]) {
             ("POST", ["v1", "notices"] | ["v1", "notices", "js"]) => {}
-            // Deploys, check-ins and insights say nothing about errors.
+            // Deploys, check-ins and insights contain no errors.
             (_, ["v1", ..]) => {
                 return Taken::json(201, &json!({ "status": "OK" }), "honeybadger", Vec::new());
             }
@@ -53,7 +53,7 @@ fn read(tree: &Value, id: &str) -> Event {
         message: text(error, "message").unwrap_or_default(),
         release: text(server, "revision"),
         environment: text(server, "environment_name"),
-        // The place of the error comes first here.
+        // The innermost frame comes first here.
         frames: values(error, "backtrace").into_iter().take(200).rev().map(read_frame).collect(),
         tags: tags.map(|tag| (clean(&tag, 300), "true".to_owned())).collect(),
         request: request.is_object().then(|| read_request(request)),

@@ -1,7 +1,8 @@
-//! Sentry, and whoever speaks as it does.
+//! Sentry, and compatible servers.
 //!
-//! Keys come in a header, in the query or in the envelope; any will do, but one there must be, as in production.
-//! Only events become records. Other items are counted in what the request's own record says of it.
+//! Keys come in a header, in the query or in the envelope; any key is accepted, but there must be
+//! one, as in production. Only events become records. Other items are counted in the request's own
+//! record.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{Call, Context, RecordFile, Recorded, Taken, multipart};
 
-/// Where an event names the files that came with it.
+/// Where an event refers to its attached files.
 const FILE_POINTERS: [&str; 8] = [
     "/files/0/file",
     "/files/1/file",
@@ -28,7 +29,7 @@ const FILE_POINTERS: [&str; 8] = [
     "/files/7/file",
 ];
 
-/// The most kinds of items that are counted by name.
+/// The maximum number of item types that are counted by name.
 const KIND_LIMIT: usize = 20;
 
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -55,7 +56,7 @@ fn no_key() -> Taken {
     failed(403, "missing authorization information")
 }
 
-/// Whether a key comes with the request.
+/// Whether the request has a key.
 fn has_key(call: &Call<'_>) -> bool {
     let in_header =
         |name: &str| call.request.header(name).is_some_and(|value| value.contains("sentry_key="));
@@ -96,7 +97,7 @@ fn take_envelope(call: &Call<'_>, context: &mut Context<'_>, needs_key: bool) ->
     taken
 }
 
-/// Counts items by kind, as in `event 1, session 2`.
+/// Counts items by type, as in `event 1, session 2`.
 fn counts(items: &[Item<'_>]) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for item in items {
@@ -121,7 +122,7 @@ fn with_files(mut event: Event, attachments: &[&Item<'_>], context: &mut Context
     };
     event.body.files = attachments.iter().take(50).map(own).collect();
     let mut recorded = event.record();
-    // The events of an issue share an id, so the files have names of their own.
+    // The events of an issue share an id, so the files get unique names.
     let name = crate::mail::api::hex((context.random)());
     let file = |(at, (item, pointer)): (usize, (&&Item<'_>, &&'static str))| RecordFile {
         path: format!("error-files/{name}-{at}.bin"),
@@ -132,7 +133,7 @@ fn with_files(mut event: Event, attachments: &[&Item<'_>], context: &mut Context
     recorded
 }
 
-/// A native crash, of which only the memory is known.
+/// A native crash, of which there is only a memory dump.
 fn crash() -> Event {
     let body = ErrorBody {
         error_type: "Minidump".to_owned(),
@@ -150,7 +151,7 @@ fn take_event(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if !has_key(call) {
         return no_key();
     }
-    // Some SDKs of old send JSON under the type of a form.
+    // Some old SDKs send JSON with the content type of a form.
     let Ok(tree) = serde_json::from_slice::<Value>(call.request.body) else {
         return failed(400, "invalid event payload");
     };
@@ -185,7 +186,7 @@ fn take_minidump(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     Taken::json(200, &json!({ "id": record.body["event_id"] }), "sentry", vec![record])
 }
 
-/// Takes what browsers report by themselves, such as a violated content security policy.
+/// Handles reports that browsers send by themselves, such as CSP violations.
 fn take_report(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if !has_key(call) {
         return no_key();
@@ -239,7 +240,7 @@ fn violation(report: &Value) -> Event {
 /// Reads an event.
 fn event(tree: &Value) -> Event {
     let exceptions = values(tree, "exception");
-    // The last one is what was raised; those before led to it.
+    // The last one was raised; the others are its causes.
     let main = exceptions.last().copied();
     let causes = exceptions.iter().rev().skip(1).map(|one| ErrorCause {
         error_type: text(one, "type").unwrap_or_default(),
@@ -283,7 +284,7 @@ fn event(tree: &Value) -> Event {
     }
 }
 
-/// Returns the message of an event, which is text or an object with it.
+/// Returns the message of an event, which is a text or an object.
 fn message(tree: &Value) -> Option<String> {
     let from = |entry: &Value| match entry {
         Value::String(text) => Some(text.clone()),
@@ -294,7 +295,7 @@ fn message(tree: &Value) -> Option<String> {
         .find_map(|key| from(tree.get(*key)?))
 }
 
-/// Returns the frames of an exception, else those of the event or of the thread that failed.
+/// Returns the frames of an exception, else those of the event or of the crashed thread.
 fn frames(main: Option<&Value>, tree: &Value) -> Vec<Frame> {
     let threads = values(tree, "threads");
     let is_set = |thread: &&&Value, key: &str| thread.get(key) == Some(&Value::Bool(true));

@@ -1,4 +1,4 @@
-//! Calls of SDKs, and what they become.
+//! Requests of SDKs, and the resulting records.
 
 use hothouse_mock::Request;
 use hothouse_model::record::bodies::ErrorBody;

@@ -1,4 +1,4 @@
-//! ConfigCat: the document that SDKs evaluate by themselves, in its fifth and sixth version.
+//! ConfigCat: the document that SDKs evaluate locally, in versions 5 and 6.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::{Call, Context, Flag, Taken, http};
 
 const VENDOR: &str = "configcat";
 
-/// Takes a request to ConfigCat.
+/// Handles a request to ConfigCat.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -23,7 +23,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     http::shared(taken, call)
 }
 
-/// Type and value of a flag, as ConfigCat has them: truth, text, whole numbers and others.
+/// Returns the type and value of a flag in ConfigCat's terms: boolean, text, integer or double.
 fn typed(flag: &Flag) -> (u8, &'static str, Value) {
     match &flag.value {
         Value::Bool(on) => (0, "b", (*on).into()),

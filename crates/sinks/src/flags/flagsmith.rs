@@ -1,4 +1,4 @@
-//! Flagsmith: flags, identities, and the document that SDKs evaluate by themselves.
+//! Flagsmith: flags, identities, and the document that SDKs evaluate locally.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{Call, Context, Flag, FlagSet, Taken, http};
 
 const VENDOR: &str = "flagsmith";
 
-/// Takes a request to Flagsmith.
+/// Handles a request to Flagsmith.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -37,7 +37,7 @@ fn reply(tree: &Value) -> Taken {
     Taken::json(200, tree, VENDOR, Vec::new())
 }
 
-/// Returns whether a flag is on, and its value if it has one besides.
+/// Returns whether a flag is on, and its additional value, if any.
 fn parts(flag: &Flag) -> (bool, Value) {
     match &flag.value {
         Value::Bool(on) => (*on, Value::Null),

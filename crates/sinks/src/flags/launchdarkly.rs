@@ -1,4 +1,4 @@
-//! LaunchDarkly: SDKs of servers and of clients, streaming and polling, and what they report.
+//! LaunchDarkly: server and client SDKs, streaming and polling, and their reports.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::{Call, Context, Flag, FlagSet, Recorded, Taken, bound, http};
 
 const VENDOR: &str = "launchdarkly";
 
-/// The interval of heartbeats on a stream. SDKs wait for five minutes.
+/// The interval of heartbeats on a stream. SDKs time out after five minutes.
 const BEAT: Duration = Duration::from_secs(20);
 
-/// How many heartbeats a stream has. When it ends an SDK reconnects, and gets the flags that are pinned by then.
+/// How many heartbeats a stream has. When it ends an SDK reconnects, and gets the current flags.
 const BEATS: usize = 6;
 
-/// Takes a request to LaunchDarkly.
+/// Handles a request to LaunchDarkly.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -57,7 +57,7 @@ fn one(key: &str, set: &FlagSet) -> Taken {
     }
 }
 
-/// Sends an event, and stays open.
+/// Sends an event, and keeps the stream open.
 fn stream(event: &str, data: &Value) -> Taken {
     let piece = |after, text: String| Piece { after, bytes: text.into_bytes() };
     let first = piece(Duration::ZERO, format!("event: {event}\ndata: {data}\n\n"));
@@ -76,7 +76,7 @@ fn definitions(set: &FlagSet) -> Value {
     set.iter().map(|(key, flag)| (key.clone(), definition(key, flag))).collect::<Map<_, _>>().into()
 }
 
-/// Returns a flag that has one value for everybody.
+/// Returns a flag with one value for every user.
 fn definition(key: &str, flag: &Flag) -> Value {
     json!({
         "key": key, "version": 1, "on": true, "prerequisites": [], "targets": [], "contextTargets": [], "rules": [],
@@ -94,7 +94,7 @@ fn evaluated(set: &FlagSet) -> Value {
     set.iter().map(flag).collect::<Map<_, _>>().into()
 }
 
-/// Takes what an SDK reports: how often each flag had which value, and events of the app.
+/// Handles the reports of an SDK: how often each flag had which value, and events of the app.
 fn reported(call: &Call<'_>, context: &Context<'_>) -> Taken {
     let events = call.tree().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let records = events.iter().flat_map(|event| match event["kind"].as_str() {

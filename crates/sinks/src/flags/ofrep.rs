@@ -7,7 +7,7 @@ use crate::{Call, Context, Flag, FlagSet, Taken, http, ids};
 
 const VENDOR: &str = "ofrep";
 
-/// Takes a request to a server of flags that speaks OFREP, beneath any path.
+/// Handles a request to an OFREP flag server, below any path.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;

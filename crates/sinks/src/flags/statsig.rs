@@ -1,6 +1,6 @@
-//! Statsig: gates and configs, for SDKs of servers and of clients, and what they log.
+//! Statsig: gates and configs, for server and client SDKs, and their logs.
 //!
-//! A value that is true or false is a gate, an object is a config; any other is a config with the field `value`.
+//! A boolean value is a gate, an object is a config; any other is a config with the field `value`.
 
 use hothouse_model::record::bodies::EventBody;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::{Call, Context, Flag, FlagSet, Recorded, Taken, bound, http};
 
 const VENDOR: &str = "statsig";
 
-/// Takes a request to Statsig.
+/// Handles a request to Statsig.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -47,10 +47,10 @@ fn config_value(value: &Value) -> Value {
     if value.is_object() { value.clone() } else { json!({ "value": value }) }
 }
 
-/// Returns a rule that holds for everybody, around what it returns.
+/// Returns a rule that applies to every user, with its return value.
 fn spec(key: &str, kind: &str, returned: &Value, otherwise: &Value) -> Value {
     let everyone = json!({ "type": "public", "targetValue": null, "operator": null, "field": null, "additionalValues": {}, "isDeviceBased": false, "idType": "userID" });
-    // A gate is on where its rule passes, whatever that returns.
+    // A gate is on if its rule passes, whatever that returns.
     let passes = if *returned == false { 0 } else { 100 };
     let rule = json!({ "name": "pinned", "groupName": "pinned", "passPercentage": passes, "conditions": [everyone], "returnValue": returned, "id": "pinned", "salt": "", "isDeviceBased": false, "idType": "userID" });
     json!({ "name": key, "type": kind, "salt": key, "enabled": true, "defaultValue": otherwise, "rules": [rule], "isDeviceBased": false, "idType": "userID", "entity": kind })
@@ -102,7 +102,7 @@ fn asked(
     Taken::json(200, &tree, VENDOR, vec![record])
 }
 
-/// Returns what an SDK sends; those of browsers pack it and say so in the query alone.
+/// Parses the body of an SDK; browsers encode it and only say so in the query.
 fn sent(call: &Call<'_>) -> Option<Value> {
     let body = call.request.body;
     match bound::is_gzip(body) {
@@ -111,7 +111,7 @@ fn sent(call: &Call<'_>) -> Option<Value> {
     }
 }
 
-/// Makes records of what an SDK logs: evaluations of flags, and events of the app.
+/// Builds records from the logs of an SDK: evaluations of flags, and events of the app.
 fn logged(call: &Call<'_>, set: &FlagSet) -> Vec<Recorded> {
     let tree = sent(call).unwrap_or_default();
     tree["events"]

@@ -18,7 +18,7 @@ fn got(host: &str, sent: &Sent<'_>) -> Value {
     tree(&taken)
 }
 
-/// Returns the keys and values of the flags that a report became.
+/// Returns the keys and values of the flags recorded from a report.
 fn reported(host: &str, path: &str, report: &Value) -> Vec<(Value, Value)> {
     let taken = Sent::json(path, report).to(host, &flags());
     assert!(taken.answer.status < 300, "{host}{path}");

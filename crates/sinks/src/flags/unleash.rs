@@ -1,4 +1,4 @@
-//! Unleash: the API of clients, and that of frontends.
+//! Unleash: the client API and the frontend API.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{Call, Context, Flag, FlagSet, Recorded, Taken, http, ids};
 
 const VENDOR: &str = "unleash";
 
-/// Takes a request to Unleash, beneath any path.
+/// Handles a request to Unleash, below any path.
 pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;
@@ -30,7 +30,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     http::shared(taken, call)
 }
 
-/// Answers, unless the client has the same already.
+/// Answers, unless the client already has the same version.
 fn tagged(call: &Call<'_>, tree: &Value) -> Taken {
     let tag = format!("\"{}\"", ids::fingerprint(tree.to_string().as_bytes()));
     let same = call.request.header("if-none-match") == Some(tag.as_str());
@@ -61,7 +61,7 @@ fn feature((key, flag): (&String, &Flag)) -> Value {
     })
 }
 
-/// Returns the variant that stands for a value which is more than on or off.
+/// Returns the variant for a value that is not just on or off.
 fn payload(value: &Value) -> Option<(String, Value)> {
     Some(match value {
         Value::Null | Value::Bool(_) => return None,
@@ -73,7 +73,7 @@ fn payload(value: &Value) -> Option<(String, Value)> {
     })
 }
 
-/// Returns what frontends get: flags that are on.
+/// Returns the frontend's response: flags that are on.
 fn toggles(set: &FlagSet) -> Value {
     let toggle = |(key, flag): (&String, &Flag)| {
         let variant = match payload(&flag.value) {
@@ -88,7 +88,7 @@ fn toggles(set: &FlagSet) -> Value {
     json!({ "toggles": on.map(toggle).collect::<Vec<_>>() })
 }
 
-/// Makes records of what a client counted: each flag, by what it was.
+/// Builds records from the counts of a client: each flag, by its value.
 fn reported(call: &Call<'_>, set: &FlagSet) -> Vec<Recorded> {
     let toggles = call.tree().and_then(|tree| tree.pointer("/bucket/toggles"));
     let toggles = toggles.and_then(Value::as_object).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Anthropic: messages, counting, models.
+//! Anthropic: messages, token counting, models.
 
 use hothouse_model::id::hex;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const VENDOR: &str = "anthropic";
 
 const MODELS: [&str; 3] = ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"];
 
-/// Reads a request. The key comes as `x-api-key` or as a bearer.
+/// Parses a request. The key comes as `x-api-key` or as a bearer token.
 pub(super) fn read(call: &Call<'_>) -> Result<Asked, Refused> {
     if call.request.header("x-api-key").is_none() && call.request.header("authorization").is_none()
     {

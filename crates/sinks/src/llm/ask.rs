@@ -1,4 +1,4 @@
-//! What a request asks for, whoever is asked.
+//! The parsed request, independent of the provider.
 
 use hothouse_mock::openapi::example_of_schema;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Provider;
 use crate::{Call, Taken};
 
-/// The longest answer, in bytes.
+/// The maximum length of a response, in bytes.
 const LONGEST: usize = 64 << 10;
 
 /// A request to a model.
@@ -17,16 +17,16 @@ pub struct Asked {
     pub model: String,
     pub stream: bool,
     pub messages: u64,
-    /// All text of the request, by which it is hashed and counted.
+    /// All text of the request, for its hash and token count.
     pub prompt: String,
     /// The last message of the user.
     pub last: String,
-    /// Whether a result of a tool came last.
+    /// Whether a tool result came last.
     pub after_tool: bool,
     pub tools: Vec<Tool>,
-    /// The tool that must be called, by its place.
+    /// The index of the tool that must be called.
     pub forced: Option<usize>,
-    /// What the answer must fit.
+    /// The schema that the response must fit.
     pub schema: Option<Value>,
     pub most_tokens: Option<u64>,
 }
@@ -38,7 +38,7 @@ pub struct Tool {
     pub schema: Value,
 }
 
-/// What comes back.
+/// The content of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Text { text: String, cut: bool },
@@ -65,7 +65,7 @@ impl Refused {
         Self { status: 401, message: "the request has no API key".into() }
     }
 
-    /// Answers in the form of the vendor.
+    /// Builds the response in the vendor's format.
     pub(crate) fn answered(&self, provider: Provider) -> Taken {
         let Self { status, message } = self;
         let kind = match (provider, status) {
@@ -103,9 +103,10 @@ impl Asked {
         !matches!(self.endpoint, "models" | "files" | "count_tokens")
     }
 
-    /// Decides what comes back.
+    /// Decides the content of the response.
     pub fn reply(&self) -> Reply {
-        // A tool that was just called is not called again, or an app that always insists would never end.
+        // A tool that was just called is not called again, or an app that always requires it would
+        // loop forever.
         let forced = self.forced.filter(|_| !self.after_tool);
         if let Some(tool) = forced.and_then(|at| self.tools.get(at)) {
             let arguments = match example_of_schema(&tool.schema) {
@@ -137,20 +138,20 @@ impl Reply {
     }
 }
 
-/// Counts the tokens of so many bytes.
+/// Converts a number of bytes to tokens.
 pub fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// Returns the JSON of a request, if it is an object.
+/// Returns the JSON body of a request, if it is an object.
 pub(crate) fn body<'c>(call: &'c Call<'_>) -> Result<&'c Value, Refused> {
     let tree = call.tree().filter(|tree| tree.is_object());
     tree.ok_or_else(|| Refused::bad("the body is not a JSON object"))
 }
 
-/// Adds all text in a value to another, parts after each other. Pictures and sounds in base64 are text as well.
+/// Appends all text in a value. Base64-encoded images and audio count as text.
 pub(crate) fn add_text(value: &Value, to: &mut String) {
-    // The body was read with a bound on its depth; without recursion all the same.
+    // Without recursion, although the depth of the body is already limited.
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {

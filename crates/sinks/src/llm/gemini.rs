@@ -1,4 +1,4 @@
-//! Gemini: generation, whole and in pieces, counting, embeddings, models.
+//! Gemini: generation, complete and streamed, token counting, embeddings, models.
 
 use hothouse_model::id::hex;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const VENDOR: &str = "gemini";
 
 const MODELS: [&str; 3] = ["gemini-2.5-pro", "gemini-2.5-flash", "gemini-embedding-001"];
 
-/// Reads a request. The key comes in a header or in the query.
+/// Parses a request. The key comes in a header or in the query.
 pub(super) fn read(call: &Call<'_>) -> Result<Asked, Refused> {
     let has = |name: &str| call.request.header(name).is_some();
     if !has("x-goog-api-key") && !has("authorization") && call.query("key").is_none() {
@@ -71,7 +71,7 @@ fn read_method(call: &Call<'_>, model: &str, method: &str) -> Result<Asked, Refu
     })
 }
 
-/// Returns a field by either of its writings.
+/// Returns a field in either spelling.
 fn field<'v>(tree: &'v Value, camel: &str, snake: &str) -> &'v Value {
     tree.get(camel).unwrap_or(&tree[snake])
 }
@@ -112,7 +112,7 @@ fn schema(config: &Value) -> Option<Value> {
     found.map(lowered).or_else(|| any.then(|| json!({ "type": "object" })))
 }
 
-/// Writes the types of a schema as JSON Schema does: Gemini has them in capitals.
+/// Converts the types of a schema to JSON Schema: Gemini has them in upper case.
 fn lowered(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
@@ -178,7 +178,7 @@ fn generated(asked: &Asked, call: &Call<'_>, context: &mut Context<'_>) -> Answe
     Answered { taken, output_tokens: Some(output) }
 }
 
-/// Sends chunks as events, or as a list that comes bit by bit.
+/// Streams chunks as events, or as a JSON list.
 fn streamed(chunks: &[Value], as_events: bool) -> Taken {
     let mut events = Events::default();
     if as_events {

@@ -14,7 +14,7 @@ use crate::{Call, Context, http};
 
 pub(super) const VENDOR: &str = "openai";
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn read(call: &Call<'_>) -> Result<Asked, Refused> {
     if call.request.header("authorization").is_none() {
         return Err(Refused::no_key());
@@ -114,7 +114,7 @@ fn tool_of(tree: &Value) -> Option<Tool> {
     Some(Tool { name, schema: tree["parameters"].clone() })
 }
 
-/// Returns the schema of a format; any JSON is an object.
+/// Returns the schema of a response format; without one it is any object.
 fn schema_of(format: &Value, place: &str) -> Option<Value> {
     match format["type"].as_str()? {
         "json_schema" => format.pointer(place).cloned(),
@@ -123,7 +123,7 @@ fn schema_of(format: &Value, place: &str) -> Option<Value> {
     }
 }
 
-/// Makes an id as the vendor's are.
+/// Generates an id in the vendor's format.
 fn id(prefix: &str, context: &mut Context<'_>) -> String {
     format!("{prefix}{}", hothouse_model::id::hex(&(context.random)()))
 }

@@ -1,26 +1,27 @@
-//! What real models cost, in dollars for a million tokens. Pure.
+//! Prices of real models, in dollars per million tokens. Pure.
 //!
-//! The vendors' list prices for models that tests use. A model that is not listed counts as dearer than any of them,
-//! unless the config names its price: a cap must not be passed because a price was guessed too low.
+//! The vendors' list prices for models that tests use. An unlisted model counts as more expensive
+//! than all of them, unless the config states its price: a cap must not be exceeded because a guess
+//! was too low.
 
 use super::ask::Asked;
 
-/// How much a call may generate that sets no limit itself.
+/// The assumed output of a call that sets no limit.
 const UNLIMITED: u64 = 16_384;
 
-/// The most that one generated picture costs.
+/// The maximum price of one generated image.
 const PICTURE: f64 = 0.3;
 
 /// The price of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// For a million tokens of input.
+    /// Per million input tokens.
     pub input: f64,
-    /// For a million tokens of output.
+    /// Per million output tokens.
     pub output: f64,
 }
 
-/// Taken for a model that nobody knows.
+/// The assumed price of an unknown model.
 const UNKNOWN: Price = Price { input: 150.0, output: 600.0 };
 
 const LISTED: [(&str, f64, f64); 26] = [
@@ -52,7 +53,7 @@ const LISTED: [(&str, f64, f64); 26] = [
     ("gemini-2.5-pro", 2.5, 15.0),
 ];
 
-/// Returns the price of a model: the one that the config names, or the one of the list, or more than any.
+/// Returns the price of a model: from the config, from the list, or more than any of them.
 pub fn of(model: &str, declared: (Option<f64>, Option<f64>)) -> Price {
     let listed = LISTED.iter().find(|(name, ..)| is_version_of(model, name));
     let known =
@@ -60,7 +61,7 @@ pub fn of(model: &str, declared: (Option<f64>, Option<f64>)) -> Price {
     Price { input: declared.0.unwrap_or(known.input), output: declared.1.unwrap_or(known.output) }
 }
 
-/// Whether a model is the one that is listed, or one of its dated versions. A word more makes it another model.
+/// Whether a model is the listed one, or a dated version of it. Any other suffix is another model.
 fn is_version_of(model: &str, listed: &str) -> bool {
     let Some(rest) = model.strip_prefix(listed) else { return false };
     let is_date = |part: &str| part.len() != 1 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -76,7 +77,7 @@ impl Price {
         (input as f64 * self.input + output as f64 * self.output) / 1e6
     }
 
-    /// Returns the most that a call can cost, as far as it tells.
+    /// Returns the maximum cost of a call, as far as the request tells.
     pub fn most(self, asked: &Asked, answers: u64) -> f64 {
         if asked.endpoint == "images.generations" {
             return PICTURE * answers as f64;

@@ -1,4 +1,4 @@
-//! Answers in pieces: events of a stream.
+//! Streamed responses: server-sent events.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::{Taken, http};
 
-/// How many characters a piece of text has.
+/// The number of characters per piece.
 const PIECE: usize = 20;
 
-/// How many pieces a text is cut into at most.
+/// The maximum number of pieces of a text.
 const PIECES: usize = 200;
 
-/// How long a model takes for a piece.
+/// The delay of a piece.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Events on their way to an app.
+/// Events of a streamed response.
 #[derive(Debug, Default)]
 pub struct Events(Vec<Piece>);
 
@@ -31,13 +31,13 @@ impl Events {
         self.push(format!("data: {data}\n\n"));
     }
 
-    /// Adds text as it is.
+    /// Adds raw text.
     pub fn push(&mut self, text: String) {
         let after = if self.0.is_empty() { Duration::ZERO } else { PACE };
         self.0.push(Piece { after, bytes: text.into_bytes() });
     }
 
-    /// Ends it: the answer.
+    /// Builds the response.
     pub fn answer(self, kind: &str, vendor: &str) -> Taken {
         let mut taken = http::text(200, kind, Vec::new(), vendor);
         taken.answer.headers.push(("cache-control".into(), "no-cache".into()));
@@ -46,7 +46,7 @@ impl Events {
     }
 }
 
-/// Cuts a text into pieces.
+/// Splits a text into pieces.
 pub fn pieces(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let size = PIECE.max(characters.len().div_ceil(PIECES));

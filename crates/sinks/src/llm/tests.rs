@@ -23,7 +23,7 @@ fn text(taken: &Taken) -> String {
     String::from_utf8(taken.answer.body.bytes()).unwrap()
 }
 
-/// Returns the data of the events of a stream.
+/// Returns the data of the events in a stream.
 fn events(taken: &Taken) -> Vec<Value> {
     let data = |line: &str| serde_json::from_str(line.strip_prefix("data: ")?).ok();
     text(taken).lines().filter_map(data).collect()

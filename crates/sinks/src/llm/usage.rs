@@ -1,4 +1,4 @@
-//! The tokens that a vendor says an answer took: in one piece, in a list, or in events. Pure.
+//! The token usage that a vendor reports in a response: complete, in a list, or in events. Pure.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub struct Usage {
     pub output: Option<u64>,
 }
 
-/// Returns the tokens that an answer says it took, in whoever's words.
+/// Returns the reported usage of a response, in any vendor's format.
 pub fn read(bytes: &[u8]) -> Usage {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Array(pieces)) => pieces.iter().fold(Usage::default(), |all, one| all.with(one)),
@@ -23,7 +23,7 @@ pub fn read(bytes: &[u8]) -> Usage {
 }
 
 impl Usage {
-    /// Adds what one piece says. Pieces count up, so that the largest number holds.
+    /// Adds the usage in one piece. Pieces are cumulative, so the largest number counts.
     fn with(self, tree: &Value) -> Self {
         let places = ["/usage", "/message/usage", "/response/usage", "/usageMetadata"];
         let Some(usage) = places.iter().find_map(|place| tree.pointer(place)) else { return self };

@@ -1,7 +1,7 @@
-//! The APIs of vendors of mail and text messages.
+//! Vendor APIs for mail and text messages.
 //!
-//! Keys are not checked: those of a room are placeholders. Bad input gets the vendor's own error, so that
-//! its SDK raises what it raises in production.
+//! Keys are not checked: those of a room are placeholders. Invalid input gets the vendor's own
+//! error, so that its SDK raises the same error as in production.
 
 mod aws;
 pub mod faults;
@@ -19,13 +19,13 @@ use serde_json::Value;
 use super::compose::{Mailbox, OutgoingFile};
 use crate::{Call, HostSink};
 
-/// The most mails of one call.
+/// The maximum number of mails per call.
 const BATCH_LIMIT: usize = 1000;
 
-/// The most files of one mail.
+/// The maximum number of files per mail.
 const FILE_LIMIT: usize = 100;
 
-/// Finds what takes the mails to a host.
+/// Finds the sink for mails of a host.
 pub fn find(host: &str) -> Option<HostSink> {
     let host = host.to_ascii_lowercase();
     let (vendor, take): (_, crate::Take) = match host.as_str() {
@@ -46,7 +46,7 @@ pub fn find(host: &str) -> Option<HostSink> {
     Some(HostSink { vendor, take })
 }
 
-/// Whether a host is of a service of AWS, in any region, with or without IPv6 and FIPS.
+/// Whether a host belongs to an AWS service, in any region, with or without IPv6 and FIPS.
 fn is_aws(host: &str, service: &str) -> bool {
     let Some((first, rest)) = host.split_once('.') else { return false };
     let is_service = first == service || first.strip_suffix("-fips") == Some(service);
@@ -54,12 +54,12 @@ fn is_aws(host: &str, service: &str) -> bool {
     is_service && ends.iter().any(|end| rest == *end || rest.ends_with(&format!(".{end}")))
 }
 
-/// Writes random bytes as digits.
+/// Formats random bytes as hexadecimal digits.
 pub(crate) fn hex(random: [u8; 16]) -> String {
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes random bytes as a UUID.
+/// Formats random bytes as a UUID.
 fn uuid(mut random: [u8; 16]) -> String {
     random[6] = random[6] & 0x0f | 0x40;
     random[8] = random[8] & 0x3f | 0x80;
@@ -67,7 +67,7 @@ fn uuid(mut random: [u8; 16]) -> String {
     [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
 }
 
-/// Returns the body as JSON, or why it is none.
+/// Parses the body as JSON, or returns why it is invalid.
 fn json<'c>(call: &'c Call<'_>) -> Result<&'c Value, String> {
     match &call.content {
         Content::Json(tree) => Ok(tree),
@@ -85,12 +85,12 @@ fn text(tree: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Returns the items of a list, or none.
+/// Returns the items of a list; empty if there is none.
 fn items<'v>(tree: &'v Value, key: &str) -> &'v [Value] {
     tree.get(key).and_then(Value::as_array).map_or(&[], |list| &list[..list.len().min(BATCH_LIMIT)])
 }
 
-/// Reads mailboxes that are text or a list of texts.
+/// Parses mailboxes from a text or a list of texts.
 fn mailboxes(tree: &Value, key: &str) -> Vec<Mailbox> {
     match tree.get(key) {
         Some(Value::String(text)) => Mailbox::list(text),
@@ -102,13 +102,13 @@ fn mailboxes(tree: &Value, key: &str) -> Vec<Mailbox> {
     }
 }
 
-/// Reads headers that are an object of texts.
+/// Parses headers from an object of texts.
 fn headers(tree: &Value, key: &str) -> Vec<(String, String)> {
     let entries = tree.get(key).and_then(Value::as_object).into_iter().flatten().take(FILE_LIMIT);
     entries.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// The names that a vendor gives to the parts of a file.
+/// A vendor's names for the parts of a file.
 struct FileKeys {
     name: &'static str,
     content_type: &'static str,
@@ -117,7 +117,7 @@ struct FileKeys {
 }
 
 impl FileKeys {
-    /// Reads files whose content is base64, or what JavaScript makes of a buffer.
+    /// Parses files whose content is base64, or a serialized JavaScript buffer.
     fn read(&self, list: &[Value]) -> Vec<OutgoingFile> {
         let file = |tree: &Value| OutgoingFile {
             name: text(tree, self.name).unwrap_or_else(|| "attachment".to_owned()),

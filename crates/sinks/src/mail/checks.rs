@@ -1,10 +1,10 @@
-//! What readers of a mail, or their mail servers, may not like about it.
+//! Checks for problems that readers of a mail, or their mail servers, may have with it.
 
 use hothouse_model::record::bodies::MailCheck;
 
 use super::{html::Seen, message::Parsed};
 
-/// The most examples in one sentence.
+/// The maximum number of examples per sentence.
 const EXAMPLES: usize = 3;
 
 /// Checks a mail.
@@ -72,7 +72,8 @@ fn examples<'a>(all: impl Iterator<Item = &'a String>) -> Option<String> {
     }
 }
 
-/// Compares the domains of header and envelope, as SPF with DMARC does: one may be below the other.
+/// Compares the domains of header and envelope, as SPF with DMARC does: one may be a subdomain of
+/// the other.
 fn unaligned(mail: &Parsed, envelope_from: &str) -> Option<String> {
     let Some(from) = &mail.from else {
         return Some("there is no address in the From header".to_owned());
@@ -81,7 +82,7 @@ fn unaligned(mail: &Parsed, envelope_from: &str) -> Option<String> {
     let Some(shown) = domain(from) else {
         return Some(format!("the From address `{from}` has no domain"));
     };
-    // An empty envelope sender is that of bounces.
+    // Bounces have an empty envelope sender.
     let sender = domain(envelope_from)?;
     let is_within = |a: &str, b: &str| a == b || a.ends_with(&format!(".{b}"));
     let is_aligned = is_within(&shown, &sender) || is_within(&sender, &shown);

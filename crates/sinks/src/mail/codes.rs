@@ -1,15 +1,15 @@
-//! What a reader is to use: links and one-time codes.
+//! Links and one-time codes in a mail.
 
 use super::html::{LIST_LIMIT, URL_LIMIT, cut};
 
-/// The most codes that are listed.
+/// The maximum number of listed codes.
 const CODE_LIMIT: usize = 20;
 
-/// How much of a mail is searched for codes, and how much of a link is looked at, in bytes.
+/// How much of a mail is searched for codes, and the maximum length of a link, in bytes.
 const TEXT_LIMIT: usize = 32 << 10;
 const LINK_LIMIT: usize = 2 * URL_LIMIT;
 
-/// How far from a code its word may be, in bytes.
+/// The maximum distance between a code and its keyword, in bytes.
 const NEAR: usize = 80;
 
 /// Lists the links in text.
@@ -34,7 +34,7 @@ fn next_link(text: &str) -> Option<usize> {
     text.match_indices("http").map(|(at, _)| at).find(|at| is_link(&text[*at..]))
 }
 
-/// Leaves out what belongs to the sentence around a link.
+/// Removes punctuation of the sentence around a link.
 fn trimmed(mut link: &str) -> &str {
     loop {
         let Some(last) = link.chars().next_back() else { return link };
@@ -51,8 +51,8 @@ fn trimmed(mut link: &str) -> &str {
     }
 }
 
-/// Lists the one-time codes in a mail: 4 to 8 digits near a word that announces them, or alone in a line of a mail
-/// that has such a word. Years, prices, dates and parts of links are none.
+/// Lists the one-time codes in a mail: 4 to 8 digits near a keyword, or alone on a line of a mail
+/// that has one. Years, prices, dates and parts of links do not count.
 pub(super) fn codes(subject: &str, text: &str) -> Vec<String> {
     let text = without_links(cut(text, TEXT_LIMIT));
     let whole = format!("{subject}\n\n{text}");
@@ -75,7 +75,7 @@ pub(super) fn codes(subject: &str, text: &str) -> Vec<String> {
             false => {}
         }
     }
-    // The subject announces it for the whole mail.
+    // A keyword in the subject applies to the whole mail.
     let is_in_subject = words.iter().any(|(at, _)| *at < subject.len());
     if found.is_empty() && is_in_subject {
         found.extend(others.into_iter().next());
@@ -99,7 +99,7 @@ fn without_links(text: &str) -> String {
     out
 }
 
-/// Returns where words are that announce a code.
+/// Returns the positions of keywords that announce a code.
 fn announcements(lower: &str) -> Vec<(usize, usize)> {
     const WORDS: [&str; 10] = [
         "code",
@@ -150,7 +150,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(move |word| (word.as_ptr() as usize - start, word))
 }
 
-/// Returns runs of digits, also in two groups as in `123 456` and `123-456`.
+/// Returns runs of digits, including two groups as in `123 456` and `123-456`.
 fn runs(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -176,7 +176,7 @@ fn digits_end(bytes: &[u8], from: usize) -> usize {
     from + digits
 }
 
-/// Returns a run as a code, unless what is around it makes it something else.
+/// Returns a run as a code, unless its surroundings make it something else.
 fn code_of(text: &str, start: usize, end: usize) -> Option<String> {
     let code: String = text[start..end].chars().filter(char::is_ascii_digit).collect();
     let before = text[..start].chars().next_back();
@@ -188,7 +188,7 @@ fn code_of(text: &str, start: usize, end: usize) -> Option<String> {
     let is_number = |c: Option<char>, next: Option<char>| {
         c.is_some_and(|c| ".,:-–".contains(c)) && next.is_some_and(|c| c.is_ascii_digit())
     };
-    // `G-123456` and `FB-12345` are the codes of some vendors.
+    // `G-123456` and `FB-12345` are codes of some vendors.
     let has_prefix = before == Some('-') && before_that.is_some_and(|c| c.is_ascii_uppercase());
     let is_price = text[end..].trim_start().starts_with(['€', '$', '£', '%'])
         || text[..start].trim_end().ends_with(['€', '$', '£']);
@@ -202,7 +202,7 @@ fn code_of(text: &str, start: usize, end: usize) -> Option<String> {
     fits.then_some(code)
 }
 
-/// Whether a word that announces a code is near, with no empty line between.
+/// Whether a keyword is near, without an empty line in between.
 fn is_announced(lower: &str, words: &[(usize, usize)], start: usize, end: usize) -> bool {
     words.iter().any(|(word, word_end)| {
         let between = match word_end <= &start {
@@ -213,7 +213,7 @@ fn is_announced(lower: &str, words: &[(usize, usize)], start: usize, end: usize)
     })
 }
 
-/// Whether a code follows its word at once, as in `code: 2024` or `PIN is 1999`.
+/// Whether a code directly follows its keyword, as in `code: 2024` or `PIN is 1999`.
 fn is_told(lower: &str, words: &[(usize, usize)], start: usize) -> bool {
     words.iter().any(|(_, word_end)| {
         lower.get(*word_end..start).is_some_and(|between| {

@@ -1,4 +1,4 @@
-//! The message that a vendor would have made of a call of its API.
+//! Composes the message that a vendor would have sent for an API call.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hothouse_model::record::bodies::MailTemplate;
@@ -8,17 +8,17 @@ use mail_parser::{HeaderValue, parsers::MessageStream};
 use super::{Incoming, recorded};
 use crate::{Context, Recorded};
 
-/// How many bytes an encoded word holds: RFC 2047 allows 75 characters.
+/// The number of bytes in an encoded word: RFC 2047 allows 75 characters.
 const WORD: usize = 42;
 
-/// Who a mail is from or to.
+/// A sender or recipient.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mailbox {
     pub(super) name: String,
     pub(super) address: String,
 }
 
-/// A mail as an API is told.
+/// A mail as given to an API.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outgoing {
     pub(super) from: Mailbox,
@@ -40,7 +40,7 @@ pub(super) struct OutgoingFile {
     pub(super) name: String,
     pub(super) content_type: String,
     pub(super) bytes: Vec<u8>,
-    /// Set where the html shows it.
+    /// Set if the HTML shows it inline.
     pub(super) content_id: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Mailbox {
         Self { name: name.trim().to_owned(), address: address.trim().to_owned() }
     }
 
-    /// Reads `a@b`, `A <a@b>` and lists of them.
+    /// Parses `a@b`, `A <a@b>` and lists of them.
     pub(super) fn list(text: &str) -> Vec<Self> {
         let line = format!("{}\n", text.replace(['\r', '\n'], " "));
         let HeaderValue::Address(found) = MessageStream::new(line.as_bytes()).parse_address()
@@ -88,7 +88,7 @@ impl Outgoing {
         all.map(|one| one.address.clone()).collect()
     }
 
-    /// Makes the message and its record.
+    /// Builds the message and its record.
     pub(super) fn record(&self, via: &str, context: &mut Context<'_>) -> Recorded {
         let id = super::api::hex((context.random)());
         let message = self.compose(context.now, &id);
@@ -102,7 +102,7 @@ impl Outgoing {
         })
     }
 
-    /// Writes the message; recipients of Bcc are in the envelope alone.
+    /// Builds the message; Bcc recipients are only in the envelope.
     pub(super) fn compose(&self, now: Timestamp, id: &str) -> Vec<u8> {
         let mut lines = vec![("From".to_owned(), self.from.written())];
         for (name, list) in [("To", &self.to), ("Cc", &self.cc), ("Reply-To", &self.reply_to)] {
@@ -124,7 +124,7 @@ impl Outgoing {
         format!("{head}{}", self.content(id)).into_bytes()
     }
 
-    /// Writes the parts, from the Content-Type header on.
+    /// Builds the parts, starting with the Content-Type header.
     fn content(&self, id: &str) -> String {
         let mut shown: Vec<String> = Vec::new();
         shown.extend(self.text.as_deref().map(|text| text_part("plain", text)));
@@ -172,7 +172,7 @@ fn is_content_type(text: &str) -> bool {
     text.split_once('/').is_some_and(|(main, sub)| is_token(main) && is_token(sub))
 }
 
-/// Takes a header of the caller, unless it is one that is written anyway or no header at all.
+/// Accepts a custom header, unless it is generated anyway or invalid.
 fn own_header((name, value): &(String, String)) -> Option<(String, String)> {
     const WRITTEN: [&str; 9] = [
         "from",
@@ -215,7 +215,7 @@ fn written(list: &[Mailbox]) -> String {
     list.iter().map(Mailbox::written).collect::<Vec<_>>().join(",\r\n ")
 }
 
-/// Leaves out what could end a line of the head.
+/// Removes characters that could end a header line.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -228,7 +228,7 @@ fn encoded_text(text: &str) -> String {
     }
 }
 
-/// Writes text as encoded words, cut between characters.
+/// Encodes text as encoded words, split between characters.
 fn encoded(text: &str) -> String {
     let mut words = vec![String::new()];
     for c in clean(text).chars() {

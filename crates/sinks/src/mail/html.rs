@@ -1,23 +1,23 @@
-//! The html of a mail: what it shows, and a page of it that is safe to open.
+//! The HTML of a mail: its visible content, and a page that is safe to open.
 //!
-//! [`look`] reads html as loosely as mail programs do; nothing depends on it for safety. [`page`] is what a person
-//! opens: cleaned by `ammonia`, without anything from the network.
+//! [`look`] parses HTML as loosely as mail programs do; it is not relied on for safety. [`page`] is
+//! what a person opens: sanitized by `ammonia`, without anything from the network.
 
 use std::{borrow::Cow, collections::HashSet};
 
 use ammonia::{Builder, UrlRelative};
 use mail_parser::decoders::html::add_html_token;
 
-/// Longer html, or html with more or deeper tags, is shown as text: what builds a tree of it looks for open tags
-/// again and again.
+/// Longer HTML, or HTML with more or deeper tags, is shown as text: the sanitizer's parser searches
+/// the open tags repeatedly.
 const PAGE_LIMIT: usize = 512 << 10;
 const TAG_LIMIT: usize = 20_000;
 const DEPTH_LIMIT: usize = 500;
 
-/// The most links and images that are listed.
+/// The maximum number of listed links and images.
 pub(super) const LIST_LIMIT: usize = 200;
 
-/// The longest of them, in bytes.
+/// The maximum length of a URL, in bytes.
 pub(super) const URL_LIMIT: usize = 2048;
 
 /// The longest entity, as in `&CounterClockwiseContourIntegral;`.
@@ -29,16 +29,16 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
 const TITLE: &str = "\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>";
 const BODY: &str = "</title>\n</head>\n<body>\n";
 
-/// What html shows.
+/// The visible content of HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) text: String,
     pub(super) links: Vec<String>,
-    /// The sources of images, where they have one.
+    /// The sources of images, if they have one.
     pub(super) images: Vec<Option<String>>,
 }
 
-/// Reads html.
+/// Parses HTML.
 pub(super) fn look(html: &str) -> Seen {
     let mut seen = Seen::default();
     let mut rest = html;
@@ -61,7 +61,7 @@ pub(super) fn look(html: &str) -> Seen {
 }
 
 impl Seen {
-    /// Takes the inner of a tag, with `>` if it has one; returns where to read on.
+    /// Processes the inside of a tag, including its `>`; returns where to continue.
     fn take_tag<'h>(&mut self, tag: &str, rest: &'h str) -> &'h str {
         let name_end = tag.find(|c: char| c.is_ascii_whitespace() || c == '>').unwrap_or(tag.len());
         let (name, attributes) = tag.split_at(name_end);
@@ -83,13 +83,13 @@ impl Seen {
     }
 }
 
-/// Returns where a tag ends, with its `>`; quotes may hold another one.
+/// Returns where a tag ends, including its `>`; quotes may contain another one.
 fn tag_end(text: &str) -> usize {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
         match (quote, byte) {
             (None, b'>') => return at + 1,
-            // Only after `=` is it the beginning of a value.
+            // It starts a value only after `=`.
             (None, b'"' | b'\'') if text[..at].trim_ascii_end().ends_with('=') => {
                 quote = Some(byte)
             }
@@ -100,7 +100,7 @@ fn tag_end(text: &str) -> usize {
     text.len()
 }
 
-/// Returns what follows the end of an element whose content is not shown.
+/// Returns what follows an element whose content is not shown.
 fn after_close<'h>(text: &'h str, name: &str) -> &'h str {
     let close = format!("</{name}").into_bytes();
     let found = text.as_bytes().windows(close.len()).position(|w| w.eq_ignore_ascii_case(&close));
@@ -177,12 +177,12 @@ fn is_block(name: &str) -> bool {
     BLOCKS.contains(&name)
 }
 
-/// Adds text with its entities decoded and its white space collapsed.
+/// Appends text with decoded entities and collapsed white space.
 fn push_text(out: &mut String, text: &str) {
     let mut decoded = String::new();
     push_decoded(&mut decoded, text);
     for c in decoded.chars() {
-        // Those that mails pad their preview with.
+        // Characters with which mails pad their preview.
         match c {
             '\u{200b}' | '\u{200c}' | '\u{200d}' | '\u{feff}' | '\u{ad}' | '\u{34f}' => {}
             c if c.is_whitespace() => push_space(out),
@@ -216,7 +216,7 @@ fn push_line(out: &mut String) {
     }
 }
 
-/// Cuts text at a character.
+/// Truncates text at a character boundary.
 pub(super) fn cut(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
@@ -225,9 +225,9 @@ pub(super) fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-/// Makes a page that is safe to open: no script, nothing from the network, no form.
+/// Builds a page that is safe to open: no scripts, nothing from the network, no forms.
 ///
-/// What `ammonia` has cleaned goes in as it is; everything else is escaped.
+/// The output of `ammonia` is inserted unescaped; everything else is escaped.
 pub(super) fn page(html: &str, title: &str) -> String {
     let body = if is_too_much(html) {
         let text = look(cut(html, PAGE_LIMIT)).text;
@@ -275,7 +275,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// What mails are laid out with, and nothing that acts or loads.
+/// Allows the layout elements of mails, and nothing that acts or loads.
 fn cleaner() -> Builder<'static> {
     const LAYOUT: [&str; 9] = [
         "style",
@@ -334,7 +334,7 @@ fn cleaner() -> Builder<'static> {
     cleaner
 }
 
-/// Whether an image is in the mail itself. SVG can hold script, so it is none.
+/// Whether an image is embedded in the mail itself. SVG can contain scripts, so it does not count.
 fn is_picture(source: &str) -> bool {
     ["png", "jpeg", "gif", "webp"]
         .iter()

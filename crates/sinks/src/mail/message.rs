@@ -1,4 +1,4 @@
-//! A message as its sender wrote it.
+//! Parses a message.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use mail_parser::{
 
 use super::html::cut;
 
-/// The most headers, addresses and attachments that are listed.
+/// The maximum number of listed headers, addresses and attachments.
 const LIST_LIMIT: usize = 1000;
 const HEADER_LIMIT: usize = 200;
 
-/// The longest value of a header and the longest name, in bytes.
+/// The maximum length of a header value and of a name, in bytes.
 const VALUE_LIMIT: usize = 4096;
 const NAME_LIMIT: usize = 255;
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parsed {
     pub(super) from: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Parsed {
     pub(super) is_broken: bool,
 }
 
-/// Reads a message. Whatever it is, something comes out.
+/// Parses a message. Never fails.
 pub(super) fn parse(message: &[u8]) -> Parsed {
     let flat = flattened(message);
     let Some(found) = MessageParser::default().parse(flat.as_ref()) else {
@@ -60,8 +60,8 @@ pub(super) fn parse(message: &[u8]) -> Parsed {
     }
 }
 
-/// Makes messages within the message plain attachments. The parser would read them, one within the other, and
-/// what it makes of them is copied and dropped by recursion.
+/// Turns nested messages into plain attachments. The parser would parse them recursively, and
+/// copying and dropping the result is recursive too.
 fn flattened(message: &[u8]) -> Cow<'_, [u8]> {
     const NESTED: [&[u8]; 3] = [b"rfc822", b"global", b"digest"];
     let mut flat = Cow::Borrowed(message);
@@ -71,7 +71,7 @@ fn flattened(message: &[u8]) -> Cow<'_, [u8]> {
         is_type = is_type && is_continued || !find(line, b"content-type").is_empty();
         if is_type {
             for place in NESTED.iter().flat_map(|word| find(line, word)) {
-                // `message/rfc822` becomes `message/xfc822`, which nobody nests.
+                // `message/rfc822` becomes `message/xfc822`, which is not nested.
                 flat.to_mut()[at + place] = b'x';
             }
         }
@@ -80,7 +80,7 @@ fn flattened(message: &[u8]) -> Cow<'_, [u8]> {
     flat
 }
 
-/// Finds a word in any case.
+/// Finds a word, ignoring case.
 fn find(line: &[u8], word: &[u8]) -> Vec<usize> {
     let windows = line.windows(word.len()).enumerate();
     windows.filter(|(_, window)| window.eq_ignore_ascii_case(word)).map(|(at, _)| at).collect()

@@ -1,7 +1,8 @@
-//! A mail server's side of one SMTP or LMTP session, as a machine without sockets.
+//! The server side of one SMTP or LMTP session, as a state machine without sockets.
 //!
-//! Bytes come in, [`Action`]s go out. While a message is being delivered or TLS is being negotiated nothing
-//! is processed: what was pipelined waits. A message is acknowledged only after [`Session::on_delivered`].
+//! Bytes in, [`Action`]s out. While a message is being delivered or TLS is being negotiated nothing
+//! is processed: pipelined input waits. A message is acknowledged only after
+//! [`Session::on_delivered`].
 
 mod auth;
 mod data;
@@ -18,34 +19,34 @@ use self::{
     faults::Verdict,
 };
 
-/// The largest message, in bytes.
+/// The maximum size of a message, in bytes.
 pub const MESSAGE_LIMIT: usize = 50 << 20;
 
-/// The longest command. RFC 4954 has 12,288 bytes for a line of a login.
+/// The maximum length of a command. RFC 4954 allows 12,288 bytes for a login line.
 const LINE_LIMIT: usize = 12_288;
 
-/// The most recipients of one message.
+/// The maximum number of recipients per message.
 const RECIPIENT_LIMIT: usize = 1000;
 
-/// The most bytes that wait while something else is done.
+/// The maximum number of bytes that wait while something else is done.
 const WAITING_LIMIT: usize = 1 << 20;
 
-/// How many commands in a session may be wrong.
+/// How many invalid commands a session may send.
 const BAD_LIMIT: u32 = 20;
 
-/// What a session is to be.
+/// The parameters of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSpec {
-    /// The name that the server has for itself.
+    /// The server's own host name.
     pub hostname: String,
     pub lmtp: bool,
-    /// Whether TLS came first.
+    /// Whether TLS is already active.
     pub encrypted: bool,
     pub can_start_tls: bool,
     pub faults: Faults,
 }
 
-/// What the caller is to do, in order.
+/// What the caller has to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Send(Vec<u8>),
@@ -63,9 +64,9 @@ pub struct Delivery {
     pub from: String,
     pub to: Vec<String>,
     pub message: Vec<u8>,
-    /// What was asked for besides, such as `BODY=8BITMIME` or `NOTIFY=FAILURE`.
+    /// Additional parameters, such as `BODY=8BITMIME` or `NOTIFY=FAILURE`.
     pub parameters: Vec<String>,
-    /// Who logged in. With some vendors this is itself a key: it is not for records.
+    /// The login name. With some vendors this is itself a key, so it must not be recorded.
     pub auth_user: Option<String>,
 }
 
@@ -83,7 +84,7 @@ pub struct Session {
     greylisted: Vec<String>,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Debug)]
 enum Mode {
     Command,
@@ -103,19 +104,19 @@ enum Mode {
     Closed,
 }
 
-/// A message that is being announced.
+/// The envelope of the current message.
 #[derive(Debug, Default)]
 struct Envelope {
     from: String,
     to: Vec<String>,
     parameters: Vec<String>,
-    /// Chunks so far.
+    /// The chunks received so far.
     message: Vec<u8>,
     has_chunks: bool,
 }
 
 impl Session {
-    /// Begins a session; the actions send the greeting.
+    /// Starts a session; the actions send the greeting.
     pub fn new(spec: SessionSpec) -> (Self, Vec<Action>) {
         let protocol = if spec.lmtp { "LMTP" } else { "ESMTP" };
         let greeting = format!("220 {} {protocol} Hothouse: nothing is relayed", spec.hostname);
@@ -133,10 +134,10 @@ impl Session {
         (session, vec![reply(&greeting)])
     }
 
-    /// Takes bytes of the client.
+    /// Processes bytes of the client.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Vec<Action> {
         match self.mode {
-            // What comes before the handshake was not encrypted, and must not be taken for what was.
+            // Input before the handshake was not encrypted, and must not be treated as if it were.
             Mode::Closed | Mode::Negotiating => return Vec::new(),
             Mode::Delivering { .. } if self.input.len() + bytes.len() > WAITING_LIMIT => {
                 return self.close("421 4.7.0 Too much at once");
@@ -146,7 +147,7 @@ impl Session {
         self.advance()
     }
 
-    /// Continues after TLS was negotiated. The client begins anew.
+    /// Continues after TLS was negotiated. The client starts over.
     pub fn on_encrypted(&mut self) -> Vec<Action> {
         if !matches!(self.mode, Mode::Negotiating) {
             return Vec::new();
@@ -160,7 +161,7 @@ impl Session {
         self.advance()
     }
 
-    /// Continues after a message was made durable, under an id, or was not.
+    /// Continues after a message was stored with an id, or failed.
     pub fn on_delivered(&mut self, outcome: Result<String, String>) -> Vec<Action> {
         let Mode::Delivering { recipients } = self.mode else { return Vec::new() };
         let line = match outcome {
@@ -175,7 +176,7 @@ impl Session {
         actions
     }
 
-    /// Returns how many bytes of the client are held: a message that is on its way, and what waits.
+    /// Returns how many bytes of the client are held: a message in progress, and waiting input.
     pub fn held(&self) -> usize {
         let chunks = self.envelope.as_ref().map_or(0, |envelope| envelope.message.len());
         let data = match &self.mode {
@@ -190,7 +191,7 @@ impl Session {
         &self.greylisted
     }
 
-    /// Processes what has come, as far as it can be.
+    /// Processes received input, as far as possible.
     fn advance(&mut self) -> Vec<Action> {
         let input = mem::take(&mut self.input);
         let (mut at, mut actions) = (0, Vec::new());
@@ -205,7 +206,7 @@ impl Session {
         joined(actions)
     }
 
-    /// Processes one piece; returns how long it was, or none if more must come first.
+    /// Processes one piece; returns its length, or `None` if more input is needed.
     fn step(&mut self, input: &[u8], actions: &mut Vec<Action>) -> Option<usize> {
         match &mut self.mode {
             Mode::Data(_) => Some(self.take_data(input, actions)),
@@ -248,7 +249,7 @@ impl Session {
             "GET" | "POST" | "PUT" | "HEAD" | "OPTIONS" | "CONNECT" if text.contains("HTTP/") => {
                 return self.close("421 4.7.0 This is a mail server");
             }
-            // Any mechanism is accepted, also one that no parser knows.
+            // Any mechanism is accepted, even unknown ones.
             "AUTH" => return self.on_auth(text.trim_start().get(4..).unwrap_or_default()),
             _ => {}
         }
@@ -420,7 +421,7 @@ impl Session {
         used
     }
 
-    /// The bytes of a chunk come in any case, so they are read also where it is refused.
+    /// The bytes of a chunk are sent in any case, so they are read even if it is refused.
     fn on_chunk(&mut self, size: usize, is_last: bool) -> Vec<Action> {
         let fits = |envelope: &Envelope| {
             !envelope.to.is_empty() && envelope.message.len().saturating_add(size) <= MESSAGE_LIMIT
@@ -480,7 +481,7 @@ impl Session {
         vec![Action::Deliver(Box::new(Delivery { from, to, message, parameters, auth_user }))]
     }
 
-    /// Answers something that is wrong; after many of them the session ends.
+    /// Reports an invalid command; after too many the session ends.
     fn complain(&mut self, line: &str) -> Vec<Action> {
         self.bad += 1;
         if self.bad < BAD_LIMIT {
@@ -512,7 +513,7 @@ fn complaint(error: &Error) -> String {
     }
 }
 
-/// Returns the parameters of a MAIL or RCPT command. `AUTH=` names a mailbox that is of no use here.
+/// Returns the parameters of a MAIL or RCPT command. `AUTH=` names a mailbox, which is not used.
 fn parameters(line: &str) -> Vec<String> {
     let Some((_, rest)) = line.rsplit_once('>') else { return Vec::new() };
     let words = rest.split_ascii_whitespace().map(str::to_owned);
@@ -523,12 +524,12 @@ fn reply(line: &str) -> Action {
     Action::Send(format!("{line}\r\n").into_bytes())
 }
 
-/// Makes text fit for one line of an answer: nothing in it can end the line.
+/// Formats text for one line of a reply: it cannot end the line.
 fn one_line(text: &str) -> String {
     text.chars().filter(|c| (' '..='~').contains(c)).take(200).collect()
 }
 
-/// Joins answers that follow each other, so that a pipelined batch gets one write.
+/// Joins consecutive replies, so that a pipelined batch gets one write.
 fn joined(actions: Vec<Action>) -> Vec<Action> {
     let mut all: Vec<Action> = Vec::with_capacity(actions.len());
     for action in actions {

@@ -1,20 +1,21 @@
-//! Which bucket and key a request is about, by its host and path.
+//! The bucket and key of a request, from its host and path.
 
 use super::{ObjectError, decoded};
 
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 const KEY_LIMIT: usize = 1024;
 
-/// What a request is about.
+/// The bucket and key of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub bucket: Option<String>,
     pub key: Option<String>,
-    /// Whether the host names the bucket, as hosts of production do.
+    /// Whether the host names the bucket, as in production.
     pub by_host: bool,
 }
 
-/// Vendors besides AWS: the end of their hosts, and how many labels before it belong to the endpoint.
+/// Vendors besides AWS: the suffix of their hosts, and how many labels before it belong to the
+/// endpoint.
 const VENDORS: &[(&str, usize)] = &[
     (".r2.cloudflarestorage.com", 1),
     (".digitaloceanspaces.com", 1),
@@ -25,12 +26,12 @@ const VENDORS: &[(&str, usize)] = &[
     (".scw.cloud", 2),
 ];
 
-/// Whether a host is one of an object store that speaks S3.
+/// Whether a host belongs to an S3-compatible object store.
 pub fn knows(host: &str) -> bool {
     bucket_of(host).is_some()
 }
 
-/// Returns the bucket that a host names, if it is a host of an object store: `Some(None)` for one that names none.
+/// Returns the bucket in the host name of an object store: `Some(None)` if it names none.
 fn bucket_of(host: &str) -> Option<Option<&str>> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let aws = host.strip_suffix(".cn").unwrap_or(host).strip_suffix(".amazonaws.com");
@@ -50,7 +51,8 @@ fn bucket_of(host: &str) -> Option<Option<&str>> {
     })
 }
 
-/// `s3`, `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION`, each perhaps behind `BUCKET.`
+/// Parses `s3`, `s3.REGION`, `s3-REGION`, `s3.dualstack.REGION`, each optionally preceded by
+/// `BUCKET.`
 fn aws_bucket(front: &str) -> Option<Option<&str>> {
     let labels: Vec<&str> = front.split('.').collect();
     let at = labels.iter().rposition(|label| *label == "s3" || label.starts_with("s3-"))?;
@@ -64,8 +66,8 @@ fn aws_bucket(front: &str) -> Option<Option<&str>> {
     is_endpoint.then(|| (at > 0).then(|| &front[..length - 1]))
 }
 
-/// Reads what a request is about. A host that belongs to no vendor is one of the room's own, which names buckets in
-/// paths.
+/// Parses the bucket and key of a request. A host that belongs to no vendor is one of the room's
+/// own, with buckets in paths.
 pub fn place(host: &str, path: &str) -> Result<Place, ObjectError> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let (bucket, key, by_host) = match bucket_of(host).flatten() {
@@ -88,7 +90,8 @@ pub fn place(host: &str, path: &str) -> Result<Place, ObjectError> {
     Ok(Place { bucket, key: (!key.is_empty()).then_some(key), by_host })
 }
 
-/// Names of buckets become names of folders: letters, digits, dots, dashes and (in old buckets) underscores.
+/// Bucket names become folder names: letters, digits, dots, dashes and (in old buckets)
+/// underscores.
 fn is_bucket_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (3..=63).contains(&name.len())

@@ -1,16 +1,16 @@
-//! Azure Blob Storage, its basics: what a request asks, and what is answered as XML.
+//! The basics of Azure Blob Storage: parsing requests and building XML responses.
 //!
 //! A blob is sent at once or in blocks; pages, appends, leases and snapshots are refused.
 
 use super::{Asked, List, ObjectError, place, xml::each_text};
 
-/// The most entries that a listing has.
+/// The maximum number of entries per listing.
 const MOST: usize = 5000;
 
-/// The end of production hosts.
+/// The suffix of production hosts.
 const HOST: &str = ".blob.core.windows.net";
 
-/// What a request asks.
+/// The requested operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AzureCall {
     Containers,
@@ -34,12 +34,12 @@ pub enum AzureCall {
         blob: String,
         name: String,
     },
-    /// Makes a blob of blocks.
+    /// Creates a blob from blocks.
     PutBlockList {
         container: String,
         blob: String,
     },
-    /// The blocks that wait for their list.
+    /// The uncommitted blocks.
     Blocks {
         container: String,
         blob: String,
@@ -59,12 +59,13 @@ pub fn knows(host: &str) -> bool {
     host.ends_with(HOST)
 }
 
-/// Whether a request speaks this API: by its host, or on a port by the version that every client sends.
+/// Whether a request uses this API: by its host or, on a port, by the version that every client
+/// sends.
 pub fn is_asked(asked: &Asked<'_>) -> bool {
     knows(asked.host) || asked.header("x-ms-version").is_some()
 }
 
-/// Reads what a request asks.
+/// Parses a request.
 pub fn read(asked: &Asked<'_>) -> Result<AzureCall, ObjectError> {
     let (container, blob) = place_of(asked.host, asked.path)?;
     let parameter = |name| asked.parameter(name).unwrap_or_default();
@@ -153,7 +154,7 @@ fn place_of(host: &str, path: &str) -> Result<(Option<String>, Option<String>), 
             inner.find('/').map_or("", |at| &inner[at..])
         }
     };
-    // Checked as every other place is.
+    // Validated like every other place.
     let found = place("localhost", rest)?;
     Ok((found.bucket, found.key))
 }
@@ -162,7 +163,7 @@ fn not_here() -> ObjectError {
     ObjectError::not_here("such call of Azure Blob Storage")
 }
 
-/// Returns Azure's word for an error.
+/// Returns Azure's code for an error.
 pub fn code(error: &ObjectError) -> &'static str {
     match error.code {
         "NoSuchBucket" => "ContainerNotFound",
@@ -173,7 +174,7 @@ pub fn code(error: &ObjectError) -> &'static str {
     }
 }
 
-/// Reads the list of blocks that make a blob.
+/// Parses the list of blocks of a blob.
 pub fn read_block_list(body: &[u8]) -> Result<Vec<String>, ObjectError> {
     let mut names = Vec::new();
     each_text(body, |path, text| {
@@ -184,7 +185,7 @@ pub fn read_block_list(body: &[u8]) -> Result<Vec<String>, ObjectError> {
     Ok(names)
 }
 
-/// Writes the blocks that wait for their list: names and sizes.
+/// Formats the uncommitted blocks: names and sizes.
 pub fn blocks(all: &[(String, u64)]) -> String {
     let one = |(name, size): &(String, u64)| {
         format!("<Block>{}{}</Block>", text("Name", name), text("Size", &size.to_string()))
@@ -201,7 +202,7 @@ pub struct ListedBlob {
     pub name: String,
     pub size: u64,
     pub etag: String,
-    /// As HTTP writes it.
+    /// In HTTP format.
     pub modified: String,
     pub content_type: String,
     /// In base64.
@@ -215,13 +216,13 @@ fn text(name: &str, text: &str) -> String {
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
-/// Writes an error.
+/// Formats an error.
 pub fn error(error: &ObjectError) -> String {
     let inside = text("Code", code(error)) + &text("Message", &error.message);
     format!("{HEAD}<Error>{inside}</Error>")
 }
 
-/// Writes the list of containers: names, and when they were made.
+/// Formats the list of containers: names and creation times.
 pub fn containers(all: &[(String, String)]) -> String {
     let one = |(name, made): &(String, String)| {
         let about = text("Last-Modified", made) + &text("Etag", "\"0x1\"");
@@ -233,7 +234,7 @@ pub fn containers(all: &[(String, String)]) -> String {
     )
 }
 
-/// Writes a page of a listing.
+/// Formats a page of a listing.
 pub fn listing(
     list: &List,
     blobs: &[ListedBlob],

@@ -1,4 +1,4 @@
-//! Bodies of `aws-chunked`, which SDKs sign piece by piece and end with checksums.
+//! `aws-chunked` bodies, which SDKs sign in chunks and end with checksums.
 //!
 //! ```text
 //! 400;chunk-signature=…\r\n  1024 bytes \r\n  0;chunk-signature=…\r\n  x-amz-checksum-crc32:…\r\n  \r\n
@@ -6,18 +6,18 @@
 
 use super::{Asked, ObjectError};
 
-/// The longest line between pieces, and the most trailers.
+/// The maximum length of a line between chunks, and the maximum number of trailers.
 const LINE_LIMIT: usize = 4096;
 const TRAILER_LIMIT: usize = 32;
 
-/// Whether the body of a request comes in pieces of this kind.
+/// Whether a request has such a body.
 pub fn is_chunked(asked: &Asked<'_>) -> bool {
     let sha = asked.header("x-amz-content-sha256").unwrap_or_default();
     let codings = asked.header("content-encoding").unwrap_or_default();
     sha.starts_with("STREAMING-") || codings.split(',').any(|one| one.trim() == "aws-chunked")
 }
 
-/// Reads such a body as it comes.
+/// Parses such a body as it arrives.
 #[derive(Debug, Default)]
 pub struct Chunked {
     state: State,
@@ -28,19 +28,19 @@ pub struct Chunked {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// The line that says how long a piece is.
+    /// The line with the length of a chunk.
     #[default]
     Length,
-    /// So many bytes of a piece are to come.
+    /// This many bytes of a chunk are left.
     Piece(u64),
-    /// The line break behind a piece.
+    /// The line break after a chunk.
     Break,
     Trailers,
     Ended,
 }
 
 impl Chunked {
-    /// Reads what came next; `take` gets what belongs to the object.
+    /// Processes the next bytes; `take` gets those of the object.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -72,9 +72,9 @@ impl Chunked {
         Ok(())
     }
 
-    /// Checks that nothing is missing at the end.
+    /// Checks that the body is complete.
     pub fn finish(&self) -> Result<(), ObjectError> {
-        // Some clients leave out the last line break.
+        // Some clients omit the last line break.
         match self.state {
             State::Ended | State::Trailers if self.line.is_empty() => Ok(()),
             _ => Err(ObjectError::new(400, "IncompleteBody", "the body ends too early")),

@@ -1,16 +1,16 @@
-//! Which part of an object is asked for, and on what conditions.
+//! Ranges and conditions of requests for objects.
 
 use jiff::{Timestamp, fmt::rfc2822};
 
 use super::{Asked, ObjectError};
 
-/// What is to be done about a request for an object that is there.
+/// The result for a request for an existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The client has it already.
+    /// The client already has it.
     Unchanged,
     Whole,
-    /// From the first byte to the last, both included.
+    /// From the first byte to the last, inclusive.
     Part(u64, u64),
 }
 
@@ -49,7 +49,8 @@ pub fn wanted(
     }
 }
 
-/// Refuses to replace what must not be replaced. `before` is the entity tag of what is there.
+/// Refuses a replacement that a condition forbids. `before` is the entity tag of the existing
+/// object.
 pub fn may_replace(asked: &Asked<'_>, before: Option<&str>) -> Result<(), ObjectError> {
     let holds = match (asked.header("if-none-match"), asked.header("if-match")) {
         (Some("*"), _) => before.is_none(),
@@ -65,7 +66,7 @@ pub fn may_replace(asked: &Asked<'_>, before: Option<&str>) -> Result<(), Object
     }
 }
 
-/// Reads one range. What is not one, or several, is answered with the whole, as S3 does.
+/// Parses a single range. Invalid or multiple ranges get the whole object, as with S3.
 fn part(range: &str, size: u64) -> Result<Wanted, ObjectError> {
     let spec = range.trim().strip_prefix("bytes=").filter(|spec| !spec.contains(','));
     let Some((first, last)) = spec.and_then(|spec| spec.split_once('-')) else {

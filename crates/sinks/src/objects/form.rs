@@ -1,4 +1,4 @@
-//! Uploads by a form of a page, under a policy that the app signed.
+//! Form uploads of browsers, with a policy that the app signed.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{Asked, ObjectError};
 use crate::multipart::{self, Part};
 
-/// What a form brings.
+/// The content of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     pub key: String,
     pub content_type: Option<String>,
-    /// Names without `x-amz-meta-`.
+    /// Names without the prefix `x-amz-meta-`.
     pub metadata: Vec<(String, String)>,
     pub bytes: Vec<u8>,
     /// 200, 201 or 204.
@@ -20,7 +20,7 @@ pub struct Upload {
     pub redirect: Option<String>,
 }
 
-/// Reads a form, and refuses what its policy does not allow.
+/// Parses a form, and refuses what its policy does not allow.
 pub fn read(asked: &Asked<'_>, body: &[u8], now: Timestamp) -> Result<Upload, ObjectError> {
     let content_type = asked.header("content-type").unwrap_or_default();
     let parts = multipart::parse(content_type, body).ok_or_else(|| {
@@ -58,7 +58,7 @@ fn metadata(part: &Part) -> Option<(String, String)> {
     name.strip_prefix("x-amz-meta-").map(|name| (name.to_owned(), part.text()))
 }
 
-/// Checks what a policy says of the time, the length and the fields.
+/// Checks the policy's conditions on time, length and fields.
 fn check(
     policy: &str,
     key: &str,
@@ -78,7 +78,7 @@ fn check(
     }
     let value = |name: &str| match name.to_ascii_lowercase().as_str() {
         "key" => Some(key.to_owned()),
-        // The bucket is in the address.
+        // The bucket is in the URL.
         "bucket" => None,
         other => Some(field(other).unwrap_or_default()),
     };

@@ -1,4 +1,4 @@
-//! The JSON API of Google Cloud Storage: what a request asks, and how objects are described.
+//! The JSON API of Google Cloud Storage: parsing requests and describing objects.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hothouse_model::id::unhex;
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{Asked, List, ObjectError, place};
 
-/// The most entries that a listing has.
+/// The maximum number of entries per listing.
 const MOST: usize = 1000;
 
-/// The longest metadata of an upload.
+/// The maximum size of an upload's metadata.
 const METADATA_MOST: usize = 64 << 10;
 
-/// What a request asks.
+/// The requested operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GcsCall {
     Buckets,
@@ -30,9 +30,9 @@ pub enum GcsCall {
     },
     /// Bytes, and the key in the query.
     UploadMedia(GcsPlace),
-    /// A description, then bytes.
+    /// Metadata, then bytes.
     UploadMultipart(String),
-    /// Bytes that follow in requests of their own; the key may be in the description.
+    /// Bytes that follow in separate requests; the key may be in the metadata.
     BeginUpload {
         bucket: String,
         key: Option<String>,
@@ -47,20 +47,20 @@ pub enum GcsCall {
     },
 }
 
-/// Where an object is.
+/// The location of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcsPlace {
     pub bucket: String,
     pub key: String,
 }
 
-/// Whether a request speaks this API.
+/// Whether a request uses this API.
 pub fn is_asked(path: &str) -> bool {
     const ROOTS: [&str; 3] = ["/storage/v1/b", "/upload/storage/v1/b/", "/download/storage/v1/b/"];
     ROOTS.iter().any(|root| path.starts_with(root))
 }
 
-/// Reads what a request asks.
+/// Parses a request.
 pub fn read(asked: &Asked<'_>) -> Result<GcsCall, ObjectError> {
     let path = asked.path.trim_start_matches('/').trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').collect();
@@ -87,7 +87,7 @@ pub fn read(asked: &Asked<'_>) -> Result<GcsCall, ObjectError> {
             let is_media = asked.parameter("alt").as_deref() == Some("media");
             match asked.method {
                 "GET" if is_media => Ok(GcsCall::Media(at)),
-                // What is changed of a description has no effect here but that the answer has it.
+                // Changes of metadata have no effect except in the response.
                 "GET" | "PATCH" | "PUT" => Ok(GcsCall::Metadata(at)),
                 "DELETE" => Ok(GcsCall::Delete(at)),
                 _ => Err(method(asked)),
@@ -121,7 +121,7 @@ fn upload(asked: &Asked<'_>, bucket: String) -> Result<GcsCall, ObjectError> {
 }
 
 fn name(bucket: &str) -> Result<String, ObjectError> {
-    // Checked as every other place is.
+    // Validated like every other place.
     let found = place("localhost", &format!("/{bucket}"))?;
     found.bucket.ok_or_else(|| ObjectError::invalid("a bucket has a name"))
 }
@@ -150,7 +150,7 @@ fn method(asked: &Asked<'_>) -> ObjectError {
     ObjectError::new(405, "methodNotAllowed", message)
 }
 
-/// What is known of an object that is described.
+/// The properties of a described object.
 #[derive(Clone, Debug, Default)]
 pub struct Described<'a> {
     pub at: GcsPlace,
@@ -161,13 +161,13 @@ pub struct Described<'a> {
     pub crc32c: Option<&'a str>,
     pub content_type: Option<&'a str>,
     pub metadata: Vec<(&'a str, &'a str)>,
-    /// Since the epoch, in microseconds: the generation.
+    /// In microseconds since the epoch: the generation.
     pub modified: i64,
-    /// As S3 writes it.
+    /// In S3's format.
     pub time: String,
 }
 
-/// Describes an object.
+/// Formats an object.
 pub fn object(one: &Described<'_>) -> Value {
     let GcsPlace { bucket, key } = &one.at;
     let encoded: String =
@@ -194,7 +194,7 @@ pub fn object(one: &Described<'_>) -> Value {
     tree
 }
 
-/// Returns the MD5 of an object in base64, if its entity tag is one.
+/// Returns the MD5 of an object in base64, if its entity tag is an MD5.
 pub fn md5(etag: &str) -> Option<String> {
     let bytes = unhex(etag).filter(|bytes| bytes.len() == 16)?;
     Some(STANDARD.encode(bytes))
@@ -206,18 +206,18 @@ pub fn bucket(name: &str, time: &str) -> Value {
             "timeCreated": time, "updated": time, "locationType": "multi-region" })
 }
 
-/// Writes where a listing goes on.
+/// Encodes the token where a listing continues.
 pub fn token(after: &str) -> String {
     STANDARD.encode(after)
 }
 
-/// Writes an error.
+/// Formats an error.
 pub fn error(error: &ObjectError) -> Value {
     json!({ "error": { "code": error.status, "message": error.message,
                        "errors": [{ "domain": "global", "reason": error.code, "message": error.message }] } })
 }
 
-/// What a client says of an object that it uploads.
+/// The metadata of an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcsAbout {
     pub key: Option<String>,
@@ -225,7 +225,7 @@ pub struct GcsAbout {
     pub metadata: Vec<(String, String)>,
 }
 
-/// Reads a description; one that is none says nothing.
+/// Parses metadata; invalid metadata counts as empty.
 pub fn about(bytes: &[u8]) -> GcsAbout {
     let tree: Value = match bytes.len() <= METADATA_MOST {
         true => serde_json::from_slice(bytes).unwrap_or_default(),
@@ -242,7 +242,7 @@ pub fn about(bytes: &[u8]) -> GcsAbout {
     }
 }
 
-/// Reads an upload of two parts: the description, the type of the bytes, and where they are.
+/// Parses an upload of two parts: the metadata, the type of the bytes, and where they are.
 pub fn multipart<'b>(
     content_type: &str,
     body: &'b [u8],
@@ -266,7 +266,7 @@ pub fn multipart<'b>(
     Ok((about(description), kind, bytes))
 }
 
-/// Returns what is between a boundary and the next, and what begins with that one.
+/// Returns what is between a boundary and the next, and the rest starting with that one.
 fn next_part<'b>(body: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
     let begin = memchr::memmem::find(body, mark)? + mark.len();
     let rest = &body[begin..];
@@ -286,18 +286,18 @@ fn split_head(part: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// Which bytes of an upload a request brings.
+/// The bytes of an upload in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
-    /// From here, and nothing follows.
+    /// From this offset, and nothing follows.
     Last { from: u64 },
-    /// From here, and more follows.
+    /// From this offset, and more follows.
     More { from: u64 },
-    /// None: the client asks how much there is.
+    /// None: the client asks for the progress.
     Question { total: Option<u64> },
 }
 
-/// Reads `Content-Range` of a part of an upload.
+/// Parses the `Content-Range` of an upload.
 pub fn chunk(range: Option<&str>) -> Result<Chunk, ObjectError> {
     let Some(range) = range else { return Ok(Chunk::Last { from: 0 }) };
     let wrong = || ObjectError::invalid("`Content-Range` is not `bytes FIRST-LAST/TOTAL`");

@@ -1,17 +1,18 @@
-//! What an image is, and how large, by its first bytes. Nothing is decoded: only headers are read.
+//! The type and dimensions of an image, from its first bytes. Nothing is decoded: only headers are
+//! parsed.
 
 use hothouse_model::record::bodies::MediaSize;
 
-/// How much of an object is looked at. Photographs may have a preview before their size.
+/// How much of an object is read. Photographs may have a preview before their size.
 pub const LOOKED_AT: usize = 256 << 10;
 
-/// The most parts of a file that are stepped over.
+/// The maximum number of skipped parts of a file.
 const STEPS: usize = 4096;
 
-/// Reads width and height.
+/// Parses width and height.
 type Reader = fn(&[u8]) -> Option<(u32, u32)>;
 
-/// Measures an image by its beginning.
+/// Measures an image by its first bytes.
 pub fn measure(head: &[u8]) -> Option<MediaSize> {
     let head = &head[..head.len().min(LOOKED_AT)];
     const READERS: [(&str, Reader); 6] =
@@ -51,7 +52,7 @@ fn gif(head: &[u8]) -> Option<(u32, u32)> {
     if is_gif { Some((little16(head, 6)?, little16(head, 8)?)) } else { None }
 }
 
-/// A bitmap whose height is negative begins at its top.
+/// A negative height means that a bitmap starts at its top.
 fn bmp(head: &[u8]) -> Option<(u32, u32)> {
     if !head.starts_with(b"BM") {
         return None;
@@ -60,7 +61,7 @@ fn bmp(head: &[u8]) -> Option<(u32, u32)> {
     Some((number(18)?, number(22)?))
 }
 
-/// Steps from marker to marker to the one of a frame, which has the size.
+/// Walks the markers to the frame header, which has the size.
 fn jpeg(head: &[u8]) -> Option<(u32, u32)> {
     if !head.starts_with(&[0xff, 0xd8, 0xff]) {
         return None;
@@ -72,7 +73,7 @@ fn jpeg(head: &[u8]) -> Option<(u32, u32)> {
             (0xff, 0xff) => at += 1,
             // Markers without a length.
             (0xff, 0x01 | 0xd0..=0xd8) => at += 2,
-            // Frames, but for tables (c4), extensions (c8) and conditioning (cc).
+            // Frame headers, except tables (c4), extensions (c8) and conditioning (cc).
             (0xff, 0xc0..=0xcf) if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 return Some((big16(head, at + 7)?, big16(head, at + 5)?));
             }
@@ -103,7 +104,7 @@ fn webp(head: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// The boxes that lead to the size, and how many bytes of each come before the boxes in it.
+/// The boxes that lead to the size, and how many bytes precede the boxes inside each.
 const AVIF_PATH: [(&[u8; 4], usize); 3] = [(b"meta", 4), (b"iprp", 0), (b"ipco", 0)];
 
 fn avif(head: &[u8]) -> Option<(u32, u32)> {
@@ -119,7 +120,7 @@ fn avif(head: &[u8]) -> Option<(u32, u32)> {
     Some((big32(size, 4)?, big32(size, 8)?))
 }
 
-/// Finds a box among others; one that does not end in what is there is taken as far as it goes.
+/// Finds a box; an incomplete one is used as far as available.
 fn find_box<'a>(mut all: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
     for _ in 0..STEPS {
         let length = big32(all, 0)? as usize;
@@ -127,7 +128,7 @@ fn find_box<'a>(mut all: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
         if all.get(4..8)? == name {
             return all.get(8..end);
         }
-        // One that is shorter than its own head would be met again and again.
+        // A length shorter than the header would loop forever.
         if length < 8 {
             return None;
         }

@@ -1,11 +1,11 @@
-//! What a bucket tells when something is stored in it or removed: which changes, and the event as S3 writes it.
+//! Bucket notifications: which changes are reported, and the event in S3's format.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{ObjectError, xml};
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     pub bucket: &'a str,
@@ -19,7 +19,7 @@ pub struct Change<'a> {
     pub time: Timestamp,
 }
 
-/// Which changes a rule of a bucket is about.
+/// A notification rule of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Rule {
     /// Such as `s3:ObjectCreated:*`.
@@ -43,7 +43,7 @@ impl Rule {
     }
 }
 
-/// Whether a change is told. A bucket without a setting tells all, one with a setting what that says.
+/// Whether a change is reported. A bucket without a configuration reports everything.
 pub fn is_told(setting: Option<&str>, event: &str, key: &str) -> bool {
     let Some(setting) = setting else { return true };
     rules(setting).is_ok_and(|rules| rules.iter().any(|rule| rule.fits(event, key)))
@@ -78,9 +78,9 @@ fn rules(setting: &str) -> Result<Vec<Rule>, ObjectError> {
     Ok(rules)
 }
 
-/// Writes an event as S3 does.
+/// Formats an event like S3.
 pub fn event(change: &Change<'_>) -> Value {
-    // Keys are written as in forms.
+    // Keys are form-encoded.
     let key: String = percent_encoding::utf8_percent_encode(change.key, KEPT).collect();
     let key = key.replace("%20", "+");
     let mut object =

@@ -1,17 +1,17 @@
-//! What a request asks of an object store.
+//! The requested operation of an object store.
 
 use super::{Asked, ObjectError, Place, decoded};
 
-/// The most entries that a listing has.
+/// The maximum number of entries per listing.
 const MOST: usize = 1000;
 
-/// Parts have numbers up to this.
+/// The maximum part number.
 const PARTS: u32 = 10_000;
 
-/// What a request asks.
+/// The requested operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// What a browser asks before it sends something from a page.
+    /// A CORS preflight.
     Preflight,
     ListBuckets,
     CreateBucket,
@@ -22,9 +22,9 @@ pub enum Operation {
     DeleteObjects,
     ListUploads,
     ListVersions(List),
-    /// Something that is set for a bucket or an object and has no effect here, such as `cors` or `tagging`.
+    /// A setting of a bucket or an object that has no effect here, such as `cors` or `tagging`.
     Setting(Setting),
-    /// An upload by a form of a page.
+    /// A form upload of a page.
     PostForm,
     PutObject,
     CopyObject {
@@ -56,29 +56,29 @@ pub enum Operation {
     },
 }
 
-/// A part of a listing.
+/// The parameters of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     pub version_two: bool,
     pub prefix: String,
     pub delimiter: String,
-    /// Only keys behind this one.
+    /// Only keys after this one.
     pub after: String,
     pub most: usize,
-    /// Whether keys are to be written as in URLs.
+    /// Whether keys are URL-encoded.
     pub encoded: bool,
-    /// What the client sent to continue, which is sent back.
+    /// The client's continuation token, which is echoed.
     pub token: Option<String>,
 }
 
-/// A setting that is kept as it was sent.
+/// A setting that is stored unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: &'static str,
     pub act: SettingAct,
 }
 
-/// What is done with a setting.
+/// An operation on a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingAct {
     Get,
@@ -104,7 +104,7 @@ const SETTINGS: &[&str] = &[
     "website",
 ];
 
-/// What is refused, because to ignore it would lead an app astray.
+/// Refused, because ignoring it would mislead an app.
 const REFUSED: &[&str] = &[
     "object-lock",
     "legal-hold",
@@ -120,7 +120,7 @@ const REFUSED: &[&str] = &[
 ];
 
 impl Operation {
-    /// Reads what a request asks of a place.
+    /// Parses the operation on a place.
     pub fn read(asked: &Asked<'_>, place: &Place) -> Result<Self, ObjectError> {
         if asked.method == "OPTIONS" {
             return Ok(Self::Preflight);
@@ -147,7 +147,7 @@ impl Operation {
         }
     }
 
-    /// Whether something is changed by it.
+    /// Whether it changes anything.
     pub fn writes(&self) -> bool {
         match self {
             Self::Setting(setting) => setting.act != SettingAct::Get,
@@ -221,7 +221,7 @@ fn part_number(asked: &Asked<'_>) -> Result<u32, ObjectError> {
     })
 }
 
-/// Reads what is to be copied.
+/// Parses the source of a copy.
 fn source(asked: &Asked<'_>) -> Result<Option<(String, String)>, ObjectError> {
     let Some(source) = asked.header("x-amz-copy-source") else { return Ok(None) };
     let (source, version) = source.split_once('?').unwrap_or((source, ""));
@@ -233,7 +233,7 @@ fn source(asked: &Asked<'_>) -> Result<Option<(String, String)>, ObjectError> {
     let (bucket, key) = source.split_once('/').ok_or_else(|| {
         ObjectError::new(400, "InvalidArgument", "`x-amz-copy-source` is `bucket/key`")
     })?;
-    // Checked as every other place is.
+    // Validated like every other place.
     let path = format!("/{bucket}");
     super::place("localhost", &path)?;
     Ok(Some((bucket.to_owned(), key.to_owned())))

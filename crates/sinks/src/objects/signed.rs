@@ -1,13 +1,13 @@
-//! Whether a request is signed, and in time.
+//! Checks whether a request is signed, and in time.
 
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 
 use super::{Asked, ObjectError};
 
-/// The longest time for which a URL can be signed: seven days.
+/// The maximum validity of a signed URL: seven days.
 const LONGEST: i64 = 7 * 24 * 3600;
 
-/// Returns whether a request is signed. A signed URL that is too late is refused, as the vendor would.
+/// Whether a request is signed. An expired signed URL is refused, as the vendor would.
 pub fn is_signed(asked: &Asked<'_>, now: Timestamp) -> Result<bool, ObjectError> {
     if asked.parameter("X-Amz-Signature").is_some() {
         let until = four(asked).ok_or_else(|| {
@@ -28,7 +28,7 @@ pub fn is_signed(asked: &Asked<'_>, now: Timestamp) -> Result<bool, ObjectError>
     Ok(asked.header("authorization").is_some())
 }
 
-/// Until when a URL of signature version 4 is good.
+/// Returns until when a URL of signature version 4 is valid.
 fn four(asked: &Asked<'_>) -> Option<Timestamp> {
     let date = asked.parameter("X-Amz-Date")?;
     let date = DateTime::strptime("%Y%m%dT%H%M%SZ", date).ok()?;
@@ -63,7 +63,7 @@ mod tests {
         };
         check(&url("20260304T050507Z", 60), Ok(true));
         check(&url("20260304T050506Z", 60), Err("AccessDenied"));
-        // Nobody can sign for longer.
+        // Longer validity is not allowed.
         check(&url("20260101T000000Z", 99_999_999_999), Err("AccessDenied"));
         check(&url("yesterday", 60), Err("AuthorizationQueryParametersError"));
         check("Signature=ab&Expires=1772600767", Ok(true));

@@ -1,16 +1,16 @@
-//! What an object store writes and reads as XML.
+//! XML requests and responses of an object store.
 
 use quick_xml::{Reader, events::Event};
 
 use super::{List, ObjectError, Place};
 
-/// The namespace of answers.
+/// The namespace of responses.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// The most entries of a list that a request brings.
+/// The maximum number of entries in a request.
 const ENTRIES: usize = 10_000;
 
-/// The deepest nesting that is read.
+/// The maximum nesting depth.
 const DEPTH: usize = 16;
 
 /// An object in a listing.
@@ -27,13 +27,13 @@ pub struct Listed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub objects: Vec<Listed>,
-    /// What stands for all keys below it.
+    /// Common prefixes, each standing for all keys below it.
     pub prefixes: Vec<String>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page starts, if there is one.
     pub next: Option<String>,
 }
 
-/// Chooses what a listing shows of all objects, which come in the order of their keys.
+/// Selects a page of all objects, which are sorted by key.
 pub fn page(list: &List, all: impl Iterator<Item = Listed>) -> Page {
     let mut page = Page::default();
     let mut last = String::new();
@@ -42,7 +42,7 @@ pub fn page(list: &List, all: impl Iterator<Item = Listed>) -> Page {
         let cut = (!list.delimiter.is_empty()).then(|| rest.find(&list.delimiter)).flatten();
         let prefix = cut.map(|at| format!("{}{}", list.prefix, &rest[..at + list.delimiter.len()]));
         let name = prefix.as_deref().unwrap_or(&object.key);
-        // A prefix that was shown on the page before counts as behind `after`.
+        // A prefix that was on the previous page counts as before `after`.
         if name <= list.after.as_str() || page.prefixes.last().map(String::as_str) == Some(name) {
             continue;
         }
@@ -59,7 +59,7 @@ pub fn page(list: &List, all: impl Iterator<Item = Listed>) -> Page {
     page
 }
 
-/// Writes a page.
+/// Formats a page.
 pub fn listing(bucket: &str, list: &List, page: &Page) -> String {
     let shown = |text: &str| match list.encoded {
         true => super::xml::encoded(text),
@@ -104,7 +104,7 @@ pub fn listing(bucket: &str, list: &List, page: &Page) -> String {
     out.end("ListBucketResult")
 }
 
-/// Writes the list of buckets: names, and when they were made.
+/// Formats the list of buckets: names and creation times.
 pub fn buckets(all: &[(String, String)]) -> String {
     let mut out = Writer::root("ListAllMyBucketsResult");
     out.open("Owner").text("ID", "hothouse").text("DisplayName", "hothouse").close("Owner");
@@ -116,7 +116,7 @@ pub fn buckets(all: &[(String, String)]) -> String {
     out.end("ListAllMyBucketsResult")
 }
 
-/// Writes an element with texts alone.
+/// Formats an element that contains only texts.
 pub fn flat(name: &'static str, texts: &[(&'static str, &str)]) -> String {
     let mut out = Writer::root(name);
     for (name, text) in texts {
@@ -125,7 +125,7 @@ pub fn flat(name: &'static str, texts: &[(&'static str, &str)]) -> String {
     out.end(name)
 }
 
-/// Writes the parts of an upload: their numbers, entity tags, sizes and times.
+/// Formats the parts of an upload: numbers, entity tags, sizes and times.
 pub fn parts(place: &Place, upload: &str, all: &[(u32, Listed)]) -> String {
     let mut out = Writer::root("ListPartsResult");
     out.text("Bucket", place.bucket.as_deref().unwrap_or_default());
@@ -139,7 +139,7 @@ pub fn parts(place: &Place, upload: &str, all: &[(u32, Listed)]) -> String {
     out.end("ListPartsResult")
 }
 
-/// Writes the uploads of a bucket that are not complete: keys and ids.
+/// Formats the incomplete uploads of a bucket: keys and ids.
 pub fn uploads(bucket: &str, all: &[(String, String)]) -> String {
     let mut out = Writer::root("ListMultipartUploadsResult");
     out.text("Bucket", bucket).text("IsTruncated", "false");
@@ -149,16 +149,16 @@ pub fn uploads(bucket: &str, all: &[(String, String)]) -> String {
     out.end("ListMultipartUploadsResult")
 }
 
-/// What was removed, where versions are kept.
+/// A deletion in a versioned bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The version that the client named.
     pub version: Option<String>,
-    /// The deletion that was noted, or removed.
+    /// The delete marker that was added, or removed.
     pub marker: Option<String>,
 }
 
-/// Writes what became of the keys that were to be deleted.
+/// Formats the results of deleting keys.
 pub fn deleted(keys: &[(String, Result<Removed, ObjectError>)], quiet: bool) -> String {
     let mut out = Writer::root("DeleteResult");
     for (key, outcome) in keys {
@@ -189,11 +189,11 @@ pub struct ListedVersion {
     pub object: Listed,
     pub version: String,
     pub is_current: bool,
-    /// Whether it is a deletion.
+    /// Whether it is a delete marker.
     pub is_marker: bool,
 }
 
-/// Writes the versions of a bucket, from behind the one that the client has seen last.
+/// Formats the versions of a bucket, starting after the last one that the client has seen.
 pub fn versions(
     bucket: &str,
     list: &List,
@@ -235,7 +235,7 @@ pub fn versions(
     out.end("ListVersionsResult")
 }
 
-/// Writes an error. `request` is how the timeline knows the request.
+/// Formats an error. `request` is the id of the request on the timeline.
 pub fn error(error: &ObjectError, resource: &str, request: &str) -> String {
     let mut out = Writer(String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>"));
     out.text("Code", error.code).text("Message", &error.message);
@@ -243,12 +243,12 @@ pub fn error(error: &ObjectError, resource: &str, request: &str) -> String {
     out.end("Error")
 }
 
-/// Puts an entity tag into quotes.
+/// Quotes an entity tag.
 pub fn quoted(etag: &str) -> String {
     format!("\"{etag}\"")
 }
 
-/// Writes a key as `encoding-type=url` asks.
+/// Encodes a key for `encoding-type=url`.
 fn encoded(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
         .remove(b'-')
@@ -259,7 +259,7 @@ fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// Writes elements one after the other.
+/// Writes consecutive elements.
 struct Writer(String);
 
 impl Writer {
@@ -278,7 +278,7 @@ impl Writer {
     }
 
     fn text(&mut self, name: &str, text: &str) -> &mut Self {
-        // XML 1.0 has no way to write most control characters: those of a key are left out of listings.
+        // XML 1.0 cannot represent most control characters: they are omitted from listings.
         let plain: String =
             text.chars().filter(|c| !c.is_control() || matches!(c, '\t' | '\n' | '\r')).collect();
         let escaped = quick_xml::escape::escape(&plain);
@@ -292,10 +292,10 @@ impl Writer {
     }
 }
 
-/// A key that is to be deleted, or a version of it.
+/// A key to delete, or a version of it.
 pub type Deletion = (String, Option<String>);
 
-/// Reads the keys that are to be deleted, and whether the answer is to be short.
+/// Parses the keys to delete, and whether the response should be short.
 pub fn read_deletion(body: &[u8]) -> Result<(Vec<Deletion>, bool), ObjectError> {
     let (mut keys, mut quiet) = (Vec::new(), false);
     let (mut key, mut version) = (None, None);
@@ -312,7 +312,7 @@ pub fn read_deletion(body: &[u8]) -> Result<(Vec<Deletion>, bool), ObjectError> 
     }
 }
 
-/// Reads the parts that an upload is made of: numbers and entity tags without quotes.
+/// Parses the parts of an upload: numbers and unquoted entity tags.
 pub fn read_completion(body: &[u8]) -> Result<Vec<(u32, String)>, ObjectError> {
     let (mut numbers, mut tags) = (Vec::new(), Vec::new());
     each_text(body, |path, text| match path {
@@ -332,7 +332,7 @@ pub fn read_completion(body: &[u8]) -> Result<Vec<(u32, String)>, ObjectError> {
     Ok(numbers.into_iter().zip(tags).collect())
 }
 
-/// Calls `take` with the path and the text of every element that has no other in it.
+/// Calls `take` with the path and the text of every leaf element.
 pub(super) fn each_text(
     body: &[u8],
     mut take: impl FnMut(&[&str], String),
@@ -371,8 +371,8 @@ pub(super) fn each_text(
     if path.is_empty() { Ok(()) } else { Err(ObjectError::malformed_xml()) }
 }
 
-/// Returns the character that a reference stands for. Others than those of XML itself are refused, and so is every
-/// bomb of them.
+/// Resolves an entity reference. Only those predefined in XML are allowed, which also prevents
+/// entity bombs.
 fn entity(name: &quick_xml::events::BytesRef<'_>) -> Result<char, ObjectError> {
     if let Ok(Some(found)) = name.resolve_char_ref() {
         return Ok(found);

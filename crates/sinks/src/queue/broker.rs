@@ -1,7 +1,7 @@
-//! The queues of a run and their messages. Pure: a moment comes in, changes and records go out.
+//! The queues of a run and their messages. Pure: a time in, changes and records out.
 //!
-//! A queue is there once it is used: in production somebody has made it, and here nobody else would. A message that
-//! was received as often as its queue allows goes to the dead letters as soon as it would be visible again.
+//! A queue is created on first use: in production it already exists. A message that was received as
+//! often as its queue allows goes to the dead letters as soon as it would become visible again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{Recorded, bound};
 
-/// How long FIFO queues remember what was sent, in milliseconds.
+/// How long FIFO queues remember sent messages, in milliseconds.
 const REMEMBERED: i64 = 5 * 60 * 1000;
 
-/// How long a message is hidden after it was received, in seconds.
+/// The default visibility timeout, in seconds.
 const HIDDEN: i64 = 30;
 
-/// What is kept on the disk, by its key; none for what is gone.
+/// A stored entry by its key; `None` if it was removed.
 pub type Change = (String, Option<Value>);
 
 /// A message.
@@ -27,9 +27,9 @@ pub struct Message {
     pub body: String,
     #[serde(default)]
     pub attributes: BTreeMap<String, Value>,
-    /// In milliseconds, as all moments here.
+    /// In milliseconds, like all times here.
     pub sent: i64,
-    /// From when it may be received.
+    /// When it becomes visible.
     pub visible: i64,
     #[serde(default)]
     pub receives: u64,
@@ -39,7 +39,7 @@ pub struct Message {
     pub group: Option<String>,
     #[serde(default)]
     pub deduplication: Option<String>,
-    /// The queue in which it died.
+    /// The queue from which it was moved to the dead letters.
     #[serde(default)]
     pub died_in: Option<String>,
 }
@@ -54,7 +54,7 @@ pub struct Queue {
     pub tags: BTreeMap<String, String>,
     #[serde(skip)]
     messages: BTreeMap<u64, Message>,
-    /// What was sent lately to a FIFO queue: the message and its number, by what makes it the same.
+    /// Recent messages of a FIFO queue: id and sequence number, by deduplication key.
     #[serde(skip)]
     recent: BTreeMap<String, (i64, String, u64)>,
 }
@@ -80,7 +80,7 @@ pub struct Outgoing {
     pub deduplication: Option<String>,
 }
 
-/// What happens to dead letters of a queue.
+/// The dead-letter settings of a queue.
 struct Redrive {
     to: String,
     after: u64,
@@ -99,14 +99,14 @@ impl Queue {
         Some(Redrive { to, after: after.max(1) })
     }
 
-    /// Counts messages that wait, that are being worked on, and that are delayed.
+    /// Counts messages that are waiting, being processed, and delayed.
     pub fn counts(&self, now: i64) -> (usize, usize, usize) {
         let state =
             |wanted: &str| self.messages.values().filter(|one| one.state(now) == wanted).count();
         (state("waiting") + state("dead"), state("active"), state("delayed"))
     }
 
-    /// How long a receive waits for a message that asks for no time of its own, in seconds.
+    /// The default wait of a receive, in seconds.
     pub fn wait(&self) -> i64 {
         self.number("ReceiveMessageWaitTimeSeconds", 0)
     }
@@ -122,7 +122,7 @@ impl Message {
         }
     }
 
-    /// Says what it is about: what its body names, as jobs of libraries do.
+    /// Returns a name derived from its body, as job libraries do.
     fn name(&self) -> String {
         let tree: Value = serde_json::from_str(&self.body).unwrap_or_default();
         let named = ["type", "name", "job", "task", "event", "action"];
@@ -151,7 +151,7 @@ fn is_fifo(name: &str) -> bool {
 }
 
 impl Broker {
-    /// Finds what was kept.
+    /// Loads stored entries.
     pub fn load(entries: impl IntoIterator<Item = (String, Value)>) -> Self {
         let mut broker = Self::default();
         for (key, value) in entries {
@@ -176,12 +176,12 @@ impl Broker {
         broker
     }
 
-    /// Returns what is to be kept on the disk since the last call of this, and what is to be recorded.
+    /// Returns what has to be stored since the last call, and what has to be recorded.
     pub fn take_changes(&mut self) -> (Vec<Change>, Vec<Recorded>) {
         (std::mem::take(&mut self.changes), std::mem::take(&mut self.records))
     }
 
-    /// Returns a queue by its name, making it if need be.
+    /// Returns a queue by its name, creating it if necessary.
     pub fn queue(&mut self, name: &str, now: i64) -> &Queue {
         if !self.queues.contains_key(name) {
             let mut attributes = BTreeMap::new();
@@ -209,13 +209,13 @@ impl Broker {
         self.queues.keys().map(String::as_str)
     }
 
-    /// Returns the queues whose dead letters go to one.
+    /// Returns the queues whose dead letters go to this one.
     pub fn sources(&self, name: &str) -> Vec<String> {
         let leads = |queue: &Queue| queue.redrive().is_some_and(|redrive| redrive.to == name);
         self.queues.iter().filter(|(_, queue)| leads(queue)).map(|(own, _)| own.clone()).collect()
     }
 
-    /// Removes a queue with all of its messages.
+    /// Removes a queue with its messages.
     pub fn delete_queue(&mut self, name: &str) {
         self.purge(name);
         if self.queues.remove(name).is_some() {
@@ -231,7 +231,7 @@ impl Broker {
         }
     }
 
-    /// Sends a message; returns its id and, for a FIFO queue, its number.
+    /// Sends a message; returns its id and, for a FIFO queue, its sequence number.
     pub fn send(
         &mut self,
         name: &str,
@@ -281,7 +281,7 @@ impl Broker {
         Ok((one.id, fifo.then_some(number)))
     }
 
-    /// Takes messages that are due; each is hidden from others for a while.
+    /// Receives due messages; each is hidden from others for a while.
     pub fn receive(
         &mut self,
         name: &str,
@@ -303,7 +303,7 @@ impl Broker {
             }
             match message.visible <= now {
                 true => due.push(*number),
-                // What comes after a delayed message of its group waits for it.
+                // What follows a delayed message of its group has to wait.
                 false => busy.extend(group),
             }
         }
@@ -319,13 +319,13 @@ impl Broker {
         taken
     }
 
-    /// Returns when something of a queue next becomes due.
+    /// Returns when something in a queue next becomes due.
     pub fn next_due(&self, name: &str, now: i64) -> Option<i64> {
         let messages = self.queues.get(name)?.messages.values();
         messages.map(|one| one.visible).filter(|visible| *visible > now).min()
     }
 
-    /// Removes a message that was worked on.
+    /// Removes a processed message.
     pub fn delete(&mut self, name: &str, number: u64) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         if let Some(message) = queue.messages.remove(&number) {
@@ -334,7 +334,7 @@ impl Broker {
         }
     }
 
-    /// Hides a message for another while, in seconds; false if it is not there.
+    /// Hides a message again, for some seconds; `false` if it does not exist.
     pub fn hide(&mut self, name: &str, number: u64, seconds: i64, now: i64) -> bool {
         let found = self.queues.get(name).and_then(|queue| queue.messages.get(&number)).cloned();
         let Some(message) = found else { return false };
@@ -352,7 +352,7 @@ impl Broker {
         self.queues.iter().flat_map(of).take(hothouse_model::queue::JOBS_LIMIT).collect()
     }
 
-    /// Lets delayed messages be due.
+    /// Makes delayed messages due.
     pub fn promote(&mut self, now: i64) {
         let delayed = self.found(|one| one.state(now) == "delayed");
         for (name, number, message) in delayed {
@@ -360,7 +360,7 @@ impl Broker {
         }
     }
 
-    /// Puts a dead letter back into its queue; false if there is none with this id.
+    /// Moves a dead letter back to its queue; `false` if there is none with this id.
     pub fn retry(&mut self, id: &str, now: i64) -> bool {
         let dead = self.found(|one| one.id == id && one.died_in.is_some());
         let Some((name, number, message)) = dead.into_iter().next() else { return false };
@@ -368,7 +368,7 @@ impl Broker {
         true
     }
 
-    /// Puts all dead letters of a queue back, or into another one; returns how many.
+    /// Moves all dead letters of a queue back, or to another one; returns their number.
     pub fn redrive(&mut self, name: &str, to: Option<&str>, now: i64) -> usize {
         let letters: Vec<_> =
             self.found(|_| true).into_iter().filter(|(queue, ..)| queue == name).collect();
@@ -396,7 +396,7 @@ impl Broker {
         self.store(&back, number, fresh, now);
     }
 
-    /// Moves messages to the dead letters that were received as often as their queue allows.
+    /// Moves messages that were received as often as their queue allows to the dead letters.
     fn bury(&mut self, now: i64) {
         let leads = self.queues.iter().filter_map(|(name, queue)| {
             Some((name.clone(), queue.redrive().filter(|redrive| redrive.to != *name)?))

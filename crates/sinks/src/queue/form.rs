@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Lists whose parameters are numbered, and what a tree calls them.
+/// Lists with numbered parameters, and their names in a tree.
 const LISTS: [(&str, &str); 5] = [
     ("AttributeName", "AttributeNames"),
     ("MessageAttributeName", "MessageAttributeNames"),
@@ -13,7 +13,7 @@ const LISTS: [(&str, &str); 5] = [
 
 type Parameters = Vec<(String, String)>;
 
-/// Makes a tree of parameters, as the newer protocol has it.
+/// Converts parameters to a tree, as in the newer protocol.
 pub(super) fn tree(parameters: &[(String, String)]) -> Value {
     let mut tree = Map::new();
     let mut groups: Vec<(String, u32, Parameters)> = Vec::new();
@@ -71,7 +71,7 @@ fn put(tree: &mut Map<String, Value>, map: &str, key: Option<&String>, value: Va
     }
 }
 
-/// Writes a result.
+/// Formats a result.
 pub(super) fn answer(action: &str, result: &Value, id: &str) -> String {
     let inner = fields(action, result);
     let result = match inner.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn answer(action: &str, result: &Value, id: &str) -> String {
     )
 }
 
-/// Writes an error.
+/// Formats an error.
 pub(super) fn error(code: &str, message: &str, id: &str) -> String {
     format!(
         "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\"><Error><Type>Sender</Type>\
@@ -135,9 +135,9 @@ fn element(name: &str, inner: &str) -> String {
     format!("<{name}>{inner}</{name}>")
 }
 
-/// Writes text as XML has it. A control character has no place in XML, and SQS refuses it.
+/// Escapes text for XML. Control characters are not allowed in XML, and SQS refuses them.
 fn escaped(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !c.is_control() || "\n\r\t".contains(*c)).collect();
-    // A reader would make one line end of both.
+    // A parser would normalize it to a line feed.
     quick_xml::escape::escape(&plain).replace('\r', "&#13;")
 }

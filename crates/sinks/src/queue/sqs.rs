@@ -1,4 +1,4 @@
-//! The protocols of SQS: JSON (`x-amz-target`) and the older one of parameters and XML.
+//! The protocols of SQS: JSON (`x-amz-target`) and the older one with parameters and XML.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{Call, Context, ids};
 /// The account that all queues belong to.
 const ACCOUNT: &str = "000000000000";
 
-/// How many entries a batch has, and messages a receive returns, at most.
+/// The maximum number of entries per batch, and of messages per receive.
 const BATCH: usize = 10;
 
-/// The longest message, in bytes.
+/// The maximum size of a message, in bytes.
 const LONGEST: usize = 1 << 20;
 
 /// A request.
@@ -31,7 +31,7 @@ pub struct Asked {
     id: String,
 }
 
-/// What is wrong with a request: the names that both protocols have for it, and why.
+/// An error of a request: its names in both protocols, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Complaint {
     name: &'static str,
@@ -54,7 +54,7 @@ fn invalid(message: impl Into<String>) -> Complaint {
     complaint("InvalidParameterValue", "InvalidParameterValue", message)
 }
 
-/// Reads a request.
+/// Parses a request.
 pub fn read(call: &Call<'_>, context: &mut Context<'_>) -> Asked {
     let target = call.request.header("x-amz-target");
     let action = target.and_then(|target| target.strip_prefix("AmazonSQS."));
@@ -70,7 +70,7 @@ pub fn read(call: &Call<'_>, context: &mut Context<'_>) -> Asked {
             (action, form::tree(&all), true)
         }
     };
-    // Older clients send to the address of the queue itself.
+    // Older clients send to the URL of the queue itself.
     if let (Some(map), [_, name]) = (tree.as_object_mut(), &call.segments[..]) {
         map.entry("QueueUrl").or_insert_with(|| json!(format!("https://x/{ACCOUNT}/{name}")));
     }
@@ -85,7 +85,8 @@ fn region(host: &str) -> String {
 }
 
 impl Asked {
-    /// Returns which queue a receive may wait for, and for how many seconds. None for other requests.
+    /// Returns which queue a receive may wait for, and for how many seconds. `None` for other
+    /// requests.
     pub fn waits(&self, broker: &mut Broker, now: i64) -> Option<(String, i64)> {
         let name = (self.action == "ReceiveMessage").then(|| self.queue().ok())??;
         let own = number(&self.tree, "WaitTimeSeconds");
@@ -93,8 +94,8 @@ impl Asked {
         Some((name, wait)).filter(|(_, wait)| *wait > 0)
     }
 
-    /// Does what is asked, and makes the answer to it. The second is whether messages were returned or are not asked
-    /// for.
+    /// Performs the request, and builds the response. Also returns whether it is final, which a
+    /// receive without messages is not.
     pub fn done(&self, broker: &mut Broker, context: &mut Context<'_>) -> (Answer, bool) {
         let now = context.now.as_millisecond();
         let result = self.act(broker, now, &mut || ids::uuid((context.random)()));
@@ -123,7 +124,7 @@ impl Asked {
         answer
     }
 
-    /// Returns the action as an element of XML may be called.
+    /// Returns the action as a valid name of an XML element.
     fn word(&self) -> String {
         self.action.chars().filter(char::is_ascii_alphanumeric).take(64).collect()
     }
@@ -183,7 +184,7 @@ impl Asked {
         format!("arn:aws:sqs:{}:{ACCOUNT}:{name}", self.region)
     }
 
-    /// Returns the name in a parameter, as AWS allows names.
+    /// Returns the queue name in a parameter, validated like AWS does.
     fn name(&self, parameter: &str) -> Result<String, Complaint> {
         let name = self.tree[parameter].as_str().ok_or_else(|| missing(parameter))?;
         named(name).map(str::to_owned)
@@ -246,7 +247,7 @@ impl Asked {
         let (name, attributes) = (self.queue()?, texts(&self.tree["Attributes"]));
         broker.change(&name, now, |queue| {
             for (key, value) in attributes {
-                // An empty policy takes the policy away.
+                // An empty value removes the policy.
                 match value.is_empty() {
                     true => queue.attributes.remove(&key),
                     false => queue.attributes.insert(key, value),
@@ -279,7 +280,7 @@ impl Asked {
         Ok(json!({ "TaskHandle": ids() }))
     }
 
-    /// Does something for each entry of a batch.
+    /// Runs `act` for each entry of a batch.
     fn each(&self, mut act: impl FnMut(&Value) -> Done) -> Done {
         let entries = self.tree["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         if entries.is_empty() {
@@ -448,7 +449,7 @@ fn named(name: &str) -> Result<&str, Complaint> {
     }
 }
 
-/// Returns the number of the message that a receipt is for.
+/// Returns the number of the message that a receipt handle belongs to.
 fn handle(entry: &Value) -> Result<u64, Complaint> {
     let handle = entry["ReceiptHandle"].as_str().ok_or_else(|| missing("ReceiptHandle"))?;
     let number = handle.split('.').next().and_then(|number| number.parse().ok());
@@ -478,7 +479,7 @@ fn md5_of(bytes: &[u8]) -> String {
     format!("{:x}", md5::compute(bytes))
 }
 
-/// Hashes attributes as AWS does: name, type and value by their lengths.
+/// Hashes attributes like AWS: name, type and value with their lengths.
 fn md5_of_attributes(attributes: &BTreeMap<String, Value>) -> String {
     use base64::{Engine, prelude::BASE64_STANDARD};
     let mut bytes = Vec::new();

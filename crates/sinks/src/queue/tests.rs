@@ -8,7 +8,7 @@ use crate::{
 
 const HOST: &str = "sqs.eu-west-1.amazonaws.com";
 
-/// A broker that is asked as clients do.
+/// A broker with requests as clients send them.
 #[derive(Default)]
 struct Asked {
     broker: Broker,

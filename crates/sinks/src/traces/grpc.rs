@@ -1,4 +1,4 @@
-//! OTLP over gRPC: a message with a head of five bytes each way, and how it ended after the answer.
+//! OTLP over gRPC: a message with a header of five bytes each way, and the status in trailers.
 //!
 //! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 
@@ -9,20 +9,20 @@ use crate::{Call, Taken, bound};
 
 const GRPC: &str = "application/grpc";
 
-/// How gRPC calls what went wrong.
+/// gRPC status codes.
 const OK: u8 = 0;
 const INVALID_ARGUMENT: u8 = 3;
 const UNIMPLEMENTED: u8 = 12;
 
-/// The head of a message: whether it is compressed, and how long it is.
+/// The header of a message: whether it is compressed, and its length.
 const HEAD: usize = 5;
 
-/// Whether a call is one of gRPC.
+/// Whether a call uses gRPC.
 pub(super) fn is_grpc(call: &Call<'_>) -> bool {
     call.request.header("content-type").is_some_and(|kind| kind.starts_with(GRPC))
 }
 
-/// Takes an export.
+/// Handles an export.
 pub(super) fn take(call: &Call<'_>, path: &[&str]) -> Taken {
     let kind = match path {
         [service, "Export"] => match *service {
@@ -59,7 +59,7 @@ pub(super) fn take(call: &Call<'_>, path: &[&str]) -> Taken {
     }
 }
 
-/// Reads the one message of a call.
+/// Reads the single message of a call.
 fn message(call: &Call<'_>) -> Option<Vec<u8>> {
     let (head, rest) = call.request.body.split_at_checked(HEAD)?;
     let length = u32::from_be_bytes(head[1..].try_into().ok()?);

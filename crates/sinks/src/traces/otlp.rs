@@ -1,4 +1,4 @@
-//! Requests of OTLP, in both encodings, as spans.
+//! OTLP requests in both encodings, as spans.
 //!
 //! <https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto>
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::wire::{Field, Malformed, fields};
 
-/// How deep a value of an attribute may nest.
+/// The maximum depth of an attribute's value.
 const DEPTH: usize = 16;
 
-/// What an exporter sent.
+/// The content of an export.
 #[derive(Debug, Default)]
 pub struct Export {
     pub spans: Vec<Span>,
-    /// How many spans were too many.
+    /// How many spans exceeded the limit.
     pub rejected: u64,
 }
 
@@ -46,7 +46,7 @@ impl Export {
     }
 }
 
-/// Reads an export in protobuf; `None` if it is not valid.
+/// Parses a protobuf export; `None` if it is not valid.
 pub fn from_protobuf(bytes: &[u8], most: usize) -> Option<Export> {
     read_export(bytes, most).ok()
 }
@@ -94,7 +94,7 @@ fn read_span(bytes: &[u8]) -> Result<Span, Malformed> {
     Ok(span)
 }
 
-/// Returns bytes that must not be more than so many.
+/// Returns bytes up to a maximum length.
 fn short(field: Field<'_>, most: usize) -> Result<&[u8], Malformed> {
     Some(field.bytes()).filter(|bytes| bytes.len() <= most).ok_or(Malformed)
 }
@@ -126,7 +126,7 @@ fn event(bytes: &[u8]) -> Result<Value, Malformed> {
     Ok(event.into())
 }
 
-/// Reads the attributes of a message in which they have a number.
+/// Parses the attributes of a message, given their field number.
 fn attributes(bytes: &[u8], number: u64) -> Result<Map<String, Value>, Malformed> {
     let mut map = Map::new();
     for field in fields(bytes) {
@@ -190,7 +190,7 @@ fn list(bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
     Ok(items.into())
 }
 
-/// Reads an export in JSON; `None` if it is not valid.
+/// Parses a JSON export; `None` if it is not valid.
 pub fn from_json(tree: &Value, most: usize) -> Option<Export> {
     let groups = tree.get("resourceSpans")?.as_array()?;
     let mut export = Export::default();
@@ -234,7 +234,7 @@ fn json_span(span: &Value) -> Option<Span> {
     })
 }
 
-/// Numbers of 64 bits are texts in JSON, and some clients write them as numbers.
+/// 64-bit numbers are strings in JSON, but some clients send numbers.
 fn json_number(value: &Value) -> u64 {
     let text = value.as_str().and_then(|text| text.parse().ok());
     text.or_else(|| value.as_u64()).unwrap_or_default()
@@ -272,7 +272,8 @@ fn json_any(value: &Value, depth: usize) -> Value {
     }
 }
 
-/// Counts the metrics or logs of an export of protobuf. Both lie as deep: resource, scope, item.
+/// Counts the metrics or logs of a protobuf export. Both have the same nesting: resource, scope,
+/// item.
 pub fn count_protobuf(bytes: &[u8]) -> Option<u64> {
     let mut count = 0;
     for field in fields(bytes) {
@@ -287,7 +288,7 @@ pub fn count_protobuf(bytes: &[u8]) -> Option<u64> {
     Some(count)
 }
 
-/// Counts the metrics or logs of an export of JSON.
+/// Counts the metrics or logs of a JSON export.
 pub fn count_json(tree: &Value, kind: &str) -> u64 {
     let (outer, middle, inner) = match kind {
         "logs" => ("resourceLogs", "scopeLogs", "logRecords"),

@@ -8,7 +8,7 @@ use crate::{
 
 const HOST: &str = "api.honeycomb.io";
 
-/// Writes a field of protobuf.
+/// Encodes a protobuf field.
 fn field(number: u64, bytes: &[u8]) -> Vec<u8> {
     assert!(bytes.len() < 0x4000 && number < 16);
     let length =

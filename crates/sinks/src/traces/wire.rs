@@ -1,4 +1,4 @@
-//! The encoding of protobuf: fields with a number, as far as OTLP needs them.
+//! The protobuf encoding, as far as OTLP needs it.
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a message, one after the other. What cannot be read ends them with an error.
+/// Iterates over the fields of a message. Invalid input ends it with an error.
 pub(super) struct Fields<'a>(&'a [u8]);
 
-/// Bytes that are no message.
+/// Bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -104,7 +104,7 @@ fn push_bytes(number: u64, bytes: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(bytes);
 }
 
-/// Writes `ExportTraceServiceResponse` with a partial success.
+/// Encodes `ExportTraceServiceResponse` with a partial success.
 pub(super) fn partial_success(rejected: u64, why: &str) -> Vec<u8> {
     let mut inner = vec![1 << 3];
     push_varint(rejected, &mut inner);
@@ -114,7 +114,7 @@ pub(super) fn partial_success(rejected: u64, why: &str) -> Vec<u8> {
     all
 }
 
-/// Writes `google.rpc.Status` for an argument that is not valid.
+/// Encodes `google.rpc.Status` for an invalid argument.
 pub(super) fn status(why: &str) -> Vec<u8> {
     let mut all = vec![1 << 3, 3];
     push_bytes(2, why.as_bytes(), &mut all);

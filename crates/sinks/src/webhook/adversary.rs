@@ -1,4 +1,4 @@
-//! Deliveries that go wrong on purpose: what an endpoint has to withstand, as plain values.
+//! Faulty deliveries that an endpoint has to withstand, as plain values.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use super::{Payload, ToSign, sign};
 
-/// How old a stale delivery is. Libraries refuse what is older than five minutes.
+/// The age of a stale delivery. Libraries refuse anything older than five minutes.
 const STALE: SignedDuration = SignedDuration::from_secs(15 * 60);
 
-/// How long an event that comes too late happened before the one that overtook it.
+/// How much earlier a late event happened than the one that overtook it.
 const LATE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long the body of a slow delivery takes.
+/// The duration of a slow delivery's body.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// How large a huge delivery is made, in bytes.
+/// The size of a huge delivery, in bytes.
 const HUGE: usize = 2 << 20;
 
-/// A way in which deliveries go wrong.
+/// A kind of faulty delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Adversary {
     /// The same event twice: it must count once.
@@ -30,7 +30,8 @@ pub enum Adversary {
     StaleTimestamp,
     /// Signed with a secret that the endpoint does not have.
     WrongSecret,
-    /// Signed with the next secret and the current one, or the next alone where a scheme has one signature.
+    /// Signed with the next secret and the current one, or only the next if the scheme has one
+    /// signature.
     RotatedSecret,
     /// A body that takes ten seconds.
     Slow,
@@ -38,26 +39,26 @@ pub enum Adversary {
     Huge,
 }
 
-/// What the endpoint should make of a delivery.
+/// The expected reaction of the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Answers 2xx.
+    /// A 2xx response.
     Accepted,
-    /// Answers 4xx.
+    /// A 4xx response.
     Refused,
-    /// Answers 2xx, and does nothing a second time.
+    /// A 2xx response, without effect the second time.
     AcceptedOnce,
-    /// Answers anything but 5xx, within its own limits.
+    /// Any response but 5xx, within its own limits.
     NoFailure,
 }
 
-/// Which secrets sign a delivery.
+/// The secrets that sign a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signing {
     Current,
     /// One that the endpoint does not know.
     Wrong,
-    /// The next secret, and the current one if the scheme takes both.
+    /// The next secret, and the current one if the scheme supports both.
     Rotated,
 }
 
@@ -66,16 +67,16 @@ pub enum Signing {
 pub struct Delivery {
     pub adversary: Option<Adversary>,
     pub payload: Payload,
-    /// The id of the message; a duplicate has the same.
+    /// The id of the message; a duplicate has the same one.
     pub id: String,
     pub signed_at: Timestamp,
     pub signing: Signing,
-    /// How long the body takes to send.
+    /// The duration of sending the body.
     pub pace: Option<Duration>,
     pub expected: Expected,
 }
 
-/// A word that names no adversary.
+/// A name that is not an adversary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a way in which deliveries go wrong")]
 pub struct UnknownAdversary(pub String);
@@ -132,7 +133,7 @@ impl FromStr for Adversary {
 }
 
 impl Delivery {
-    /// Makes the ordinary delivery of a payload.
+    /// Builds the ordinary delivery of a payload.
     pub fn new(payload: Payload, id: impl Into<String>, now: Timestamp) -> Self {
         Self {
             adversary: None,
@@ -145,7 +146,7 @@ impl Delivery {
         }
     }
 
-    /// Returns all headers that it is delivered with.
+    /// Returns all headers of the delivery.
     pub fn headers(&self, secret: &str, url: &str) -> Vec<(String, String)> {
         let Payload { scheme, bytes, .. } = &self.payload;
         let (wrong, next) = (changed(secret, "wrong"), changed(secret, "next"));
@@ -161,7 +162,7 @@ impl Delivery {
     }
 }
 
-/// Makes the deliveries of one way of going wrong. `make` makes the payload for a moment and a seed.
+/// Builds the deliveries of one kind. `make` builds the payload for a time and a seed.
 pub fn deliveries(
     adversary: Adversary,
     make: &dyn Fn(Timestamp, &str) -> Payload,
@@ -200,13 +201,13 @@ pub fn deliveries(
     list.into_iter().map(|delivery| Delivery { adversary: Some(adversary), ..delivery }).collect()
 }
 
-/// Returns the id of a message that follows from a seed.
+/// Returns a message id derived from a seed.
 pub fn message_id(seed: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, seed.as_bytes());
     format!("msg_{}", hothouse_model::id::hex(&digest.as_ref()[..12]))
 }
 
-/// Makes another secret in the same form.
+/// Derives another secret of the same form.
 fn changed(secret: &str, how: &str) -> String {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     let hash = aws_lc_rs::digest::digest(
@@ -216,7 +217,7 @@ fn changed(secret: &str, how: &str) -> String {
     format!("whsec_{}", STANDARD.encode(&hash.as_ref()[..24]))
 }
 
-/// Makes a payload huge without changing its meaning, by another field in the object or form.
+/// Makes a payload huge without changing its meaning, with another field in the object or form.
 fn huge(mut payload: Payload) -> Payload {
     let padding = "x".repeat(HUGE);
     match serde_json::from_slice(&payload.bytes) {

@@ -1,7 +1,8 @@
-//! Payloads of vendors, made of data files in `fixtures/webhooks`.
+//! Vendor payloads, built from data files in `fixtures/webhooks`.
 //!
-//! A file has what all webhooks of its vendor share (`scheme`, `headers`, `wrap`), objects by name, and the types: each
-//! is a body, or an object of the file with some fields set. References in texts are filled by [`Fill`].
+//! A file has what all webhooks of its vendor share (`scheme`, `headers`, `wrap`), objects by name,
+//! and the types: each is a body, or an object of the file with some fields set. References in
+//! texts are resolved by [`Fill`].
 
 mod fill;
 
@@ -35,12 +36,12 @@ pub struct Payload {
     /// Such as `payment_intent.succeeded`.
     pub kind: String,
     pub scheme: Scheme,
-    /// What the vendor sends besides the signature; the type of the body is among them.
+    /// The vendor's headers besides the signature, including the content type.
     pub headers: Vec<(String, String)>,
     pub bytes: Vec<u8>,
 }
 
-/// A vendor or a type that no fixture is for.
+/// A vendor or a type without a fixture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownFixture {
     #[error("there are no webhooks of `{typed}`")]
@@ -68,7 +69,7 @@ impl hothouse_model::Explain for UnknownFixture {
     }
 }
 
-/// Returns the vendors that there are fixtures of.
+/// Returns the vendors with fixtures.
 pub fn vendors() -> Vec<&'static str> {
     FILES.iter().map(|(vendor, _)| *vendor).collect()
 }
@@ -79,12 +80,12 @@ pub fn kinds(vendor: &str) -> Vec<String> {
     file["types"].as_object().map(|types| types.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Returns how a vendor signs.
+/// Returns the signature scheme of a vendor.
 pub fn scheme(vendor: &str) -> Option<Scheme> {
     Scheme::find(read(vendor)?["scheme"].as_str()?)
 }
 
-/// Makes the webhook of a vendor. With `set`, fields of its object have other values, as `status=paid` says.
+/// Builds the webhook of a vendor. `set` overrides fields of its object, as in `status=paid`.
 pub fn fixture(
     vendor: &str,
     kind: &str,
@@ -112,7 +113,7 @@ pub fn fixture(
     Ok(of_body(vendor, kind, &file, headers, (&body, form)))
 }
 
-/// Makes a webhook of a body that somebody else made, as the mock of a vendor does.
+/// Builds a webhook from an existing body, such as a vendor mock's.
 pub fn of_tree(vendor: &str, kind: &str, body: &Value, fill: &Fill<'_>) -> Option<Payload> {
     let file = read(vendor)?;
     let entry = &file["types"][kind];
@@ -146,7 +147,7 @@ fn object_of(file: &Value, entry: &Value) -> Value {
     file["objects"][name].clone()
 }
 
-/// Lays fields over others, objects into objects.
+/// Merges fields into others, recursively for objects.
 fn merge(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -158,7 +159,7 @@ fn merge(under: &mut Value, over: &Value) {
     }
 }
 
-/// Puts the object into the place of `{{object}}` in what is around it.
+/// Replaces `{{object}}` in the wrapper with the object.
 fn wrapped(around: &Value, object: &Value) -> Value {
     match around {
         Value::String(text) if text == "{{object}}" => object.clone(),
@@ -170,7 +171,8 @@ fn wrapped(around: &Value, object: &Value) -> Value {
     }
 }
 
-/// Sets what a dotted path leads to; what is missing on the way is made, and a list has its places by number.
+/// Sets the value at a dotted path; missing objects are created, and list items are addressed by
+/// number.
 fn put(tree: &mut Value, path: &str, value: Value) {
     let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
     let place = match (&mut *tree, step.parse::<usize>()) {

@@ -1,8 +1,8 @@
 //! Secrets and keys of endpoints.
 //!
-//! A vendor that signs with a private key has no secret that it shares with the app. Here the key pair follows
-//! from the endpoint's secret, so that one text per endpoint is all that is kept; the app gets the
-//! [`public_key`].
+//! A vendor that signs with a private key shares no secret with the app. Here the key pair is
+//! derived from the endpoint's secret, so that only one text per endpoint is stored; the app gets
+//! the [`public_key`].
 
 use aws_lc_rs::{
     agreement, digest,
@@ -14,13 +14,13 @@ use hothouse_model::id::hex;
 
 use super::Scheme;
 
-/// What comes before a public key of the curve P-256 in its DER form (RFC 5480).
+/// The DER prefix of a P-256 public key (RFC 5480).
 const P256_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// Makes the secret of an endpoint out of random bytes, in the form that the vendor gives out.
+/// Generates the secret of an endpoint from random bytes, in the vendor's format.
 pub fn new_secret(scheme: &Scheme, random: &[u8; 24]) -> String {
     match scheme {
         Scheme::Stripe => format!("whsec_{}", hex(random)),
@@ -31,7 +31,7 @@ pub fn new_secret(scheme: &Scheme, random: &[u8; 24]) -> String {
     }
 }
 
-/// Returns what an app verifies with instead of the secret, where the vendor signs with a private key.
+/// Returns what an app verifies with instead of the secret, if the vendor signs with a private key.
 pub fn public_key(scheme: &Scheme, secret: &str) -> Option<String> {
     match scheme {
         Scheme::Discord => Some(hex(discord_pair(secret).public_key().as_ref())),
@@ -43,7 +43,7 @@ pub fn public_key(scheme: &Scheme, secret: &str) -> Option<String> {
     }
 }
 
-/// Returns the key in a secret of Standard Webhooks. One that is not in its form is taken as it is.
+/// Returns the key in a Standard Webhooks secret. One in another format is used as it is.
 pub(super) fn standard_key(secret: &str) -> Vec<u8> {
     let text = secret.strip_prefix("whsec_").unwrap_or(secret);
     STANDARD.decode(text).unwrap_or_else(|_| secret.as_bytes().to_vec())
@@ -54,7 +54,7 @@ pub(super) fn discord_pair(secret: &str) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&seed).expect("any 32 bytes are a seed of Ed25519")
 }
 
-/// Signs for SendGrid. The signature differs each time, as ECDSA does; each verifies.
+/// Signs for SendGrid. ECDSA signatures differ each time, but all of them verify.
 pub(super) fn sendgrid_signature(secret: &str, message: &[u8]) -> Vec<u8> {
     let signature = sendgrid_pair(secret).sign(&SystemRandom::new(), message);
     signature.expect("a key pair that could be made can sign").as_ref().to_vec()

@@ -1,4 +1,4 @@
-//! When vendors try again.
+//! Retry schedules of vendors.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ const SLACK: [Duration; 3] = [seconds(1), minutes(1), minutes(5)];
 
 const SENDGRID: [Duration; 4] = [minutes(5), minutes(30), hours(4), hours(19)];
 
-/// Returns the waits of a vendor between its attempts. GitHub, GitLab, Discord and Twilio do not try again.
+/// Returns the delays between a vendor's attempts. GitHub, GitLab, Discord and Twilio do not retry.
 pub fn schedule(vendor: &str) -> &'static [Duration] {
     match vendor {
         "stripe" => &STRIPE,
@@ -57,8 +57,8 @@ pub fn schedule(vendor: &str) -> &'static [Duration] {
     }
 }
 
-/// Shortens a schedule so that all of it fits in a time, with the proportions of the waits kept on a
-/// logarithmic scale: a day and five seconds would otherwise be a minute and nothing.
+/// Compresses a schedule into a time limit, keeping the proportions of the delays on a logarithmic
+/// scale: a day and five seconds would otherwise become a minute and nothing.
 pub fn compressed(schedule: &[Duration], within: Duration) -> Vec<Duration> {
     let weight = |wait: &Duration| f64::ln_1p(wait.as_secs_f64());
     let total: f64 = schedule.iter().map(weight).sum();
@@ -66,7 +66,7 @@ pub fn compressed(schedule: &[Duration], within: Duration) -> Vec<Duration> {
     schedule.iter().map(part).collect()
 }
 
-/// Returns the headers that say that a delivery is not the first attempt.
+/// Returns the headers that mark a delivery as a retry.
 pub fn headers(vendor: &str, attempt: u32, reason: &str) -> Vec<(String, String)> {
     match vendor {
         "slack" if attempt > 1 => vec![

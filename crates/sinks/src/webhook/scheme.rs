@@ -1,4 +1,4 @@
-//! How vendors sign their webhooks.
+//! Signature schemes of vendors.
 
 use aws_lc_rs::hmac;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -8,14 +8,14 @@ use jiff::Timestamp;
 
 use super::keys;
 
-/// How a vendor signs.
+/// A signature scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `Stripe-Signature: t=,v1=`.
     Stripe,
     /// `webhook-id`, `webhook-timestamp`, `webhook-signature`: Standard Webhooks.
     Standard,
-    /// The same signature under `svix-*`. Clerk and Resend send it.
+    /// The same signature under `svix-*`, as sent by Clerk and Resend.
     Svix,
     /// `X-Hub-Signature-256`, and the older `X-Hub-Signature`.
     GitHub,
@@ -35,16 +35,16 @@ pub enum Scheme {
     Hmac(HmacForm),
 }
 
-/// How a generic HMAC is written.
+/// The format of a generic HMAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HmacForm {
     pub header: String,
-    /// What stands before the digest, such as `sha256=`.
+    /// The prefix of the digest, such as `sha256=`.
     pub prefix: String,
     pub encoding: Encoding,
 }
 
-/// How a digest becomes text.
+/// The encoding of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Hex,
@@ -57,18 +57,18 @@ impl Default for HmacForm {
     }
 }
 
-/// What is signed.
+/// The input of a signature.
 #[derive(Clone, Copy, Debug)]
 pub struct ToSign<'a> {
-    /// Where it is delivered, as the app sees it.
+    /// The URL of the delivery, as seen by the app.
     pub url: &'a str,
     pub body: &'a [u8],
     pub at: Timestamp,
-    /// The id of the message; retries have the same.
+    /// The id of the message; retries have the same one.
     pub id: &'a str,
 }
 
-/// The words for schemes.
+/// The names of schemes.
 const WORDS: [(&str, Scheme); 10] = [
     ("stripe", Scheme::Stripe),
     ("standard", Scheme::Standard),
@@ -83,7 +83,7 @@ const WORDS: [(&str, Scheme); 10] = [
 ];
 
 impl Scheme {
-    /// Finds a scheme by its word; `hmac` is the generic one in its usual form.
+    /// Finds a scheme by name; `hmac` is the generic one in its usual format.
     pub fn find(word: &str) -> Option<Self> {
         if word == "hmac" {
             return Some(Self::Hmac(HmacForm::default()));
@@ -91,24 +91,25 @@ impl Scheme {
         WORDS.into_iter().find(|(known, _)| *known == word).map(|(_, scheme)| scheme)
     }
 
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(&self) -> &'static str {
         WORDS.iter().find(|(_, scheme)| scheme == self).map_or("hmac", |(word, _)| word)
     }
 
-    /// Whether one delivery may have signatures of two secrets, as vendors send while a secret is replaced.
+    /// Whether a delivery may have signatures of two secrets, as vendors send while a secret is
+    /// rotated.
     pub fn takes_several(&self) -> bool {
         matches!(self, Self::Stripe | Self::Standard | Self::Svix)
     }
 
-    /// Whether the signature says when it was made, so that an old one can be refused.
+    /// Whether the signature includes its time, so that an old one can be refused.
     pub fn has_time(&self) -> bool {
         !matches!(self, Self::GitHub | Self::GitLab | Self::Shopify | Self::Twilio | Self::Hmac(_))
     }
 }
 
-/// Signs a delivery: the headers that it gets. Of several secrets the first is the current one; the others sign
-/// as well if the scheme knows how.
+/// Signs a delivery and returns its headers. The first secret is the current one; the others sign
+/// as well if the scheme supports it.
 pub fn sign(scheme: &Scheme, secrets: &[&str], what: &ToSign<'_>) -> Vec<(String, String)> {
     let first = secrets.first().copied().unwrap_or_default();
     match scheme {
@@ -199,7 +200,7 @@ fn discord(secret: &str, what: &ToSign<'_>) -> Vec<(String, String)> {
     ]
 }
 
-/// Signs the URL and, for a form, each key and value after it, in the order of the keys.
+/// Signs the URL and, for a form, each key and value after it, sorted by key.
 fn twilio(secret: &str, what: &ToSign<'_>) -> Vec<(String, String)> {
     let mut pairs = std::str::from_utf8(what.body).map(form::pairs).unwrap_or_default();
     pairs.sort();

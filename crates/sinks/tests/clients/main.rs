@@ -1,7 +1,7 @@
 //! The official SDKs of vendors, unmodified, against sinks that listen on loopback.
 //!
-//! They are installed from their registries into a folder of the test. Where there is none, the test says so; the
-//! same calls are made by hand beside the code.
+//! They are installed from their registries into a folder of the test. If there is no registry, the
+//! test says so; the same calls are made manually in unit tests.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
 mod server;
@@ -45,7 +45,7 @@ fn run(folder: &Path, served: &Served, program: &str, words: &[&str]) {
     assert!(output.status.success() && out.trim().ends_with("done"), "{program}:\n{out}\n{err}");
 }
 
-/// Checks the mails of vendors, each with the same text, file and hidden recipient.
+/// Checks the mails of vendors, each with the same text, file and Bcc recipient.
 fn check_mails(records: &[Recorded], vias: &[&str]) {
     let mails: Vec<_> = records.iter().filter(|record| record.body["via"].is_string()).collect();
     let found: BTreeSet<&str> = mails.iter().filter_map(|mail| mail.body["via"].as_str()).collect();

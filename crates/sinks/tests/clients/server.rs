@@ -1,4 +1,5 @@
-//! Sinks on loopback: a port for each host and one for SMTP, so that a client needs nothing but a base URL.
+//! Sinks on loopback: a port for each host and one for SMTP, so that a client only needs a base
+//! URL.
 
 use std::{
     convert::Infallible,
@@ -62,7 +63,7 @@ fn listen() -> (TcpListener, u16) {
 fn serve_smtp(listener: &TcpListener, records: &Records) {
     while let Ok((socket, _)) = listener.accept() {
         let records = Arc::clone(records);
-        // A client that leaves is no failure of the server's.
+        // A client that disconnects is not an error of the server.
         thread::spawn(move || converse(socket, &records).ok());
     }
 }

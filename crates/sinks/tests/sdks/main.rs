@@ -1,7 +1,8 @@
 //! The official SDKs of vendors, unmodified, against sinks that listen on loopback, and vendors' own libraries
 //! against our signatures.
 //!
-//! They are installed from their registries into a folder of the test. Where there is none, the test says so.
+//! They are installed from their registries into a folder of the test. If there is no registry, the
+//! test says so.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
 mod server;
@@ -121,7 +122,7 @@ fn the_sdk_of_opentelemetry_exports_its_spans() {
     assert_eq!(names, ["inner", "outer", "inner", "outer"]);
 }
 
-/// Makes the deliveries of vendors, ordinary and not, with what a library needs to verify them.
+/// Builds the deliveries of vendors, ordinary and faulty, with what a library needs to verify them.
 fn deliveries() -> Vec<Value> {
     let (now, url) = (Timestamp::now(), "https://app.example/hook");
     let kinds = [

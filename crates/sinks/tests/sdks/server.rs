@@ -1,4 +1,4 @@
-//! Sinks on loopback: a port for each host, so that a client needs nothing but a base URL.
+//! Sinks on loopback: a port for each host, so that a client only needs a base URL.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Listens for each host; all records are kept together.
+    /// Listens for each host; all records are collected together.
     pub(crate) fn start(hosts: &[&str]) -> Self {
         let records = Records::default();
         let listen = |host: &&str| {
@@ -59,7 +59,7 @@ fn serve(listener: TcpListener, host: &str, records: &Records) {
                 let (host, records) = (host.clone(), records.clone());
                 async move { Ok::<_, Infallible>(answer(request, &host, &records).await) }
             });
-            // A client that leaves is no failure of the server's.
+            // A client that disconnects is not an error of the server.
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
         }
     });

@@ -1,4 +1,4 @@
-//! A body that is signed piece by piece, signed again as it comes. Pure.
+//! Signs a chunked signed body again as it arrives. Pure.
 //!
 //! ```text
 //! 10000;chunk-signature=ad80…\r\n  (so many bytes)  \r\n
@@ -8,9 +8,9 @@
 //! x-amz-trailer-signature:d81f…\r\n  \r\n                    with trailers
 //! ```
 //!
-//! Each signature is made over the one before it, so what the room's placeholder signed is checked on the
-//! way. A signature stands before its bytes: one piece is held until it is whole. What comes out is as long
-//! as what went in, so the length in the request's head stays true.
+//! Each signature covers the previous one, so the room's signatures, made with the placeholder, are
+//! verified along the way. A signature precedes its bytes: a chunk is held until it is complete.
+//! The output is as long as the input, so the length in the request's head stays correct.
 
 use aws_lc_rs::digest;
 use bytes::{Bytes, BytesMut};
@@ -19,11 +19,11 @@ use zeroize::Zeroizing;
 
 use super::{ALGORITHM, mac};
 
-/// The longest piece. SDKs send some 128 KB at a time.
+/// The maximum length of a chunk. SDKs send about 128 KB at a time.
 const PIECE_LIMIT: usize = 16 << 20;
 const LINE_LIMIT: usize = 4096;
 
-/// A body that is not signed as its head says.
+/// A body that is not signed as its head declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PieceError {
     #[error("the body is not written in signed pieces")]
@@ -36,10 +36,10 @@ pub(crate) enum PieceError {
     Cut,
 }
 
-/// Signatures, each over the one before.
+/// Signatures, each covering the previous one.
 struct Chain {
     key: Zeroizing<Vec<u8>>,
-    /// The signature before.
+    /// The previous signature.
     last: String,
 }
 
@@ -51,20 +51,20 @@ impl Chain {
     }
 }
 
-/// Where in a body we are.
+/// The position in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Before the line of a piece.
+    /// Before the header line of a chunk.
     Line,
-    /// In a piece of so many bytes.
+    /// In a chunk of this many bytes.
     Piece(usize),
     Trailers,
     End,
 }
 
-/// Signs the pieces of one body again.
+/// Signs the chunks of one body again.
 pub(crate) struct Pieces {
-    /// Date and scope, as they stand in what is signed.
+    /// Date and scope, as they appear in the string to sign.
     when: String,
     room: Chain,
     host: Chain,
@@ -75,7 +75,7 @@ pub(crate) struct Pieces {
     at: At,
 }
 
-/// What the signatures of a body begin with.
+/// The initial state of a signature chain.
 pub(super) struct Seed {
     pub(super) key: Zeroizing<Vec<u8>>,
     pub(super) signature: String,
@@ -96,7 +96,7 @@ impl Pieces {
         }
     }
 
-    /// Takes some bytes and returns what can be forwarded.
+    /// Accepts bytes and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, PieceError> {
         self.held.extend_from_slice(bytes);
         let mut out = BytesMut::new();
@@ -109,7 +109,7 @@ impl Pieces {
                     if self.held.len() > LINE_LIMIT {
                         return Err(PieceError::Malformed);
                     }
-                    // What ends a body is written in more ways than one.
+                    // The end of a body is written in more than one way.
                     if self.held.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
                         return Err(PieceError::Malformed);
                     }
@@ -123,12 +123,12 @@ impl Pieces {
         }
     }
 
-    /// Whether the body was whole.
+    /// Checks that the body was complete.
     pub(crate) fn finish(&self) -> Result<(), PieceError> {
         if self.at == At::End { Ok(()) } else { Err(PieceError::Cut) }
     }
 
-    /// Takes a line without its end.
+    /// Takes a line without its terminator.
     fn take_line(&mut self) -> Result<Option<BytesMut>, PieceError> {
         let Some(end) = memchr::memmem::find(&self.held, b"\r\n") else {
             let too_long = self.held.len() > LINE_LIMIT;
@@ -151,7 +151,7 @@ impl Pieces {
         if length > PIECE_LIMIT {
             return Err(PieceError::TooLong);
         }
-        // The size is written as it was: it counts towards the length.
+        // The size is kept as it was written: its digits count towards the length.
         (self.canonical, self.signature) = (size.to_owned(), signature.to_owned());
         self.at = At::Piece(length);
         Ok(true)
@@ -211,7 +211,7 @@ impl Pieces {
             return Err(PieceError::Signature);
         }
         let signature = self.host.next("TRAILER", &self.when, &hash);
-        // In the place of the old one: spaces around it count towards the length.
+        // Replaced in place: spaces around it count towards the length.
         let start = name.len() + 1 + value.len() - value.trim_start().len();
         for part in [&text[..start], signature, &text[start + old.len()..], "\r\n"] {
             out.extend_from_slice(part.as_bytes());
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     const WHEN: &str = "20130524T000000Z\n20130524/us-east-1/s3/aws4_request";
-    // The published example key, which opens nothing.
+    // The published example key, which grants access to nothing.
     const EXAMPLE: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 
     fn key(secret: &str) -> Zeroizing<Vec<u8>> {
@@ -243,7 +243,7 @@ mod tests {
         Pieces::new(WHEN.to_owned(), seed(room), seed(host), trailers)
     }
 
-    /// The published example of a body in pieces, whose signatures were all published too.
+    /// The published example of a chunked body, with its published signatures.
     fn published() -> (&'static str, Vec<u8>) {
         let seed = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
         let mut body = b"10000;chunk-signature=ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648\r\n".to_vec();

@@ -1,5 +1,5 @@
-//! What an agent could measure of an answer whose bytes it chose: nothing tells a guess that begins like
-//! a value from one that does not.
+//! Measures what an agent could learn from a response whose bytes it chose: nothing may distinguish
+//! a guess that starts like a value from one that does not.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ground::{Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of, text_with};
 
-/// Guesses, right ones and wrong ones of the same length, in several writings.
+/// Correct and wrong guesses of the same length, in several encodings.
 fn guesses() -> Vec<(String, String)> {
     let wrong = format!("ghp_{}", "~".repeat(VALUE.len() - 4));
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -28,8 +28,8 @@ fn guesses() -> Vec<(String, String)> {
     all
 }
 
-/// Sends a guess and returns the sizes of the pieces that come back. The second half is sent only when the
-/// first piece has arrived.
+/// Sends a guess and returns the sizes of the chunks that come back. The second half is sent only
+/// when the first chunk has arrived.
 async fn measured(ground: &Ground, guess: &str, http2: bool) -> Vec<usize> {
     let text = format!("a line\n{guess}|!\nthe end");
     let builder = match http2 {
@@ -65,13 +65,13 @@ async fn the_pieces_of_an_answer_do_not_tell_a_right_guess_from_a_wrong_one() {
             let (one, other) =
                 (measured(&ground, &right, http2).await, measured(&ground, &wrong, http2).await);
             assert_eq!(one[0], "a line\n".len(), "a line goes on, and the rest waits");
-            // How a connection joins the last pieces is not ours, and the same for both in sum.
+            // How a connection joins the last chunks is not up to us; their sum must be the same.
             assert_eq!((one[0], one.iter().sum::<usize>()), (other[0], other.iter().sum()));
         }
     }
 }
 
-/// One frame as a host sends it; what the test's host sends is what it was sent.
+/// One frame as a host sends it; the test's host echoes its input.
 pub(crate) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut all = vec![opcode];
     match u8::try_from(payload.len()).ok().filter(|length| *length < 126) {
@@ -103,7 +103,7 @@ async fn the_frames_of_a_websocket_do_not_tell_a_right_guess_from_a_wrong_one() 
         let mut all = Vec::new();
         for guess in [right, wrong] {
             let mut stream = websocket(&ground).await;
-            // A whole message, then one whose second half comes when a ping has come back.
+            // A complete message, then one whose second half is sent when a ping has come back.
             stream.write_all(&frame(0x81, guess.as_bytes())).await.unwrap();
             let mut whole = frame(0x81, guess.as_bytes());
             stream.read_exact(&mut whole).await.unwrap();
@@ -181,7 +181,7 @@ async fn no_range_cuts_a_value_in_two() {
         ("bytes=1017-", Some(&whole[1017..])),
         ("bytes=-1010", Some(&whole[length - 1010..])),
         ("bytes=-9999", Some(&whole[..])),
-        // Several parts, other units and nonsense: all of it.
+        // Several ranges, other units and invalid ones: the whole response.
         ("bytes=0-1,1000-1005", None),
         ("lines=1-2", None),
         ("bytes=9-1", None),
@@ -228,7 +228,7 @@ async fn an_answer_that_is_compressed_for_the_journey_is_refused() {
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
 }
 
-/// Messages of gRPC: a flag, the length, the bytes.
+/// gRPC messages: a flag, the length, the bytes.
 fn message(flag: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&[flag], &length[..], payload].concat()

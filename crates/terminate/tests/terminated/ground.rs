@@ -1,5 +1,5 @@
-//! The surroundings: a host on the loopback with a CA of its own ("the internet"), a terminator
-//! in front of it, and a client that speaks to both.
+//! The test environment: a host on the loopback with its own CA ("the internet"), a terminator in
+//! front of it, and a client for both.
 
 use std::{
     collections::HashMap,
@@ -42,7 +42,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
-/// The host that the secret names, and one that is terminated without any.
+/// The host that the secret names, and one that is terminated without a secret.
 pub(crate) const HOST: &str = "api.test.example";
 pub(crate) const OTHER: &str = "other.test.example";
 
@@ -54,7 +54,7 @@ pub(crate) const PLACEHOLDER: &str = "ghp_FakeFakeFakeFakeFakeFakeFakeFake9999";
 
 pub(crate) type Body = BoxBody<Bytes, hyper::Error>;
 
-/// What the host saw of a request.
+/// A request as seen by the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -72,11 +72,11 @@ pub(crate) struct Ground {
     pub(crate) ca: Arc<CertificateAuthority>,
     seen: Arc<Mutex<Vec<Seen>>>,
     records: Arc<Mutex<Vec<RequestRecord>>>,
-    /// Lets the host's stream of events continue.
+    /// Lets the host's event stream continue.
     pub(crate) go_on: mpsc::Sender<()>,
 }
 
-/// How the ground is laid.
+/// The options of a test environment.
 pub(crate) struct Plan {
     pub(crate) form: SecretForm,
     pub(crate) value: Result<&'static str, &'static str>,
@@ -181,7 +181,7 @@ impl Ground {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Returns the records, once there are so many.
+    /// Returns the records, once there are this many.
     pub(crate) async fn records(&self, count: usize) -> Vec<RequestRecord> {
         let mut waited = 0;
         while self.records.lock().unwrap().len() < count {
@@ -197,7 +197,7 @@ impl Ground {
         format!("{host}:{}", self.address.port())
     }
 
-    /// Greets the terminator as a client of the room would.
+    /// Performs a TLS handshake with the terminator as a client of the room would.
     pub(crate) async fn greet(
         &self,
         name: &str,
@@ -232,7 +232,7 @@ impl Ground {
         sender.send_request(request).await.unwrap()
     }
 
-    /// Begins a request to the host of the secret.
+    /// Starts a request to the host of the secret.
     pub(crate) fn request(&self, method: &str, path: &str) -> hyper::http::request::Builder {
         Request::builder().method(method).uri(path).header("host", self.named(HOST))
     }
@@ -260,8 +260,8 @@ async fn accept_all(
         let (mut stream, _) = listener.accept().await.unwrap();
         let (terminator, sink) = (terminator.clone(), sink.clone());
         tokio::spawn(async move {
-            // Egress knows the name by looking into the greeting; here the first byte of a plain
-            // connection says which of the names is meant.
+            // The wall reads the name from the ClientHello; here the first byte of a plain
+            // connection selects the name.
             let name = match tls {
                 true => sni(&mut stream).await,
                 false => HOST.to_owned(),
@@ -273,7 +273,7 @@ async fn accept_all(
     }
 }
 
-/// Looks for one of our names in a greeting, without taking it.
+/// Finds one of our names in a ClientHello, without consuming it.
 async fn sni(stream: &mut TcpStream) -> String {
     let mut buffer = vec![0; 4096];
     let length = stream.peek(&mut buffer).await.unwrap_or(0);
@@ -282,7 +282,7 @@ async fn sni(stream: &mut TcpStream) -> String {
     found.unwrap_or(HOST).to_owned()
 }
 
-/// A host that keeps what it saw and says it all again.
+/// A host that records what it receives and echoes it.
 async fn serve_host(
     ca: Arc<CertificateAuthority>,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -357,7 +357,7 @@ async fn answer(
     match path.split('?').next().unwrap() {
         "/upload" => Response::new(body_of(format!("{total}\n"))),
         "/packed" => {
-            // Compressed although it was asked not to be.
+            // Compressed although the client asked for no compression.
             let coding = path.split('?').nth(1).unwrap();
             let text = said.get("authorization").cloned().unwrap_or_default();
             let mut response = Response::new(body_of(packed(coding, &text.repeat(1000)).await));
@@ -383,7 +383,7 @@ async fn answer(
             Response::new(BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames))))
         }
         "/pieces" => {
-            // What was sent, cut at each bar; every piece but the first waits until it is told to go.
+            // The request's body, split at each bar; every piece but the first waits for a signal.
             let pieces = kept.split(|byte| *byte == b'|').map(Bytes::copy_from_slice).collect();
             let mut response =
                 Response::new(BodyExt::boxed(StreamBody::new(one_by_one(pieces, go_on))));
@@ -394,7 +394,7 @@ async fn answer(
         }
         "/part" => part_of(&said, path.split('?').nth(1).unwrap_or_default()),
         "/transfer" => {
-            // Compressed for the journey, which nobody requested.
+            // With a transfer coding that nobody requested.
             let text = said.get("authorization").cloned().unwrap_or_default();
             let mut response = Response::new(body_of(packed("gzip", &text.repeat(10)).await));
             let coding = HeaderValue::from_static("gzip, chunked");
@@ -451,7 +451,7 @@ async fn answer(
     }
 }
 
-/// Sends two events, the second when it is told to.
+/// Sends two events, the second on a signal.
 fn async_stream(
     go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
 ) -> impl tokio_stream::Stream<Item = Result<Frame<Bytes>, hyper::Error>> + Send + Sync {
@@ -459,7 +459,7 @@ fn async_stream(
     one_by_one(events.map(Bytes::from_static).to_vec(), go_on)
 }
 
-/// Sends pieces, all but the first when it is told to.
+/// Sends pieces, all but the first on a signal.
 fn one_by_one(
     pieces: Vec<Bytes>,
     go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
@@ -476,7 +476,7 @@ fn one_by_one(
     tokio_stream::wrappers::ReceiverStream::new(piece_rx)
 }
 
-/// A text of known length with the token in its middle, and parts of it for whoever asks.
+/// A text of known length with the token in its middle, for range requests.
 pub(crate) fn text_with(token: &str) -> String {
     format!("{}{token}{}", "a".repeat(1000), "b".repeat(1000))
 }
@@ -484,7 +484,7 @@ pub(crate) fn text_with(token: &str) -> String {
 fn part_of(said: &HashMap<String, String>, how: &str) -> Response<Body> {
     let whole = text_with(&said.get("authorization").cloned().unwrap_or_default());
     let range = said.get("range").or(said.get("x-ms-range"));
-    // Some hosts answer with a part that nobody requested.
+    // Some hosts answer with a range that nobody requested.
     let range = range.map(String::as_str).or((how == "unasked").then_some("bytes=1000-1009"));
     let bounds = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((from, to)) = bounds else { return Response::new(body_of(whole)) };
@@ -507,7 +507,7 @@ fn part_of(said: &HashMap<String, String>, how: &str) -> Response<Body> {
     response
 }
 
-/// Compresses a text; as it is where the coding is unknown.
+/// Compresses a text; unchanged if the coding is unknown.
 pub(crate) async fn packed(coding: &str, text: &str) -> Vec<u8> {
     use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
     use tokio::io::AsyncWriteExt;

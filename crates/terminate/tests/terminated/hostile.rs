@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Malicious clients.
 
 use hyper::StatusCode;
 use tokio::{
@@ -11,7 +11,7 @@ use crate::ground::{Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_for_another_host_than_the_greeting_is_refused() {
     let ground = Ground::lay(Plan::default()).await;
-    // A connection for the host without secrets, asking for the one with them, and the other way.
+    // A connection for the host without secrets that requests the one with them, and vice versa.
     for (greeted, named) in [(OTHER, HOST), (HOST, OTHER), (HOST, "evil.example")] {
         let stream = ground.greet(greeted, b"http/1.1").await.unwrap();
         let (mut sender, connection) =
@@ -70,7 +70,7 @@ async fn smuggled_and_nested_requests_do_not_pass() {
         let fine = answer.starts_with("HTTP/1.1 200");
         assert!(!fine || text.starts_with("POST"), "{text}\n{answer}");
     }
-    // A second request behind the first is judged by itself.
+    // A second request behind the first is checked separately.
     let two = format!(
         "GET /echo HTTP/1.1\r\nhost: {host}\r\n\r\nGET /forbidden HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
     );
@@ -105,7 +105,7 @@ async fn endless_headers_end_the_connection() {
     let mut stream = ground.greet(HOST, b"http/1.1").await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
     let mut sent = 0_u64;
-    // Bounded: somebody who keeps it all would be noticed here.
+    // Bounded: buffering all of it would be noticed here.
     while sent < 1 << 30 && stream.write_all(&[b'a'; 64 << 10]).await.is_ok() {
         sent += 64 << 10;
     }

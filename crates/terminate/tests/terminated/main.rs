@@ -1,5 +1,5 @@
-//! Terminated hosts, against a host of our own on the loopback: with the clients that people use, and
-//! with hostile ones.
+//! Terminated hosts, tested against our own host on the loopback: with common clients, and with
+//! hostile ones.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
 mod channel;

@@ -1,10 +1,10 @@
-//! The programs that people use: curl, Python, Node, git. Each trusts the CA by its own variable.
+//! Common programs: curl, Python, Node, git. Each trusts the CA through its own variable.
 
 use std::process::{Command, Stdio};
 
 use crate::ground::{Ground, HOST, PLACEHOLDER, Plan, VALUE, text_of};
 
-/// Runs a program off the runtime, and returns what it printed; `None` if it is not installed.
+/// Runs a program off the runtime, and returns its output; `None` if it is not installed.
 async fn run(mut command: Command) -> Option<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     for proxy in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
@@ -114,7 +114,7 @@ async fn git_signs_in_with_a_placeholder() {
         .env("GIT_TERMINAL_PROMPT", "0");
     let Some(printed) = run(command).await else { return };
     assert!(printed.contains("refs/heads/main"), "{printed}");
-    // Not every git sends the password before it is asked for it.
+    // Not every git sends the password before it is requested.
     let asked =
         ground.seen().into_iter().find_map(|seen| seen.headers.get("authorization").cloned());
     let Some(sent) = asked else {
@@ -126,13 +126,14 @@ async fn git_signs_in_with_a_placeholder() {
         .header("host", ground.named(HOST))
         .body(crate::ground::body_of(sent.clone()))
         .unwrap();
-    // The host saw the value; sent back to the room, even inside base 64, it is the placeholder's.
+    // The host saw the value; in the response to the room, even inside base64, it is the
+    // placeholder.
     let expected = base64_of(&format!("x:{VALUE}"));
     assert_eq!(sent, expected);
     assert!(!text_of(ground.send(request).await).await.contains(&expected[8..40]));
 }
 
-/// Signs a request as the documentation of AWS says, without a line of ours.
+/// Signs a request as AWS documents it, independently of our code.
 const SIGN: &str = r#"
 import hashlib, hmac, sys
 key, host, date, body = sys.argv[1:5]

@@ -1,4 +1,4 @@
-//! Hosts that a stand-in answers for: nothing is dialled, and its answers arrive as they are meant.
+//! Hosts that a stand-in answers for: nothing is dialled, and its answers arrive unchanged.
 
 use std::{pin::Pin, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::ground::{Body, Ground, MOCKED, PLACEHOLDER, Plan, VALUE, body_of, tex
 /// How long a body may be.
 const LONG: usize = BODY_LIMIT + (1 << 20);
 
-/// Says what it was asked, or does what the path says.
+/// Echoes the request, or does what the path says.
 pub(crate) struct Played;
 
 impl StandIn for Played {
@@ -155,7 +155,7 @@ async fn events_and_faults_are_played() {
     let head = format!("GET /reset HTTP/1.1\r\nhost: {}\r\n\r\n", ground.named(MOCKED));
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut got = Vec::new();
-    // Whether the end is called an error depends on the client's TLS.
+    // Whether this end is an error depends on the client's TLS.
     stream.read_to_end(&mut got).await.ok();
     assert_eq!(got, b"");
 }
@@ -208,7 +208,7 @@ async fn a_body_may_be_as_long_as_the_stand_in_says_and_long_ones_take_turns() {
         let (one, other) = tokio::join!(post(LONG), post(BODY_LIMIT + 1));
         assert_eq!(text_of(one.unwrap()).await, LONG.to_string(), "{version:?}");
         assert_eq!(text_of(other.unwrap()).await, (BODY_LIMIT + 1).to_string(), "{version:?}");
-        // The client may be told before it has sent everything.
+        // The client may get the response before it has sent everything.
         if let Ok(answer) = post(LONG + 1).await {
             assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{version:?}");
         }

@@ -1,4 +1,4 @@
-//! Bodies and bytes that flow: events, large bodies, WebSockets.
+//! Streamed data: events, large bodies, WebSockets.
 
 use http_body_util::BodyExt;
 use hyper::StatusCode;
@@ -17,7 +17,7 @@ async fn events_arrive_one_by_one() {
     let mut body = ground.send(request.body(body_of("")).unwrap()).await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(first.as_ref(), b"data: one\n\n");
-    // The host sends the second one only now: the first did not wait for it.
+    // The host sends the second event only now: the first did not wait for it.
     ground.go_on.send(()).await.unwrap();
     let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(second.as_ref(), b"data: two\n\n");
@@ -48,7 +48,7 @@ async fn a_websocket_carries_bytes_both_ways_and_an_echo_is_caught() {
     let response = ground.send(request.body(body_of("")).unwrap()).await;
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     let mut stream = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
-    // The host sends back what it gets; the value in it stands for one that it knows.
+    // The host echoes its input; the value in it represents one that it knows.
     stream.write_all(&frame(0x81, format!("one {VALUE} two").as_bytes())).await.unwrap();
     let expected = frame(0x81, format!("one {PLACEHOLDER} two").as_bytes());
     let mut got = vec![0; expected.len()];

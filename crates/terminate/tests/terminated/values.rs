@@ -1,4 +1,4 @@
-//! Where a value goes, and where it does not.
+//! Where a value is sent, and where it is not.
 
 use hothouse_model::config::SecretForm;
 use hyper::{StatusCode, Version};
@@ -12,7 +12,7 @@ async fn the_host_gets_the_value_and_the_room_only_ever_sees_the_placeholder() {
         let bearer = format!("Bearer {PLACEHOLDER}");
         let builder = ground.request("POST", "/echo").header("authorization", &bearer);
         let builder = match http2 {
-            // In HTTP/2 the host is part of the address.
+            // In HTTP/2 the host is part of the URL.
             true => hyper::Request::builder()
                 .method("POST")
                 .uri(format!("https://{}/echo", ground.named(crate::ground::HOST)))
@@ -29,7 +29,8 @@ async fn the_host_gets_the_value_and_the_room_only_ever_sees_the_placeholder() {
         assert!(text.contains(PLACEHOLDER) && !text.contains(VALUE), "{text}");
         let seen = ground.seen().pop().unwrap();
         assert_eq!(seen.headers["authorization"], format!("Bearer {VALUE}").as_str());
-        // The form of this secret is a header: a body that the host may store keeps the placeholder.
+        // The form of this secret is a header: a body that the host may store keeps the
+        // placeholder.
         assert_eq!(seen.body, format!("about {PLACEHOLDER}").into_bytes());
         assert_eq!(seen.version, if http2 { Version::HTTP_2 } else { Version::HTTP_11 });
     }
@@ -91,7 +92,7 @@ async fn a_value_that_comes_over_a_plain_connection_is_caught_too() {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    // The host sends back what it gets; the value in it stands for one that it was told over TLS.
+    // The host echoes its input; the value in it represents one that it was sent over TLS.
     let request = ground.request("POST", "/echo").body(body_of(VALUE)).unwrap();
     let text = text_of(sender.send_request(request).await.unwrap()).await;
     assert!(text.contains(PLACEHOLDER) && !text.contains(VALUE), "{text}");
@@ -163,7 +164,7 @@ async fn a_compressed_echo_is_unpacked_looked_through_and_passed_on_as_it_is() {
     }
     assert!(ground.seen().iter().all(|seen| seen.headers["authorization"] == VALUE));
     assert!(ground.seen().iter().all(|seen| seen.headers["accept-encoding"] == "identity"));
-    // What cannot be unpacked cannot be looked through.
+    // What cannot be decompressed cannot be scanned.
     let response = ground.send(ask("compress")).await;
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     assert!(text_of(response).await.contains("answer_compressed"));

@@ -1,4 +1,4 @@
-//! Making an index out of the file.
+//! Builds an index from the file.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,11 +20,11 @@ use crate::{
     reader::lines::{Line, next_line},
 };
 
-/// How many records go into one transaction, and how many bytes of them.
+/// The maximum number of records in one transaction, and of their bytes.
 const BATCH: usize = 4096;
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// How many values of a record are kept, and how long each may be.
+/// The maximum number of indexed values of a record, and the maximum length of each.
 const LEAVES: usize = 64;
 const LONGEST: usize = 512;
 
@@ -32,7 +32,7 @@ pub(super) fn catch_up(folder: &Path, file: &Path, upto: u64) -> Result<(), Inde
     let own = folder.join(OWN);
     files::make_private_folder(&own)?;
     let _lock = match Lock::try_take(&own.join("index.lock")) {
-        // Somebody else is at it.
+        // Another process is updating it.
         Err(LockError::Held { .. }) => return Ok(()),
         other => other?,
     };
@@ -53,7 +53,7 @@ pub(super) fn catch_up(folder: &Path, file: &Path, upto: u64) -> Result<(), Inde
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => {
-                // A damaged index is worth nothing: the next one begins anew.
+                // A damaged index is useless: remove it, and the next one starts from scratch.
                 drop(index);
                 remove(folder)?;
                 return Err(error);
@@ -62,7 +62,7 @@ pub(super) fn catch_up(folder: &Path, file: &Path, upto: u64) -> Result<(), Inde
     }
 }
 
-/// Makes an empty index in the place of whatever is there.
+/// Creates an empty index, replacing any existing one.
 fn make(folder: &Path) -> Result<Index, IndexError> {
     remove(folder)?;
     let sql = Connection::open(super::path(folder))?;
@@ -71,7 +71,7 @@ fn make(folder: &Path) -> Result<Index, IndexError> {
     Ok(Index { sql })
 }
 
-/// With WAL and `NORMAL` a loss of power leaves an older index, never a broken one.
+/// With WAL and `NORMAL`, a power cut leaves an older index, never a broken one.
 fn tune(sql: &Connection) -> rusqlite::Result<()> {
     sql.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;")?;
     sql.set_prepared_statement_cache_capacity(32);
@@ -84,7 +84,7 @@ fn remove(folder: &Path) -> Result<(), FileError> {
         .try_for_each(|end| files::remove_file(&folder.join(OWN).join(format!("{INDEX}{end}"))))
 }
 
-/// Takes in one batch; returns whether there may be more.
+/// Indexes one batch; returns whether there may be more.
 fn batch(
     sql: &mut Connection,
     lines: &mut impl std::io::BufRead,
@@ -101,7 +101,7 @@ fn batch(
         }
         match next_line(lines, &mut line).map_err(failed)? {
             Line::Whole => {}
-            // The rest is read by readers, until somebody mends the file.
+            // Readers scan the rest, until the file is repaired.
             Line::Torn(_) | Line::Long => break false,
         }
         taken += 1;
@@ -140,7 +140,7 @@ fn insert(
     Ok(())
 }
 
-/// The values of a batch, each with its records. In order, so that tables grow at their ends.
+/// The values of a batch with their records, sorted so that tables grow at their ends.
 #[derive(Default)]
 struct Found {
     fields: HashMap<String, BTreeMap<String, Vec<u64>>>,
@@ -168,7 +168,7 @@ impl Found {
         }
         let values = self.fields.get_mut(field).expect("it was just put in");
         match values.get_mut(text) {
-            // Numbers rise in a file that nobody changed, and the form needs that.
+            // Numbers increase in an unmodified file, and the encoding requires it.
             Some(seqs) if seqs.last().is_some_and(|last| *last >= seq) => {}
             Some(seqs) => seqs.push(seq),
             None => drop(values.insert(text.to_owned(), vec![seq])),

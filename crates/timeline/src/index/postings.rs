@@ -1,6 +1,6 @@
-//! Lists of record numbers, packed as differences of seven bits at a time.
+//! Lists of record numbers, delta-encoded as varints.
 
-/// Packs numbers that rise; the first is kept beside.
+/// Encodes ascending numbers; the first is stored separately.
 pub(super) fn pack(seqs: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(seqs.len());
     for pair in seqs.windows(2) {
@@ -14,7 +14,7 @@ pub(super) fn pack(seqs: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Unpacks what [`pack`] made. Bytes that it did not make give numbers that no record has.
+/// Decodes the output of [`pack`]. Other bytes yield numbers that no record has.
 pub(super) fn unpack(first: u64, bytes: &[u8], seqs: &mut Vec<u64>) {
     seqs.push(first);
     let (mut last, mut step, mut shift) = (first, 0_u64, 0);
@@ -29,7 +29,7 @@ pub(super) fn unpack(first: u64, bytes: &[u8], seqs: &mut Vec<u64>) {
     }
 }
 
-/// Returns what two lists in order have in common.
+/// Intersects two sorted lists.
 pub(crate) fn intersect(left: &[u64], right: &[u64]) -> Vec<u64> {
     let (mut both, mut at) = (Vec::new(), 0);
     for seq in left {

@@ -1,10 +1,11 @@
-//! Threads that wait for the same batch, woken all at once: one system call for a group, however large it is.
+//! Threads that wait for the same batch and are woken together: one system call per group, however
+//! large.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{AppendError, Outcome};
 
-/// The outcomes of entries that came in together.
+/// The outcomes of entries that were queued together.
 #[derive(Default)]
 pub(super) struct Group {
     outcomes: Mutex<Vec<Option<Outcome>>>,
@@ -29,7 +30,7 @@ pub(crate) struct Receipt {
     at: usize,
 }
 
-/// Makes both ends of an entry in a group.
+/// Creates both ends of an entry in a group.
 pub(super) fn ticket(group: &Arc<Group>) -> (Ticket, Receipt) {
     let mut outcomes = group.lock();
     let at = outcomes.len();
@@ -38,12 +39,12 @@ pub(super) fn ticket(group: &Arc<Group>) -> (Ticket, Receipt) {
 }
 
 impl Ticket {
-    /// Notes the outcome without waking anybody.
+    /// Records the outcome without waking anybody.
     pub(super) fn note(&self, outcome: Outcome) {
         self.group.lock()[self.at] = Some(outcome);
     }
 
-    /// Whether two tickets are of one group.
+    /// Whether two tickets belong to the same group.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.group, &other.group)
     }
@@ -54,7 +55,7 @@ impl Ticket {
 }
 
 impl Drop for Ticket {
-    /// Nobody waits for a writer that is gone.
+    /// Fails the waiters if the writer is gone.
     fn drop(&mut self) {
         let mut outcomes = self.group.lock();
         if outcomes[self.at].is_none() {

@@ -4,14 +4,14 @@ use std::io::{self, BufRead};
 
 use crate::chain::LINE_LIMIT;
 
-/// What was read.
+/// The result of reading a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line, without its newline.
     Whole,
-    /// The end of the file, with this many bytes before it that have no newline.
+    /// The end of the file, after this many bytes without a newline.
     Torn(u64),
-    /// More than any record has.
+    /// Longer than any record.
     Long,
 }
 

@@ -1,11 +1,11 @@
-//! What credentials look like, wherever they stand.
+//! Recognizes credentials by their shape.
 
 use std::sync::LazyLock;
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use hothouse_model::live_keys;
 
-/// Prefixes beside those of `live_keys`, which lists live ones: keys of test modes are credentials too.
+/// Prefixes in addition to those of live keys in `live_keys`: test keys are credentials too.
 const TEST_KEYS: [&str; 17] = [
     "sk_test_",
     "rk_test_",
@@ -26,11 +26,11 @@ const TEST_KEYS: [&str; 17] = [
     "hothouse_",
 ];
 
-/// How much must follow a prefix that is a word of its own, and one that other words begin with too.
+/// How many characters must follow a distinctive prefix, and one that also starts ordinary words.
 const AFTER_DISTINCT: usize = 3;
 const AFTER_PLAIN: usize = 12;
 
-/// Which prefixes begin with a byte, and how much must follow each.
+/// Prefixes by their first byte, with the number of characters that must follow.
 static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
     let mut by_first = vec![Vec::new(); 256];
     let mut add = |prefix: String, after| {
@@ -40,7 +40,8 @@ static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
         let distinct = prefix.len() >= 6 && prefix.contains(['_', '-']);
         add(prefix.to_owned(), if distinct { AFTER_DISTINCT } else { AFTER_PLAIN });
         if distinct {
-            // In Basic credentials, data URLs and the like, as far as whole groups of three bytes go.
+            // The same in base64 (Basic credentials, data URLs), for complete groups of three
+            // bytes.
             let whole = prefix.len() / 3 * 3;
             add(STANDARD_NO_PAD.encode(&prefix.as_bytes()[..whole]), AFTER_DISTINCT);
         }
@@ -48,7 +49,7 @@ static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
     by_first
 });
 
-/// Returns how long the credential is that a text begins with, if it begins with one.
+/// Returns the length of the credential at the start of a text, if any.
 pub(super) fn length(text: &str) -> Option<usize> {
     let first = usize::from(*text.as_bytes().first()?);
     let token = || text.bytes().take_while(|c| is_of_token(*c)).count();
@@ -66,7 +67,8 @@ pub(super) fn length(text: &str) -> Option<usize> {
     known.then(token)
 }
 
-/// Returns how long the JSON Web Token is that a text begins with: two parts of JSON in base64, and a signature.
+/// Returns the length of the JSON Web Token at the start of a text: two parts of JSON in base64,
+/// and a signature.
 pub(super) fn jwt(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("eyJ")?;
     let part = |text: &str| text.bytes().take_while(|c| is_of_base64_url(*c)).count();

@@ -1,4 +1,4 @@
-//! Names that say that a value is a credential, or a person.
+//! Field names that identify a credential, or a person.
 
 use std::sync::LazyLock;
 
@@ -33,10 +33,10 @@ const ENDS: [&str; 27] = [
     "cardnumber",
 ];
 
-/// Names as a whole, which would be too common as an end.
+/// Complete names, too common as suffixes.
 const WHOLE: [&str; 7] = ["pin", "sig", "jwt", "bearer", "ssn", "iban", "cvv"];
 
-/// Names of fields that tell who somebody is, in analytics.
+/// Field names in analytics that identify a person.
 const PEOPLE: [&str; 19] = [
     "distinctid",
     "userid",
@@ -71,7 +71,7 @@ static ENDS_BY_LAST: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
 /// The longest name that is looked at.
 const LONGEST: usize = 100;
 
-/// Whether what has this name is a credential.
+/// Whether a field with this name is a credential.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     if name.len() > LONGEST || name.len() < 3 {
         return false;
@@ -89,12 +89,12 @@ pub(crate) fn is_sensitive(name: &str) -> bool {
     ends || WHOLE.iter().any(|whole| plain == whole.as_bytes())
 }
 
-/// Whether what has this name says who somebody is.
+/// Whether a field with this name identifies a person.
 pub(super) fn is_person(name: &str) -> bool {
     name.len() <= LONGEST && PEOPLE.contains(&plain(name).trim_start_matches('$'))
 }
 
-/// Whether what has this name describes a person, so that a `name` in it is one.
+/// Whether a field with this name describes a person, so that a `name` in it is theirs.
 pub(super) fn is_traits(name: &str) -> bool {
     let plain = plain(name);
     ["set", "setonce", "traits", "userproperties"].contains(&plain.trim_start_matches('$'))

@@ -9,7 +9,7 @@ fn redactor() -> Redactor {
     Redactor::new([("STRIPE_KEY", "placeholder-of-stripe"), ("SHORT", "abc")], [7; 16])
 }
 
-/// Every text holds `zzz` where a credential is, and nowhere else.
+/// Every text contains `zzz` where a credential is, and nowhere else.
 #[test]
 fn credentials_are_found_by_their_shapes_and_names() {
     for text in [
@@ -101,7 +101,8 @@ fn a_part_of_a_value_is_written_as_any_other_text() {
         assert_eq!(redactor.text(&writing), "[secret KEY]");
         for at in 1..writing.len() {
             for part in [&writing[..at], &writing[at..]] {
-                // Of base64 one letter more or less may be the whole of another writing.
+                // A base64 text with one letter more or less may be a complete encoding at another
+                // offset.
                 let holds = |whole: &Zeroizing<String>| part.contains(whole.as_str());
                 if !text::writings(value).iter().any(holds) {
                     assert_eq!(redactor.known(part), part);
@@ -128,7 +129,7 @@ fn a_text_full_of_beginnings_takes_no_longer_than_another() {
         assert!(matches!(redactor.known(std::hint::black_box(text)), Cow::Borrowed(_)));
         begun.elapsed()
     };
-    // The quickest of many, by turns: what else the machine does only ever takes longer.
+    // The fastest of many alternating runs: other load only makes a run slower.
     let mut least = [std::time::Duration::MAX; 2];
     for turn in 0..40 {
         least[turn % 2] = least[turn % 2].min(took(&texts[turn % 2]));

@@ -12,7 +12,7 @@ use super::{Care, REDACTED, is_sensitive, keys};
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 
-/// Returns the text without credentials; nothing if it has none.
+/// Returns the text without credentials; `None` if it has none.
 pub(super) fn redact(text: &str, care: Care) -> Option<String> {
     let mut pass = Pass { text, care, kept: 0, out: String::new() };
     let bytes = text.as_bytes();
@@ -32,8 +32,8 @@ pub(super) fn redact(text: &str, care: Care) -> Option<String> {
     pass.end()
 }
 
-/// Returns the ways in which a value may be written: as it is, in base64 wherever it stands in what is encoded, in
-/// JSON, and in URLs and forms.
+/// Returns the encodings of a value: plain, base64 at any alignment, JSON, and as in URLs and
+/// forms.
 pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
     let json = Zeroizing::new(serde_json::to_string(value).expect("text is JSON"));
     let mut all = vec![value.to_owned(), json[1..json.len() - 1].to_owned()];
@@ -61,8 +61,8 @@ fn percent_encoded(value: &str, hex: fn(u8) -> String) -> String {
     value.bytes().map(encode).collect()
 }
 
-/// Returns the characters of base64 that depend on nothing but the value, where `shift` bytes more than a multiple of
-/// three come before it.
+/// Returns the base64 characters that depend only on the value, if it is preceded by `shift` bytes
+/// more than a multiple of three.
 fn base64_inside(engine: &impl Engine, value: &str, shift: usize) -> String {
     let padded = Zeroizing::new([&[0; 2][..shift], value.as_bytes()].concat());
     let encoded = Zeroizing::new(engine.encode(&padded[..]));
@@ -73,16 +73,16 @@ fn base64_inside(engine: &impl Engine, value: &str, shift: usize) -> String {
 struct Pass<'a> {
     text: &'a str,
     care: Care,
-    /// Up to here the text is in `out`.
+    /// The position up to which the text was copied to `out`.
     kept: usize,
     out: String,
 }
 
-/// What replaces a value of JSON that is not a string.
+/// Replaces a JSON value that is not a string.
 const QUOTED: &str = "\"[redacted]\"";
 
 impl Pass<'_> {
-    /// Replaces a part; returns where to go on.
+    /// Replaces a range; returns where to continue.
     fn replace(&mut self, from: usize, to: usize) -> usize {
         self.replace_by(from, to, REDACTED)
     }
@@ -96,7 +96,7 @@ impl Pass<'_> {
         to
     }
 
-    /// Whether a name that ends here is a key of JSON.
+    /// Whether a name that ends here is a JSON key.
     fn ends_json_key(&self, at: usize) -> bool {
         self.text[at..]
             .strip_prefix('"')
@@ -111,7 +111,7 @@ impl Pass<'_> {
         Some(self.out)
     }
 
-    /// Looks at a word: a credential, a scheme before one, or the name of one.
+    /// Handles a word: a credential, a scheme before one, or the name of one.
     fn word(&mut self, at: usize) -> usize {
         let rest = &self.text[at..];
         let key = keys::length(rest);
@@ -129,7 +129,7 @@ impl Pass<'_> {
         if is_sensitive(word)
             && let Some((from, to)) = self.value(at + length, word)
         {
-            // A number in JSON becomes a string, or the whole would no longer be JSON.
+            // A number in JSON becomes a string, so that the result is still JSON.
             let is_bare = self.ends_json_key(at + length)
                 && self.text.as_bytes()[from - 1] != b'"'
                 && self.text[from..to].parse::<f64>().is_ok();
@@ -156,7 +156,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds the value after the name of a credential: `name=value`, `"name": "value"`, also escaped.
+    /// Finds the value after the name of a credential: `name=value`, `"name": "value"`, possibly
+    /// escaped.
     fn value(&self, at: usize, name: &str) -> Option<(usize, usize)> {
         let bytes = self.text.as_bytes();
         let skip = |mut at: usize, set: &[u8]| {
@@ -173,7 +174,7 @@ impl Pass<'_> {
         let begin = skip(sign + 1, b" \\\"'");
         let quoted =
             bytes.get(begin.wrapping_sub(1)).copied().filter(|c| matches!(c, b'"' | b'\''));
-        // What is a header goes on to the end of the line: cookies and credentials have spaces.
+        // Headers extend to the end of the line: cookies and credentials contain spaces.
         let whole_line = name.to_ascii_lowercase().ends_with("cookie")
             || name.to_ascii_lowercase().ends_with("authorization");
         let ends = |c: &u8| match quoted {

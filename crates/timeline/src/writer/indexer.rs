@@ -1,4 +1,4 @@
-//! The thread that brings index and views in step with the file.
+//! The thread that updates index and views.
 
 use std::{
     path::Path,
@@ -10,16 +10,16 @@ use std::{
 use super::Signal;
 use crate::{index::Index, views};
 
-/// An index that is a little behind costs a reader less than one that is always written: it waits until nothing came
-/// for a moment, until much has come, or until it has waited long enough.
+/// A slightly outdated index costs readers less than constant updates: wait until nothing was
+/// written for a moment, until much was written, or until this much time has passed.
 const QUIET: Duration = Duration::from_millis(100);
 const MUCH: u64 = 4 << 20;
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How long it waits after a failure, which a full disk is.
+/// The delay after a failure, such as a full disk.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// How long nothing happens before it looks anyway.
+/// The interval of updates without new records.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Why index or views are behind.

@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The writer thread.
 
 use std::{
     io, mem,
@@ -21,11 +21,11 @@ use crate::{
     recover::End,
 };
 
-/// An anchor is kept after this many records, or this long after the first one since the last.
+/// An anchor is stored after this many records, or this long after the first unanchored one.
 const ANCHOR_RECORDS: u64 = 1000;
 const ANCHOR_TIME: Duration = Duration::from_secs(5);
 
-/// What the buffer may keep between batches.
+/// The buffer capacity that is kept between batches.
 const BUFFER: usize = 1 << 20;
 
 pub(super) struct Writer {
@@ -34,17 +34,17 @@ pub(super) struct Writer {
     ended: Arc<AtomicBool>,
     disk: Box<dyn Disk>,
     end: End,
-    /// Whether bytes of a failed write may stand after the end.
+    /// Whether bytes of a failed write may follow the end.
     torn: bool,
     anchors: Box<dyn Anchors>,
     anchored: u64,
-    /// When the first record came that no anchor covers.
+    /// When the first unanchored record was written.
     unanchored_since: Option<Instant>,
     identity: Identity,
     buffer: Vec<u8>,
 }
 
-/// Closes the queue whatever ends the writer, so that nobody waits for a thread that is gone.
+/// Closes the queue when the writer ends for any reason, so that nobody waits for a dead thread.
 struct CloseAtEnd(Arc<Queue>);
 
 impl Drop for CloseAtEnd {
@@ -103,7 +103,7 @@ impl Writer {
         }
     }
 
-    /// Writes a batch and tells everybody how it went.
+    /// Writes a batch and reports the outcome.
     fn write(&mut self, mut batch: Batch) {
         let mut end = self.end;
         let mut buffer = mem::take(&mut self.buffer);
@@ -137,7 +137,8 @@ impl Writer {
         blobs::sync(&mut batch.blobs)?;
         self.disk.write_at(lines, self.end.offset).and_then(|()| self.disk.sync()).inspect_err(
             |_| {
-                // After a failed sync nobody knows what is on the disk, so it is written again as a whole.
+                // After a failed sync the state of the disk is unknown, so the batch is written
+                // again.
                 self.torn = self.disk.cut(self.end.offset).is_err();
             },
         )
@@ -157,11 +158,11 @@ impl Writer {
         let waiters = batch.entries.into_iter().map(|entry| entry.waiter);
         let dropped = queue::tell(waiters.map(|waiter| (waiter, Err(error.clone()))));
         self.queue.count_dropped(dropped + batch.dropped);
-        // They are named by records that may be written next.
+        // Records written next may refer to them.
         batch.blobs.into_iter().for_each(|blob| self.queue.add_blob(blob));
     }
 
-    /// Drafts the record that tells of lost ones.
+    /// Drafts the record that reports lost ones.
     fn lost(&self, batch: &Batch) -> Prepared {
         let count = batch.dropped;
         let text = format!("{count} records could not be written and are missing");

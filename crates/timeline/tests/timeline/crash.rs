@@ -1,4 +1,4 @@
-//! The writer dies at any byte.
+//! The writer is killed at any byte.
 
 use std::{
     env, fs,
@@ -12,13 +12,13 @@ use hothouse_timeline::FILE;
 
 use crate::{check, log, open, text, written};
 
-/// Names the folder for the child that is killed.
+/// Passes the folder to the child that is killed.
 const CHILD: &str = "HOTHOUSE_TEST_TIMELINE";
 
 const WRITES: usize = 10_000;
 const THREADS: usize = 8;
 
-/// Runs in a child of its own: appends from several threads and prints what was acknowledged.
+/// Runs in a separate process: appends from several threads and prints what was acknowledged.
 #[test]
 fn child_that_appends_until_it_is_killed() {
     let Some(folder) = env::var_os(CHILD) else { return };
@@ -42,7 +42,7 @@ fn child_that_appends_until_it_is_killed() {
 fn nothing_that_was_acknowledged_is_missing_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged = Vec::new();
-    // Killed after ever more acknowledgements, until all writes are done.
+    // Killed after more and more acknowledgements, until all writes are done.
     for round in 0..4_usize {
         let me = env::current_exe().unwrap();
         let name = "crash::child_that_appends_until_it_is_killed";

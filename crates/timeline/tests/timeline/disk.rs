@@ -19,7 +19,7 @@ const FULL: u8 = 1;
 const NO_SYNC: u8 = 2;
 const NO_CUT: u8 = 3;
 
-/// A disk that does half of what it is asked and then fails, as it is told.
+/// A disk that performs half of an operation and then fails, on request.
 struct FaultyDisk {
     real: FileDisk,
     mode: Arc<AtomicU8>,
@@ -111,7 +111,7 @@ fn a_file_whose_sync_failed_is_written_again_before_the_next_record() {
     timeline.append(log("three")).unwrap();
     assert_ne!(std::fs::metadata(&path).unwrap().ino(), before, "it was written anew");
     assert_eq!(std::fs::read(&path).unwrap(), b"{}");
-    // One that somebody removed does not hold up the records of others.
+    // A removed file does not block the records of others.
     timeline.put_files(Kind::Error, [("errors/3.json", &b"{}"[..])]).unwrap();
     std::fs::remove_file(folder.path().join("errors/3.json")).unwrap();
     timeline.append(log("four")).unwrap();

@@ -1,4 +1,4 @@
-//! The timeline as its users see it: what is acknowledged is there, what was changed is found.
+//! The timeline as its users see it: acknowledged records exist, and modifications are detected.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -33,7 +33,7 @@ fn mark(timeline: &Timeline, name: &str) -> u64 {
     timeline.append(Draft::of(at(1), name, &MarkBody { mark: name.into() })).unwrap().seq
 }
 
-/// Runs a check with the index in every state in which it can be found.
+/// Runs a check with the index in every possible state.
 fn in_every_state(folder: &Path, check: impl Fn(&Reader)) {
     check(&Reader::open(folder).unwrap());
     let own = folder.join(".timeline");
@@ -47,7 +47,7 @@ fn in_every_state(folder: &Path, check: impl Fn(&Reader)) {
         }
     }
     check(&Reader::open(folder).unwrap());
-    // Made anew by the next owner.
+    // Recreated by the next owner.
     open(folder).0.close();
     assert!(fs::metadata(&index).unwrap().len() > 100);
     check(&Reader::open(folder).unwrap());
@@ -121,7 +121,7 @@ fn since_counts_every_kind_and_names_the_gaps() {
     };
     timeline.append(request("a", "/", Some(false))).unwrap();
     timeline.append(error("a")).unwrap();
-    // One that a daemon's end cut off, one that ended, and one that is open all the while.
+    // One cut off by the end of a daemon, one that ended, and one that is open the whole time.
     timeline.append(connection("gone.example", "tcp", false, true)).unwrap();
     timeline.append(gap(GapKind::Absent, 3, "no daemon ran".into(), at(0))).unwrap();
     for open in [true, false] {
@@ -133,7 +133,7 @@ fn since_counts_every_kind_and_names_the_gaps() {
     timeline.append(request("a", "/", Some(false))).unwrap();
     timeline.append(request("a", "/", Some(true))).unwrap();
     timeline.append(request("a", "/", None)).unwrap();
-    // Two events of an issue that was known, and three of two that were not.
+    // Two events of a known issue, and three of two new ones.
     for issue in ["a", "a", "b", "b", "c"] {
         timeline.append(error(issue)).unwrap();
     }
@@ -191,7 +191,7 @@ fn what_a_seeding_made_is_not_counted_since_a_mark() {
     timeline.append(log("of the seeding")).unwrap();
     timeline.append(seed(1, "done")).unwrap();
     let after = timeline.append(request("b", "/", None)).unwrap().seq;
-    // One whose daemon was killed ends with its own last record.
+    // A seeding whose daemon was killed ends with its own last record.
     timeline.append(seed(2, "begun")).unwrap();
     let last = timeline.append(log("after it")).unwrap().seq;
     timeline.close();
@@ -219,7 +219,7 @@ fn waiting_returns_what_is_there_and_what_comes() {
     let mut tail = timeline.reader().unwrap().tail(&select("there", Some(Kind::Log))).unwrap();
     assert_eq!(tail.wait(until()).unwrap().unwrap().seq, 201);
     assert_eq!(tail.poll().unwrap(), None);
-    // Nobody signals here, as to another process.
+    // Without a signal, as in another process.
     let mut beside = Reader::open(folder.path()).unwrap().tail(&select("there", None)).unwrap();
     assert_eq!(beside.wait(until()).unwrap().unwrap().seq, 201);
     std::thread::scope(|scope| {
@@ -285,7 +285,7 @@ fn views_follow_the_timeline_and_can_be_made_anew() {
     assert_eq!(rows.len(), 3);
     assert_eq!((&rows[1]["id"], &rows[1]["path"]), (&json!(second.id), &json!("/2")));
     assert_eq!(view("dead-letters.jsonl").len(), 1);
-    // A writer that died after the lines and before it noted them.
+    // A writer that died after writing the lines, before recording them.
     let path = folder.path().join("requests.jsonl");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [&whole[..], b"{\"half\":"].concat()).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever is changed in the file is found and named.
+//! Every modification of the file is detected and reported.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use hothouse_timeline::{Anchor, FILE, Timeline, genesis};
 
 use crate::{Kept, RUN, check, log, order, text, written};
 
-/// Changes the lines of a timeline of six records and verifies it.
+/// Modifies the lines of a timeline with six records and verifies it.
 fn changed(change: impl FnOnce(&mut Vec<String>), anchors: &[Anchor]) -> (Option<u64>, String) {
     let folder = tempfile::tempdir().unwrap();
     written(folder.path(), 6);

@@ -1,7 +1,6 @@
-//! The config that git reads for a repository, asked once and again only when one of its files is
-//! another.
+//! The git config of a repository, read once and again only when one of its files has changed.
 //!
-//! A git process costs milliseconds, and every fork needs the config. So the answer is cached
+//! A git process costs milliseconds, and every fork needs the config. So the result is cached
 //! together with the state of its files. git itself lists these files; if it cannot, or if a config
 //! includes others, nothing is cached.
 
@@ -19,13 +18,13 @@ use hothouse_host::{
 
 use super::{SETTINGS, hardened, of, with_settings};
 
-/// How many configs are remembered.
+/// How many configs are cached.
 const REMEMBERED: usize = 256;
 
-/// Configs by the git directory they are for, with the files that made them.
+/// Cached configs by git directory, with the state of their files.
 static KNOWN: Mutex<BTreeMap<PathBuf, (Prints, Config)>> = Mutex::new(BTreeMap::new());
 
-/// What the files of a config looked like; `None` for one that is not there.
+/// The state of config files; `None` for a missing one.
 type Prints = Vec<Option<FilePrint>>;
 
 /// The config that git would read for a repository: its own, the user's and the system's.
@@ -33,7 +32,7 @@ type Prints = Vec<Option<FilePrint>>;
 pub struct Config(Arc<Vec<(String, String)>>);
 
 impl Config {
-    /// Returns it, from memory if none of its files has changed.
+    /// Returns the config, from the cache if none of its files has changed.
     pub fn of(git_dir: &Path) -> Result<Self, RunError> {
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = prints(git_dir);
@@ -67,7 +66,7 @@ impl Config {
         Ok(Self(Arc::new(pairs.collect())))
     }
 
-    /// Whether all of it comes from the files that git reads by itself.
+    /// Whether all of it comes from the files that git reads by default, without includes.
     fn is_whole(&self) -> bool {
         !self.names("include.", "") && !self.names("includeif.", "")
     }
@@ -78,23 +77,23 @@ impl Config {
         keys.filter(move |(of, _)| *of == section).map(|(_, name)| name)
     }
 
-    /// Whether a switch is on.
+    /// Whether a boolean setting is on.
     pub fn is_on(&self, key: &str) -> bool {
         ["true", "yes", "on", "1"].contains(&self.value(key).to_lowercase().as_str())
     }
 
-    /// Returns the value that wins, or an empty text.
+    /// Returns the effective value, or an empty text.
     pub fn value(&self, key: &str) -> &str {
         let found = self.0.iter().rev().find(|(name, _)| name == key);
         found.map_or("", |(_, value)| value.as_str())
     }
 
-    /// Whether it has a key that begins and ends so.
+    /// Whether it has a key with this prefix and suffix.
     pub fn names(&self, begin: &str, end: &str) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
     }
 
-    /// Returns what switches off each program that it names.
+    /// Returns the settings that disable every program that it names.
     pub fn quiet(&self) -> Quiet {
         let mut settings: Vec<_> = self.0.iter().flat_map(|(key, _)| silencers(key)).collect();
         settings.sort_unstable();
@@ -142,8 +141,8 @@ fn outer_files() -> Option<&'static [PathBuf]> {
     FILES.get_or_init(find).as_deref()
 }
 
-/// What switches off every program that the user's config would run on files: filters, textconv,
-/// external diffs, merge drivers.
+/// Settings that disable every program that the user's config would run on files: filters,
+/// textconv, external diffs, merge drivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quiet(Vec<(String, &'static str)>);
 
@@ -155,7 +154,7 @@ impl Quiet {
     }
 }
 
-/// Returns the settings that make a key of the config run nothing.
+/// Returns the settings that keep a config key from running anything.
 fn silencers(key: &str) -> Vec<(String, &'static str)> {
     let Some((section, rest)) = key.split_once('.') else { return Vec::new() };
     if key == "diff.external" {
@@ -164,16 +163,15 @@ fn silencers(key: &str) -> Vec<(String, &'static str)> {
     let Some((name, variable)) = rest.rsplit_once('.') else { return Vec::new() };
     let set = |variable: &str, value| (format!("{section}.{name}.{variable}"), value);
     match (section, variable) {
-        // git takes an empty filter for none; one that is required must not be.
+        // An empty filter disables it; a required one must become optional.
         ("filter", _) => {
             vec![set("clean", ""), set("smudge", ""), set("process", ""), set("required", "false")]
         }
-        // There is no value for none; this one changes nothing.
+        // It cannot be unset; `cat` changes nothing.
         ("diff", "textconv") => vec![set("textconv", "cat")],
-        // Those who request a diff say `--no-ext-diff`; a call that does not would fail instead of
-        // running it.
+        // Callers pass `--no-ext-diff`; a call that does not would fail instead of running it.
         ("diff", "command") => vec![set("command", "false")],
-        // A driver that fails leaves a conflict, which is for the user to see.
+        // A driver that fails leaves a conflict, which the user can resolve.
         ("merge", "driver") => vec![set("driver", "false")],
         ("trailer", "command" | "cmd") => vec![set(variable, "false")],
         ("submodule", "update") => vec![set("update", "none")],

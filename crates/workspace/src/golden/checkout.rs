@@ -1,4 +1,4 @@
-//! A commit, checked out once.
+//! Golden trees of commits, each checked out once.
 
 use std::{
     collections::HashMap,
@@ -20,8 +20,7 @@ const BLOCK: u64 = 4096;
 /// The maximum size of a file of attributes.
 const ATTRIBUTES_LIMIT: u64 = 16 << 20;
 
-/// What makes two checkouts of one commit differ, in addition to the settings that change how it is
-/// done.
+/// Settings that change the content of a checkout of the same commit.
 const SHAPE: [&str; 6] = [
     "core.autocrlf",
     "core.eol",
@@ -46,9 +45,9 @@ const SETTINGS: [(&str, &str); 10] = [
 ];
 
 impl Repository {
-    /// Returns the golden tree of a commit, building it if there is none.
+    /// Returns the golden tree of a commit, building it if necessary.
     ///
-    /// LFS files stay pointers, and submodules empty folders.
+    /// LFS files stay pointers, and submodules stay empty folders.
     pub fn golden(&self, store: &TreeStore, commit: &str) -> Result<Golden, GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
@@ -70,7 +69,7 @@ impl Repository {
         let mut files = vec![self.place.common_dir.join("info/attributes")];
         let named = config.value("core.attributesfile");
         if !named.is_empty() {
-            // The file behind a name with `~` does not change during this process.
+            // The file that a name with `~` refers to does not change during this process.
             let ask = self.git().args(["config", "--type=path", "core.attributesFile"]);
             let question = format!("the file {named}");
             let found = git::remembered(&self.place.common_dir, &question, || ask.output())?;
@@ -84,7 +83,7 @@ impl Repository {
     }
 }
 
-/// A build that continues.
+/// A checkout in progress.
 struct Checkout<'a> {
     repository: &'a Repository,
     quiet: git::Quiet,
@@ -95,7 +94,7 @@ struct Checkout<'a> {
 impl Checkout<'_> {
     fn fill(&self, tree: &Path, commit: &str) -> Result<(), GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
-        // The folder was made as `tree`.
+        // The folder was created as `tree`, so the file system ignores case.
         if files::exists(&self.building.join("TREE")) {
             self.refuse_same_but_case(commit)?;
         }
@@ -108,7 +107,7 @@ impl Checkout<'_> {
         Ok(())
     }
 
-    /// Finds out why a checkout failed if git gives no reason.
+    /// Determines why a checkout failed if git gives no reason.
     fn reason(&self, error: GoldenError, config: &git::Config, commit: &str) -> GoldenError {
         let GoldenError::Checkout { source: RunError::Failed { said, .. }, .. } = &error else {
             return error;
@@ -133,7 +132,7 @@ impl Checkout<'_> {
         }
     }
 
-    /// Returns about how much disk space the files of a commit need.
+    /// Estimates how much disk space the files of a commit need.
     fn needed(&self, commit: &str) -> Result<u64, RunError> {
         let sizes = ["ls-tree", "-r", "--format=%(objectsize)", "--full-tree", commit];
         let output = self.repository.git().args(sizes).output()?;
@@ -174,13 +173,13 @@ fn same_but_case(names: &str) -> Option<(String, String)> {
     None
 }
 
-/// Returns the paths of the submodules in an index, each ended by a zero byte.
+/// Returns the paths of the submodules in an index, each terminated by a zero byte.
 pub(crate) fn gitlinks(git: Program) -> Result<Vec<u8>, RunError> {
     let listing = git.args(["ls-files", "--stage", "-z"]).output()?;
     Ok(gitlinks_in(&listing))
 }
 
-/// Picks the submodules from the output of `git ls-files --stage -z`.
+/// Returns the submodules in the output of `git ls-files --stage -z`.
 fn gitlinks_in(listing: &[u8]) -> Vec<u8> {
     let mut paths = Vec::new();
     for entry in listing.split_inclusive(|byte| *byte == 0) {

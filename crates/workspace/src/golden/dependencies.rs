@@ -1,8 +1,8 @@
 //! Dependency folders (`node_modules`, `.venv`, `target`): copied once from the user's checkout.
 //!
-//! A golden tree of dependencies is known by its folder and by the lock files that the commit has
-//! beside it. It is taken from the user's checkout only if that has the same lock files, so a fork
-//! never gets the dependencies of another commit, and never anything that a sandbox installed.
+//! A golden tree of dependencies is identified by its folder and by the lock files that the commit
+//! has beside it. It is copied from the user's checkout only if that has the same lock files, so a
+//! fork never gets the dependencies of another commit, and never anything that a sandbox installed.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ use crate::{
     tree::{TreeDriver, TreePlace},
 };
 
-/// The names of files that fix what a dependency folder holds.
+/// Names of files that determine the content of a dependency folder.
 pub(super) const LOCK_FILES: [&str; 17] = [
     "Cargo.lock",
     "Gemfile.lock",
@@ -49,40 +49,40 @@ pub(super) const LOCK_FILES: [&str; 17] = [
 
 const NODE_MODULES: &str = "node_modules";
 
-/// Where pnpm has its store in a room.
+/// The path of pnpm's store in a room.
 pub const PNPM_STORE: &str = "/var/cache/hothouse/pnpm";
 
 /// The file in a `node_modules` of pnpm that names the store it was linked from.
 const PNPM_RECORD: &str = ".modules.yaml";
 
-/// The most that a `package.json` may take.
+/// The maximum size of a `package.json`.
 const MANIFEST_LIMIT: u64 = 4 << 20;
 
-/// Why a dependency folder does not come along that nobody could miss.
+/// Why a dependency folder is left out, if the user cannot miss it.
 pub const ABSENT: &str = "the checkout has none";
 
-/// Why one does not come along that the config names by more than a usual name.
+/// Why a folder is left out that the config names explicitly.
 const UNMATCHED: &str = "the checkout has nothing that matches it";
 
-/// The dependency folders that come along, and those that do not.
+/// The dependency folders that are copied to a fork, and those that are not.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     pub found: Vec<Golden>,
     pub left_out: Vec<LeftOut>,
 }
 
-/// A dependency folder that does not come along, and why.
+/// A dependency folder that is left out, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     pub folder: String,
     pub reason: &'static str,
 }
 
-/// A lock file: its path in the repository and its content's id in a commit.
+/// A lock file: its path in the repository and its blob id in a commit.
 type LockFile = (String, String);
 
 /// Finds the golden trees of the named folders for a commit, whose own golden tree is `golden`,
-/// copying from the user's checkout those that it has and that are not there yet.
+/// copying missing ones from the user's checkout.
 pub fn find_dependencies(
     repository: &Repository,
     store: &TreeStore,
@@ -132,7 +132,8 @@ pub fn find_dependencies(
     Ok(dependencies)
 }
 
-/// Returns one golden tree of a checkout with its dependencies, for drivers that take one source.
+/// Combines a checkout with its dependencies in one golden tree, for drivers that support only one
+/// source.
 pub fn join(
     store: &TreeStore,
     driver: &dyn TreeDriver,
@@ -155,7 +156,8 @@ pub fn join(
     })
 }
 
-/// The folders of a checkout that a pattern means, in one golden tree: there may be more than a mount has layers.
+/// All folders of a checkout that match a pattern, in one golden tree: there may be more than an
+/// overlay can have layers.
 struct Group<'a> {
     repository: &'a Repository,
     store: &'a TreeStore,
@@ -165,7 +167,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Finds what comes along; `asked` is what the config says.
+    /// Finds the golden tree; `asked` is the entry of the config.
     fn find(&self, asked: &str, dependencies: &mut Dependencies) -> Result<(), GoldenError> {
         let Self { repository, store, commit, .. } = *self;
         let about = |source| GoldenError::Dependencies { folder: asked.to_owned(), source };
@@ -196,8 +198,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Lists the folders of the checkout that the pattern means, each in a folder that the commit has, and none
-    /// in another one.
+    /// Lists the folders of the checkout that match the pattern, each in a folder that the commit
+    /// has, and none inside another.
     fn matching(&self) -> Result<Vec<String>, RunError> {
         let checkout = &self.repository.place.root;
         if *checkout == self.repository.place.common_dir {
@@ -241,8 +243,8 @@ impl Group<'_> {
     }
 }
 
-/// Returns the pattern of a folder that may stand for several: one with wildcards, or `node_modules` in a repository
-/// of several packages, each of which has its own.
+/// Returns the pattern of a folder that may match several: one with wildcards, or `node_modules` in
+/// a repository with several packages, each of which has its own.
 fn several(golden: &Golden, folder: &str) -> Option<String> {
     if glob::is_wild(folder.as_bytes()) {
         return Some(folder.to_owned());
@@ -251,12 +253,12 @@ fn several(golden: &Golden, folder: &str) -> Option<String> {
     is_meant.then(|| format!("**/{NODE_MODULES}"))
 }
 
-/// Whether a tree says that it has packages of npm, yarn, pnpm or bun below it.
+/// Whether a tree declares workspaces of npm, yarn, pnpm or bun.
 fn has_workspaces(tree: &Path) -> bool {
     Folder::open(tree).is_ok_and(|folder| several_of(&folder))
 }
 
-/// The same of a folder that is open.
+/// Like [`has_workspaces`], for an open folder.
 pub(super) fn several_of(folder: &Folder) -> bool {
     let is_there = |name: &str| folder.stat(Path::new(name)).is_ok_and(|stat| stat.is_some());
     let manifest = folder.read_capped(Path::new("package.json"), MANIFEST_LIMIT);
@@ -271,7 +273,8 @@ fn folders_in(folder: &Path) -> Vec<OsString> {
     folders.filter(|entry| entry.kind == EntryKind::Folder).map(|entry| entry.name).collect()
 }
 
-/// Makes the room's pnpm take a copied `node_modules` for its own: it refuses one that was linked from another store.
+/// Makes the room's pnpm accept a copied `node_modules`: it refuses one that was linked from
+/// another store.
 fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
     if !folder.ends_with(NODE_MODULES) {
         return Ok(());
@@ -281,13 +284,14 @@ fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
         return Ok(());
     };
     match String::from_utf8(record).ok().and_then(|text| with_room_store(&text)) {
-        // A new file: with reflinks and copies alike, the user's own stays as it is.
+        // A new file: for reflinks and copies alike, the user's own stays unchanged.
         Some(text) => files::replace(&folder.join(PNPM_RECORD), text.as_bytes(), 0o644),
         None => Ok(()),
     }
 }
 
-/// Returns pnpm's record with the room's store in place of the user's; its last folder is the version of its format.
+/// Returns pnpm's record with the room's store in place of the user's; the last component is the
+/// version of its format.
 fn with_room_store(record: &str) -> Option<String> {
     let is_store = |line: &&str| line.trim_start().trim_start_matches('"').starts_with("storeDir");
     let line = record.lines().find(is_store)?;
@@ -308,7 +312,7 @@ impl Dependencies {
     }
 }
 
-/// Whether a path leads down and nowhere else.
+/// Whether a path is relative and never leads up.
 pub(super) fn is_plain(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -341,7 +345,7 @@ fn lock_files(
     Ok(locks)
 }
 
-/// Returns what a dependency folder is known by: without lock files it belongs to one commit.
+/// Returns the key of a dependency folder: without lock files it belongs to one commit.
 fn key_of(
     repository: &Repository,
     commit: &str,

@@ -1,9 +1,10 @@
-//! What `fork --setup` installed, kept for the next fork with the same inputs.
+//! Caches what `fork --setup` installed, for the next fork with the same inputs.
 //!
-//! An install runs whatever the commit says, so what it made may reach another sandbox only if all that it depends on is
-//! equal: the command, the lock files and manifests of the commit, and what the room was given. Only the user's own
-//! commits fill it ([`crate::Repository`] has them on the checked-out branch): an agent's commit with equal manifests
-//! and another script could otherwise leave something for everybody.
+//! An install runs whatever the commit says, so its result may reach another sandbox only if all
+//! inputs are equal: the command, the lock files and manifests of the commit, and what the room was
+//! given. Only the user's own commits fill the cache ([`crate::Repository`] has them on the
+//! checked-out branch): otherwise an agent's commit with equal manifests and another script could
+//! plant something for everybody.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{Repository, TreeStore, content};
 
-/// Files besides lock files that decide what an install makes.
+/// Files besides lock files that determine the result of an install.
 const MANIFESTS: [&str; 32] = [
     ".gemrc",
     ".node-version",
@@ -62,14 +63,14 @@ const MANIFESTS: [&str; 32] = [
 /// Folders of patches that installs apply.
 const PATCHES: [&str; 3] = ["patches/", ".yarn/", ".pnpm-patches/"];
 
-/// What an install depends on.
+/// The inputs of an install.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupInputs<'a> {
     pub commit: &'a str,
     pub command: &'a str,
     /// The dependency folders, as the config names them.
     pub folders: &'a [String],
-    /// What else the room is given, such as tools.
+    /// Everything else that the room is given, such as tools.
     pub room: &'a str,
 }
 
@@ -77,20 +78,20 @@ pub struct SetupInputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptSetup {
     Kept,
-    /// It also made or changed these, which the next fork would miss.
+    /// It also created or changed these paths, which the next fork would lack.
     Beyond(Vec<String>),
-    /// It made no dependency folder.
+    /// It created no dependency folder.
     Nothing,
 }
 
-/// Returns what an install with these inputs is known by.
+/// Returns the cache key of an install with these inputs.
 pub fn setup_key(repository: &Repository, inputs: &SetupInputs<'_>) -> Result<String, RunError> {
     let SetupInputs { commit, command, folders, room } = *inputs;
     let files = files_of(repository, commit)?;
     let taken: Vec<_> = files.iter().filter(|(path, _)| matters(path, command)).collect();
     let is_locked = |(path, _): &&(String, String)| LOCK_FILES.contains(&name_of(path));
     let mut text = String::new();
-    // Without a lock file the install depends on the day, and belongs to one commit.
+    // Without a lock file the result changes over time, so it is cached only for this commit.
     if !taken.iter().any(is_locked) {
         text.push_str(commit);
     }
@@ -102,7 +103,7 @@ pub fn setup_key(repository: &Repository, inputs: &SetupInputs<'_>) -> Result<St
     Ok(for_agent(format!("setup-{}", content::key(&parts))))
 }
 
-/// Returns what was installed with these inputs, if it was kept.
+/// Returns the cached result for these inputs, if any.
 pub fn kept_setup(store: &TreeStore, key: &str) -> Result<Option<Golden>, GoldenError> {
     if !files::exists(&store.golden().join(key)) {
         return Ok(None);
@@ -114,11 +115,12 @@ pub fn kept_setup(store: &TreeStore, key: &str) -> Result<Option<Golden>, Golden
             source: std::io::ErrorKind::NotFound.into(),
         }))
     };
-    // Evicted in this moment is as good as never kept.
+    // Evicted just now: same as never cached.
     Ok(find_or_build(store, key.to_owned(), gone).ok())
 }
 
-/// Keeps the dependency folders that an install made in a worktree, in which nothing runs any more.
+/// Caches the dependency folders that an install created in a worktree, in which nothing is running
+/// any more.
 pub fn keep_setup(
     repository: &Repository,
     store: &TreeStore,
@@ -148,14 +150,14 @@ pub fn keep_setup(
     Ok(KeptSetup::Kept)
 }
 
-/// What a worktree has that its commit does not.
+/// What a worktree has in addition to its commit.
 #[derive(Debug, Default)]
 struct Found {
     dependencies: Vec<String>,
     beyond: Vec<String>,
 }
 
-/// Looks through the folders of a commit for what is new in them. Links are not followed.
+/// Scans the folders of a commit for new entries. Links are not followed.
 fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result<Found, FileError> {
     const BEYOND_MOST: usize = 5;
     let files: BTreeSet<&str> = known.iter().map(|(path, _)| path.as_str()).collect();
@@ -196,7 +198,7 @@ fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result
     Ok(found)
 }
 
-/// Whether a file of a commit decides what an install makes.
+/// Whether a file of a commit determines the result of an install.
 fn matters(path: &str, command: &str) -> bool {
     let name = name_of(path);
     let is_listed = LOCK_FILES.contains(&name) || MANIFESTS.contains(&name);
@@ -211,7 +213,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Lists the files of a commit with the ids of their contents.
+/// Lists the files of a commit with their blob ids.
 fn files_of(repository: &Repository, commit: &str) -> Result<Vec<(String, String)>, RunError> {
     let git = repository.git().args(["ls-tree", "-r", "-z", "--full-tree", commit]);
     let output = git.output()?;

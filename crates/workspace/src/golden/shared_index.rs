@@ -4,10 +4,11 @@
 //! .git/hothouse-indexes/KEY   the copy, on the repository's file system, where forks have their index
 //! ```
 //!
-//! An index grows with the repository, so a copy for each fork would make forks of large repositories
-//! slower. git replaces an index and never writes into one, and neither do we. Programs that do write
-//! into it (some other implementations of git) are refused, because nobody may write the file. That
-//! does not stop root, so the copy is compared with the original by size and time before each use.
+//! An index grows with the repository, so a copy for each fork would make forks of large
+//! repositories slower. git replaces an index and never writes into one, and neither do we.
+//! Programs that do write into it (some other implementations of git) get an error, because the
+//! file is read-only. That does not stop root, so the copy is compared with the original by size
+//! and time before each use.
 
 use std::path::Path;
 
@@ -22,8 +23,8 @@ const KEPT: usize = 4;
 const READ_ONLY: u32 = 0o444;
 
 impl Golden {
-    /// Gives a fork git's index of its files: a link to the copy that forks share, or a copy of its
-    /// own where the file system has no links.
+    /// Gives a fork git's index of its files: a hard link to the copy that forks share, or its own
+    /// copy if linking fails.
     pub(crate) fn lend_index(&self, common_dir: &Path, to: &Path) -> Result<(), FileError> {
         let (original, folder) = (self.folder.join("index"), common_dir.join(FOLDER));
         let shared = folder.join(&self.key);
@@ -31,7 +32,7 @@ impl Golden {
         {
             return self.copy_index(to);
         }
-        // The link may be refused: too many of them, or none on this file system.
+        // The link may be refused: too many links, or none on this file system.
         files::link(&shared, to).or_else(|_| self.copy_index(to))
     }
 }
@@ -39,14 +40,14 @@ impl Golden {
 fn make(original: &Path, shared: &Path, folder: &Path) -> Result<(), FileError> {
     files::make_private_folder(folder)?;
     remove_oldest(folder, KEPT - 1)?;
-    // Several forks may do so at once.
+    // Several forks may do this concurrently.
     let own = shared.with_added_extension(format!("{:016x}", u64::from_ne_bytes(random::bytes())));
     copy_file(original, &own, READ_ONLY)?;
     files::take_time_of(original, &own)?;
     files::rename(&own, shared)
 }
 
-/// Forks keep what they link to.
+/// Removes the oldest copies. Forks keep their links.
 fn remove_oldest(folder: &Path, kept: usize) -> Result<(), FileError> {
     let mut all: Vec<_> =
         files::list(folder)?.into_iter().map(|path| (files::modified(&path).ok(), path)).collect();

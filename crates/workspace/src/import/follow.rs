@@ -1,4 +1,5 @@
-//! The host's index of a worktree follows the branch, so that `git status` is correct outside too.
+//! Updates the host's index of a worktree with the branch, so that `git status` is correct outside
+//! too.
 
 //!
 //! A new index is written to another file, its gitlinks marked as skipped, and moved into place by
@@ -157,7 +158,7 @@ impl Host<'_> {
         Ok(IndexOutcome::Followed)
     }
 
-    /// Records in the index which files are as it says. One that takes too long is left to the
+    /// Refreshes the cached file states in the index. If it takes too long, that is left to the
     /// user's own `git status`.
     fn refresh(&self) -> Result<(), FollowError> {
         let before = files::print(&self.file.path())?;
@@ -191,8 +192,8 @@ impl Host<'_> {
         Ok(answer.status.success())
     }
 
-    /// Whether an index of ours is as some commit was that the branch has been at: the user, who
-    /// cannot write it, moved the branch alone.
+    /// Whether our index matches some earlier tip of the branch: the user, who cannot write it,
+    /// moved only the branch.
     fn index_was_at_the_branch(&self) -> Result<bool, FollowError> {
         if self.file.owner() == IndexOwner::User {
             return Ok(false);

@@ -8,14 +8,14 @@ use crate::git;
 /// The name, below `hothouse/NAME/`, that an agent's tip gets when the user moved the branch.
 const HEAD: &str = "head";
 
-/// A branch of the agent, fetched and waiting.
+/// A fetched branch of the agent.
 struct Staged {
     name: String,
     tip: String,
 }
 
 impl Work<'_> {
-    /// Removes what this or an interrupted import staged.
+    /// Removes the staged refs of this or an interrupted import.
     pub(super) fn clear_staging(&self) -> Result<(), ImportError> {
         let staged = self.staged()?;
         if staged.is_empty() {
@@ -28,7 +28,7 @@ impl Work<'_> {
         git.map(drop).map_err(|source| self.refs(source))
     }
 
-    /// Moves the user's branches to the agent's tips, where they may be moved.
+    /// Moves the user's branches to the agent's tips, where allowed.
     pub(super) fn take_over(&self) -> Result<Imported, ImportError> {
         let staged = self.staged()?;
         if staged.len() > BRANCH_LIMIT {
@@ -85,7 +85,8 @@ impl Work<'_> {
         let Staged { name, tip } = other;
         let ours = format!("hothouse/{}/{name}", self.import.sandbox);
         let is_taken = name == HEAD || name.starts_with("head/");
-        // The branches that the room started with are the user's own, also when the user went on since.
+        // The branches that the room started with are the user's own, even if the user has moved
+        // them since.
         let known = self.commit(&format!("refs/heads/{name}"))?;
         let is_behind = |known: &String| self.is_ancestor(&tip, known);
         if known.as_ref().map(is_behind).transpose()?.unwrap_or_default() {

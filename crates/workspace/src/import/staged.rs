@@ -10,7 +10,7 @@ use crate::pack_depth;
 /// The time limit for git to check the commits of one import.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Commits that wait to be imported.
+/// Commits waiting to be imported.
 #[derive(Clone, Copy)]
 pub struct StagedCommits<'a>(pub(super) &'a Work<'a>);
 
@@ -26,12 +26,12 @@ pub enum Versions {
 pub enum Version {
     Absent,
     Text(String),
-    /// A link, a folder, something large, or no text.
+    /// A link, a folder, too large, or not text.
     Unreadable,
 }
 
 impl StagedCommits<'_> {
-    /// Returns every version of a file in commits that change it, unless these are more than
+    /// Returns every version of a file in commits that change it, unless there are more than
     /// `most`.
     pub fn versions(&self, path: &str, most: usize, limit: u64) -> Result<Versions, ImportError> {
         let Self(work) = self;
@@ -64,7 +64,7 @@ impl Work<'_> {
         Ok(String::from_utf8(bytes).map_or(Version::Unreadable, Version::Text))
     }
 
-    /// Refuses commits that put something where the user's checkout has its sandboxes.
+    /// Refuses commits with files where the user's checkout has its sandboxes.
     pub(super) fn check_reserved(&self) -> Result<(), ImportError> {
         let Some(first) = self.import.reserved.first() else { return Ok(()) };
         // Compared case-insensitively, whatever the file system does.
@@ -83,8 +83,8 @@ impl Work<'_> {
         Err(ImportError::Reserved { sandbox, commit: commit.chars().take(12).collect(), path })
     }
 
-    /// Packs new objects anew that would take too long to read ever after. What earlier imports left behind counts
-    /// too: git does not fetch again what is there.
+    /// Repacks new objects that would forever take too long to read. Includes those of earlier
+    /// imports: git does not fetch existing objects again.
     pub(super) fn flatten(&self) -> Result<(), ImportError> {
         let list = self.new_commits().args(["--objects", "--no-object-names"]);
         let found = list.output_within(PATIENCE).map_err(|source| self.look(source))?;
@@ -95,7 +95,7 @@ impl Work<'_> {
         for index in pack_depth::deeper(&objects, &names, self.import.depth).map_err(packs)? {
             let names = pack_depth::names(&index).map_err(packs)?;
             self.pack_anew(&objects, &names)?;
-            // The index first: a pack without one is not looked at.
+            // The index first: a pack without one is ignored.
             for extension in ["idx", "rev", "pack"] {
                 files::remove_file(&index.with_extension(extension))?;
             }

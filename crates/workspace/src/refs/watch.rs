@@ -1,7 +1,8 @@
-//! The branches of git directories that agents write in, watched so that a commit is seen at once.
+//! Watches the branches of git directories that agents write in, so that commits are noticed
+//! immediately.
 //!
-//! The daemon watches from outside, with one inotify for all rooms. One in each room would count
-//! against the user's own, who has 128 of them by default.
+//! The daemon watches from outside, with one inotify instance for all rooms. One in each room would
+//! count against the user's limit, 128 by default.
 //!
 //! An agent can make many folders, and change them constantly. So a bounded number is watched, and
 //! the caller decides how often to read. The rest is polled.
@@ -33,14 +34,14 @@ pub struct RefWatch {
 
 #[derive(Debug)]
 struct Followed {
-    /// Which folder it was; a restored one is another.
+    /// The folder's identity; a restored one differs.
     identity: Option<files::Identity>,
     /// Whether all of its folders are watched.
     whole: bool,
 }
 
 impl RefWatch {
-    /// Makes one that watches nothing yet.
+    /// Creates one that watches nothing yet.
     pub fn new() -> io::Result<Self> {
         let folders = FolderWatch::new()?;
         Ok(Self { folders, watched: BTreeMap::new(), followed: BTreeMap::new() })
@@ -51,8 +52,8 @@ impl RefWatch {
         self.folders.waiter()
     }
 
-    /// Watches these git directories and no others. Returns those that are new to it: what happened
-    /// in them before is not known.
+    /// Watches these git directories and no others. Returns the newly watched ones: earlier changes
+    /// in them are unknown.
     pub fn follow(&mut self, git_dirs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let gone: Vec<_> =
             self.followed.keys().filter(|known| !git_dirs.contains(*known)).cloned().collect();
@@ -71,8 +72,8 @@ impl RefWatch {
         self.followed.get(git_dir).is_some_and(|followed| followed.whole)
     }
 
-    /// Returns the git directories in which a branch may have changed since the last time, as far
-    /// as one reading tells; `None` if there is nothing more to read.
+    /// Returns the git directories in which a branch may have changed, from one read of events;
+    /// `None` if there are no more.
     pub fn changed(&mut self) -> io::Result<Option<BTreeSet<PathBuf>>> {
         let (mut changed, mut to_look_into) = (BTreeSet::new(), BTreeSet::new());
         let changes = self.folders.changes()?;
@@ -116,7 +117,7 @@ impl RefWatch {
         }
     }
 
-    /// Watches what there is to watch in a git directory. What is watched already stays so.
+    /// Watches the folders of a git directory. Existing watches stay.
     fn look_into(&mut self, git_dir: &Path) {
         let identity = files::identity(git_dir).ok();
         // Folders that were moved away are still watched; an agent could accumulate them.
@@ -147,8 +148,8 @@ impl RefWatch {
     }
 }
 
-/// Whether a name in a folder of a git directory tells of a branch. git writes each file under a
-/// name that ends in `.lock` first.
+/// Whether a changed name in a git directory may concern a branch. git first writes each file under
+/// a name that ends in `.lock`.
 fn matters(folder: &Path, name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     match folder.to_str() {
@@ -158,7 +159,7 @@ fn matters(folder: &Path, name: &OsStr) -> bool {
     }
 }
 
-/// Whether what has this path in a git directory may hold branches.
+/// Whether a path in a git directory may contain branches.
 fn holds_folders(path: &Path) -> bool {
     path.starts_with("refs") || path == Path::new("reftable")
 }

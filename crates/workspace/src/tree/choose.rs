@@ -21,7 +21,7 @@ pub enum TreeWish {
 }
 
 impl TreeWish {
-    /// Reads the word of the config: `auto` or the name of a driver.
+    /// Parses the setting: `auto` or the name of a driver.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Self::Best),

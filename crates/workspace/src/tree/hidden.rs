@@ -132,12 +132,12 @@ fn finish(tree: &TreePlace) -> Result<(), FileError> {
     files::write(&tree.private.join(MARK), "")
 }
 
-/// What a tree that rooms mount is made of.
+/// The layers of a tree that rooms mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenTree {
-    /// Holds `upper` and `work`.
+    /// Contains `upper` and `work`.
     pub private: PathBuf,
-    /// The lower layers, the uppermost first.
+    /// The lower layers, uppermost first.
     pub lowers: Vec<PathBuf>,
     path: PathBuf,
 }
@@ -155,12 +155,12 @@ impl HiddenTree {
         Some(Self { private: place.private, lowers, path: place.path })
     }
 
-    /// Returns where its changes go. Only for a tree that no room has mounted.
+    /// Returns the folder of its changes. Only valid while no room has mounted it.
     pub fn upper(&self) -> PathBuf {
         self.private.join("upper")
     }
 
-    /// Returns how to look at it.
+    /// Returns the view for reading it.
     pub fn view(&self) -> ViewSpec {
         let layers = std::iter::once(self.upper()).chain(self.lowers.iter().cloned()).collect();
         ViewSpec { layers, at: self.path.clone() }

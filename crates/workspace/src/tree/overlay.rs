@@ -1,12 +1,12 @@
 //! Trees as overlay mounts that the host sees.
 //!
 //! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
-//! file with the sources, the uppermost first; each ends with a zero byte. Without its mount, after
-//! a restart of the host, the tree's folder is empty; `restore` mounts again.
+//! file with the sources, uppermost first, each terminated by a zero byte. Without its mount, after
+//! a restart of the host, the tree's folder is empty; `restore` mounts it again.
 //!
-//! An overlay cannot be mapped to a room's ids, and need not be: its sources belong to the room's
-//! agent. Where an earlier release made it from sources of root's, `lower` begins with the agent's
-//! numbers, and the sources are mapped to them.
+//! An overlay cannot be idmapped to a room's ids, and need not be: its sources belong to the room's
+//! agent. If an earlier release created it from sources of root, `lower` starts with the agent's
+//! ids, and the sources are mapped to them.
 
 use std::{
     ffi::OsStr,
@@ -124,7 +124,8 @@ impl TreeDriver for Overlay {
             return Ok(Restored::WasThere);
         }
         let mount = || -> Result<(), FileError> {
-            // The record that keeps them is not waited for when a tree is made.
+            // Creating a tree does not wait until the protecting record is on disk, so it may be
+            // missing.
             keep_all(tree)?;
             files::make_folder(&tree.path)?;
             mount_tree(tree)
@@ -148,8 +149,8 @@ impl TreeDriver for Overlay {
     }
 }
 
-/// Makes the private folder, notes sources and owner in it, and keeps the sources from being
-/// evicted.
+/// Creates the private folder, records sources and owner in it, and protects the sources from
+/// eviction.
 pub(super) fn prepare(
     tree: &TreePlace,
     sources: &[&Path],
@@ -170,12 +171,12 @@ pub(super) fn prepare(
     files::replace(&tree.private.join("lower"), &list, 0o600)
 }
 
-/// Keeps the sources of a tree from being evicted, for as long as its private folder exists.
+/// Protects the sources of a tree from eviction, for as long as its private folder exists.
 pub(super) fn keep_all(tree: &TreePlace) -> Result<(), FileError> {
     layers(tree)?.lowers.iter().try_for_each(|source| keep_for(source, &tree.private))
 }
 
-/// Whether an upper layer adds and hides nothing.
+/// Whether an upper layer neither adds nor hides anything.
 pub(super) fn has_nothing(upper: &Path) -> bool {
     let is_pointer = |path: &PathBuf| path.ends_with(".git") && !files::is_folder(path);
     files::list(upper).is_ok_and(|all| all.iter().all(is_pointer))
@@ -184,8 +185,8 @@ pub(super) fn has_nothing(upper: &Path) -> bool {
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
     let Layers { owner, lowers } = layers(tree)?;
     let work = tree.private.join("work");
-    // What the kernel left there of an earlier mount is of no use to the next. The folder itself
-    // stays: there may be no space for another.
+    // What the kernel left there from an earlier mount is useless. The folder itself stays: there
+    // may be no space to create another.
     for left in files::list(&work)? {
         remove_tree(&left)?;
     }
@@ -199,14 +200,14 @@ fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
     mount::mount_overlay(&overlay, &tree.path)
 }
 
-/// What a tree was made from.
+/// The layers of a tree.
 pub(super) struct Layers {
     /// The apparent owner of the files, if it differs from that of the sources.
     owner: Option<Owner>,
     pub(super) lowers: Vec<PathBuf>,
 }
 
-/// Reads what a tree was made from.
+/// Reads the layers of a tree.
 pub(super) fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
     let file = tree.private.join("lower");
     parsed(&files::read_capped(&file, LIST_LIMIT)?).ok_or_else(|| {
@@ -215,8 +216,8 @@ pub(super) fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
     })
 }
 
-/// Reads what [`prepare`] wrote: sources are absolute paths, so what does not begin with a slash is
-/// the owner.
+/// Parses the output of [`prepare`]: sources are absolute paths, so an entry without a leading
+/// slash is the owner.
 fn parsed(list: &[u8]) -> Option<Layers> {
     let mut parts = list.split(|byte| *byte == 0).filter(|part| !part.is_empty()).peekable();
     let owner = match parts.next_if(|part| !part.starts_with(b"/")) {

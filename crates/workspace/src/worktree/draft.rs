@@ -1,7 +1,7 @@
 //! A worktree's branch and admin folder, made without git for ordinary repositories.
 //!
-//! `git worktree add` costs two processes, and looks at every worktree there is. Its result is a
-//! handful of small files, which are drafted in a folder of their own while the tree is being made,
+//! `git worktree add` costs two processes, and inspects every existing worktree. Its result is a
+//! handful of small files, which are drafted in a separate folder while the tree is being created,
 //! and appear at once:
 //!
 //! ```text
@@ -21,7 +21,7 @@ use hothouse_model::{id::fnv1a, plan::BranchOrigin};
 use super::{LOCK_REASON, NewWorktree, WorktreeError};
 use crate::{Repository, git::Config, look};
 
-/// How many worktrees of one name there may be.
+/// The maximum number of worktrees with the same name.
 const NUMBERS: u32 = 1000;
 
 /// A worktree that git does not know of yet.
@@ -34,8 +34,8 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Repository {
-    /// Begins the draft of a worktree on a new branch, of which nothing is written yet. Nothing
-    /// comes back where only git knows how to add one.
+    /// Starts the draft of a worktree on a new branch, without writing anything. `None` if only git
+    /// can add it.
     pub(crate) fn draft_worktree<'a>(
         &self,
         new: &NewWorktree<'a>,
@@ -43,7 +43,7 @@ impl Repository {
         let common_dir = &self.place.common_dir;
         let about = |source| WorktreeError::Look { path: new.path.to_owned(), source };
         let config = Config::of(common_dir).map_err(about)?;
-        // Modes for a group are git's business, and so is a worktree that is registered already.
+        // Group modes are left to git, and so is a worktree that is already registered.
         let is_plain = new.origin == BranchOrigin::New
             && crate::refs::is_id(new.commit)
             && look::keeps_refs_in_files(common_dir)
@@ -56,7 +56,7 @@ impl Repository {
         Ok(Some(Draft { folder: self.draft_folder(new.path), new: *new, config, is_bare }))
     }
 
-    /// Makes the branch and the admin folder of a draft, and returns the latter.
+    /// Moves the branch and the admin folder of a draft into place, and returns the latter.
     pub(crate) fn take_in(
         &self,
         _lock: &Lock,
@@ -69,7 +69,7 @@ impl Repository {
         Ok(admin)
     }
 
-    /// Removes the draft of a worktree that was never taken in. A missing one is not an error.
+    /// Removes the draft of a worktree that was never completed. A missing one is not an error.
     pub(crate) fn remove_draft(&self, worktree: &Path) -> Result<(), FileError> {
         files::remove_tree(&self.draft_folder(worktree))
     }
@@ -79,8 +79,8 @@ impl Repository {
         self.place.common_dir.join(format!("hothouse-new-{print:016x}"))
     }
 
-    /// Makes a branch from a file that holds its tip, by git's own protocol: whoever has the lock
-    /// file may change the branch.
+    /// Creates a branch from a file with its tip, following git's own protocol: whoever has the
+    /// lock file may change the branch.
     fn make_branch(&self, tip: &Path, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         let refused = |reason| WorktreeError::Branch { branch: new.branch.to_owned(), reason };
         let branch = self.place.common_dir.join("refs/heads").join(new.branch);
@@ -130,8 +130,7 @@ impl Repository {
         made
     }
 
-    /// Begins the branch's reflog. What stands in the way is an old one, and a branch is as good
-    /// with it.
+    /// Starts the branch's reflog. If an old one exists, it is kept.
     fn move_log(&self, draft: &Draft<'_>, branch: &str) {
         let log = self.place.common_dir.join("logs/refs/heads").join(branch);
         if files::make_folder(log.parent().unwrap_or(&log)).is_ok() {
@@ -139,7 +138,7 @@ impl Repository {
         }
     }
 
-    /// Moves the admin folder to the first name that is free, as git numbers them.
+    /// Moves the admin folder to the first free name, numbered like git does.
     fn move_admin(&self, draft: &Draft<'_>, worktree: &Path) -> Result<PathBuf, WorktreeError> {
         let worktrees = self.place.common_dir.join("worktrees");
         files::make_folder(&worktrees)?;
@@ -163,7 +162,7 @@ impl Repository {
 }
 
 impl Draft<'_> {
-    /// Returns where git's index of the worktree is to go.
+    /// Returns the path for git's index of the worktree.
     pub(crate) fn index(&self) -> PathBuf {
         self.admin().join("index")
     }
@@ -180,7 +179,7 @@ impl Draft<'_> {
         self.folder.join("tip")
     }
 
-    /// Writes it, except the index.
+    /// Writes everything except the index.
     pub(crate) fn write(&self) -> Result<(), FileError> {
         let Self { folder, new, config, is_bare } = self;
         files::remove_tree(folder)?;
@@ -200,7 +199,7 @@ impl Draft<'_> {
             write(admin.join("logs/HEAD"), format!("{line}\n"))?;
             write(self.log(), format!("{line}\tbranch: Created by Hothouse\n"))?;
         }
-        // As durable as git's own, which does not wait for the disk here either.
+        // As durable as git's own, which is not synced here either.
         write(self.tip(), format!("{}\n", new.commit))
     }
 }
@@ -213,7 +212,7 @@ fn keeps_reflogs(config: &Config, is_bare: bool) -> bool {
     }
 }
 
-/// Returns who is recorded in a reflog: the committer that git's config names.
+/// Returns the committer for a reflog, from git's config.
 fn who(config: &Config) -> String {
     let value = |what: &str, otherwise: &str| {
         let keys = [format!("committer.{what}"), format!("user.{what}")];

@@ -1,18 +1,18 @@
-//! The file of a worktree's index: who owns it, and how it is replaced.
+//! The index file of a worktree: who owns it, and how it is replaced.
 //!
 //! git runs `git status` inside every gitlink of an index, in whatever repository is there, and
-//! with it that repository's file-system monitor. So an index over an agent's files holds no
-//! gitlink that git looks into, and nobody but us writes it:
+//! with it that repository's file-system monitor. So an index over an agent's files contains no
+//! gitlink that git would enter, and only we write it:
 //!
 //! ```text
 //! index       ->  hothouse-owns-this-index-…   a name as long as names can be
 //! index.lock  ->  the same                     for a git that began before, and for others than git
 //! ```
 //!
-//! git takes its lock beside the file that the link leads to. That name would be too long, so git
-//! reads the index, and refuses to write one. We write a copy aside and rename it over the long
-//! name: whoever reads meanwhile finds the old index or the new one. An index that is still the
-//! user's is replaced as git itself does it, by its lock.
+//! git creates its lock beside the link's target. That name would be too long, so git can read the
+//! index, but not write it. We write a separate copy and rename it over the long name: readers find
+//! the old index or the new one. An index that still belongs to the user is replaced as git itself
+//! does it, with its lock.
 
 use std::{
     ffi::OsString,
@@ -32,17 +32,17 @@ use crate::{
     tree::hidden::HiddenTree,
 };
 
-/// How the name of our index begins.
+/// The prefix of our index's name.
 const PREFIX: &str = "hothouse-owns-this-index--commit-in-the-room-with-hothouse-exec-git-commit-";
 /// The maximum size of an index.
 pub(crate) const LIMIT: u64 = 1 << 30;
-/// The least that an index takes: its head and its checksum.
+/// The minimum size of an index: its header and its checksum.
 const LEAST: u64 = 12 + 20;
-/// How long a git of the user's may take to write an index. One that is slower finds its lock gone,
-/// and says so.
+/// How long the user's git may take to write an index. A slower one finds its lock gone, and
+/// reports it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Settings under which we write an index: whole, in one file, of a version that we can read.
+/// Settings for writing an index: complete, in one file, in a version that we can read.
 const SETTINGS: [&str; 7] = [
     "core.sparseCheckout=false",
     "index.version=2",
@@ -62,7 +62,7 @@ pub(crate) enum Gitlinks {
     LeftOut,
 }
 
-/// Who writes an index.
+/// The owner of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexOwner {
     Hothouse,
@@ -70,11 +70,11 @@ pub enum IndexOwner {
 }
 
 impl Repository {
-    /// Makes a worktree's index ours, before an agent can write in the worktree. One that is ours
-    /// already costs a look at the link.
+    /// Takes ownership of a worktree's index, before an agent can write in the worktree. If it is
+    /// already ours, this only costs reading a link.
     ///
-    /// A worktree that rooms alone show has no index that anybody on the host could use, and
-    /// neither has one that git does not know.
+    /// A worktree that is visible only in rooms has no usable index on the host, and neither has
+    /// one that git does not know.
     pub fn take_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         if HiddenTree::at(worktree).is_some() {
             return Ok(());
@@ -87,15 +87,15 @@ impl Repository {
         file.take()
     }
 
-    /// Returns who writes a worktree's index.
+    /// Returns the owner of a worktree's index.
     pub fn index_owner(&self, worktree: &Path) -> Result<IndexOwner, WorktreeError> {
         let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         Ok(IndexFile { admin: &admin, worktree }.owner())
     }
 
-    /// Gives an index that is ours back to the user's git, as a plain file. A worktree that is
-    /// gone, or whose index was never ours, is fine.
+    /// Returns ownership of an index to the user's git, as a regular file. A missing worktree, or
+    /// one whose index was never ours, is fine.
     pub fn release_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
         let file = IndexFile { admin: &admin, worktree };
@@ -109,7 +109,7 @@ impl Repository {
     }
 }
 
-/// The index of one worktree, known by its admin folder.
+/// The index of one worktree, identified by its admin folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexFile<'a> {
     pub(crate) admin: &'a Path,
@@ -134,19 +134,19 @@ impl IndexFile<'_> {
         is_ours(&self.path()).map(|name| self.admin.join(name))
     }
 
-    /// A power cut may have left the name without the bytes.
+    /// After a power cut the name may exist without the content.
     fn is_whole(&self) -> bool {
         files::size(&self.path()).is_ok_and(|size| size >= LEAST)
     }
 
-    /// Returns a git command that works on an index aside.
+    /// Returns a git command that works on a separate index.
     pub(crate) fn git(&self, index: &Path) -> Program {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         git::inside(self.admin, self.worktree).args(settings).env("GIT_INDEX_FILE", index)
     }
 
-    /// Finds out what an index must do with gitlinks. Where `core.sparseCheckout` is on for the
-    /// whole repository, git looks at skipped entries again once there is something in their place.
+    /// Determines how an index must treat gitlinks. If `core.sparseCheckout` is on for the whole
+    /// repository, git checks skipped entries again once they exist on disk.
     pub(crate) fn gitlinks(&self) -> Result<Gitlinks, RunError> {
         let config = git::Config::of(self.admin)?;
         let looks_again = config.is_on("core.sparsecheckout")
@@ -184,8 +184,8 @@ impl IndexFile<'_> {
         Ok(link.take_place_of(&self.path())?)
     }
 
-    /// Makes the lock a link to our index, for good. A git that had it before, and is slow, then
-    /// puts that link in the place of the index, which is where it belongs.
+    /// Makes the lock a permanent link to our index. A slow git that already had the lock then
+    /// renames that link over the index, where it belongs.
     fn take_lock(&self, owned: &Path) -> Result<(), FileError> {
         let lock = self.lock();
         if is_ours(&lock).is_some() {
@@ -206,8 +206,8 @@ impl IndexFile<'_> {
         }
     }
 
-    /// Copies the index, so that git looks into no gitlink of it. Without one, or after a power
-    /// cut, it is that of the commit.
+    /// Copies the index without gitlinks that git would enter. If there is none, or after a power
+    /// cut, the index of the commit is used.
     fn copy_without_links(&self, aside: &Aside) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         if !self.is_whole() {
@@ -217,7 +217,7 @@ impl IndexFile<'_> {
         }
         let bytes = files::read_capped(&self.path(), LIMIT)?;
         files::write_quick(aside.path(), &bytes, 0o644)?;
-        // A process of git costs milliseconds, and most have no gitlink.
+        // A git process costs milliseconds, and most indexes have no gitlinks.
         match index::has_gitlinks(&bytes, self.format()?) {
             Some(false) => Ok(()),
             Some(true) | None => self.look_away(aside.path()),
@@ -231,8 +231,8 @@ impl IndexFile<'_> {
         Ok(named.unwrap_or(ObjectFormat::Sha1))
     }
 
-    /// Writes the config of this worktree so that `git sparse-checkout` here leaves skipped entries
-    /// alone. git reads it once that command, or the user, has switched such configs on.
+    /// Writes the config of this worktree so that `git sparse-checkout` leaves skipped entries
+    /// alone. git reads it once that command, or the user, has enabled such configs.
     fn keep_looking_away(&self) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         let config = self.admin.join("config.worktree");
@@ -249,7 +249,7 @@ impl IndexFile<'_> {
     }
 }
 
-/// An index that is to take the place of a worktree's.
+/// A new index that will replace a worktree's.
 #[derive(Debug)]
 pub(crate) struct NewIndex {
     aside: Aside,
@@ -257,14 +257,14 @@ pub(crate) struct NewIndex {
 }
 
 impl NewIndex {
-    /// Copies the index of a worktree. For one that is the user's, this takes git's own lock.
+    /// Copies the index of a worktree. If it is the user's, this takes git's own lock.
     pub(crate) fn begin(file: IndexFile<'_>) -> Result<Self, FileError> {
         let new = Self::begin_empty(file)?;
         copy_file(&file.path(), new.path(), 0o644)?;
         Ok(new)
     }
 
-    /// Begins one of which nothing is there yet.
+    /// Starts with an empty index.
     pub(crate) fn begin_empty(file: IndexFile<'_>) -> Result<Self, FileError> {
         if let Some(target) = file.owned() {
             return Ok(Self { aside: Aside::new(file.admin), target });
@@ -278,7 +278,7 @@ impl NewIndex {
         self.aside.path()
     }
 
-    /// Puts it in its place, by one rename.
+    /// Replaces the index, with one rename.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         self.aside.take_place_of(&self.target)
     }
@@ -307,7 +307,7 @@ impl Aside {
 
     fn take_place_of(mut self, target: &Path) -> Result<(), FileError> {
         files::rename(&self.path, target)?;
-        // By this name there may be somebody else's lock by now.
+        // Another process may have its lock under this name by now.
         self.is_there = false;
         Ok(())
     }
@@ -316,26 +316,26 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if self.is_there {
-            // What stays is in a folder that goes with the worktree.
+            // If it fails, the file is removed with the worktree's admin folder.
             files::remove_file(&self.path).ok();
             files::remove_file(&self.path.with_added_extension("lock")).ok();
         }
     }
 }
 
-/// Returns where a link leads, if it is one of ours.
+/// Returns the target of a link, if it is one of ours.
 fn is_ours(link: &Path) -> Option<OsString> {
     let target = files::read_link(link).ok()?.into_os_string();
     target.as_encoded_bytes().starts_with(PREFIX.as_bytes()).then_some(target)
 }
 
-/// Returns a name that is as long as names in a folder can be.
+/// Returns a name with the maximum length of a file name.
 fn longest_name(folder: &Path) -> Result<String, FileError> {
     let length = files::longest_name(folder)?.max(PREFIX.len());
     Ok(format!("{PREFIX}{}", "-".repeat(length - PREFIX.len())))
 }
 
-/// Makes sure that our index cannot be locked. If a file system allows even longer names, the lock
+/// Ensures that our index cannot be locked. If a file system allows even longer names, the lock
 /// file exists permanently.
 fn close(owned: &Path) -> Result<(), FileError> {
     match files::create_new(&owned.with_added_extension("lock")) {

@@ -1,4 +1,4 @@
-//! File systems for tests: a folder of the host's own, or a loop file with btrfs or xfs in it.
+//! File systems for tests: a folder of the host, or a loop file with btrfs or xfs.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::{
@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_host::{Program, mount, process};
 
-/// What a test stands on.
+/// The file system of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     /// The file system of the temporary folder.
@@ -17,7 +17,7 @@ pub(crate) enum System {
     Xfs,
 }
 
-/// A folder on a file system; both go when it is dropped.
+/// A folder on a file system; both are removed on drop.
 pub(crate) struct Ground {
     pub(crate) folder: PathBuf,
     mounted: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Makes it, or says on standard error what is missing.
+    /// Creates it, or prints what is missing.
     pub(crate) fn make(system: System) -> Option<Self> {
         let keeper = tempfile::tempdir().unwrap();
         let folder = keeper.path().join("ground");
@@ -64,7 +64,7 @@ impl Drop for Ground {
     }
 }
 
-/// Skips a test, which has nothing to stand on.
+/// Skips a test that lacks its file system.
 pub(crate) fn skipped<T>(what: &str, missing: &str) -> Option<T> {
     hothouse_testkit::skip(what, missing);
     None
@@ -79,7 +79,7 @@ fn unmount_below(folder: &Path) {
     }
 }
 
-/// Reads a path as the kernel's tables write it: with some characters in octal.
+/// Decodes a path of the kernel's tables, which write some characters in octal.
 fn plain(written: &str) -> PathBuf {
     let mut parts = written.split('\\');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What an import may bring: whole histories, within bounds of memory, objects and chains.
+//! What an import accepts: complete histories, within limits of memory, objects and delta chains.
 
 use super::*;
 
@@ -45,9 +45,9 @@ fn a_history_whose_beginning_is_missing_is_refused_with_a_reason() {
     assert_eq!(case.tip("agent"), case.commit);
 }
 
-/// Writes a pack in which some hundred bytes stand for an object of `blocks` times 16 MiB.
+/// Builds a pack in which some hundred bytes expand to an object of `blocks` times 16 MiB.
 fn bomb(blocks: usize) -> Vec<u8> {
-    // RFC 1950 and 1951: blocks that are stored as they are.
+    // RFC 1950 and 1951: stored blocks.
     fn stored(bytes: &[u8]) -> Vec<u8> {
         let mut packed = vec![0x78, 0x01];
         let mut chunks = bytes.chunks(0xffff).peekable();
@@ -74,7 +74,7 @@ fn bomb(blocks: usize) -> Vec<u8> {
         bytes.push(u8::try_from(value).unwrap());
         bytes
     }
-    // gitformat-pack(5): the kind and the size of an object, then for a delta how far back its base is.
+    // gitformat-pack(5): the type and size of an object, then for a delta the distance to its base.
     fn head(kind: u8, size: usize) -> Vec<u8> {
         let first = kind << 4 | u8::try_from(size & 0xf).unwrap();
         if size < 16 { vec![first] } else { [vec![first | 0x80], number(size >> 4)].concat() }
@@ -90,7 +90,7 @@ fn bomb(blocks: usize) -> Vec<u8> {
     const SMALL: usize = 0x8000;
     const LARGE: usize = 512 * SMALL - 512;
     let base = [head(3, SMALL), stored(&[b'x'; SMALL])].concat();
-    // Copies of the whole base: where from is left out, and how much has two or three bytes.
+    // Copies of the whole base: the offset is omitted, and the size has two or three bytes.
     let mut delta = [number(SMALL), number(LARGE)].concat();
     delta.extend([0xb0, 0xff, 0x7f].repeat(512));
     let middle = [head(6, delta.len()), back(base.len()), stored(&delta)].concat();
@@ -123,7 +123,7 @@ fn an_object_that_grows_beyond_all_memory_is_refused_and_says_so() {
     let mut large: Vec<_> = all.lines().filter(|line| size(line) > 10_000).collect();
     large.sort_by_key(|line| size(line));
     assert!(large.len() == 3 && size(large[2]) > 2 * MEMORY, "{large:?}");
-    // All of them, or the last is sent as it is, which takes no memory.
+    // All of them, or the last is sent in full, which takes no memory.
     for line in large {
         let id = line.split(' ').next().unwrap();
         case.agent(&["update-index", "--add", "--cacheinfo", &format!("100644,{id},{id}")]);
@@ -132,7 +132,7 @@ fn an_object_that_grows_beyond_all_memory_is_refused_and_says_so() {
     let error = case.import_with(&case.commit, case.upload_pack(), 64 << 20).unwrap_err();
     assert!(matches!(error, ImportError::TooMuchMemory { limit: MEMORY, .. }), "{error:?}");
     assert_eq!(case.tip("agent"), case.commit);
-    // What is not of that kind still comes.
+    // Ordinary commits are still imported.
     case.agent(&["reset", "--quiet", &case.commit]);
     let tip = case.agent_commits("new", "new");
     assert_eq!(case.import(&case.commit).tip, tip);
@@ -159,7 +159,7 @@ fn more_objects_than_may_come_are_refused_before_git_reads_them() {
 #[test]
 fn chains_of_deltas_that_are_too_long_are_packed_anew() {
     let case = Case::new();
-    // What is short comes as loose objects, which have no deltas (`fetch.unpackLimit`).
+    // A small fetch creates loose objects, which have no deltas (`fetch.unpackLimit`).
     let mut lines: Vec<_> = (0..200).map(|line| format!("line {line} {}", line * 7919)).collect();
     for version in 0..120 {
         lines[version] = format!("changed in version {version}");

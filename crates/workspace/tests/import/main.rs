@@ -1,4 +1,4 @@
-//! Import of an agent's commits: right on both sides, and nothing that the agent planted runs.
+//! Import of an agent's commits: correct on both sides, and nothing that the agent planted runs.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ use hothouse_workspace::{
     worktree::{IndexOwner, NewWorktree},
 };
 
-/// A repository, a sandbox `agent` of it, and the sandbox's git folder as the room would have it.
+/// A repository, a sandbox `agent` of it, and the sandbox's git directory as in the room.
 struct Case {
     repository: Repository,
     folder: PathBuf,
@@ -56,7 +56,7 @@ fn plain_git() -> Program {
     plain("git".as_ref())
 }
 
-/// Returns a program with the user of these tests, and no config but the repository's own.
+/// Returns a program with the identity of these tests, and only the repository's own config.
 fn plain(name: &OsStr) -> Program {
     Program::new(name)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -72,13 +72,13 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output).unwrap().trim_end().to_owned()
 }
 
-/// How many objects an import may bring in these tests.
+/// The maximum number of objects per import in these tests.
 const OBJECTS: u32 = 2000;
 
-/// The longest chain of deltas in these tests.
+/// The maximum length of delta chains in these tests.
 const DEPTH: u32 = 50;
 
-/// What the git of an import may take here.
+/// The memory limit of git during an import in these tests.
 const MEMORY: u64 = 192 << 20;
 
 impl Case {
@@ -196,7 +196,7 @@ impl Case {
         git(self.root(), &["rev-parse", "--verify", branch])
     }
 
-    /// Runs all that Hothouse runs on a worktree, and a user's own look from above.
+    /// Runs everything that Hothouse runs on a worktree, and a user's `git status` from above.
     fn look_everywhere(&self) {
         self.repository.difference(&self.place.path, "main").unwrap();
         self.repository.commits_since("main", "agent", 100).unwrap();
@@ -251,7 +251,7 @@ fn an_interrupted_import_is_finished_by_the_next() {
     let case = Case::new();
     let tip = case.agent_commits("a", "changed");
     let imported = case.import(&case.commit);
-    // As if we had died after the branch was moved and before the index was.
+    // As if we had died after the branch was moved and before the index was updated.
     git(&case.place.path, &["read-tree", &case.commit]);
     assert_ne!(case.status(), "");
     let again = case.import(&case.commit);
@@ -284,7 +284,7 @@ fn where_the_user_moved_the_branch_theirs_stays() {
     assert_eq!(imported.branch, BranchOutcome::UserMoved { user: user.clone(), agent_branch });
     assert_eq!(imported.index, IndexOutcome::UsersOwn);
     assert_eq!((case.tip("agent"), case.tip("hothouse/agent/head")), (user.clone(), agent.clone()));
-    // The agent takes the user's commit in: then it is a step forward for both.
+    // The agent merges the user's commit: then it is a fast-forward for both.
     case.agent(&["checkout", "--quiet", "--", "b"]);
     case.agent(&["merge", "--quiet", "-m", "merge", &user]);
     let merged = case.agent(&["rev-parse", "HEAD"]);

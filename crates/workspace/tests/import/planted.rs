@@ -1,4 +1,5 @@
-//! What an agent plants in its git folder, its worktree and its commits, for the git of the host to find.
+//! What an agent plants in its git directory, its worktree and its commits, for the host's git to
+//! find.
 
 use super::*;
 
@@ -103,11 +104,11 @@ fn a_submodule_with_a_planted_config_is_not_looked_into() {
     fs::write(sub.join(".git/config"), evil_config(&program)).unwrap();
     case.import(&case.commit);
     case.look_everywhere();
-    // Just as the user would, without any of our settings.
+    // Exactly as the user would, without any of our settings.
     git(&case.place.path, &["status"]);
     git(&case.place.path, &["diff"]);
     git(&case.place.path, &["add", "-A"]);
-    // What a merge of the user's own leaves is flagged when the index becomes ours.
+    // Gitlinks left by a user's merge are flagged when the index becomes ours.
     git(&case.place.path, &["update-index", "--no-skip-worktree", "sub"]);
     case.repository.take_index(&case.place.path).unwrap();
     git(&case.place.path, &["status"]);
@@ -159,7 +160,7 @@ fn alternates_and_links_to_other_repositories_bring_nothing_in() {
     fs::write(&alternates, list).unwrap();
     fs::write(case.room.join("refs/heads/stolen"), format!("{stolen}\n")).unwrap();
     symlink(secret.join(".git/refs/heads/main"), case.room.join("refs/heads/linked")).unwrap();
-    // The room: another view of the file system, in which the user's other folders are not.
+    // The room: another mount namespace without the user's other folders.
     let script = "mount -t tmpfs none \"$1\" && exec git upload-pack \"$2\"";
     let in_room = || {
         let room = Program::new("unshare").args(["--mount", "sh", "-c", script, "room"]);
@@ -168,7 +169,7 @@ fn alternates_and_links_to_other_repositories_bring_nothing_in() {
     let outcome = case.import_with(&case.commit, in_room(), 1 << 20);
     let kind = plain_git().args(["cat-file", "-e", &stolen]).folder(case.root()).run().unwrap();
     assert!(!kind.status.success(), "an object of another repository came in");
-    // The broken refs may spoil the import; without them it continues.
+    // The broken refs may fail the import; without them it works.
     fs::remove_file(case.room.join("refs/heads/stolen")).unwrap();
     fs::remove_file(case.room.join("refs/heads/linked")).unwrap();
     let known = outcome.map_or(case.commit.clone(), |imported| imported.tip);
@@ -207,20 +208,21 @@ fn plant(case: &Case, name: &str, program: &Path) -> String {
     head
 }
 
-/// Commits a gitlink over a planted repository, which the worktree's `.gitmodules` wants looked into.
+/// Commits a gitlink over a planted repository, which the worktree's `.gitmodules` asks git to
+/// enter.
 fn commit_gitlink(case: &Case, name: &str, head: &str) -> String {
     case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{name}")]);
     let text = format!("[submodule \"{name}\"]\n\tpath = {name}\n\turl = ./x\n\tignore = none\n");
     case.agent_commits(".gitmodules", &text)
 }
 
-/// Runs git as the user would, whatever comes of it; returns what it said.
+/// Runs git as the user would, whatever the result; returns its output.
 fn try_git(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let run = plain_git().args(arguments).folder(folder).run().unwrap();
     (run.status.success(), String::from_utf8_lossy(&run.stderr).into_owned())
 }
 
-/// What a user does in a worktree all day.
+/// Common commands of a user in a worktree.
 const READS: [&[&str]; 8] = [
     &["status"],
     &["diff"],
@@ -243,7 +245,7 @@ const WRITES: [&[&str]; 9] = [
     &["submodule", "add", "./nested"],
 ];
 
-/// A branch that differs in files and in gitlinks, for the user to switch to and to merge.
+/// A branch with different files and gitlinks, for the user to switch to and to merge.
 fn make_other(case: &Case, head: &str) {
     let tree = format!("160000 commit {head}\tnested\n100644 blob {}\tb\n", case.tip("main:a"));
     let list = case.folder.join("list");
@@ -290,7 +292,7 @@ fn in_an_index_of_ours_no_command_of_the_user_enters_a_planted_repository() {
 
 #[test]
 fn an_index_of_the_users_own_is_armed_by_add() {
-    // The control: what the test above plants does run.
+    // Control: what the test above plants does run.
     let case = Case::new();
     let (mark, program) = trap(&case);
     plant(&case, "nested", &program);
@@ -305,7 +307,7 @@ fn an_index_of_the_users_own_is_armed_by_add() {
     git(&case.place.path, &["add", "-A"]);
     git(&case.place.path, &["status"]);
     assert!(mark.exists(), "the trap works");
-    // A gitlink that is there already when the index becomes ours is flagged.
+    // A gitlink that already exists when the index becomes ours is flagged.
     fs::remove_file(&mark).unwrap();
     case.repository.take_index(&case.place.path).unwrap();
     git(&case.place.path, &["status"]);
@@ -320,7 +322,7 @@ fn an_index_is_ours_from_any_half_made_state() {
     let owner = || case.repository.index_owner(worktree).unwrap();
     let take = || case.repository.take_index(worktree).unwrap();
     assert_eq!(owner(), IndexOwner::User);
-    // A git that was killed, and one of ours: links and files in any combination.
+    // A killed git, and a killed process of ours: links and files in any combination.
     fs::write(admin.join("index.lock"), "half").unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
@@ -330,21 +332,21 @@ fn an_index_is_ours_from_any_half_made_state() {
     let before = inode(&long);
     take();
     assert_eq!(inode(&long), before, "one that is ours is left alone");
-    // The link was not made.
+    // The link was not created.
     fs::remove_file(admin.join("index")).unwrap();
     fs::write(admin.join("index"), &bytes).unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
-    // The lock was not made, and neither was the file.
+    // Neither the lock nor the file was created.
     fs::remove_file(admin.join("index.lock")).unwrap();
     fs::remove_file(&long).unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
-    // A power cut: the name is there, the bytes are not.
+    // A power cut: the name exists without its content.
     fs::write(&long, "").unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
-    // An index that was written without our lock, as tools do that know none.
+    // An index written without our lock, as by tools that ignore locks.
     fs::rename(&long, admin.join("index")).unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
@@ -426,7 +428,7 @@ fn sparse_checkouts_do_not_make_git_look_again() {
     try_git(&case.place.path, &["sparse-checkout", "set", "src"]);
     git(&case.place.path, &["status"]);
     assert!(!mark.exists(), "after `git sparse-checkout`");
-    // The control: an index that only has the flag.
+    // Control: an index that only has the flag.
     let admin = case.repository.admin_dir(&case.place.path).unwrap().unwrap();
     fs::remove_file(admin.join("config.worktree")).unwrap();
     git(case.root(), &["config", "core.sparseCheckout", "true"]);
@@ -471,7 +473,8 @@ fn a_merge_into_a_branch_whose_index_is_ours_brings_its_files_along() {
     assert!(!mark.exists());
 }
 
-/// Runs `git status` in a loop, and at each change beside the index, until it is told to end; counts.
+/// Runs `git status` in a loop, and at each change beside the index, until stopped; counts the
+/// runs.
 struct Editors {
     end: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<usize>>,
@@ -516,7 +519,7 @@ impl Editors {
     }
 }
 
-/// How many imports an editor watches, and how many of these come through a room's git.
+/// How many imports an editor watches, and how many of these go through a room's git.
 const WATCHED: usize = 500;
 const THROUGH_A_ROOM: usize = 50;
 
@@ -551,7 +554,7 @@ fn an_editor_that_looks_at_each_change_of_the_index_runs_nothing() {
 
 #[test]
 fn an_index_that_is_flagged_in_place_runs_the_planted_monitor() {
-    // The control of the test above: the same, with two writes where it has one.
+    // Control for the test above: the same, with two writes instead of one.
     let case = Case::new();
     let (mark, program) = trap(&case);
     let head = plant(&case, "sub", &program);
@@ -573,7 +576,7 @@ fn an_index_that_is_flagged_in_place_runs_the_planted_monitor() {
 fn no_commit_puts_anything_where_the_checkout_has_its_sandboxes() {
     let mut case = Case::new();
     let (mark, program) = trap(&case);
-    // As with `place = "inside"`: the repository that the gitlink is to lie over is an agent's.
+    // As with `place = "inside"`: the repository below the gitlink belongs to an agent.
     let nest = case.root().join(".worktrees/a/nest");
     fs::create_dir_all(&nest).unwrap();
     git(&nest, &["init", "--quiet"]);
@@ -589,7 +592,7 @@ fn no_commit_puts_anything_where_the_checkout_has_its_sandboxes() {
         case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{path}")]);
         case.agent(&["commit", "--quiet", "-m", path]);
     };
-    // Hidden behind a merge that leaves no trace, then taken back.
+    // Hidden in a merge that leaves no trace, then reverted.
     attack(".worktrees/a/nest");
     let side = case.agent(&["rev-parse", "HEAD"]);
     case.agent(&["reset", "--quiet", "--hard", &start]);
@@ -615,14 +618,14 @@ fn no_commit_puts_anything_where_the_checkout_has_its_sandboxes() {
     refused(&case);
     case.agent(&["branch", "-D", "other"]);
     assert!(!mark.exists());
-    // The control: without the check, a merge arms the user's own checkout.
+    // Control: without the check, a merge arms the user's own checkout.
     case.agent(&["reset", "--quiet", "--hard", &side]);
     case.reserved.clear();
     case.import(&start);
     git(case.root(), &["merge", "--quiet", "agent"]);
     git(case.root(), &["status"]);
     assert!(mark.exists(), "the trap works");
-    // What the user's own history has is the user's business.
+    // The user's own history is not checked.
     fs::remove_file(&mark).unwrap();
     case.reserved = vec![".worktrees".into()];
     case.agent_commits("b", "more");

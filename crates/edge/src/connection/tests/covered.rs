@@ -1,4 +1,4 @@
-//! Hosts that must be terminated are reached by nothing else, whatever a client says or does not say.
+//! Hosts that must be terminated are never reached directly, whatever a client sends.
 
 use std::{
     net::IpAddr,
@@ -23,7 +23,7 @@ use crate::{
     wire::{dns::Question, hello},
 };
 
-/// A terminator of some hosts: it says so, and counts.
+/// A terminator of some hosts that answers, and counts its connections.
 struct Opener {
     hosts: Vec<HostName>,
     served: Arc<AtomicUsize>,
@@ -48,17 +48,17 @@ impl Terminate for Opener {
     }
 }
 
-/// A wall, and a host of its own on a port of the loopback.
+/// A wall, and a host on a port of the loopback.
 struct Scene {
     edge: Arc<RoomEdge>,
     target: SocketAddr,
-    /// What came to the host.
+    /// The bytes that reached the host.
     came: Arc<Mutex<Vec<u8>>>,
     served: Arc<AtomicUsize>,
     folder: tempfile::TempDir,
 }
 
-/// A resolver: names that begin with `away` lead elsewhere, all others to the loopback.
+/// A resolver: names that begin with `away` resolve elsewhere, all others to the loopback.
 async fn resolver() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let at = socket.local_addr().unwrap();
@@ -76,7 +76,8 @@ async fn resolver() -> SocketAddr {
 }
 
 impl Scene {
-    /// A room with a mode and rules, where some hosts must be terminated. `banner` is what the host says first.
+    /// Creates a room with a mode and rules, where some hosts must be terminated. `banner` is what
+    /// the host sends first.
     async fn new(mode: &str, rules: &str, covered: &[&str], banner: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = listener.local_addr().unwrap();
@@ -113,7 +114,7 @@ impl Scene {
         client
     }
 
-    /// Sends something on a connection of its own, and returns what comes back until it ends.
+    /// Sends something on a new connection, and returns the reply until it ends.
     async fn say(&self, words: &[u8]) -> Vec<u8> {
         let mut client = self.connect().await;
         client.write_all(words).await.unwrap();
@@ -133,7 +134,7 @@ impl Scene {
     }
 }
 
-/// The host: it answers every request, and keeps all that comes.
+/// The host: it answers every request, and keeps everything it receives.
 async fn answer(mut stream: TcpStream, banner: &str, came: Arc<Mutex<Vec<u8>>>) {
     stream.write_all(banner.as_bytes()).await.unwrap();
     let mut buffer = vec![0; 4096];
@@ -148,7 +149,7 @@ async fn answer(mut stream: TcpStream, banner: &str, came: Arc<Mutex<Vec<u8>>>) 
 
 async fn rest(client: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
-    // A reset ends it, too.
+    // A reset also ends it.
     client.read_to_end(&mut all).await.ok();
     all
 }
@@ -176,7 +177,7 @@ async fn what_cannot_be_opened_does_not_reach_a_covered_host() {
         for words in others {
             let answer = scene.say(words).await;
             let answer = String::from_utf8_lossy(&answer);
-            // Refused in the protocol that it speaks, by us.
+            // Refused by us, in the client's protocol.
             let refusals = ["HTTP/1.1 403 ", "SSH-2.0-Hothouse\r\n"];
             // PostgreSQL's clients are told that there is no TLS, then why there is no session.
             let is_refused =
@@ -223,13 +224,13 @@ async fn another_host_of_the_address_passes_if_a_rule_names_it() {
 
 #[tokio::test]
 async fn a_client_that_speaks_late_is_seen_all_the_same() {
-    // The wall does not know that `away` is here.
+    // The wall does not know that `away` is on this host.
     let scene = Scene::new("open", "", &["away.example"], "").await;
     for words in
         [hello(Some("away.example")), b"GET / HTTP/1.1\r\nHost: away.example\r\n\r\n".into()]
     {
         let mut client = scene.connect().await;
-        // Longer than silence is waited for.
+        // Longer than the wall waits for a silent client.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let (start, end) = words.split_at(3);
         client.write_all(start).await.unwrap();
@@ -254,7 +255,7 @@ async fn a_client_that_speaks_late_is_seen_all_the_same() {
         "{records:?}"
     );
 
-    // What is no such thing continues as ever.
+    // Connections to other hosts are still relayed.
     let mut client = scene.connect().await;
     client.read_exact(&mut banner).await.unwrap();
     client.write_all(b"EHLO me\r\n").await.unwrap();

@@ -1,4 +1,4 @@
-//! Mail to hosts that take it here: the server speaks first, and nobody is dialled.
+//! Mail to hosts with a mail sink: the server speaks first, and nothing is dialled.
 
 use std::{net::SocketAddr, sync::atomic::AtomicUsize};
 
@@ -80,7 +80,7 @@ async fn a_silent_client_of_a_sunk_host_is_greeted_and_of_no_other() {
         let expected = format!("220 smtp.mail.example {tls}");
         assert_eq!(String::from_utf8_lossy(&greeting[..length]), expected, "{port}");
     }
-    // What is no mail is refused in its own way, at once where it says what it is.
+    // Anything but mail is refused in its own protocol, immediately if that is known.
     for (host, port) in [("smtp.mail.example", 22), ("pay.example", 587), ("off.example", 25)] {
         let mut client = connect(&edge, host, port).await;
         client.write_all(b"SSH-2.0-x\r\n").await.unwrap();

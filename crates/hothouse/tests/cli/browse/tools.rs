@@ -1,4 +1,4 @@
-//! What lies beyond one document: frames, traces, other tools' browsers, and browsers that are of no use.
+//! Beyond a single document: frames, traces, other tools' browsers, and unusable browsers.
 
 use std::{fs, path::Path, process::Command};
 
@@ -141,7 +141,7 @@ fn results_and_traces_of_playwright_are_records_without_a_line_of_config() {
     }
 }
 
-/// Answers as a browser of long ago would.
+/// Answers like an outdated browser.
 const OLD: &str = r#"#!/usr/bin/python3
 import json, os
 text = b""
@@ -161,7 +161,7 @@ fn a_page_that_eats_all_memory_and_a_browser_of_long_ago_are_told() {
     let (code, report) = shop.browse(&["web", "/crash", "--timeout", "120s"]);
     assert_eq!(code, 1, "{report:#}");
     assert!(has(&lines(&report, "page_errors", ""), "memory"), "{report:#}");
-    // The room and its next page are well.
+    // The room and its next page still work.
     shop.seen(&["web", "/login"]);
     if !shop.env.is_root() {
         return;

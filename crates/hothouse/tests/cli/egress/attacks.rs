@@ -1,4 +1,4 @@
-//! What an agent could try, each with a real client, and each with what would make it succeed.
+//! Attacks of an agent, each with a real client, and each with a control that makes it succeed.
 
 use super::{FETCH, fetch, internet::walled, py, records};
 
@@ -101,7 +101,7 @@ print(raw(('127.0.0.1', {port}), get), raw(('mapped.example', {port}), get))
             for line in &lines[..10] {
                 assert!(matches!(*line, "GOT HTTP/1.1 403 Forbidden" | "NOTHING"), "{mode}: {ran}");
             }
-            // Naming the host would not help: the address is what must be named.
+            // Naming the host would not help: the address must be named.
             let told = ["403  10.0.0.1", "403  169.254.169.254", "NOTHING NOTHING"];
             assert_eq!(lines[10..], told, "{mode}: {ran}");
             host.set_nonblocking(true).unwrap();
@@ -189,7 +189,8 @@ print(socket.gethostbyname('localhost'), socket.gethostbyname('web.a.acme.localh
 ";
             let ran = py(env, repository, code);
             let lines: Vec<&str> = ran.stdout.lines().collect();
-            // A synthetic address for each kind, nothing else of the name, and the true one of what is listed.
+            // A synthetic address of each family, no other record, and the real one for listed
+            // names.
             assert_eq!(lines[..4], ["0 1 0 1 0 0 0 1"; 4], "{ran}");
             assert_eq!(lines[4], "3 0 3 0", "{ran}");
             assert!(matches!(lines[5], "reset" | "GOT b''"), "{ran}");

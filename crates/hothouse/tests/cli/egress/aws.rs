@@ -1,4 +1,5 @@
-//! Clients of AWS in a room, which sign with a placeholder, and a host that checks with the key itself.
+//! AWS clients in a room, which sign with a placeholder, and a host that verifies with the actual
+//! key.
 
 use std::{fs, process::Command};
 
@@ -12,7 +13,7 @@ const CONFIG: &str = "mode = \"allowlist\"\nallow = [\"good.example\", \"ADDRESS
 /// As in `internet.py`.
 const KEY: &str = "the-real-key-of-aws-0123456789abcdefghij";
 
-/// Signs a body piece by piece, as the SDKs for Java and Go do; with trailers too.
+/// Signs a body in chunks, as the SDKs for Java and Go do; also with trailers.
 const PIECES: &str = r#"
 import datetime, hashlib, hmac, http.client, os, ssl
 def mac(key, text): return hmac.new(key, text.encode(), hashlib.sha256).digest()
@@ -91,7 +92,7 @@ fn clients_of_aws_sign_with_a_placeholder_and_the_host_gets_a_true_signature() {
                 internet.log()
             );
 
-            // With what this host can install.
+            // With the packages that this host can install.
             let installed = |program: &str, words: &[&str]| {
                 let command = Command::new(program).args(words).current_dir(&worktree).output();
                 command.is_ok_and(|output| output.status.success())

@@ -1,4 +1,5 @@
-//! Real browsers in rooms that reach listed hosts alone: they say names openly, and trust whom the room does.
+//! Real browsers in rooms that can only reach listed hosts: they send names in the clear, and trust
+//! the room's CA.
 
 use std::path::Path;
 

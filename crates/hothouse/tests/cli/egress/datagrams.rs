@@ -1,10 +1,10 @@
-//! What is not a connection does not leave a room, and leaves a line.
+//! Traffic other than connections does not leave a room, and is recorded.
 
 use hothouse_testkit::{skip, wait_until};
 
 use super::{internet::walled, py, records};
 
-/// Whether this kernel tells what it drops.
+/// Whether this kernel reports dropped packets.
 pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }
@@ -15,7 +15,7 @@ fn a_datagram_goes_nowhere_and_leaves_a_line() {
         return skip("lines for datagrams", "a kernel with nfnetlink_log");
     }
     walled("mode = \"open\"\n", |env, repository, _| {
-        // The beginning of QUIC, a clock, and both over IPv6.
+        // The start of QUIC, NTP, and both over IPv6.
         let code = "
 quic = bytes([0xc3, 0, 0, 0, 1, 8]) + bytes(1194)
 for family, address in [(socket.AF_INET, '8.8.8.8'), (socket.AF_INET6, '2001:db8::5')]:

@@ -1,4 +1,4 @@
-//! An Internet of our own: `internet.py` on a loopback address, and rooms whose resolver it is.
+//! Our own Internet: `internet.py` on a loopback address, and rooms that use it as resolver.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use hothouse_testkit::{TestEnv, User, is_root, skip};
 
 use crate::surroundings;
 
-/// Each has an address of its own, so that tests can run in parallel with the usual ports.
+/// Each has its own address, so that tests can run in parallel with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 pub(crate) struct Internet {
@@ -23,7 +23,7 @@ pub(crate) struct Internet {
 }
 
 impl Internet {
-    /// Starts it, if this host lets us.
+    /// Starts it, if this host allows it.
     pub(crate) fn start() -> Option<Self> {
         if !is_root() {
             skip("hosts on ports 80 and 443", "root");
@@ -61,7 +61,7 @@ impl Internet {
         Some(Self { child, address, dns, folder })
     }
 
-    /// Returns what came.
+    /// Returns its log of requests.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
@@ -76,7 +76,7 @@ impl Internet {
     }
 }
 
-/// Hosts of vendors of coding agents, for which it stands in.
+/// Hosts of coding agent vendors, which it impersonates.
 pub(crate) const VENDORS: [&str; 6] = [
     "chatgpt.com",
     "auth.openai.com",
@@ -86,7 +86,7 @@ pub(crate) const VENDORS: [&str; 6] = [
     "platform.claude.com",
 ];
 
-/// Makes a CA and a certificate of the names there are.
+/// Creates a CA and a certificate for the known names.
 fn certify(folder: &Path) -> bool {
     let vendors = VENDORS.map(|host| format!(",DNS:{host}")).concat();
     let script = "set -e
@@ -108,14 +108,14 @@ impl Drop for Internet {
     }
 }
 
-/// A sandbox `a` that is up with this `[egress]`, for each user that is available here. `ADDRESS` stands
-/// for the address of the Internet.
+/// A running sandbox `a` with this `[egress]`, for each user that is available here. `ADDRESS`
+/// stands for the address of the Internet.
 pub(crate) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(egress, |_, _| {}, test);
 }
 
-/// The same, with something done to the surroundings before the daemon starts. The daemon trusts the
-/// certificate of the Internet.
+/// Like [`walled`], with a change of the environment before the daemon starts. The daemon trusts
+/// the certificate of the Internet.
 pub(crate) fn walled_after(
     egress: &str,
     before: impl Fn(&mut TestEnv, &Internet),
@@ -124,7 +124,7 @@ pub(crate) fn walled_after(
     walled_with(|_| egress.to_owned(), before, test);
 }
 
-/// The same, with an `[egress]` that is made when the Internet is there.
+/// Like [`walled_after`], with an `[egress]` that is built once the Internet is running.
 pub(super) fn walled_by(
     egress: impl Fn(&Internet) -> String,
     test: impl Fn(&TestEnv, &Path, &Internet),

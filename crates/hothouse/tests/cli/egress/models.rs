@@ -1,4 +1,4 @@
-//! Real models: what their calls cost is recorded and capped, and only the wall has their key.
+//! Real models: the cost of their calls is recorded and capped, and only the wall has their key.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn calls_of_a_real_model_are_recorded_and_end_at_their_caps() {
             );
         }
         assert!(call(env, repository, "").starts_with("200 "));
-        // A daemon that was started since knows what was spent.
+        // A daemon started later knows what was spent.
         wait_until("the calls are recorded", || calls(env, repository, "matched=true").len() == 3);
         env.ok(repository, &["daemon", "stop"]);
         let refused = call(env, repository, "");

@@ -1,8 +1,8 @@
-//! More of what an agent could try: hidden names, tunnels in tunnels, other rooms, other alphabets.
+//! More attacks of an agent: hidden names, tunnels in tunnels, other rooms, other alphabets.
 
 use super::{FETCH, internet::walled, py, records};
 
-/// A greeting with or without an encrypted one inside, as RFC 9849 writes it.
+/// A ClientHello with or without an encrypted one inside, as in RFC 9849.
 const HELLO: &str = "
 def extension(kind, body): return struct.pack('>HH', kind, len(body)) + body
 def hello(name, hidden):

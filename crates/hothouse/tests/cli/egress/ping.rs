@@ -1,4 +1,4 @@
-//! Echo requests that a rule allows are answered by the host that they name, and by nobody else.
+//! Echo requests that a rule allows are answered by the host that they name, and by no other.
 
 use hothouse_testkit::{skip, wait_until};
 
@@ -22,7 +22,7 @@ def ping(host, family=socket.AF_INET, size=8, wait=5):
     except OSError as error: return type(error).__name__
 ";
 
-/// Whether the daemons of these tests may ping, which as an ordinary user the host decides.
+/// Whether the daemons of these tests may ping, which the host decides for an ordinary user.
 fn may_ping(env: &hothouse_testkit::TestEnv) -> bool {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ping_group_range").unwrap_or_default();
     let closed = range.split_whitespace().collect::<Vec<_>>() == ["1", "0"];
@@ -42,7 +42,7 @@ fn echo_requests_pass_by_a_rule_and_not_without() {
                   \"other.example\", \"ADDRESS/icmp\", \"::1/icmp\"]\n";
     walled(egress, |env, repository, internet| {
         if !may_ping(env) {
-            // Nobody answers, and the line says why.
+            // There is no answer, and the record says why.
             let ran = py(env, repository, &format!("{PING}print(ping('good.example'))"));
             assert_eq!(ran.stdout, "PermissionError\n", "{ran}");
             wait_until("the line says why", || {

@@ -27,7 +27,7 @@ fn a_config_that_the_agent_edited_waits_for_approval() {
                 })
             };
             assert!(pending(&status), "{status:#}");
-            // Nobody to ask, and not told to continue.
+            // Not a terminal, and without `--yes`.
             let ran = env.run(repository, &["config", "approve", "-w", "a"]);
             assert_eq!(ran.code, 2, "{ran}");
             assert!(ran.stdout.contains("egress.allow"), "{ran}");

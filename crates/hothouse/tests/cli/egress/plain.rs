@@ -1,4 +1,4 @@
-//! Plain HTTP, as the timeline has it: both bodies, without what nobody may see.
+//! Plain HTTP on the timeline: both bodies, redacted.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A policy that changes while connections are open, of every kind.
+//! A policy change while connections of every kind are open.
 
 use hothouse_testkit::wait_until;
 
@@ -7,7 +7,7 @@ use super::internet::walled_after;
 const CONFIG: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\", \"ADDRESS:8443\", \"evil.example:8443\"]\n\
     [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n";
 
-/// Opens a connection of each kind, says when all are open, and then how each ended.
+/// Opens a connection of each kind, reports when all are open, and then how each ended.
 const OPEN: &str = "import socket, ssl, sys, threading
 own, world = ssl.create_default_context(), ssl.create_default_context(cafile='ca.pem')
 def dial(host, port, context):

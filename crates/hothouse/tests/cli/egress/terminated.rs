@@ -14,7 +14,7 @@ use super::{
     py, records,
 };
 
-/// Asks with what the room has for the secret, and believes whom the room's system believes.
+/// Sends a request with the room's placeholder, trusting the room's CAs.
 const ASK: &str = "
 def ask(url, method='GET', cafile=None):
     context = ssl.create_default_context(cafile=cafile)
@@ -41,19 +41,19 @@ fn placeholder(env: &TestEnv, repository: &Path) -> String {
     env.ok(repository, &print)
 }
 
-/// All hosts here have one address, so one that is not opened must be named to pass.
+/// All hosts here have one address, so one that is not terminated must be named to pass.
 const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\", \"evil.example\"]\n\
     [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n\
     [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
 
-/// What the host's variable `MY_TOKEN` holds.
+/// The value of the host's variable `MY_TOKEN`.
 const VALUE: &str = "tok_0123456789abcdefghijklmnop";
 
 fn with_token(test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(CONFIG, |env, _| env.set("MY_TOKEN", VALUE), test);
 }
 
-/// Speaks TLS to a host without naming it, or by another name, and asks for one inside.
+/// Connects to a host over TLS without a server name, or with another one, and requests one inside.
 const UNNAMED: &str = "
 import socket, ssl, time
 def unnamed(host, silence=0, name=None):
@@ -75,7 +75,7 @@ fn a_covered_host_is_not_reached_by_its_address_or_another_name_of_it() {
         let config = CONFIG.replace("web", mode);
         let before = |env: &mut TestEnv, _: &Internet| env.set("MY_TOKEN", VALUE);
         walled_after(&config, before, |env, repository, internet| {
-            // The last one is a name of somebody's own, which leads to the covered host's address.
+            // The last one is an unrelated name that resolves to the covered host's address.
             let hosts = ["other.example", "xn--bcher-kva.example"];
             for (host, how) in hosts.into_iter().flat_map(|host| {
                 ["", ", 0.5", ", 0, 'xn--bcher-kva.example'", ", 0.5, 'xn--bcher-kva.example'"]
@@ -108,7 +108,7 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
             internet.log()
         );
 
-        // Compressed although it was asked not to be, it is looked through all the same.
+        // Compressed although the client asked for no compression, it is still scanned.
         let packed = ask(env, repository, "'https://good.example/gzip-echo'");
         assert_eq!(packed.matches(&own).count(), 2000, "{}", &packed[..200.min(packed.len())]);
         assert!(!packed.contains(VALUE));
@@ -123,14 +123,14 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
         assert!(denied.starts_with("403 ") && denied.contains("read-only"), "{denied}");
         assert!(!internet.log().contains("https POST"), "{}", internet.log());
 
-        // Not terminated: the certificate is the host's own, which the room does not know.
+        // Not terminated: the certificate is the host's own, which the room does not trust.
         let strange = ask(env, repository, "'https://evil.example/echo'");
         assert!(strange.contains("CERTIFICATE_VERIFY_FAILED"), "{strange}");
         let passed = ask(env, repository, "'https://evil.example/echo', cafile='ca.pem'");
         assert!(passed.starts_with("200 ") && passed.contains(&own), "{passed}");
         assert!(sent(&format!("https authorization evil.example Bearer {own}")));
 
-        // Without TLS nothing is put in.
+        // Without TLS nothing is inserted.
         assert!(ask(env, repository, "'http://good.example/echo'").starts_with("200 "));
         assert!(sent(&format!("http authorization good.example Bearer {own}")));
 
@@ -146,8 +146,8 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
     });
 }
 
-/// Everything by which a value could get into a file: it is put in, sent back in several writings, asked for
-/// in parts, guessed in every place of a request, and what was asked breaks off or is refused.
+/// Everything that could write a value to a file: it is inserted, sent back in several encodings,
+/// requested in ranges, guessed in every part of a request, and requests break off or are refused.
 const EVERYTHING: &str = r"
 import base64
 value = 'tok_0123456789' + 'abcdefghijklmnop'
@@ -191,7 +191,7 @@ fn no_file_ever_holds_a_value() {
         env.ok(repository, &["egress", "log", "-w", "a"]);
         env.ok(repository, &["egress", "why", "good.example", "-w", "a"]);
         env.ok(repository, &["snapshot", "now", "-w", "a"]);
-        // What waits to be written is written when the daemon ends.
+        // Pending records are written when the daemon ends.
         env.ok(repository, &["down", "-w", "a"]);
         env.ok(repository, &["daemon", "stop"]);
         assert!(holds(&env.state(), &own), "the ledger holds what the room sent");
@@ -202,14 +202,14 @@ fn no_file_ever_holds_a_value() {
     });
 }
 
-/// What stands before a text in a file.
+/// Returns what precedes a text in a file.
 fn around(file: &Path, text: &str) -> String {
     let bytes = fs::read(file).unwrap_or_default();
     let at = memchr::memmem::find(&bytes, text.as_bytes()).unwrap_or(0);
     String::from_utf8_lossy(&bytes[at.saturating_sub(600)..at]).into_owned()
 }
 
-/// A value as a file could hold it.
+/// Encodings of a value that a file could contain.
 fn writings(value: &str) -> Vec<String> {
     let each = |write: fn(&u8) -> String, between: &str| {
         value.as_bytes().iter().map(write).collect::<Vec<_>>().join(between)
@@ -223,7 +223,7 @@ fn writings(value: &str) -> Vec<String> {
         each(|byte| format!("\\u{byte:04x}"), ""),
         each(|byte| byte.to_string(), ","),
     ];
-    // At each of the three places where it can begin, without what its neighbours have a part in.
+    // At each of the three alignments, without characters shared with neighbours.
     for before in ["", "x", "xx"] {
         let encoded = STANDARD_NO_PAD.encode(format!("{before}{value}"));
         all.push(encoded[4..encoded.len() - 2].to_owned());
@@ -391,7 +391,7 @@ const TEST_MODE: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\"]\n\
 fn no_live_key_reaches_a_host_in_test_mode() {
     let live = format!("sk_{}_{}", "live", "a1B2c3D4e5F6g7H8i9J0k1L2");
     let test = live.replace("live", "test");
-    // What the user keeps for the wall is looked at as well.
+    // The user's stored values are checked as well.
     for (value, passes) in [(&test, true), (&live, false)] {
         let before = |env: &mut TestEnv, _: &Internet| env.set("MY_TOKEN", value.clone());
         walled_after(TEST_MODE, before, |env, repository, internet| {

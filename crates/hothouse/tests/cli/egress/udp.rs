@@ -1,4 +1,4 @@
-//! Datagrams that a rule allows leave a room, and come back; others do not.
+//! Datagrams that a rule allows leave a room, and replies come back; others do not.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -18,7 +18,7 @@ use super::{
     py, records,
 };
 
-/// A server that says its port and what came, or sends back what begins with `=`.
+/// A server that returns its port and its input, or echoes input that begins with `=`.
 struct Echo {
     port: u16,
     came: Arc<AtomicUsize>,
@@ -44,7 +44,7 @@ fn echo(address: &str) -> Option<Echo> {
     Some(Echo { port, came })
 }
 
-/// An address of this host that a room can name, because it is not one of loopback.
+/// A non-loopback address of this host, which a room can use.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -87,7 +87,7 @@ fn lines(child: Child) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A room with servers on the address of the Internet, whose ports stand for `FIRST` and `SECOND`.
+/// A room with servers on the address of the Internet, whose ports replace `FIRST` and `SECOND`.
 fn with_servers(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet, [&Echo; 2])) {
     let servers = std::cell::RefCell::new(None);
     super::internet::walled_by(

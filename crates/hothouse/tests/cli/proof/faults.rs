@@ -1,4 +1,4 @@
-//! Every kind of fault by `prove`, and what a reviewer gets of it.
+//! Every kind of fault with `prove`, and what a reviewer sees of it.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ const FAULTS: [(&str, &[&str]); 12] = [
 
 #[test]
 fn prove_names_each_fault_and_nothing_else() {
-    // One scenario for each fault, which are proved side by side.
+    // One scenario per fault, proved in parallel.
     let at = CONFIG.find("[scenario.buy]").unwrap();
     let scenario = |(fault, _): &(&str, &[&str])| {
         let own = CONFIG[at..].replace("scenario.buy", &format!("scenario.{fault}"));
@@ -60,7 +60,7 @@ fn commit(shop: &Shop, words: &[&str]) {
     shop.env.ok(&shop.repository, &[&git, words].concat());
 }
 
-/// Stands in for GitHub's client: keeps what it was asked, and answers with an address.
+/// Replaces GitHub's client: stores its arguments, and prints a URL.
 const GH: &str = "#!/bin/sh\nfor word; do printf '%s\\0' \"$word\"; done >\"$0.words\"\necho https://forge.example/pull/1\n";
 
 #[test]
@@ -81,7 +81,7 @@ fn a_pull_request_has_the_summary_of_a_fresh_sandbox_before_that_of_the_agents_o
 
     shop.up("a");
     let worktree = shop.worktree("a");
-    // The commit sends no mail; the agent's service runs what it was before.
+    // The commit sends no mail; the agent's service still runs the previous code.
     let text = fs::read_to_string(worktree.join("app.py")).unwrap();
     fs::write(worktree.join("app.py"), text.replace("fault != \"no-mail\"", "False")).unwrap();
     commit(&shop, &["-qam", "quiet"]);

@@ -51,7 +51,7 @@ fn a_summary_is_signed_by_its_user_and_a_stranger_is_told_by_whom() {
     assert!(!ok && found["problems"].to_string().contains("not one of this summary"), "{found:#}");
     fs::write(&summary, text).unwrap();
 
-    // What is summed up again is no longer what was signed.
+    // A new summary is no longer what was signed.
     shop.env.ok(&shop.repository, &["summary", "-w", "a", "--md"]);
     let again = shop.env.run(&shop.repository, &["verify", folder, "--signers", &path("signers")]);
     assert!(again.code == 1 && again.stdout.contains("not signed"), "{again}");

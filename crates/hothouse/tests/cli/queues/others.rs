@@ -1,4 +1,4 @@
-//! Sidekiq, Laravel and Graphile Worker with their own clients, and jobs that are found without anybody looking.
+//! Sidekiq, Laravel and Graphile Worker with their own clients, and jobs that are found by polling.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ fn database(env: &TestEnv, repository: &Path) -> String {
     found["url"].as_str().unwrap().to_owned()
 }
 
-/// Puts the dead job of a queue back, and waits until it has died again.
+/// Retries the dead job of a queue, and waits until it has died again.
 fn retry(env: &TestEnv, repository: &Path, queue: &str, work_again: impl Fn()) {
     let dead = find(&jobs(env, repository), queue, "dead").unwrap();
     let id = dead["id"].as_str().unwrap();
@@ -43,7 +43,7 @@ fn jobs_of_sidekiq_are_found_listed_drained_and_tried_again() {
     fs::write(worktree.join("jobs.rb"), SIDEKIQ).unwrap();
     env.ok(&repository, &["up", "-w", "a"]);
     run(&env, &repository, &["ruby", "jobs.rb", "add"]);
-    // Nobody has looked at the queue: to wait is enough.
+    // The queue was not listed: waiting is enough.
     let waiting = ["wait", "job", "queue=mail name=Receipt state=delayed", "-w", "a", "--json"];
     env.json(&repository, &waiting);
     work(&env, &repository, "sidekiq -r ./jobs.rb -q mail -c 1");

@@ -1,4 +1,5 @@
-//! SQS with the clients of AWS: a worker of the room does what an app sends, and what fails is dead until it is retried.
+//! SQS with AWS clients: a worker of the room processes messages, and a failed one is dead until
+//! retried.
 
 use std::{fs, path::Path};
 
@@ -18,7 +19,7 @@ hosts = ["sqs.eu-west-1.amazonaws.com"]
 run = "exec node worker.mjs"
 "#;
 
-/// Fails what is called `boom` until a file says that it is mended.
+/// Fails jobs called `boom` until a file marks them as fixed.
 const WORKER: &str = r#"import { DeleteMessageCommand, GetQueueUrlCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import fs from 'node:fs';
 const sqs = new SQSClient({ region: 'eu-west-1', credentials: { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'x' } });

@@ -1,4 +1,5 @@
-//! Seeded stacks without a database: files, objects and states of roles come along with a snapshot.
+//! Seeded stacks without a database: a snapshot includes files, objects and browser states of
+//! roles.
 
 use std::{fs, path::Path};
 
@@ -29,7 +30,7 @@ script = "login.toml"
 probe = "/account"
 "#;
 
-/// Keeps people and sessions in SQLite, and holds the file open from its start.
+/// Stores people and sessions in SQLite, and keeps the file open from its start.
 const APP: &str = r#"
 import http.server, secrets, sqlite3, urllib.parse
 db = sqlite3.connect("shop.db", check_same_thread=False, isolation_level=None)
@@ -87,7 +88,8 @@ fn files_objects_and_states_of_roles_are_part_of_a_snapshot() {
     };
     assert_eq!(up("a"), "done");
     assert_eq!(up("b"), "restored", "no bundle ran");
-    // The app has the rows of the snapshot, although it had made its file before that was unpacked.
+    // The app has the rows of the snapshot, although it had created its file before that was
+    // unpacked.
     let seen = ask(&env, &repository, &["browse", "web", "/account", "--auth", "ann", "-w", "b"]);
     let text = seen["text"].as_str().unwrap();
     assert!(text.contains("Hello, one of 2; 1 sessions"), "the state came along: {seen:#}");
@@ -95,13 +97,13 @@ fn files_objects_and_states_of_roles_are_part_of_a_snapshot() {
     let photo = env.ok(&repository, &["exec", "-w", "b", "--", "sh", "-c", get]);
     assert!(photo.contains("check_same_thread"), "the object came along");
 
-    // What one does to its objects is its own.
+    // Changes of objects affect only their own sandbox.
     let delete =
         "curl -sf -X DELETE -H 'Authorization: AWS x:y' http://127.0.0.1:9000/photos/ann.png";
     env.ok(&repository, &["exec", "-w", "b", "--", "sh", "-c", delete]);
     assert_eq!(up("c"), "restored");
     assert!(env.ok(&repository, &["exec", "-w", "c", "--", "sh", "-c", get]).contains("sqlite3"));
-    // No room sees the states that sandboxes share.
+    // No room sees the shared browser states.
     let looked = env.run(
         &repository,
         &[

@@ -1,4 +1,4 @@
-//! What is left when something dies.
+//! What is left after a crash.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn a_power_cut_keeps_every_committed_row() {
             let line = lines.next().unwrap().unwrap();
             last = line.strip_prefix("committed-").unwrap().parse().unwrap();
         }
-        // Everything at once, in the middle of writing, and nothing gets to say goodbye.
+        // Everything at once, while writing, without a clean shutdown.
         let postmaster = pid(&env, &repository, "db");
         kill(room_pid(&env));
         env.kill_daemon();

@@ -1,4 +1,4 @@
-//! Services that do not behave.
+//! Misbehaving services.
 
 use super::*;
 

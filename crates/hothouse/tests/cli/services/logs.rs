@@ -1,4 +1,4 @@
-//! What services say, kept and found again.
+//! Output of services, stored and found again.
 
 use super::*;
 

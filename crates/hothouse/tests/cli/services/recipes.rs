@@ -25,7 +25,7 @@ fn two_sandboxes_have_the_same_ports_and_their_own_data() {
         };
         assert_eq!(redis("a", &["set", "key", "value"]), "OK\n");
         assert_eq!(redis("b", &["get", "key"]), "\n");
-        // Down and up, and all is there.
+        // The data survives a restart.
         env.ok(&repository, &["down", "-w", "a"]);
         env.ok(&repository, &["up", "-w", "a"]);
         assert_eq!(psql("a", "select x from t").stdout, "41\n");
@@ -175,7 +175,7 @@ fn an_interrupted_initialisation_is_never_used() {
         .filter(|path| path.is_dir())
         .collect();
     let [golden] = &golden[..] else { panic!("{golden:?}") };
-    // As a crash in the middle of both would leave it: half made, half copied.
+    // As a crash would leave it: partially created, partially copied.
     let new = golden.with_added_extension("new");
     fs::rename(golden, &new).unwrap();
     fs::remove_file(new.join("PG_VERSION")).unwrap();
@@ -189,7 +189,8 @@ fn an_interrupted_initialisation_is_never_used() {
     assert!(golden.join("PG_VERSION").is_file() && !new.exists() && !copy.exists());
 }
 
-/// Speaks to a server in its own protocol: the recipe, its config, and a script that fails unless it answers.
+/// Connects to a server in its own protocol: the recipe, its config, and a script that fails unless
+/// it answers.
 const MORE: [(&str, &str, &str); 3] = [
     (
         "memcached",

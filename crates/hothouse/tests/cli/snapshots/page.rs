@@ -1,10 +1,10 @@
-//! A page: what some commands print, with whatever differs from run to run or host to host named.
+//! A page: the output of some commands, with placeholders for what differs between runs or hosts.
 
 use std::{cell::RefCell, panic};
 
 use hothouse_testkit::{Ran, TestEnv};
 
-/// Columns of tables whose cells are replaced, by what.
+/// Table columns whose cells are replaced.
 const VOLATILE: [(&str, &str); 9] = [
     ("PID", "[PID]"),
     ("AGE", "[AGE]"),
@@ -68,7 +68,7 @@ impl Pages {
         self.compare_in(folder, name, text, more);
     }
 
-    /// Compares a page of what terminals show, which has a folder of its own.
+    /// Compares a page of terminal output, which has a separate folder.
     pub(super) fn compare_shown(&self, name: &str, text: &str, more: &[(&str, &str)]) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/snapshots/terminal");
         self.compare_in(folder, name, text, more);
@@ -99,7 +99,7 @@ impl Pages {
     }
 }
 
-/// Writes down what a command printed.
+/// Formats the output of a command.
 pub(super) fn entry(env: &TestEnv, ran: &Ran) -> String {
     let root = env.root().to_str().unwrap();
     let mut entry = format!("$ hothouse {}\n{}", ran.words, align(&ran.stdout, root));
@@ -110,12 +110,12 @@ pub(super) fn entry(env: &TestEnv, ran: &Ran) -> String {
     entry
 }
 
-/// Writes down what a command showed on a terminal.
+/// Formats what a command showed on a terminal.
 pub(super) fn screen(env: &TestEnv, command: &str, shown: &str) -> String {
     let root = env.root().to_str().unwrap();
     let (mut parts, mut table) = (vec![String::new()], None::<Vec<usize>>);
     for line in shown.lines() {
-        // A message may follow a table at once, which is seen by what stands between its columns.
+        // A message may directly follow a table, which is detected by text between its columns.
         let crosses = |start: &usize| line.chars().nth(start - 1).is_some_and(|c| c != ' ');
         if table.as_ref().is_some_and(|starts| starts.iter().skip(1).any(crosses)) {
             parts.push(String::new());
@@ -129,8 +129,9 @@ pub(super) fn screen(env: &TestEnv, command: &str, shown: &str) -> String {
     format!("$ {command}\n{parts}\n")
 }
 
-/// Names the folder of the test and what is volatile in tables, and aligns those again. A cell that
-/// is not below its column's head ends up in another one, so a table out of line stays so.
+/// Replaces the folder of the test and volatile cells of tables, and aligns those again. A cell
+/// that is not below its column's header ends up in another one, so a misaligned table stays
+/// misaligned.
 fn align(text: &str, root: &str) -> String {
     let mut out = String::new();
     let mut lines = text.lines().peekable();
@@ -160,7 +161,7 @@ fn render(table: &[Vec<String>], indent: usize) -> String {
     table.iter().map(line).collect()
 }
 
-/// Returns where the columns begin below a line, if it is the head of a table.
+/// Returns where the columns start below a line, if it is the header of a table.
 fn columns(line: &str) -> Option<Vec<usize>> {
     let is_head = line.chars().all(|c| c.is_ascii_uppercase() || c == ' ');
     let bytes = line.as_bytes();

@@ -1,4 +1,4 @@
-//! What bites whoever takes an agent's work is named: in `diff`, `status` and `promote`.
+//! Dangerous parts of an agent's work are reported: in `diff`, `status` and `promote`.
 
 use hothouse_testkit::skip;
 
@@ -57,7 +57,7 @@ fn files_that_no_room_can_make_are_named_all_the_same() {
         return skip("special files in a worktree", "root");
     }
     rooms(|env, repository| {
-        // Something else than a room may have made them, such as a copy of root's.
+        // They may come from something other than a room, such as a copy made by root.
         let tree = worktree(env, "a");
         for name in ["set-user", "set-group", "powerful"] {
             fs::write(tree.join(name), "#!/bin/sh\n").unwrap();

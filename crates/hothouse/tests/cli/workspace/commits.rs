@@ -47,7 +47,7 @@ fn each_commit_of_a_command_that_goes_on_is_seen_at_once() {
             });
             fs::write(worktree(env, "a").join(format!("seen-{number}")), "").unwrap();
         }
-        // Somebody who only looked every fifteen seconds would need a minute.
+        // Polling every fifteen seconds would take a minute.
         assert!(begun.elapsed().as_secs() < 40, "{:?}", begun.elapsed());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,18 +1,19 @@
-//! Which properties events have, and how an event differs from those before it. Pure.
+//! The properties of events, and how an event differs from earlier ones. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The most events, and properties of one, that are known: an app that makes names up must not fill the disk.
+/// The maximum number of events, and of properties per event: an app that makes up names must not
+/// fill the disk.
 const EVENTS: usize = 500;
 const PROPERTIES: usize = 100;
 
-/// The longest name.
+/// The maximum length of a name.
 const NAME: usize = 200;
 
-/// What SDKs add about the client and the project.
+/// Properties that SDKs add about the client and the project.
 const CLIENT: [&str; 3] = ["token", "distinct_id", "title"];
 
 /// Events by vendor and name.
@@ -20,17 +21,17 @@ const CLIENT: [&str; 3] = ["token", "distinct_id", "title"];
 #[serde(transparent)]
 pub(super) struct Shapes(BTreeMap<String, Shape>);
 
-/// What the events of one name have.
+/// The properties of events with one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Shape {
-    /// Each of them had these.
+    /// Properties that each of them had.
     always: BTreeSet<String>,
-    /// One of them had these.
+    /// Properties that at least one of them had.
     ever: BTreeSet<String>,
 }
 
 impl Shapes {
-    /// Takes an event for one of the base; returns whether that says anything new.
+    /// Adds an event of the base; returns whether anything changed.
     pub(super) fn note(&mut self, event: &Value) -> bool {
         let Some((name, properties)) = read(event) else { return false };
         let Some(shape) = self.0.get_mut(&name) else {
@@ -48,7 +49,7 @@ impl Shapes {
         before != (shape.always.len(), shape.ever.len())
     }
 
-    /// Adds what others know.
+    /// Merges known shapes.
     pub(super) fn merge(&mut self, others: Self) {
         for (name, other) in others.0 {
             let is_room = self.0.len() < EVENTS;
@@ -61,7 +62,7 @@ impl Shapes {
         }
     }
 
-    /// Writes on an event what it lost and gained. One that the base does not have did neither.
+    /// Marks on an event what it lost and gained. An event that the base does not have has neither.
     pub(super) fn mark(&self, event: &mut Value) {
         let Some((name, properties)) = read(event) else { return };
         let Some(shape) = self.0.get(&name) else { return };
@@ -75,7 +76,7 @@ impl Shapes {
     }
 }
 
-/// Returns the name of an event and the properties that the app itself gave it.
+/// Returns the name of an event and the properties that the app itself set.
 fn read(event: &Value) -> Option<(String, BTreeSet<String>)> {
     let (vendor, name) = (event["vendor"].as_str()?, event["name"].as_str()?);
     if name.starts_with('$') || name.len() > NAME {

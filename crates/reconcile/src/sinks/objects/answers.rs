@@ -1,4 +1,4 @@
-//! What clients of object stores are answered. Pure, but for a file that is passed on.
+//! Responses for clients of object stores. Pure, except for files that are passed on.
 
 use std::{collections::BTreeMap, fs::File};
 
@@ -14,14 +14,14 @@ use hothouse_sinks::objects::{
 use hothouse_terminate::{AnswerBody, StreamedAnswer};
 use jiff::Timestamp;
 
-/// What answered, as the request's record says.
+/// The fixture named in the request's record.
 const FIXTURE: &str = "s3";
 
-/// Headers of an object that are sent back as they came.
+/// Headers of an object that are returned unchanged.
 const KEPT: &[&str] =
     &["cache-control", "content-disposition", "content-encoding", "content-language", "expires"];
 
-/// The most bytes of metadata.
+/// The maximum size of metadata.
 const METADATA_LIMIT: usize = 8 << 10;
 
 /// Answers with XML.
@@ -48,12 +48,13 @@ pub(super) fn failed(error: &ObjectError, path: &str) -> StreamedAnswer {
     text(error.status, xml::error(error, path, "hothouse"))
 }
 
-/// Answers what a browser asks first. Which pages may is for the bucket's settings to say in production; here all may.
+/// Answers a CORS preflight. In production the bucket's settings decide; here every page is
+/// allowed.
 pub(super) fn preflight() -> StreamedAnswer {
     empty(200, &[])
 }
 
-/// Lets the page that asks read the answer.
+/// Allows the requesting page to read the response.
 pub(super) fn share(answer: &mut StreamedAnswer, asked: &Asked<'_>) {
     let Some(origin) = asked.header("origin") else { return };
     let wanted = asked.header("access-control-request-headers").unwrap_or("*");
@@ -69,11 +70,11 @@ pub(super) fn share(answer: &mut StreamedAnswer, asked: &Asked<'_>) {
     }
 }
 
-/// Reads what a client says of an object.
+/// Reads the properties of an object from a request.
 pub(super) fn about(asked: &Asked<'_>) -> About {
     let kept = KEPT.iter().filter_map(|name| {
         let value = asked.header(name)?;
-        // How it was sent is not how it is kept.
+        // The transfer encoding is not stored.
         let plain = value.split(',').map(str::trim).filter(|one| *one != "aws-chunked");
         let value = if *name == "content-encoding" {
             plain.collect::<Vec<_>>().join(", ")
@@ -104,7 +105,7 @@ pub(super) fn is_checksum(name: &str) -> bool {
     kind.is_some_and(|kind| !matches!(kind, "algorithm" | "mode" | "type"))
 }
 
-/// Reads which digests a client sends, before its bytes or behind them.
+/// Determines the digests that a client sends, as headers or trailers.
 pub(super) fn digests(asked: &Asked<'_>) -> Digests {
     let trailers = asked.header("x-amz-trailer").unwrap_or_default();
     let announced = |kind: &str| {
@@ -121,7 +122,7 @@ pub(super) fn digests(asked: &Asked<'_>) -> Digests {
     }
 }
 
-/// Reads what a client says of the bytes.
+/// Reads what a client claims about the bytes.
 pub(super) fn expected(asked: &Asked<'_>, is_chunked: bool) -> Expected {
     let length = if is_chunked { "x-amz-decoded-content-length" } else { "content-length" };
     let sha256 = asked.header("x-amz-content-sha256").filter(|sha| sha.len() == 64);
@@ -183,7 +184,7 @@ pub(super) fn copied(name: &'static str, etag: &str, modified: Timestamp) -> Str
     text(200, xml::flat(name, &[("LastModified", &modified), ("ETag", &etag)]))
 }
 
-/// Answers with an object, or with what is wanted of it.
+/// Answers with an object, or the requested part of it.
 pub(super) fn of_object(
     asked: &Asked<'_>,
     object: &Object,
@@ -194,7 +195,7 @@ pub(super) fn of_object(
         ("last-modified".into(), http_date(object.modified)),
         ("accept-ranges".into(), "bytes".into()),
     ];
-    // What is set in a signed URL counts more than what was stored.
+    // Overrides in a signed URL take precedence over stored headers.
     let mut shown = object.about.headers.clone();
     let kind = object.about.content_type.clone().unwrap_or_else(|| "binary/octet-stream".into());
     shown.insert("content-type".into(), kind);
@@ -223,7 +224,7 @@ pub(super) fn of_object(
     StreamedAnswer { status, headers, body, fixture: FIXTURE.into() }
 }
 
-/// Answers about a setting: what was set, or what a store has that nobody set anything for.
+/// Answers a query for a setting: its value, or the default.
 pub(super) fn setting(setting: &Setting, value: Option<String>) -> StreamedAnswer {
     match (setting.act, value) {
         (SettingAct::Put, _) => empty(200, &[]),
@@ -279,7 +280,7 @@ fn acl() -> String {
     .concat()
 }
 
-/// Answers a form, as it asks.
+/// Answers a form upload, as requested by the form.
 pub(super) fn posted(
     (bucket, key): (&str, &str),
     upload: &Upload,
@@ -302,7 +303,7 @@ pub(super) fn posted(
     answer
 }
 
-/// Reads which part of a source is to be copied: where it begins, and how long it is.
+/// Parses the range of a source to copy: its start and length.
 pub(super) fn copied_range(range: Option<&str>, size: u64) -> Result<(u64, u64), StoreError> {
     let Some(range) = range else { return Ok((0, size)) };
     let bounds = range.strip_prefix("bytes=").and_then(|spec| spec.split_once('-'));

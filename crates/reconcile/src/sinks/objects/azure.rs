@@ -15,14 +15,14 @@ use super::{
     short,
 };
 
-/// What answered, as the request's record says.
+/// The fixture named in the request's record.
 const FIXTURE: &str = "azure-blob";
 
-/// The version of the API that answers name.
+/// The API version in responses.
 const VERSION: &str = "2025-01-05";
 
 impl ObjectSink {
-    /// Answers a request, also where it fails, in the words of this API.
+    /// Answers a request, including errors, in the format of this API.
     pub(super) async fn azure(&self, call: &Call, body: StreamedBody) -> StreamedAnswer {
         let answered = self.azure_answer(call, body).await;
         let mut answer = answered.unwrap_or_else(|error| {
@@ -117,7 +117,7 @@ impl ObjectSink {
         }
     }
 
-    /// Makes a blob of the blocks that a list names.
+    /// Creates a blob from the listed blocks.
     async fn azure_commit(&self, at: At, call: &Call, body: &mut StreamedBody) -> Answered {
         let names = azure::read_block_list(&short(body, XML_LIMIT).await?)?;
         let here = at.clone();
@@ -136,7 +136,7 @@ impl ObjectSink {
         }
     }
 
-    /// Removes a container with all that is in it, as Azure does.
+    /// Removes a container with its content, as Azure does.
     async fn azure_remove(&self, container: String, call: &Call) -> Answered {
         self.existing_bucket(&container)?;
         let name = container.clone();
@@ -170,7 +170,7 @@ impl ObjectSink {
 
     async fn azure_get(&self, at: At, call: &Call) -> Answered {
         let (at, object) = self.existing(at).await?;
-        // Its clients ask for ranges by a header of their own.
+        // Its clients request ranges with their own header.
         let mut headers = call.headers.clone();
         if let Some(range) = call.asked().header("x-ms-range") {
             headers.push(("range".to_owned(), range.as_bytes().to_vec()));
@@ -190,14 +190,14 @@ impl ObjectSink {
     }
 }
 
-/// Reads what a client says of a blob.
+/// Reads the properties of a blob from a request.
 fn about(asked: &Asked<'_>) -> About {
     let text = |(name, value): &(String, Vec<u8>)| {
         let name = name.to_ascii_lowercase();
         let name = name.strip_prefix("x-ms-meta-")?.to_owned();
         Some((name, String::from_utf8_lossy(value).into_owned()))
     };
-    // What a list of blocks is itself says nothing about the blob.
+    // The content type of a block list is not that of the blob.
     let own = asked.header("content-type").filter(|_| asked.parameter("comp").is_none());
     let kind = asked.header("x-ms-blob-content-type").or(own);
     About {

@@ -14,17 +14,17 @@ use super::{
     Answered, At, Call, HELD, LONG_BODY, ObjectSink, answers::of_object, broken, short, written,
 };
 
-/// What answered, as the request's record says.
+/// The fixture named in the request's record.
 const FIXTURE: &str = "gcs";
 
-/// The longest description.
+/// The maximum length of an object's metadata.
 const DESCRIPTION: usize = 64 << 10;
 
-/// What is taken of bytes for this API: clients compare it with their own.
+/// The digests that this API computes: clients compare them with their own.
 const DIGESTS: Digests = Digests { crc32: false, crc32c: true, sha1: false, sha256: false };
 
 impl ObjectSink {
-    /// Answers a request, also where it fails, in the words of this API.
+    /// Answers a request, including errors, in the format of this API.
     pub(super) async fn gcs(&self, call: &Call, body: StreamedBody) -> StreamedAnswer {
         self.gcs_answer(call, body).await.unwrap_or_else(|error| {
             if let StoreError::File(error) = &error {
@@ -233,7 +233,7 @@ impl ObjectSink {
         self.make(&bucket).await?;
         let place = bucket.clone();
         let upload = self.on_disk(move |store| store.begin_upload(&place, &key, about)).await?;
-        // To where the client asked, whatever name and port it has for us.
+        // At the host that the client used, whatever its name and port.
         let host = asked.header("host").unwrap_or(asked.host);
         let is_local = host.starts_with("127.") || host.starts_with("localhost");
         let scheme = if is_local { "http" } else { "https" };
@@ -243,7 +243,7 @@ impl ObjectSink {
         Ok(empty(200, &[("location", location), ("x-guploader-uploadid", upload)]))
     }
 
-    /// Returns the key of an upload, which a client does not send again.
+    /// Returns the key of an upload, which a client does not repeat.
     async fn upload_key(&self, bucket: &str, upload: &str) -> Result<String, StoreError> {
         let (bucket, upload) = (bucket.to_owned(), upload.to_owned());
         let all = self.on_disk(move |store| store.uploads(&bucket)).await?;
@@ -266,7 +266,7 @@ impl ObjectSink {
         let there: u64 = parts.iter().map(|(_, part)| part.size).sum();
         let chunk = gcs::chunk(call.asked().header("content-range"))?;
         let is_last = match chunk {
-            // What was empty from the beginning is whole.
+            // An empty upload is complete from the beginning.
             Chunk::Question { total } => {
                 if total != Some(there) {
                     return Ok(so_far(there));
@@ -323,7 +323,7 @@ fn described(at: &At, object: &Object) -> Value {
     })
 }
 
-/// Answers that more is awaited, and what is there.
+/// Answers that more is expected, with the range received so far.
 fn so_far(there: u64) -> StreamedAnswer {
     match there {
         0 => empty(308, &[]),

@@ -1,4 +1,5 @@
-//! What becomes of objects is told: to the timeline, with their bytes as artifacts, and to the app, as a bucket tells it.
+//! Notifications of object changes: to the timeline, with their bytes as artifacts, and to the app,
+//! like bucket notifications.
 
 use std::{
     io::Read as _,
@@ -29,13 +30,13 @@ use crate::{
     webhooks::VendorWebhook,
 };
 
-/// How often the config is asked who is told of changes.
+/// How often the config is checked for the notification target.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Who is told of changes, and when that was found.
+/// The notification target, and when it was read.
 pub(crate) type ToldOfChanges = Option<(Instant, Option<(String, WebhookTarget)>)>;
 
-/// Returns how S3 calls a change.
+/// Returns S3's name for a change.
 pub(super) fn event_of(operation: &str, call: &Call) -> &'static str {
     let asked = call.asked();
     match (operation, asked.method) {
@@ -50,8 +51,8 @@ pub(super) fn event_of(operation: &str, call: &Call) -> &'static str {
 }
 
 impl RunSinks {
-    /// Tells the app of a change, where the integration of the store says where its webhooks go. What cannot be told is
-    /// in the log: the object is stored either way.
+    /// Notifies the app of a change, if the store's integration has a webhook target. Failures are
+    /// only logged: the object is stored either way.
     pub(super) fn notify(
         &self,
         store: &Store,
@@ -80,7 +81,7 @@ impl RunSinks {
             payload,
             target,
         };
-        // Nothing is waited for: S3 tells of a change before or after its answer.
+        // Does not wait: S3 sends notifications before or after its response.
         let (_, now) = tokio::sync::oneshot::channel();
         if let Err(failure) = self.webhooks.queue_vendor(&self.sandbox, vec![webhook], now) {
             tracing::warn!(?failure, "an app is not told of an object");
@@ -88,7 +89,7 @@ impl RunSinks {
         Ok(())
     }
 
-    /// Returns who is told of changes, as the config of the worktree says; looked at from time to time.
+    /// Returns the notification target from the worktree's config; re-read from time to time.
     fn told_of_changes(&self) -> Option<(String, WebhookTarget)> {
         let mut known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, found)) = known.as_ref()
@@ -105,7 +106,7 @@ impl RunSinks {
         found
     }
 
-    /// Writes down that an object was stored or removed, and keeps its bytes beside the timeline.
+    /// Records that an object was stored or removed, and stores its bytes beside the timeline.
     pub(super) async fn keep_object(
         self: &Arc<Self>,
         mut body: ObjectBody,
@@ -146,7 +147,7 @@ impl RunSinks {
     }
 }
 
-/// Measures an image by its first bytes.
+/// Reads the dimensions of an image from its first bytes.
 fn measured(content: &Path) -> Option<MediaSize> {
     let mut head = Vec::new();
     let file = std::fs::File::open(content).ok()?;
@@ -154,7 +155,7 @@ fn measured(content: &Path) -> Option<MediaSize> {
     media::measure(&head)
 }
 
-/// The artifact has the same bytes: an object is never changed, only replaced.
+/// Hard-links the bytes: an object is never changed, only replaced.
 fn link(content: &Path, to: &Path) -> Result<(), hothouse_host::FileError> {
     if let Some(folder) = to.parent() {
         files::make_private_folder(folder)?;
@@ -165,7 +166,7 @@ fn link(content: &Path, to: &Path) -> Result<(), hothouse_host::FileError> {
     }
 }
 
-/// The end of a key that a viewer may know a file by.
+/// Returns the extension of a key, for viewers.
 fn extension(key: &str) -> String {
     let end = key.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
     let is_plain = (1..=8).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! Flags in the terms of PostHog.
+//! Flags in PostHog's format.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ pub(super) fn evaluated(context: &mut Context<'_>) -> Taken {
     Taken::json(200, &Value::Object(tree), VENDOR, Vec::new())
 }
 
-/// Answers `/decide`, which says the same in other words. Before version 2 it was a list of names.
+/// Answers `/decide`, the older format. Before version 2 it was a list of names.
 pub(super) fn decided(call: &Call<'_>, context: &Context<'_>) -> Taken {
     let on = || context.flags.iter().filter(|(_, flag)| is_on(&flag.value));
     let versioned = !matches!(call.query("v"), None | Some("1"));
@@ -47,7 +47,7 @@ pub(super) fn decided(call: &Call<'_>, context: &Context<'_>) -> Taken {
     Taken::json(200, &Value::Object(tree), VENDOR, Vec::new())
 }
 
-/// Answers with definitions that evaluate to the pinned values for everybody.
+/// Answers with definitions that evaluate to the pinned values for every user.
 pub(super) fn definitions(call: &Call<'_>, flags: &FlagSet) -> Taken {
     let list: Vec<Value> = flags.iter().enumerate().map(definition).collect();
     let tree = json!({ "flags": list, "group_type_mapping": {}, "cohorts": {} });
@@ -91,7 +91,7 @@ pub(super) fn remote_config(key: &str, flags: &FlagSet) -> Taken {
     Taken::json(200, &found, VENDOR, Vec::new())
 }
 
-/// Returns what is said of the project besides flags: nothing is turned on.
+/// Returns the other settings of the project: everything is turned off.
 pub(super) fn config(flags: &FlagSet) -> Value {
     json!({
         "supportedCompression": ["gzip", "gzip-js"], "hasFeatureFlags": !flags.is_empty(), "captureDeadClicks": false,
@@ -109,7 +109,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns the variant that a value stands for: a text is one.
+/// Returns the variant of a value: a text is one.
 fn variant(value: &Value) -> Value {
     match value {
         Value::String(text) if !text.is_empty() => value.clone(),
@@ -125,7 +125,7 @@ fn simple(value: &Value) -> Value {
     }
 }
 
-/// Returns the payload: what is more than on, off or a variant.
+/// Returns the payload of a value that is not just on, off or a variant.
 fn payload(value: &Value) -> Value {
     match value {
         Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string().into(),

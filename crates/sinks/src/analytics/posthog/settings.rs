@@ -1,4 +1,4 @@
-//! What posthog-js asks for when a page loads.
+//! Settings that posthog-js requests when a page loads.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ pub(super) fn config(token: &str, set: &FlagSet) -> Value {
     tree
 }
 
-/// Answers with a script of our own that does what pages ask of the vendor's.
+/// Answers with our own script that implements what pages call.
 pub(super) fn library() -> Taken {
     const LIBRARY: &str = include_str!("../../../fixtures/scripts/posthog.js");
     http::text(200, "application/javascript; charset=utf-8", LIBRARY, VENDOR)
 }
 
-/// Answers with the settings as a script. Nothing of the room can end the script early.
+/// Answers with the settings as a script. No text of the room can terminate the script early.
 pub(super) fn script(token: &str, set: &FlagSet) -> Taken {
     let config = config(token, set).to_string().replace('<', "\\u003c");
     let name = Value::from(token).to_string().replace('<', "\\u003c");

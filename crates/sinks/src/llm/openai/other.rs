@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{Answered, Asked, Refused, VENDOR, common};
 use crate::{Call, Context, Taken, http, llm::ask::add_text};
 
-/// A grey picture of one pixel.
+/// A grey image of one pixel.
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mOoBwAAgQCAGJu8LwAAAABJRU5ErkJggg==";
 
-/// The most numbers that one answer has.
+/// The maximum number of floats in a response.
 const NUMBERS: usize = 1 << 20;
 
 const MODELS: [&str; 6] =
@@ -66,7 +66,7 @@ fn dimensions(tree: &Value) -> usize {
     asked.unwrap_or(if large { 3072 } else { 1536 }).clamp(1, 4096)
 }
 
-/// Makes vectors of length 1 that follow from the inputs: the same for the same text.
+/// Generates unit vectors from the inputs: the same for the same text.
 fn embeddings(asked: &Asked, tree: &Value) -> Value {
     let count = dimensions(tree);
     let base64 = tree["encoding_format"] == "base64";

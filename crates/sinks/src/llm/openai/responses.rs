@@ -1,4 +1,4 @@
-//! Responses.
+//! The Responses API.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn answer(asked: &Asked, context: &mut Context<'_>) -> Answered {
     Answered { taken, output_tokens: Some(output_tokens) }
 }
 
-/// Makes what the output is made of: a message, or a call.
+/// Builds the output item: a message, or a call.
 fn item(reply: &Reply, context: &mut Context<'_>) -> Value {
     match reply {
         Reply::Text { text, .. } => {

@@ -1,4 +1,4 @@
-//! SES in both versions of its API, and text messages of SNS.
+//! Both versions of the SES API, and text messages of SNS.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hothouse_mock::{Answer, Body, Match};
@@ -23,7 +23,7 @@ const FILES: FileKeys = FileKeys {
     content_id: "ContentId",
 };
 
-/// What is wrong with a call, by the name that AWS has for it.
+/// An error of a call, with AWS's name for it.
 struct Complaint(&'static str, String);
 
 pub(super) fn take_ses(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -122,7 +122,7 @@ fn values(text: Option<&str>) -> Value {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Takes a message as it is. Without recipients in the call, its headers have them.
+/// Accepts a raw message. Without recipients in the call, its headers are used.
 fn whole(
     raw: &str,
     from: &str,
@@ -235,7 +235,7 @@ fn of_query(query: &Query<'_>, context: &mut Context<'_>) -> Result<Recorded, Co
     Ok(mail.record("ses", context))
 }
 
-/// Takes what is sent to a phone, or to whoever reads a topic.
+/// Handles a message to a phone, or to the subscribers of a topic.
 fn publish(query: &Query<'_>) -> Result<Recorded, Complaint> {
     let invalid =
         |message: &str| Complaint("InvalidParameter", format!("Invalid parameter: {message}"));

@@ -1,23 +1,23 @@
-//! Mail APIs that break on purpose: what a vendor answers for a recipient that it does not take.
+//! Fault injection for mail APIs: a vendor's response for a recipient that it refuses.
 
 use hothouse_mock::{Answer, Match, answer::Body};
 use serde_json::{Value, json};
 
 use crate::Taken;
 
-/// How long a client is told to wait before it tries again, in seconds.
+/// The retry delay given to a client, in seconds.
 const LATER: &str = "1";
 
 /// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailRefusal {
-    /// For good: the recipient is not taken.
+    /// Permanently: the recipient is refused.
     Reject,
-    /// Temporarily: the sender may try again.
+    /// Temporarily: the sender may retry.
     Defer,
 }
 
-/// Returns the answer of a vendor that does not take a mail, in place of the one that takes it.
+/// Returns a vendor's response that refuses a mail, in place of the one that accepts it.
 pub fn refused(vendor: &str, accepted: &Taken, refusal: MailRefusal, recipient: &str) -> Answer {
     let is_xml =
         accepted.answer.headers.iter().any(|(name, value)| {
@@ -84,7 +84,7 @@ fn xml_error(code: &str, text: &str) -> String {
     .concat()
 }
 
-/// Vendors that answer in JSON, each in its own form.
+/// Vendors with JSON responses, each in its own format.
 fn plain(vendor: &str, refusal: MailRefusal, recipient: &str) -> (u16, Value) {
     let not_taken = format!("{recipient} is not taken (fault: reject)");
     let later = "Too many requests; try again later (fault: defer)";
@@ -124,7 +124,7 @@ fn plain(vendor: &str, refusal: MailRefusal, recipient: &str) -> (u16, Value) {
             json!({ "code": 20429, "message": later, "status": 429, "more_info": "https://www.twilio.com/docs/errors/20429" }),
         ),
         ("vonage", _) => {
-            // Vonage answers 200 and tells by message.
+            // Vonage answers 200 with a status per message.
             let (status, text) = match refusal {
                 MailRefusal::Reject => ("6", not_taken),
                 MailRefusal::Defer => ("1", later.to_owned()),

@@ -1,4 +1,4 @@
-//! Mailgun, whose parameters come as a form of either kind.
+//! Mailgun, whose parameters come in either form encoding.
 
 use hothouse_mock::form;
 use hothouse_model::record::bodies::MailTemplate;
@@ -88,7 +88,7 @@ fn send(call: &Call<'_>, context: &mut Context<'_>) -> Result<Vec<Recorded>, Str
     let form = Form::read(call)?;
     let mail = read(&form)?;
     if form.text("o:testmode").is_some_and(|mode| matches!(mode, "yes" | "true" | "True")) {
-        // Accepted and not sent.
+        // Test mode: accepted but not sent.
         return Ok(Vec::new());
     }
     let mails = match form.text("recipient-variables").map(serde_json::from_str::<Value>) {
@@ -146,7 +146,7 @@ fn variables(form: &Form) -> Value {
     }
 }
 
-/// Makes one mail for each recipient, with its own values.
+/// Builds one mail per recipient, with its own variables.
 fn each(mail: &Outgoing, variables: &Map<String, Value>) -> Vec<Outgoing> {
     let personal = |to: &Mailbox| {
         let own = variables.get(&to.address);

@@ -1,4 +1,4 @@
-//! Mailchimp Transactional, once Mandrill.
+//! Mailchimp Transactional, formerly Mandrill.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hothouse_model::record::bodies::MailTemplate;

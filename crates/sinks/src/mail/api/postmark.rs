@@ -16,7 +16,7 @@ const FILES: FileKeys = FileKeys {
     content_id: "ContentID",
 };
 
-/// A complaint, by the number that Postmark has for it.
+/// An error, with Postmark's number for it.
 struct Complaint(u16, String);
 
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {

@@ -16,7 +16,7 @@ const FILES: FileKeys = FileKeys {
     content_id: "content_id",
 };
 
-/// A complaint, by the name that Resend has for it.
+/// An error, with Resend's name for it.
 struct Complaint(u16, &'static str, String);
 
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -42,7 +42,7 @@ fn one(call: &Call<'_>, context: &mut Context<'_>) -> Result<Taken, Complaint> {
     Ok(Taken::json(200, &json!({ "id": id }), "resend", vec![record]))
 }
 
-/// Takes all mails or none, as Resend does.
+/// Accepts all mails or none, as Resend does.
 fn batch(call: &Call<'_>, context: &mut Context<'_>) -> Result<Taken, Complaint> {
     let Some(list) = body(call)?.as_array() else {
         return Err(invalid("The batch must be an array of emails."));
@@ -122,7 +122,7 @@ fn read(tree: &Value) -> Result<Outgoing, Complaint> {
     })
 }
 
-/// Returns a mail that was sent, by the id that it got.
+/// Returns a sent mail, by its assigned id.
 fn sent(id: &str, context: &Context<'_>) -> Result<Taken, Complaint> {
     let mail = (context.mails)(id).filter(|mail| mail.via == "resend");
     let mail = mail.ok_or_else(|| Complaint(404, "not_found", "Email not found".to_owned()))?;

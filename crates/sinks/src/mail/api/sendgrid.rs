@@ -16,7 +16,7 @@ const FILES: FileKeys = FileKeys {
     content_id: "content_id",
 };
 
-/// A complaint, and the field that it is about.
+/// An error, and the field that it is about.
 struct Complaint(&'static str, Option<String>);
 
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
@@ -38,7 +38,7 @@ fn send(call: &Call<'_>, context: &mut Context<'_>) -> Result<Taken, Complaint> 
     let mails = read(tree)?;
     let is_trial = tree.pointer("/mail_settings/sandbox_mode/enable") == Some(&Value::Bool(true));
     if is_trial {
-        // Checked, answered with 200 and not sent.
+        // Sandbox mode: checked, answered with 200 and not sent.
         return Ok(Taken::empty(200, "sendgrid", Vec::new()));
     }
     let records = mails.iter().map(|mail| mail.record("sendgrid", context)).collect();
@@ -139,12 +139,12 @@ fn mailbox(tree: &Value) -> Mailbox {
     Mailbox::new(&name, &text(tree, "email").unwrap_or_default())
 }
 
-/// Puts in the values of the older kind of template.
+/// Inserts the values of legacy template substitutions.
 fn substituted(text: String, own: &Value) -> String {
     super::headers(own, "substitutions").iter().fold(text, |text, (key, value)| {
         match key.as_str() {
             "" => text,
-            // A short key of a long text with a long value could make any size.
+            // A short key with a long value could expand to any size.
             _ if text.len() > 1 << 20 => text,
             key => text.replace(key, value),
         }

@@ -39,7 +39,7 @@ fn send(
     let record = text_message("twilio", &from, &to, &body);
     let sid = format!("SM{}", hex((context.random)()));
     let uri = format!("/2010-04-01/Accounts/{account}/Messages/{sid}.json");
-    // RFC 2822, as the SDKs read it.
+    // RFC 2822, which the SDKs parse.
     let now = context.now.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string();
     let answer = json!({
         "sid": sid, "account_sid": account, "api_version": "2010-04-01", "body": body, "to": to, "from": from,

@@ -1,4 +1,4 @@
-//! Calls of vendors, and what they become.
+//! Requests to vendors, and the resulting records.
 
 use hothouse_mock::Request;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::{Context, FlagSet, Taken};
 
-/// Makes a call and takes it.
+/// Makes a call and passes it to its sink.
 pub(super) fn taken(host: &str, method: &str, path: &str, kind: &str, body: &[u8]) -> Taken {
     let headers = [("content-type".to_owned(), kind.as_bytes().to_vec())];
     let request = Request { method, host, path, query: "", headers: &headers, body };
@@ -39,7 +39,7 @@ fn tree(taken: &Taken) -> Value {
     serde_json::from_slice(&taken.answer.body.bytes()).unwrap_or_default()
 }
 
-/// Returns what the records are mostly about.
+/// Returns the main fields of the records.
 fn mails(taken: &Taken) -> Vec<Value> {
     let keys = ["from", "to", "cc", "bcc", "subject", "via", "text", "html"];
     let short = |body: &Value| -> serde_json::Map<String, Value> {

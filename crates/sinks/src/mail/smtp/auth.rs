@@ -1,11 +1,11 @@
-//! Logging in: everybody may, and no password is kept.
+//! Login: everyone is accepted, and no password is stored.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-/// What the client is to send next.
+/// What the client has to send next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The one answer that PLAIN, CRAM-MD5, XOAUTH2 and others have.
+    /// The single response of PLAIN, CRAM-MD5, XOAUTH2 and others.
     Answer(Mechanism),
     /// The user of LOGIN.
     User,
@@ -21,10 +21,10 @@ pub(super) enum Mechanism {
     Other,
 }
 
-/// How a login stands.
+/// The state of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Login {
-    /// Send a challenge, in base64, and wait for a line.
+    /// Send a base64 challenge, and wait for a line.
     Ask(String, Step),
     Accepted {
         user: Option<String>,
@@ -33,7 +33,7 @@ pub(super) enum Login {
     Cancelled,
 }
 
-/// Begins a login with what stood after `AUTH`.
+/// Starts a login with the arguments of `AUTH`.
 pub(super) fn begin(arguments: &str, hostname: &str) -> Login {
     let mut words = arguments.split_ascii_whitespace();
     let name = words.next().unwrap_or_default().to_ascii_uppercase();

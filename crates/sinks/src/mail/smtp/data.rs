@@ -1,9 +1,9 @@
 //! The lines after `DATA`.
 //!
-//! Only CRLF `.` CRLF ends a message. A server that also takes a bare LF for the end of a line lets a message carry
-//! a second one past it (SMTP smuggling); here such a line stays part of the message.
+//! Only CRLF `.` CRLF ends a message. A server that also accepts a bare LF as a line end lets a
+//! message smuggle in a second one (SMTP smuggling); here such a line stays part of the message.
 
-/// Collects a message, without the dots that were added for transport.
+/// Collects a message, removing the dots that were added for transport.
 #[derive(Debug, Default)]
 pub(super) struct DataReader {
     place: Place,
@@ -12,7 +12,7 @@ pub(super) struct DataReader {
     pub(super) is_too_large: bool,
 }
 
-/// What came before the next byte.
+/// The state before the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -35,7 +35,7 @@ impl DataReader {
         self.message.len()
     }
 
-    /// Takes bytes. Returns how many of them belong to the message, and whether it ended.
+    /// Processes bytes. Returns how many of them belong to the message, and whether it ended.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
@@ -57,7 +57,7 @@ impl DataReader {
         (at, false)
     }
 
-    /// Takes one byte. Returns whether the message ended.
+    /// Processes one byte. Returns whether the message ended.
     fn step(&mut self, byte: u8) -> bool {
         match (self.place, byte) {
             (Place::DotCr, b'\n') => return true,
@@ -100,7 +100,7 @@ impl DataReader {
 mod tests {
     use super::*;
 
-    /// Reads in pieces of a size; returns the message and what was left over.
+    /// Reads in pieces of a size; returns the message and the remaining length.
     fn read(stream: &[u8], piece: usize) -> Option<(Vec<u8>, usize)> {
         let mut reader = DataReader::new(1 << 20);
         let mut used = 0;

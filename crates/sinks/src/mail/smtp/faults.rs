@@ -1,19 +1,19 @@
-//! What breaks on purpose, by recipient.
+//! Fault injection, by recipient.
 
 use std::{collections::BTreeSet, time::Duration};
 
-/// The faults of a mail server. The first rule that fits a recipient counts.
+/// The faults of a mail server. The first matching rule applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     pub rules: Vec<FaultRule>,
-    /// What was greylisted in earlier sessions, as [`greylist_key`] names it: it is accepted now.
+    /// What was greylisted in earlier sessions, as keys of [`greylist_key`]: it is accepted now.
     pub known: BTreeSet<String>,
 }
 
 /// A fault for some recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultRule {
-    /// An address, or one with `*` for any part of it, such as `*@example.com`.
+    /// An address, in which `*` matches any part, such as `*@example.com`.
     pub recipient: String,
     pub fault: Fault,
 }
@@ -21,17 +21,17 @@ pub struct FaultRule {
 /// What breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Refused for good, as an unknown mailbox is.
+    /// Refused permanently, like an unknown mailbox.
     Reject,
-    /// Refused for now, each time.
+    /// Refused temporarily, every time.
     Defer,
-    /// Refused for now, the first time.
+    /// Refused temporarily, the first time.
     Greylist,
     /// Accepted, but late.
     Slow(Duration),
 }
 
-/// What a recipient gets.
+/// The result for a recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept { after: Duration },
@@ -39,7 +39,7 @@ pub(super) enum Verdict {
     Greylist { key: String },
 }
 
-/// What becomes of a mail that comes by an API, which takes all recipients or none.
+/// The result for a mail sent through an API, which accepts all recipients or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallVerdict {
     Accept {
@@ -48,7 +48,7 @@ pub enum CallVerdict {
     Reject {
         recipient: String,
     },
-    /// Of those that are greylisted, the keys: they are accepted the next time.
+    /// With the keys of greylisted recipients, which are accepted the next time.
     Defer {
         recipient: String,
         greylisted: Vec<String>,
@@ -56,7 +56,7 @@ pub enum CallVerdict {
 }
 
 impl Faults {
-    /// Decides about all recipients of a mail. The worst that one of them gets counts.
+    /// Decides on all recipients of a mail. The worst result counts.
     pub fn decide_call<'a>(
         &self,
         from: &str,
@@ -82,7 +82,7 @@ impl Faults {
         }
     }
 
-    /// Decides about a recipient.
+    /// Decides on a recipient.
     pub(super) fn decide(&self, from: &str, to: &str) -> Verdict {
         let rule = self.rules.iter().find(|rule| fits(&rule.recipient, to));
         let key = greylist_key(from, to);
@@ -96,12 +96,12 @@ impl Faults {
     }
 }
 
-/// Names a sender and a recipient for greylisting.
+/// Returns the greylisting key of a sender and a recipient.
 pub fn greylist_key(from: &str, to: &str) -> String {
     format!("{} {}", from.to_ascii_lowercase(), to.to_ascii_lowercase())
 }
 
-/// Whether an address has the form of a pattern in which `*` stands for anything.
+/// Whether an address matches a pattern with `*`.
 fn fits(pattern: &str, address: &str) -> bool {
     let (pattern, address) = (pattern.to_ascii_lowercase(), address.to_ascii_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == address };

@@ -1,4 +1,4 @@
-//! Whole sessions.
+//! Tests of complete sessions.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn spec() -> SessionSpec {
     SessionSpec { hostname: "mx.test".into(), ..SessionSpec::default() }
 }
 
-/// A session whose every delivery succeeds at once, and all that came out of it.
+/// A session in which every delivery succeeds immediately, with its output.
 struct Talk {
     session: Session,
     said: String,
@@ -59,7 +59,7 @@ impl Talk {
         self.said.clone()
     }
 
-    /// Returns the codes of what is answered.
+    /// Returns the codes of the replies.
     fn codes(&mut self, bytes: impl AsRef<[u8]>) -> Vec<u16> {
         let said = self.say(bytes);
         said.lines().map(|line| line[..3].parse().unwrap()).collect()
