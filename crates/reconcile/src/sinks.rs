@@ -109,6 +109,17 @@ pub(crate) enum NotKept {
     Disk(String),
 }
 
+/// Drafts of records whose files are written, and the timeline they belong to.
+type Drafted = Result<(Arc<Timeline>, Vec<Draft>), NotKept>;
+
+/// Records on their way to the timeline.
+enum Prepared {
+    /// How many records they were.
+    Drafted(u64, Drafted),
+    /// Errors of scripts: an app may have to be asked for their source maps first.
+    Unresolved(Vec<Recorded>, Option<RoomProcess>),
+}
+
 impl Sinks {
     pub(crate) fn new(
         timelines: Arc<Timelines>,
@@ -193,11 +204,14 @@ impl RunSinks {
         request: StandInRequest,
     ) -> StandInAnswer {
         let (process, own) = (request.process.clone(), self.clone());
-        let took = tokio::task::spawn_blocking(move || own.take(sink, &request)).await;
-        let Ok(Taken { answer, records }) = took else {
+        let took = tokio::task::spawn_blocking(move || {
+            let Taken { answer, records } = own.take(sink, &request);
+            (answer, own.prepared(records, process))
+        });
+        let Ok((answer, prepared)) = took.await else {
             return mocks::told(down("the sink failed; the daemon's log has the reason"), &[]);
         };
-        match self.keep(records, process).await {
+        match self.keep_prepared(prepared).await {
             Ok(_) => mocks::told(answer, &[]),
             Err(why) => mocks::told(down(&why.to_string()), &[]),
         }
@@ -213,7 +227,37 @@ impl RunSinks {
             return Ok(Vec::new());
         }
         let count = records.len() as u64;
-        let kept = self.try_keep(records, process).await;
+        let (own, maps) = (self.clone(), self.served_maps(&records).await);
+        let drafting =
+            tokio::task::spawn_blocking(move || own.drafted(records, process, &maps)).await;
+        let drafted = drafting.unwrap_or_else(|error| Err(NotKept::Disk(error.to_string())));
+        self.keep_drafted(count, drafted).await
+    }
+
+    /// Prepares records on a thread that may block.
+    fn prepared(&self, records: Vec<Recorded>, process: Option<RoomProcess>) -> Prepared {
+        match served::has_scripts(&records) {
+            true => Prepared::Unresolved(records, process),
+            false => {
+                let count = records.len() as u64;
+                Prepared::Drafted(count, self.drafted(records, process, &served::Maps::new()))
+            }
+        }
+    }
+
+    async fn keep_prepared(self: &Arc<Self>, prepared: Prepared) -> Result<Vec<Record>, NotKept> {
+        match prepared {
+            Prepared::Drafted(0, _) => Ok(Vec::new()),
+            Prepared::Drafted(count, drafted) => self.keep_drafted(count, drafted).await,
+            Prepared::Unresolved(records, process) => self.keep(records, process).await,
+        }
+    }
+
+    async fn keep_drafted(&self, count: u64, drafted: Drafted) -> Result<Vec<Record>, NotKept> {
+        let kept = match drafted {
+            Ok((timeline, drafts)) => self.append(&timeline, drafts).await,
+            Err(why) => Err(why),
+        };
         if let Err(why) = &kept {
             tracing::warn!(%why, run = self.run, "a sink cannot keep what it is sent");
             self.refused.fetch_add(count, Ordering::Relaxed);
@@ -221,18 +265,11 @@ impl RunSinks {
         kept
     }
 
-    async fn try_keep(
-        self: &Arc<Self>,
-        records: Vec<Recorded>,
-        process: Option<RoomProcess>,
+    async fn append(
+        &self,
+        timeline: &Timeline,
+        mut drafts: Vec<Draft>,
     ) -> Result<Vec<Record>, NotKept> {
-        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
-        let (own, maps) = (self.clone(), self.served_maps(&records).await);
-        let drafting = tokio::task::spawn_blocking(move || {
-            own.drafts(&timeline, records, process, &maps).map(|drafts| (timeline, drafts))
-        });
-        let drafted = drafting.await.map_err(|error| NotKept::Disk(error.to_string()))?;
-        let (timeline, mut drafts) = drafted?;
         let missed = self.refused.swap(0, Ordering::Relaxed);
         if missed > 0 {
             drafts.insert(0, gap(missed));
@@ -245,6 +282,16 @@ impl RunSinks {
             NotKept::Disk(error.to_string())
         })?;
         Ok(appended.split_off(usize::from(missed > 0)))
+    }
+
+    fn drafted(
+        &self,
+        records: Vec<Recorded>,
+        process: Option<RoomProcess>,
+        maps: &served::Maps,
+    ) -> Drafted {
+        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
+        self.drafts(&timeline, records, process, maps).map(|drafts| (timeline, drafts))
     }
 
     /// Writes the files of records, and drafts records that refer to them.

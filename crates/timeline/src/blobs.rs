@@ -3,6 +3,8 @@
 //! A blob is written before the record that refers to it is appended, and synced before that record
 //! is: whoever reads a record finds its blob.
 
+pub(crate) mod journal;
+
 use std::{
     borrow::Cow,
     collections::BTreeSet,

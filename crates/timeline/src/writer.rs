@@ -179,12 +179,13 @@ impl Timeline {
             recover::recover(&file, folder, &identity.run).map_err(failed("recover"))?;
         // The file's name must be as durable as its content.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync"))?;
+        let journal = blobs::journal::Journal::open(folder)?;
         let head = Head { seq: end.seq, hash: chain::shown(&end.hash), offset: end.offset };
         let (queue, signal) = (Arc::new(Queue::default()), Arc::new(Signal::new(head)));
         let ended = Arc::new(AtomicBool::new(false));
         let writer = thread::Writer::new(
             (queue.clone(), signal.clone(), ended.clone()),
-            (disk(file), end),
+            (disk(file), journal, end),
             anchors,
             identity.clone(),
         );
@@ -417,7 +418,7 @@ impl Drop for Timeline {
     }
 }
 
-fn open_private(path: &Path) -> std::io::Result<File> {
+pub(crate) fn open_private(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -33,7 +33,7 @@ use self::{
 use super::{LONG_BODY, RunSinks};
 
 /// How much is buffered before it is written.
-const HELD: usize = 1 << 20;
+const HELD: usize = 256 << 10;
 
 /// The maximum length of an XML body.
 const XML_LIMIT: usize = 2 << 20;
@@ -433,14 +433,14 @@ impl ObjectSink {
         let digests = answers::digests(asked);
         let mut incoming = self.on_disk(move |store| store.receive(digests)).await?;
         let mut chunks = chunked::is_chunked(asked).then(Chunked::default);
-        let mut held = Vec::new();
+        let mut held = Vec::with_capacity(HELD);
         while let Some(bytes) = body.next().await.map_err(|_| broken())? {
             match &mut chunks {
                 Some(chunks) => chunks.push(&bytes, &mut |part| held.extend_from_slice(part))?,
                 None => held.extend_from_slice(&bytes),
             }
             if held.len() >= HELD {
-                incoming = written(incoming, std::mem::take(&mut held)).await?;
+                (incoming, held) = written(incoming, held).await?;
             }
         }
         let mut expected = answers::expected(asked, chunks.is_some());
@@ -449,8 +449,11 @@ impl ObjectSink {
             let sums = chunks.trailers.into_iter();
             expected.checksums.extend(sums.filter(|(name, _)| answers::is_checksum(name)));
         }
-        let incoming = written(incoming, held).await?;
-        blocking(move || incoming.finish(&expected)).await
+        blocking(move || {
+            incoming.write(&held)?;
+            incoming.finish(&expected)
+        })
+        .await
     }
 
     /// Copies the bytes of an object, or a range of them.
@@ -545,8 +548,17 @@ async fn short(body: &mut StreamedBody, most: usize) -> Result<Vec<u8>, StoreErr
     Ok(bytes)
 }
 
-async fn written(mut incoming: Incoming, bytes: Vec<u8>) -> Result<Incoming, StoreError> {
-    blocking(move || incoming.write(&bytes).map(|()| incoming)).await
+/// Writes bytes, and returns their buffer empty.
+async fn written(
+    mut incoming: Incoming,
+    mut bytes: Vec<u8>,
+) -> Result<(Incoming, Vec<u8>), StoreError> {
+    blocking(move || {
+        incoming.write(&bytes)?;
+        bytes.clear();
+        Ok((incoming, bytes))
+    })
+    .await
 }
 
 async fn blocking<T: Send + 'static>(

@@ -53,6 +53,12 @@ impl Served {
     }
 }
 
+/// Whether there are errors of scripts, which may have a source map.
+pub(super) fn has_scripts(records: &[Recorded]) -> bool {
+    let mut errors = records.iter().filter(|record| record.kind == Kind::Error);
+    errors.any(|error| !resolved::scripts(&error.body).is_empty())
+}
+
 impl RunSinks {
     /// Requests maps from the sandbox's apps for scripts that have none in the worktree.
     pub(super) async fn served_maps(self: &Arc<Self>, records: &[Recorded]) -> Maps {

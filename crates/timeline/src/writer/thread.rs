@@ -15,7 +15,8 @@ use hothouse_model::record::{Kind, bodies::GapKind};
 
 use super::{Head, IDLE, Identity, Signal, gap};
 use crate::{
-    Anchor, Anchors, Disk, blobs,
+    Anchor, Anchors, Disk,
+    blobs::journal::Journal,
     chain::{self, Prepared},
     queue::{self, AppendError, Batch, Placed, Queue},
     recover::End,
@@ -33,6 +34,7 @@ pub(super) struct Writer {
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
     disk: Box<dyn Disk>,
+    journal: Journal,
     end: End,
     /// Whether bytes of a failed write may follow the end.
     torn: bool,
@@ -57,7 +59,7 @@ impl Drop for CloseAtEnd {
 impl Writer {
     pub(super) fn new(
         (queue, signal, ended): (Arc<Queue>, Arc<Signal>, Arc<AtomicBool>),
-        (disk, end): (Box<dyn Disk>, End),
+        (disk, journal, end): (Box<dyn Disk>, Journal, End),
         anchors: Box<dyn Anchors>,
         identity: Identity,
     ) -> Self {
@@ -66,6 +68,7 @@ impl Writer {
             signal,
             ended,
             disk,
+            journal,
             end,
             torn: false,
             anchors,
@@ -97,6 +100,7 @@ impl Writer {
                 self.anchor(false);
             }
         }
+        self.journal.close();
         let ended = self.ended.load(Ordering::Acquire);
         if ended || self.unanchored_since.is_some() {
             self.anchor(ended);
@@ -134,7 +138,7 @@ impl Writer {
             self.disk.cut(self.end.offset)?;
             self.torn = false;
         }
-        blobs::sync(&mut batch.blobs)?;
+        self.journal.keep(&mut batch.blobs)?;
         self.disk.write_at(lines, self.end.offset).and_then(|()| self.disk.sync()).inspect_err(
             |_| {
                 // After a failed sync the state of the disk is unknown, so the batch is written

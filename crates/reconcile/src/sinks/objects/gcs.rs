@@ -175,10 +175,10 @@ impl ObjectSink {
         while let Some(bytes) = body.next().await.map_err(|_| broken())? {
             held.extend_from_slice(&bytes);
             if held.len() >= HELD {
-                incoming = written(incoming, std::mem::take(&mut held)).await?;
+                (incoming, held) = written(incoming, held).await?;
             }
         }
-        let incoming = written(incoming, held).await?;
+        let (incoming, _) = written(incoming, held).await?;
         super::blocking(move || incoming.finish(&Expected::default())).await
     }
 
