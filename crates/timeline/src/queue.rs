@@ -26,6 +26,9 @@ const WAITING_LIMIT: usize = 16 << 20;
 /// How many bytes are written and synced at once. Only the last write can be torn by a crash.
 pub(crate) const BATCH_LIMIT: usize = 4 << 20;
 
+/// How long entries that nobody waits for may be held back, so that one sync serves many of them.
+const LINGER: Duration = Duration::from_millis(5);
+
 /// Why a record was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AppendError {
@@ -97,6 +100,8 @@ struct State {
     /// By path: a blob that is stored again while syncs fail is queued once.
     blobs: BTreeMap<PathBuf, PendingBlob>,
     bytes: usize,
+    /// Whether somebody waits for an entry.
+    awaited: bool,
     closed: bool,
     dropped: u64,
     /// How many entries were added, taken by the writer, and completed.
@@ -105,6 +110,13 @@ struct State {
     done: u64,
     /// The threads whose entries are queued.
     group: Arc<Group>,
+}
+
+impl State {
+    /// Whether the writer should not wait for more entries.
+    fn is_urgent(&self) -> bool {
+        self.awaited || self.bytes >= BATCH_LIMIT
+    }
 }
 
 /// The queue between appenders and the writer.
@@ -176,13 +188,15 @@ impl Queue {
         if state.closed {
             return Err(AppendError::Closed);
         }
+        let was_urgent = state.is_urgent();
+        state.awaited |= !matches!(entry.waiter, Waiter::Nobody);
         state.bytes += entry.prepared.size();
         state.entries.push_back(entry);
         state.came += 1;
-        let first = state.entries.len() == 1;
+        let wakes = state.entries.len() == 1 || state.is_urgent() && !was_urgent;
         drop(state);
-        // The writer takes everything at once, so only the first entry can find it asleep.
-        if first {
+        // The writer takes everything at once, so other entries cannot find it asleep.
+        if wakes {
             self.filled.notify_one();
         }
         Ok(())
@@ -218,6 +232,13 @@ impl Queue {
             .filled
             .wait_timeout_while(state, idle, waits)
             .unwrap_or_else(PoisonError::into_inner);
+        if !state.entries.is_empty() {
+            let lingers = |state: &mut State| !state.is_urgent() && !state.closed;
+            (state, _) = self
+                .filled
+                .wait_timeout_while(state, LINGER, lingers)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
         let (mut entries, mut size) = (Vec::with_capacity(state.entries.len()), 0);
         while size < BATCH_LIMIT
             && let Some(entry) = state.entries.pop_front()
@@ -228,6 +249,8 @@ impl Queue {
         state.bytes -= size;
         state.taken += entries.len() as u64;
         state.group = Arc::default();
+        let is_awaited = |entry: &Entry| !matches!(entry.waiter, Waiter::Nobody);
+        state.awaited = state.entries.iter().any(is_awaited);
         let batch = Batch {
             closed: state.closed && state.entries.is_empty(),
             blobs: mem::take(&mut state.blobs).into_values().collect(),
@@ -242,8 +265,12 @@ impl Queue {
 
     /// Waits until all earlier entries are completed, for at most `patience`.
     pub(crate) fn settle(&self, patience: Duration) {
-        let state = self.lock();
+        let mut state = self.lock();
         let came = state.came;
+        if state.done < came {
+            state.awaited = true;
+            self.filled.notify_one();
+        }
         let waits = |state: &mut State| state.done < came;
         drop(self.settled.wait_timeout_while(state, patience, waits));
     }

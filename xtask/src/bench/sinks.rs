@@ -20,10 +20,10 @@ const CONFIG: &str = "[project]\nname = \"bench\"\n[egress]\nmode = \"allowlist\
     [integration.posthog]\nclass = \"sink\"\nhosts = [\"us.i.posthog.com\"]\n\
     [service.mail]\nrecipe = \"mailbox\"\n[service.errors]\nrecipe = \"errors\"\n\
     [service.store]\nrecipe = \"objects\"\n\
-    [service.files]\nrun = \"exec ./load load serve 127.0.0.1:9100 /tmp/files\"\nport = 9100\nready = { tcp = true }\n";
+    [service.files]\nrun = \"exec ./load load serve 127.0.0.1:9100 $PWD/served\"\nport = 9100\nready = { tcp = true }\n";
 
 const PEER: &str = "[service.aiosmtpd]\n\
-    run = \"PYTHONPATH=py exec python3 -m aiosmtpd -n -l 127.0.0.1:2525 -c aiosmtpd.handlers.Mailbox /tmp/mailbox\"\n\
+    run = \"PYTHONPATH=py exec python3 -m aiosmtpd -n -l 127.0.0.1:2525 -c aiosmtpd.handlers.Mailbox $PWD/mailbox\"\n\
     port = 2525\nready = { tcp = true }\n";
 
 const ROUNDS: usize = 3;
@@ -180,6 +180,10 @@ impl<'a> Bench<'a> {
             let count = (records / BATCH).to_string();
             self.load(&["post", "us.i.posthog.com:80", "/batch/", "batch", &count, "16"])
         };
+        // A run keeps so many bytes of records; the next one begins anew.
+        for command in ["down", "up"] {
+            self.ground.hothouse(&[command, "-w", "a"])?;
+        }
         send(RECORDS / 10)?;
         let first = self.resident()?;
         send(RECORDS - RECORDS / 10)?;
