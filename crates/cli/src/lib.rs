@@ -16,6 +16,7 @@ mod progress;
 mod reach;
 mod render;
 mod scope;
+mod serve;
 mod session;
 mod skills;
 mod tools;

@@ -42,13 +42,20 @@ enum Group {
     Own,
 }
 
-/// A program with which we exchange data over pipes, until [`Talker::end`].
+/// A program with which we exchange data over pipes. Dropping it kills the program, whatever it is
+/// doing.
 #[derive(Debug)]
 pub struct Talker(Child);
 
 impl Talker {
-    /// Kills it, whatever it is doing.
-    pub fn end(mut self) {
+    /// Kills it, as dropping it does.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Talker {
+    fn drop(&mut self) {
         // It may have exited by itself.
         self.0.kill().ok();
         self.0.wait().ok();
@@ -189,10 +196,10 @@ impl Program {
     pub fn converse(self) -> Result<(Talker, Pipes), RunError> {
         let command = self.shown();
         let mut child = self.stdin(Stdio::piped()).spawn_with(Stdio::null())?;
-        match (child.stdin.take(), child.stdout.take()) {
-            (Some(to), Some(from)) => {
-                Ok((Talker(child), Pipes { to: to.into(), from: from.into() }))
-            }
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let talker = Talker(child);
+        match (to, from) {
+            (Some(to), Some(from)) => Ok((talker, Pipes { to: to.into(), from: from.into() })),
             _ => {
                 let source = io::Error::other("it has no standard input or output");
                 Err(RunError::Spawn { program: command, source })
@@ -463,6 +470,21 @@ mod tests {
         let with = Program::new("test").args(["-e", &format!("/proc/self/fd/{number}")]);
         assert!(with.pass(theirs.into()).run().unwrap().status.success());
         drop(ours);
+    }
+
+    #[test]
+    fn a_talker_that_is_dropped_is_killed_and_reaped() {
+        use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+        type Ending = fn(Talker);
+        let endings: [(&str, Ending); 2] = [("drop", drop), ("end", Talker::end)];
+        for (how, end) in endings {
+            let (talker, _pipes) = Program::new("sleep").arg("600").converse().unwrap();
+            let pidfd = pidfd_open(Pid::from_child(&talker.0), PidfdFlags::empty()).unwrap();
+            end(talker);
+            // A zombie could still be sent a signal.
+            let sent = pidfd_send_signal(&pidfd, Signal::KILL);
+            assert_eq!(sent, Err(rustix::io::Errno::SRCH), "{how}");
+        }
     }
 
     #[test]

@@ -23,12 +23,6 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Returns the number of the device that a file is on.
-    pub fn device(path: &Path) -> Result<u64, FileError> {
-        use std::os::unix::fs::MetadataExt;
-        fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
-    }
-
     /// Whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

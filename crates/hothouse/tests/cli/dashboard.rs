@@ -7,7 +7,7 @@ use hothouse_testkit::{TestEnv, skip, wait_until};
 use crate::url::{apps, curl, has};
 
 /// Opens the dashboard as a browser does; returns its address and the session's cookie.
-fn enter(env: &TestEnv, repository: &Path) -> (String, String) {
+pub(crate) fn enter(env: &TestEnv, repository: &Path) -> (String, String) {
     let link = env.ok(repository, &["ui"]).trim().to_owned();
     let (origin, _) = link.split_once("/enter?").unwrap();
     let entered = curl(&["-i", &link]);
@@ -22,6 +22,17 @@ fn enter(env: &TestEnv, repository: &Path) -> (String, String) {
     let again = curl(&["-i", &link]);
     assert!(again.contains("401") && again.contains("has expired"), "a link works once: {again}");
     (origin.to_owned(), format!("__Host-hothouse={cookie}"))
+}
+
+/// Returns the token that the forms of a page send.
+pub(crate) fn form_token(page: &str) -> &str {
+    page.split_once("name=token value=\"").unwrap().1.split('"').next().unwrap()
+}
+
+/// Returns a field of the status of sandbox `a`.
+fn status(env: &TestEnv, repository: &Path, field: &str) -> String {
+    let status = env.json(repository, &["status", "-w", "a", "--json"]);
+    status[field].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -58,8 +69,7 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
     assert!(lower.contains("referrer-policy: same-origin"), "{page}");
     let api = curl(&["-i", "-b", &cookie, &format!("{origin}/v1/sandboxes")]);
     assert!(api.contains("404"), "the daemon's API is not here: {api}");
-    let id =
-        env.json(&repository, &["status", "-w", "a", "--json"])["id"].as_str().unwrap().to_owned();
+    let id = status(&env, &repository, "id");
     let detail = curl(&["-b", &cookie, &format!("{origin}/sandbox/{id}")]);
     assert!(detail.contains("<h2>Services</h2>") && detail.contains("log-web"), "{detail}");
     let worktree = env.root().join("u-sandboxes/a");
@@ -70,8 +80,7 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
     assert!(told.contains("&lt;i&gt;new") && !told.contains("<b>bold"), "{told}");
     assert!(told.contains("<span class=plus>+&lt;b&gt;bold"), "{told}");
     assert!(curl(&["-i", &changes]).contains("401"), "for whoever has a session");
-    let token = detail.split_once("name=token value=\"").unwrap().1;
-    let token = token.split('"').next().unwrap();
+    let token = form_token(&detail);
     let act = |origin_header: &str, token: &str, wish: &str, more: &[&str]| {
         let form = format!("token={token}&id={id}&do={wish}&view=one");
         let origin_header = format!("Origin: {origin_header}");
@@ -92,12 +101,7 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
         words.push(&to);
         curl(&words)
     };
-    let state = || {
-        env.json(&repository, &["status", "-w", "a", "--json"])["state"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
+    let state = || status(&env, &repository, "state");
     assert_eq!(act("https://web.a.u.localhost", token, "pause", &[]), "403", "another origin");
     assert_eq!(act(&origin, "0000", "pause", &[]), "403", "another token");
     assert_eq!(act(&origin, token, "pause", &["-H", "Sec-Fetch-Site: same-site"]), "403");
@@ -120,8 +124,7 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     fs::write(&server, format!("{line}{honest}")).unwrap();
     env.ok(&repository, &["restart", "web", "-w", "a"]);
     let (origin, cookie) = enter(&env, &repository);
-    let id =
-        env.json(&repository, &["status", "-w", "a", "--json"])["id"].as_str().unwrap().to_owned();
+    let id = status(&env, &repository, "id");
     let detail = curl(&["-b", &cookie, &format!("{origin}/sandbox/{id}")]);
     assert!(detail.contains("&lt;script&gt;document.title"), "{detail}");
     assert!(!detail.contains("<script>") && !detail.contains("<img src=x"), "{detail}");

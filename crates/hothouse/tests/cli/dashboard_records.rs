@@ -1,11 +1,12 @@
 //! Records of runs on the dashboard: in a real browser, with hostile text in every field.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use hothouse_testkit::{TestEnv, git, skip};
+use hothouse_testkit::{TestEnv, skip};
 
 use crate::{
-    dashboard_terminal::playwright,
+    dashboard::{enter, form_token},
+    dashboard_terminal::{drive, playwright},
     surroundings,
     url::{curl, has},
 };
@@ -115,10 +116,7 @@ fn attacked() -> Option<(TestEnv, std::path::PathBuf)> {
     if !env.can_have_rooms("records on the dashboard") {
         return None;
     }
-    let repository = env.repository("shop", CONFIG);
-    fs::write(repository.join("web.py"), WEB).unwrap();
-    git(&repository, &["add", "-A"]);
-    git(&repository, &["commit", "-qm", "web"]);
+    let repository = env.repository_with("shop", CONFIG, &[("web.py", WEB)]);
     env.ok(&repository, &["fork", "a", "--idea", "<script>alert('task')</script>"]);
     env.ok(&repository, &["up", "-w", "a"]);
     let sent = env.ok(&repository, &["exec", "-w", "a", "--", "python3", "-c", ATTACK]);
@@ -145,16 +143,7 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
     for (scheme, width) in [("light", "1280"), ("dark", "390")] {
         let link = env.ok(&repository, &["ui", "-w", "a"]);
         let link = link.split_whitespace().next().unwrap();
-        let seen = Command::new("node")
-            .args(["dashboard.mjs", link, scheme, width])
-            .current_dir(&client)
-            .env("HOME", env.root())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&seen.stdout);
-        let failed = String::from_utf8_lossy(&seen.stderr);
-        assert!(!said.contains("PROBLEM"), "{scheme}: {said}");
-        assert!(seen.status.success(), "{scheme}: {said}{failed}");
+        let said = drive(&env, &client, &["dashboard.mjs", link, scheme, width]);
         assert!(said.contains("MAIL \"Thanks") && said.contains("KEYS ok"), "{said}");
         assert!(said.contains("ROWS 51 to 100") && said.contains("COMPARED 1"), "{said}");
         assert!(said.contains("ASKS 0") && said.contains("RESENT ok"), "{said}");
@@ -174,11 +163,7 @@ fn a_file_of_a_run_is_a_picture_a_framed_mail_or_a_download() {
         return skip("files on the dashboard", "curl");
     }
     let Some((env, repository)) = attacked() else { return };
-    let link = env.ok(&repository, &["ui"]).trim().to_owned();
-    let origin = link.split_once("/enter?").unwrap().0;
-    let entered = curl(&["-i", &link]);
-    let cookie = entered.lines().find_map(|line| line.split_once("__Host-hothouse=")).unwrap().1;
-    let cookie = format!("__Host-hothouse={}", cookie.split(';').next().unwrap());
+    let (origin, cookie) = enter(&env, &repository);
     let status = env.json(&repository, &["status", "-w", "a", "--json"]);
     let run = status["run"]["id"].as_str().unwrap();
     let get = |path: &str, cookie: &str| {
@@ -203,8 +188,8 @@ fn a_file_of_a_run_is_a_picture_a_framed_mail_or_a_download() {
     }
     assert!(get("timeline.jsonl", "").contains("401"), "not without a session");
     // A form only redirects to our own pages.
-    let page = curl(&["-b", &cookie, origin]);
-    let token = page.split_once("name=token value=\"").unwrap().1.split('"').next().unwrap();
+    let page = curl(&["-b", &cookie, &origin]);
+    let token = form_token(&page);
     let id = status["id"].as_str().unwrap();
     for back in ["https://evil.example/", "//evil.example", "/\\evil.example"] {
         let form = format!("token={token}&id={id}&do=unflag&key=x&back={back}");

@@ -1,10 +1,11 @@
 //! Terminals of rooms in pages of the dashboard.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
-use hothouse_testkit::{TestEnv, git, skip};
+use hothouse_testkit::{TestEnv, skip};
 
 use crate::{
+    dashboard::enter,
     surroundings,
     url::{app, curl, has},
 };
@@ -31,10 +32,7 @@ fn with_agent() -> Option<(TestEnv, std::path::PathBuf)> {
     if !env.can_have_rooms("terminals on the dashboard") {
         return None;
     }
-    let repository = env.repository("shop", CONFIG);
-    fs::write(repository.join("agent.sh"), HOSTILE).unwrap();
-    git(&repository, &["add", "-A"]);
-    git(&repository, &["commit", "-qm", "agent"]);
+    let repository = env.repository_with("shop", CONFIG, &[("agent.sh", HOSTILE)]);
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
     env.ok(&repository, &["agent", "start", "a", "--tool", "bash agent.sh"]);
@@ -59,6 +57,17 @@ pub(crate) fn playwright(env: &TestEnv, what: &str) -> Option<std::path::PathBuf
     Some(client)
 }
 
+/// Runs a script of [`playwright`]'s folder, which must find no problem; returns what it printed.
+pub(crate) fn drive(env: &TestEnv, client: &Path, words: &[&str]) -> String {
+    let mut node = Command::new("node");
+    let seen = node.args(words).current_dir(client).env("HOME", env.root()).output().unwrap();
+    let said = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let failed = String::from_utf8_lossy(&seen.stderr);
+    assert!(!said.contains("PROBLEM"), "{words:?}: {said}");
+    assert!(seen.status.success(), "{words:?}: {said}{failed}");
+    said
+}
+
 #[test]
 fn a_terminal_types_after_a_click_and_nothing_escapes_from_it() {
     let Some((env, repository)) = with_agent() else { return };
@@ -67,16 +76,7 @@ fn a_terminal_types_after_a_click_and_nothing_escapes_from_it() {
     let web = app(&env, &repository, "a")["url"].as_str().unwrap().to_owned();
     for (scheme, width) in [("light", "1280"), ("dark", "390")] {
         let link = env.ok(&repository, &["ui", "-w", "a"]);
-        let seen = Command::new("node")
-            .args(["terminal.mjs", link.trim(), &web, scheme, width])
-            .current_dir(&client)
-            .env("HOME", env.root())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&seen.stdout);
-        let failed = String::from_utf8_lossy(&seen.stderr);
-        assert!(!said.contains("PROBLEM"), "{scheme}: {said}");
-        assert!(seen.status.success(), "{scheme}: {said}{failed}");
+        let said = drive(&env, &client, &["terminal.mjs", link.trim(), &web, scheme, width]);
         for part in ["AGENT Read-only.", "TYPED ok", "CLOSED ok", "FOREIGN refused"] {
             assert!(said.contains(part), "{scheme}: {said}");
         }
@@ -91,11 +91,7 @@ fn a_terminal_is_opened_by_its_own_page_alone() {
         return skip("terminals on the dashboard", "curl");
     }
     let Some((env, repository)) = with_agent() else { return };
-    let link = env.ok(&repository, &["ui"]).trim().to_owned();
-    let origin = link.split_once("/enter?").unwrap().0;
-    let entered = curl(&["-i", &link]);
-    let cookie = entered.lines().find_map(|line| line.split_once("__Host-hothouse=")).unwrap().1;
-    let cookie = format!("__Host-hothouse={}", cookie.split(';').next().unwrap());
+    let (origin, cookie) = enter(&env, &repository);
     let ask = |cookie: &str, from: Option<&str>| {
         let from = from.map(|from| format!("Origin: {from}"));
         let mut words = vec!["-i", "--http1.1", "--max-time", "3", "-b", cookie];
@@ -113,8 +109,8 @@ fn a_terminal_is_opened_by_its_own_page_alone() {
         let to = format!("{origin}/terminal?sandbox=a&exec=b");
         curl(&[&words[..], &[&to]].concat()).lines().next().unwrap_or_default().to_owned()
     };
-    assert!(ask(&cookie, Some(origin)).contains("101"), "our own page may");
-    assert!(ask("", Some(origin)).contains("401"), "nobody without a session");
+    assert!(ask(&cookie, Some(&origin)).contains("101"), "our own page may");
+    assert!(ask("", Some(&origin)).contains("401"), "nobody without a session");
     for foreign in
         ["https://evil.example", "null", "https://web.a.shop.localhost", "http://localhost"]
     {

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     convert::Infallible,
-    net::Ipv4Addr,
     pin::Pin,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -25,15 +24,15 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Frame, Incoming},
     header,
-    server::conn::http1,
-    service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::Semaphore, sync::mpsc};
+use tokio::sync::mpsc;
 
 use super::calls::{Calls, Cancel};
-use crate::ui::Ui;
+use crate::{
+    serve::{self, ClientLimits},
+    ui::Ui,
+};
 
 /// The path of the one endpoint.
 const PATH: &str = "/mcp";
@@ -41,14 +40,13 @@ const PATH: &str = "/mcp";
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// How many connections are open at a time.
-const CONNECTIONS: usize = 64;
-
 /// How many sessions are known; the oldest is forgotten first.
 const SESSIONS: usize = 64;
 
 /// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+const LIMITS: ClientLimits = ClientLimits { connections: 64, patience: PATIENCE };
 
 /// Serves until it is stopped.
 pub(super) fn serve(
@@ -61,11 +59,7 @@ pub(super) fn serve(
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::of(FailureKind::Host, &error))?;
     runtime.block_on(async {
-        let address = (Ipv4Addr::LOCALHOST, port.unwrap_or(0));
-        let bound = TcpListener::bind(address).await;
-        let listener = bound.map_err(|error| Failure::of(FailureKind::Host, &error))?;
-        let port = listener.local_addr().map(|address| address.port());
-        let port = port.map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let (listener, port) = serve::bind(port).await?;
         let token = hex(&random::bytes::<32>());
         let url = format!("http://127.0.0.1:{port}{PATH}");
         match ui.json {
@@ -75,37 +69,9 @@ pub(super) fn serve(
         ui.say("Send the token as `Authorization: Bearer TOKEN`. Stop with Ctrl-C.");
         let endpoint =
             Arc::new(Endpoint { server, calls, port, token, sessions: Mutex::default() });
-        tokio::select! {
-            () = accept(listener, endpoint) => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
+        serve::serve(listener, LIMITS, move |request| endpoint.clone().answer(request)).await;
         Ok(ExitCode::SUCCESS)
     })
-}
-
-async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let endpoint = endpoint.clone();
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let endpoint = endpoint.clone();
-                async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client that leaves needs nothing more.
-            served.await.ok();
-            drop(place);
-        });
-    }
 }
 
 /// One server, and who speaks to it.

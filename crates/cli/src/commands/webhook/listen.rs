@@ -4,7 +4,7 @@
 //! It is open for as long as the command runs, on the loopback alone: who lets the vendor in, by a tunnel or the
 //! vendor's own program, is the user.
 
-use std::{convert::Infallible, net::Ipv4Addr, process::ExitCode, sync::Arc, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -16,13 +16,8 @@ use hothouse_api::{
 use hothouse_host::random;
 use hothouse_model::{Failure, FailureKind, OperationId, config};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode, body::Incoming, header, server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, body::Incoming, header};
 use serde_json::json;
-use tokio::{net::TcpListener, sync::Semaphore};
 
 use super::{answer, checked};
 use crate::{
@@ -30,18 +25,18 @@ use crate::{
     commands::secret::read_value,
     reach::Reach,
     render::plain,
+    serve::{self, ClientLimits},
     session::{Session, failure},
     ui::Ui,
 };
-
-/// How many connections are open at a time.
-const CONNECTIONS: usize = 32;
 
 /// The longest delivery.
 const BODY_MOST: usize = 4 << 20;
 
 /// How long a vendor may take to send one.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+const LIMITS: ClientLimits = ClientLimits { connections: 32, patience: PATIENCE };
 
 /// Listens until it is interrupted, or for a while.
 pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<ExitCode, Failure> {
@@ -74,17 +69,15 @@ pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<Exi
         public: args.url,
     };
     session.block_on(async {
-        let host = |error: std::io::Error| Failure::of(FailureKind::Host, &error);
-        let address = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(0));
-        let socket = TcpListener::bind(address).await.map_err(host)?;
-        let port = socket.local_addr().map_err(host)?.port();
+        let (socket, port) = serve::bind(args.port).await?;
         begin(ui, &made, port);
         let listener = Arc::new(listener);
-        tokio::select! {
-            () = accept(socket, listener) => {}
-            _ = tokio::signal::ctrl_c() => {}
-            () = tokio::time::sleep(time.unwrap_or(Duration::MAX)) => {}
-        }
+        let served = serve::serve(socket, LIMITS, move |request| {
+            let listener = listener.clone();
+            async move { listener.answer(request).await }
+        });
+        // The time is up: nothing failed.
+        tokio::time::timeout(time.unwrap_or(Duration::MAX), served).await.ok();
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -114,31 +107,6 @@ fn begin(ui: &Ui, made: &ListenView, port: u16) {
     }
     if !made.signed {
         ui.say("The integration names no `secret`, so the app gets them without a signature.");
-    }
-}
-
-async fn accept(socket: TcpListener, listener: Arc<Listener>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = socket.accept().await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let listener = listener.clone();
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let listener = listener.clone();
-                async move { Ok::<_, Infallible>(listener.answer(request).await) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client that leaves needs nothing more.
-            served.await.ok();
-            drop(place);
-        });
     }
 }
 

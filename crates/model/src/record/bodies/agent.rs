@@ -1,0 +1,61 @@
+//! What agents did and asked for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentMode, AgentState};
+
+/// Something that an agent asks the user for, and what the user answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AskBody {
+    /// The id of the request. The record of its answer has it as its own.
+    pub ask: String,
+    pub text: String,
+    /// `open`, `allowed` or `denied`.
+    pub state: String,
+    /// What the user had to say.
+    pub answer: Option<String>,
+    /// Who asked, or answered: `agent` or `user`.
+    pub by: String,
+    pub host: Option<String>,
+    pub secret: Option<String>,
+    pub limit: Option<String>,
+}
+
+/// An agent that was started, ended, waits, or began another round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentBody {
+    pub agent: String,
+    pub tool: String,
+    pub mode: AgentMode,
+    pub state: AgentState,
+    pub pid: Option<i32>,
+    pub model: Option<String>,
+    pub round: u32,
+    pub started: String,
+    pub login: Option<String>,
+    pub exit: Option<i32>,
+    pub reason: Option<String>,
+    pub cost: Option<f64>,
+    /// The commit of a round.
+    pub commit: Option<String>,
+}
+
+/// A tool call that an agent was about to make, as its guard judged it. The guard runs in the agent's own room, so this is
+/// what the agent's tool said, not proof of what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AuditBody {
+    pub agent: String,
+    pub tool: String,
+    pub target: String,
+    pub decision: String,
+    pub severity: String,
+    pub confidence: String,
+    pub reason: String,
+    pub seen: Option<String>,
+    /// `sha256:…` of the arguments.
+    pub input: String,
+    pub session: Option<String>,
+}

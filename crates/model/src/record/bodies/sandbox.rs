@@ -1,0 +1,191 @@
+//! What happened to a sandbox itself: services, snapshots, policy, commits, commands, tests, seeds, notes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A service that changed its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceBody {
+    pub name: String,
+    pub state: String,
+    pub room_pid: Option<u32>,
+    pub restarts: u32,
+    /// How it ended, such as `exit 1` or `SIGKILL`.
+    pub exit: Option<String>,
+    pub health: Option<String>,
+}
+
+/// A place in the timeline with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MarkBody {
+    pub mark: String,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SnapshotBody {
+    pub label: String,
+    pub commit: Option<String>,
+    pub services: Vec<String>,
+    pub bytes: Option<u64>,
+}
+
+/// A snapshot that the sandbox went back to. The timeline continues: it is never rewound.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RestoreBody {
+    pub label: String,
+    pub commit: Option<String>,
+    /// The record of the snapshot, where it is of this run.
+    pub snapshot: Option<String>,
+}
+
+/// A change of what the sandbox may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyBody {
+    /// What changed, such as `egress` or `secret`.
+    pub area: String,
+    pub rule: String,
+    /// Such as `allowed`, `removed` or `approved`.
+    pub action: String,
+    pub host: Option<String>,
+    pub reason: Option<String>,
+    /// Who decided.
+    pub by: String,
+}
+
+/// A commit that was imported from the room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommitBody {
+    pub commit: String,
+    pub branch: String,
+    pub author: String,
+    pub subject: String,
+    pub files: u64,
+}
+
+/// A command that was run in the room by `exec`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExecBody {
+    pub argv: Vec<String>,
+    /// Its id in the room, for `exec --attach`.
+    pub exec: String,
+    pub root: bool,
+    pub fresh: bool,
+    /// Whether a program of the room ran it, and says so itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inside: bool,
+    /// Whether it is a process of an agent that was seen to run. One that is over soon may not be seen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
+    /// How it ended; none while it runs.
+    pub exit: Option<i32>,
+    pub signal: Option<i32>,
+    pub duration_ms: Option<u64>,
+}
+
+/// A test that a runner in the room has run, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestBody {
+    /// Such as `playwright`.
+    pub runner: String,
+    /// The project within the runner's config, such as a browser.
+    pub project: String,
+    pub file: String,
+    pub line: Option<u64>,
+    pub title: String,
+    /// `passed`, `failed`, `timedOut`, `skipped` or `interrupted`.
+    pub status: String,
+    /// The status that the test says it must have.
+    pub expected: String,
+    /// `expected`, `unexpected`, `flaky` or `skipped`.
+    pub outcome: String,
+    /// How often it was tried before.
+    pub retry: u64,
+    pub duration_ms: u64,
+    pub error: Option<String>,
+    pub files: Vec<TestFile>,
+}
+
+/// A file that a test left: a picture, a film, a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TestFile {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub content_type: String,
+    /// Where the runner wrote it.
+    pub path: String,
+    /// The copy below the run's folder.
+    pub file: Option<String>,
+}
+
+/// A seeding, or one of its bundles. All records of a seeding share its id: what lies between the first and the last of
+/// them was recorded meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SeedBody {
+    /// The bundle; none for the seeding as a whole.
+    pub bundle: Option<String>,
+    pub bundles: Vec<String>,
+    pub radius: Option<String>,
+    /// `begun`, `done`, `kept`, `restored`, `failed` or `left`.
+    pub state: String,
+    pub error: Option<String>,
+    pub duration_ms: Option<u64>,
+    /// What the context names.
+    pub ids: BTreeMap<String, Value>,
+}
+
+/// A gap in the records, so that their absence is not taken for proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GapKind {
+    /// The end of the file was torn by a crash, and cut.
+    Recovered,
+    /// Records could not be written.
+    Dropped,
+    /// A sink did not take anything for a while.
+    SinkDown,
+    /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
+    Absent,
+    /// Something broke, and no error was reported.
+    Unreported,
+}
+
+impl GapKind {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Recovered => "recovered",
+            Self::Dropped => "dropped",
+            Self::SinkDown => "sink-down",
+            Self::Absent => "absent",
+            Self::Unreported => "unreported",
+        }
+    }
+}
+
+/// A line of a log that is worth a record, or a note of Hothouse itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogBody {
+    /// The service, or `hothouse`.
+    pub source: String,
+    pub level: String,
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap: Option<GapKind>,
+    /// How many records, bytes or seconds the gap is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}

@@ -1,0 +1,147 @@
+//! What sinks took in besides mails and errors: analytics, objects, flags, models, traces, jobs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An event of analytics. Who it is about is hashed when it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventBody {
+    pub vendor: String,
+    pub name: String,
+    pub distinct_id: Option<String>,
+    pub properties: Value,
+    /// `track`, `identify`, `alias`, `group`, `page` or `screen`.
+    pub r#type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Value>,
+    /// When it happened, as the app says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<String>,
+    /// Properties that every such event of the base has, and this one has not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// Properties that no such event of the base has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gained: Vec<String>,
+}
+
+/// An object that an app stored or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectBody {
+    pub bucket: String,
+    pub key: String,
+    pub size: u64,
+    pub r#type: String,
+    /// Without quotes.
+    pub etag: String,
+    /// `put` or `delete`.
+    pub operation: String,
+    /// Its bytes, below the run's folder.
+    pub file: Option<String>,
+    /// What the bytes are, where they are an image, whatever the app says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaSize>,
+    /// The version, where the bucket keeps versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// What an image is, and how large, by its first bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MediaSize {
+    /// Such as `png`.
+    pub format: String,
+    pub width: u32,
+    pub height: u32,
+}
+
+/// A flag that was evaluated or pinned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlagBody {
+    pub key: String,
+    pub value: Value,
+    /// What the project's config says.
+    pub default: Value,
+    /// Whether the sandbox has pinned it.
+    pub pinned: bool,
+    /// Whose SDK asked; none where a user pinned it.
+    pub vendor: Option<String>,
+}
+
+/// A call of a language model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LlmBody {
+    /// `openai`, `anthropic` or `gemini`.
+    pub provider: String,
+    pub model: String,
+    /// Such as `chat.completions`.
+    pub endpoint: String,
+    pub stream: bool,
+    /// Whether a fixture or the real model answered.
+    pub matched: bool,
+    pub fixture: Option<String>,
+    /// Whether it was for the real model.
+    pub real: bool,
+    /// The status that the real model answered with.
+    pub status: Option<u16>,
+    /// What the real model cost, in dollars.
+    pub cost: Option<f64>,
+    /// Why it did not reach the real model.
+    pub refused: Option<String>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub prompt: Prompt,
+}
+
+/// What a model was asked, as far as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prompt {
+    /// Of the whole prompt.
+    pub sha256: String,
+    pub messages: u64,
+    pub chars: u64,
+    /// The names of the tools that the model may call.
+    pub tools: Vec<String>,
+    /// How the last message of the user begins.
+    pub begins: String,
+}
+
+/// A span of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceBody {
+    pub trace_id: String,
+    pub span_id: String,
+    pub parent_id: Option<String>,
+    pub name: String,
+    /// Such as `server` or `client`.
+    pub span_kind: String,
+    /// `unset`, `ok` or `error`.
+    pub status: String,
+    pub status_message: Option<String>,
+    pub start: Option<jiff::Timestamp>,
+    pub duration_ms: f64,
+    pub attributes: Value,
+    pub resource: Value,
+    pub events: Vec<Value>,
+}
+
+/// A job of a queue, or one that was run by hand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobBody {
+    pub queue: String,
+    /// The id that the queue gave it.
+    pub job: String,
+    pub name: String,
+    /// Such as `waiting`, `active`, `delayed`, `completed` or `failed`.
+    pub state: String,
+    pub attempts: u64,
+    pub error: Option<String>,
+}
