@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     body::{Body, whole},
     gate::Refusal,
+    scan::Echoes,
     test_keys::Found,
     upstream::UpstreamError,
 };
@@ -97,9 +98,8 @@ impl Own {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
     }
 
-    pub(crate) fn unknown_coding(encoding: &str) -> Self {
-        let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
-        let message = format!("the body is in `{encoding}`, which cannot be decompressed here");
+    pub(crate) fn unknown_coding(coding: &'static str) -> Self {
+        let message = format!("the body is in `{coding}`, which cannot be decompressed here");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body_compressed", message)
     }
 
@@ -107,10 +107,9 @@ impl Own {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "mock_failed", why)
     }
 
-    pub(crate) fn compressed(encoding: &str) -> Self {
-        let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
+    pub(crate) fn compressed(coding: &'static str) -> Self {
         let message = format!(
-            "the host answered in `{encoding}`, which cannot be decompressed and searched for secrets"
+            "the host answered in `{coding}`, which cannot be decompressed and searched for secrets"
         );
         Self::new(StatusCode::BAD_GATEWAY, "answer_compressed", message)
     }
@@ -143,6 +142,14 @@ impl Own {
 
     pub(crate) fn broken_body() -> Self {
         Self::bad_request("the body ended early")
+    }
+
+    /// Replaces values in it: an error may quote the host, such as its reason for closing an HTTP/2
+    /// connection.
+    pub(crate) fn without(self, echoes: &Echoes) -> Self {
+        let message =
+            String::from_utf8_lossy(&echoes.replace(self.message.as_bytes())).into_owned();
+        Self { message, ..self }
     }
 
     /// Builds the response.

@@ -117,6 +117,7 @@ impl<U: Upstream> Exchange<U> {
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
         let admitted = self.admit(&parts, asked_host, to.is_some());
+        let echoes = guarded.echoes.clone();
         let answered = match (admitted, &self.stand_in, to) {
             (Err(own), _, _) => Err(own),
             (Ok(()), Some(stand_in), _) => {
@@ -129,6 +130,10 @@ impl<U: Upstream> Exchange<U> {
             (Ok(()), None, None) => self.pass((parts, sent), wanted, guarded, &draft).await,
         };
         let response = answered.unwrap_or_else(|own| {
+            let own = match &echoes {
+                Some(echoes) => own.without(echoes),
+                None => own,
+            };
             draft.refused(own.status, &own.message);
             own.response(name)
         });
@@ -287,7 +292,7 @@ impl<U: Upstream> Exchange<U> {
         let (parts, body) = request.into_parts();
         let bytes = body::collect(body, BODY_LIMIT).await.map_err(not_whole)?;
         let codings = decode::codings(&parts.headers);
-        let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(&coding))?;
+        let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(coding))?;
         let mut plain = bytes.clone();
         if !codings.is_empty() && !bytes.is_empty() {
             let decoded =

@@ -50,12 +50,12 @@ pub(crate) fn finish(
     let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     // Before any header is removed: `Connection` may name the one that declares the compression.
     let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
-    chunked.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    chunked.map_err(|Undecodable(coding)| Own::compressed(coding))?;
     let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
     strip_hop_by_hop(&mut parts.headers, false);
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(coding))?;
     let body = match codings.is_empty() {
         true => body,
         false => {

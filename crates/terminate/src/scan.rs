@@ -43,20 +43,19 @@ impl Echoes {
     /// values.
     pub(crate) fn of(secrets: &[Known], sent: Vec<(Secret, Vec<u8>)>) -> Option<Self> {
         let mut pairs: Vec<Pair> = Vec::new();
-        let mut add = |value: Secret, instead: Vec<u8>| {
-            let known = pairs.iter().any(|pair| pair.value == value);
-            if value.len() >= LEAST && *value != instead && !known {
-                pairs.push(Pair { value, instead });
-            }
-        };
         for secret in secrets {
             let (value, placeholder) = (secret.value.expose(), secret.placeholder.as_str());
-            for (value, instead) in writings(value).into_iter().zip(writings(placeholder)) {
-                add(value, instead.to_vec());
+            let web = is_changed_by_web(value);
+            for (value, instead) in writings(value, web).into_iter().zip(writings(placeholder, web))
+            {
+                add(&mut pairs, value, instead.to_vec());
             }
         }
         for (value, instead) in sent {
-            add(value, instead);
+            // What the room sent holds no value; if it did, it must not come back in place of another.
+            if !pairs.iter().any(|pair| text::holds(&instead, &pair.value)) {
+                add(&mut pairs, value, instead);
+            }
         }
         let search = Search::new(pairs.iter().map(|pair| pair.value.as_slice()));
         let lines = !pairs.iter().any(|pair| pair.value.iter().any(u8::is_ascii_control));
@@ -123,19 +122,43 @@ fn with(text: &[u8], found: &[(usize, &Pair)]) -> Vec<u8> {
     all
 }
 
-/// Returns the likely encodings of a text, always in the same order.
-fn writings(value: &str) -> Vec<Secret> {
+/// Adds a value, unless it is too short to be recognized or known.
+fn add(pairs: &mut Vec<Pair>, value: Secret, instead: Vec<u8>) {
+    let known = pairs.iter().any(|pair| pair.value == value);
+    if value.len() >= LEAST && *value != instead && !known {
+        pairs.push(Pair { value, instead });
+    }
+}
+
+/// Whether encoders for the web, which differ in what they escape, change a text at all.
+fn is_changed_by_web(text: &str) -> bool {
+    !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// Returns the likely encodings of a text, always in the same order. Those in which encoders for
+/// the web differ are left out if they would not change it.
+fn writings(value: &str, web: bool) -> Vec<Secret> {
     let whole = Secret::new(value.as_bytes().to_vec());
     let mut all = vec![whole, text::percent(value), text::json(value), slashed(value)];
+    // Names of headers and hosts are often written in one case, and sent back so.
+    all.extend([text::lower(value), text::upper(value)]);
     all.extend(text::html(value));
     for upper in [false, true] {
         all.extend([text::hexadecimal(value, upper), text::unicode_json(value, upper)]);
         all.extend([text::json_of_web(value, upper), text::percent_all(value, upper)]);
     }
+    all.push(text::json_of_gson(value));
     // Some programs write the digits of `%2f` in lower case.
     all.push(text::percent_small(value));
+    if web {
+        all.extend(text::percent_ways(value));
+    }
     for offset in 0..3 {
-        all.extend([false, true].map(|url_safe| text::base64_within(value, offset, url_safe)));
+        let [plain, url_safe] =
+            [false, true].map(|url_safe| text::base64_within(value, offset, url_safe));
+        // Two of its characters may be escaped in turn.
+        all.extend(text::base64_escaped(&plain));
+        all.extend([plain, url_safe]);
     }
     all
 }
@@ -236,6 +259,12 @@ mod tests {
             // As .NET and HTML templates write it.
             ("ab%2fabab%2b12ab".into(), PLACEHOLDER.into()),
             (r"ab/abab\u002B12ab".into(), PLACEHOLDER.into()),
+            // Encoders differ in what they leave as it is.
+            ("/x/ab/abab%2B12ab".into(), format!("/x/{PLACEHOLDER}")),
+            ("/x/ab/abab%2b12ab".into(), format!("/x/{PLACEHOLDER}")),
+            ("/x/ab%2Fabab+12ab".into(), format!("/x/{PLACEHOLDER}")),
+            ("ab/abab&#x2B;12ab".into(), PLACEHOLDER.into()),
+            ("AB/ABAB+12AB".into(), PLACEHOLDER.into()),
             ("ab&#x2F;abab+12ab".into(), PLACEHOLDER.into()),
             ("61622F616261622B31326162".into(), "504C414345484F4C44455231".into()),
             ("61622f616261622b31326162".into(), "504c414345484f4c44455231".into()),
@@ -297,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_right_guess_comes_out_like_a_wrong_one_in_every_writing() {
-        for writing in writings(VALUE) {
+        for writing in writings(VALUE, true) {
             for right in 1..writing.len() {
                 for before in ["", "x", "line\n"] {
                     let guess = |letters: &[u8]| {

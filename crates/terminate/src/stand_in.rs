@@ -256,7 +256,7 @@ async fn read<'a>(
     let sent = timeout(READING, held_whole.collect(body, most, long)).await;
     let mut bytes = sent.map_err(|_| Own::broken_body())?.map_err(not_whole)?;
     let codings = decode::codings(&parts.headers);
-    let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(&coding))?;
+    let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(coding))?;
     if !codings.is_empty() && !bytes.is_empty() {
         let decoded = decode::decoded(body::whole(bytes), &codings).ok_or_else(Own::busy)?;
         bytes = held_whole.collect(decoded, most, long).await.map_err(not_whole)?;

@@ -37,6 +37,59 @@ pub(crate) fn percent_small(text: &str) -> Secret {
     })
 }
 
+/// The characters beside letters and digits that encoders leave as they are, and whether they write
+/// a space as a plus: paths of Python and PHP; `encodeURIComponent`; `encodeURI`; `escape`; segments
+/// of paths (RFC 3986, and Go); queries; forms (browsers and Java, PHP, Go and Python, .NET).
+const WAYS: [(&str, bool); 11] = [
+    ("-_.~/", false),
+    ("-_.~!*'()", false),
+    ("-_.~!*'();/?:@&=+$,#", false),
+    ("-_.*@+/", false),
+    ("-_.~!$&'()*+,;=:@", false),
+    ("-_.~$&+=:@", false),
+    ("-_.~!$&'()*+,;=:@/?", false),
+    ("-_.*", true),
+    ("-_.", true),
+    ("-_.~", true),
+    ("-_.!*()", true),
+];
+
+/// Percent-encodes a text in the ways of common encoders, with digits in either case.
+pub(crate) fn percent_ways(text: &str) -> impl Iterator<Item = Secret> {
+    WAYS.into_iter().flat_map(move |(left, plus)| {
+        [false, true].map(|upper| {
+            each(text, |c, all| match c {
+                ' ' if plus => all.push('+'),
+                c if c.is_ascii_alphanumeric() || left.contains(c) => all.push(c),
+                c => bytes_of(c, all, |byte, all| {
+                    all.push('%');
+                    digits(byte.into(), 2, upper, all);
+                }),
+            })
+        })
+    })
+}
+
+/// Writes a text in lower case.
+pub(crate) fn lower(text: &str) -> Secret {
+    Zeroizing::new(text.as_bytes().to_ascii_lowercase())
+}
+
+/// Writes a text in upper case.
+pub(crate) fn upper(text: &str) -> Secret {
+    Zeroizing::new(text.as_bytes().to_ascii_uppercase())
+}
+
+/// Escapes what is special in base64: for URLs, with digits in either case, and in JSON.
+pub(crate) fn base64_escaped(text: &[u8]) -> [Secret; 3] {
+    let with = |plus: &[u8], slash: &[u8]| {
+        let plain = Zeroizing::new(text.to_vec());
+        let plain = replaced(&plain, b"+", plus).unwrap_or(plain);
+        replaced(&plain, b"/", slash).unwrap_or(plain)
+    };
+    [with(b"%2B", b"%2F"), with(b"%2b", b"%2f"), with(b"+", b"\\/")]
+}
+
 /// Percent-encodes every byte of a text, even those that do not require it.
 pub(crate) fn percent_all(text: &str, upper: bool) -> Secret {
     each(text, |c, all| {
@@ -61,6 +114,16 @@ pub(crate) fn unicode_json(text: &str, upper: bool) -> Secret {
 /// Escapes a text as JSON for use in HTML, where .NET and Go escape more characters.
 pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     let (delicate, quote) = if upper { ("&'<>+`", "\\u0022") } else { ("&<>", "\\\"") };
+    escaped_json(text, delicate, quote, upper)
+}
+
+/// Escapes a text as Gson does, which also escapes an equals sign.
+pub(crate) fn json_of_gson(text: &str) -> Secret {
+    escaped_json(text, "&'<>=", "\\\"", false)
+}
+
+/// Escapes a text as JSON, and more characters of it.
+fn escaped_json(text: &str, delicate: &str, quote: &str, upper: bool) -> Secret {
     // A quote in a JSON string is always preceded by a backslash.
     let plain = json(text);
     let plain = replaced(&plain, b"\\\"", quote.as_bytes()).unwrap_or(plain);
@@ -70,12 +133,14 @@ pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     })
 }
 
-/// Escapes a text as HTML templates do: Python, Go, and those that escape slashes.
-pub(crate) fn html(text: &str) -> [Secret; 3] {
+/// Escapes a text as HTML templates do: Python, Go, ASP.NET, PHP, and those that escape slashes.
+pub(crate) fn html(text: &str) -> [Secret; 5] {
     let names = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;")];
-    let more: [&[(char, &str)]; 3] = [
+    let more: [&[(char, &str)]; 5] = [
         &[('"', "&quot;"), ('\'', "&#x27;")],
         &[('"', "&#34;"), ('\'', "&#39;"), ('+', "&#43;")],
+        &[('"', "&quot;"), ('\'', "&#x27;"), ('+', "&#x2B;")],
+        &[('"', "&quot;"), ('\'', "&#039;")],
         &[('"', "&quot;"), ('\'', "&#39;"), ('/', "&#x2F;"), ('=', "&#x3D;"), ('`', "&#x60;")],
     ];
     more.map(|more| {
@@ -187,7 +252,15 @@ mod tests {
         assert_eq!(&**json_of_web("a+<\\", true), br"a\u002B\u003C\\");
         assert_eq!(&**json_of_web("a+<\"", false), br#"a+\u003c\""#);
         assert_eq!(&**json_of_web("\\\"+", true), br"\\\u0022\u002B");
-        assert_eq!(&**html("a'/")[2], b"a&#39;&#x2F;");
+        assert_eq!(&**html("a'/")[4], b"a&#39;&#x2F;");
+        assert_eq!(&**html("a+")[2], b"a&#x2B;");
+        assert_eq!(&**json_of_gson("a+=="), br"a+\u003d\u003d");
+        let ways: Vec<_> = percent_ways("a /+=~").map(|way| way.to_vec()).collect();
+        for way in ["a%20/%2B%3D~", "a%20%2f+=~", "a+%2F%2B%3D%7E", "a%20/+=~"] {
+            assert!(ways.iter().any(|known| known == way.as_bytes()), "{way}");
+        }
+        assert_eq!(&**base64_escaped(b"a+/=")[1], b"a%2b%2f=");
+        assert_eq!(&**base64_escaped(b"a+/=")[2], br"a+\/=");
     }
 
     proptest! {

@@ -283,7 +283,10 @@ impl Repository {
         look: impl FnOnce(&StagedCommits<'_>) -> Result<(), ImportError>,
     ) -> Result<Imported, ImportError> {
         let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
-        let quiet = git::Config::of(&self.place.common_dir).map_err(refs)?.quiet();
+        // Of the worktree if there is one: an include may depend on its branch or its folder.
+        let admin = self.admin_dir(import.worktree)?;
+        let git_dir = admin.as_deref().unwrap_or(&self.place.common_dir);
+        let quiet = git::Config::of(git_dir).map_err(refs)?.quiet();
         let work = Work { repository: self, import, quiet, lock: own };
         work.clear_staging()?;
         let outcome = work.fetch(room).and_then(|()| {

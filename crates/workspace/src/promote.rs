@@ -220,19 +220,19 @@ impl Repository {
             let git = self.git().args(words).stdin(lock.share_as_stdin()?);
             return Ok(git.output().map(drop)?);
         };
-        let quiet = git::Config::of(&self.place.common_dir)?.quiet();
         let admin = self.admin_dir(&checkout)?;
+        let quiet = git::Config::of(admin.as_deref().unwrap_or(&self.place.common_dir))?.quiet();
         let file = admin.as_ref().map(|admin| IndexFile { admin, worktree: &checkout });
         // git cannot write our index, so it works on a copy.
         let ours = file.filter(|file| file.owner() == IndexOwner::Hothouse);
         let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
         let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
         let git = match (&ours, file) {
-            (Some((file, new)), _) => file.git(new.path()),
-            (None, Some(file)) => git::inside(file.admin, &checkout),
-            (None, None) => git::around(&checkout),
+            (Some((file, new)), _) => file.git(new.path(), &quiet),
+            (None, Some(file)) => quiet.apply(git::inside(file.admin, &checkout)),
+            (None, None) => quiet.apply(git::around(&checkout)),
         };
-        let git = quiet.apply(git).args(["merge", "--ff-only", "--quiet", to]);
+        let git = git.args(["merge", "--ff-only", "--quiet", to]);
         let run = git.stdin(lock.share_as_stdin()?).run()?;
         if run.status.success() {
             let Some((file, new)) = ours else { return Ok(()) };

@@ -37,6 +37,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::mpsc,
 };
@@ -82,19 +83,37 @@ pub(crate) struct Plan {
     pub(crate) value: Result<&'static str, &'static str>,
     pub(crate) trusts_host: bool,
     pub(crate) tls: bool,
+    /// Whether there is a second secret.
+    pub(crate) second: bool,
+    /// Whether the host ends every connection of HTTP/2, with the value as its reason.
+    pub(crate) goes_away: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { form: SecretForm::Header, value: Ok(VALUE), trusts_host: true, tls: true }
+        Self {
+            form: SecretForm::Header,
+            value: Ok(VALUE),
+            trusts_host: true,
+            tls: true,
+            second: false,
+            goes_away: false,
+        }
     }
 }
 
-struct OneValue(Result<SecretValue, String>);
+/// A second secret, with letters of base64 only.
+pub(crate) const SECOND: &str = "deadbeefcafe0123456789abcdef0011";
+pub(crate) const SECOND_PLACEHOLDER: &str = "beacbefdedce3790152062ffdcda9524";
 
-impl Vault for OneValue {
-    fn value(&self, _: &str) -> Result<SecretValue, String> {
-        self.0.clone()
+struct Values(Result<SecretValue, String>);
+
+impl Vault for Values {
+    fn value(&self, name: &str) -> Result<SecretValue, String> {
+        match name {
+            "SECOND" => SecretValue::new(SECOND.into()).map_err(|error| error.to_string()),
+            _ => self.0.clone(),
+        }
     }
 }
 
@@ -145,18 +164,24 @@ impl Ground {
         let (world, own) = (ca(&folder, "world"), ca(&folder, "own"));
         let (go_on, go_on_rx) = mpsc::channel(1);
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let host = serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await;
+        let host = match plan.goes_away {
+            true => serve_goodbyes(world.clone()).await,
+            false => serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await,
+        };
+        let secret = |name: &str, placeholder: &str| SecretUse {
+            name: name.into(),
+            hosts: vec![HOST.parse().unwrap()],
+            form: plan.form,
+            placeholder: placeholder.into(),
+        };
+        let mut secrets = vec![secret("TOKEN", PLACEHOLDER)];
+        secrets.extend(plan.second.then(|| secret("SECOND", SECOND_PLACEHOLDER)));
         let trusted = if plan.trusts_host { world.pem() } else { own.pem() };
         let terminator = Terminator::new(TerminatorSpec {
             ca: own.clone(),
             hosts: vec![OTHER.parse().unwrap(), MOCKED.parse().unwrap()],
-            secrets: vec![SecretUse {
-                name: "TOKEN".into(),
-                hosts: vec![HOST.parse().unwrap()],
-                form: plan.form,
-                placeholder: PLACEHOLDER.into(),
-            }],
-            vault: Arc::new(OneValue(
+            secrets,
+            vault: Arc::new(Values(
                 plan.value.map(|text| SecretValue::new(text.into()).unwrap()).map_err(Into::into),
             )),
             roots: Arc::new(roots_of(trusted.as_bytes())),
@@ -282,6 +307,47 @@ async fn sni(stream: &mut TcpStream) -> String {
     found.unwrap_or(HOST).to_owned()
 }
 
+/// A host that answers the first request of a connection of HTTP/2 with GOAWAY.
+async fn serve_goodbyes(ca: Arc<CertificateAuthority>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = hothouse_certificates::server_config(Arc::new(Any(ca))).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                goodbye(stream).await.ok();
+            }
+        }
+    });
+    address
+}
+
+async fn goodbye(mut stream: tokio_rustls::server::TlsStream<TcpStream>) -> io::Result<()> {
+    const HEADERS: u8 = 1;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await?;
+    // Settings, none of them changed.
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        stream.read_exact(&mut payload).await?;
+        if head[3] == HEADERS {
+            break;
+        }
+    }
+    let why = format!("no such user: Bearer {VALUE}");
+    // Up to no stream, because of ENHANCE_YOUR_CALM.
+    let payload = [&[0, 0, 0, 0, 0, 0, 0, 11], why.as_bytes()].concat();
+    let length = u8::try_from(payload.len()).unwrap();
+    stream.write_all(&[0, 0, length, 7, 0, 0, 0, 0, 0]).await?;
+    stream.write_all(&payload).await?;
+    stream.shutdown().await
+}
+
 /// A host that records what it receives and echoes it.
 async fn serve_host(
     ca: Arc<CertificateAuthority>,
@@ -397,8 +463,8 @@ async fn answer(
             // With a transfer coding that nobody requested.
             let text = said.get("authorization").cloned().unwrap_or_default();
             let mut response = Response::new(body_of(packed("gzip", &text.repeat(10)).await));
-            let coding = HeaderValue::from_static("gzip, chunked");
-            response.headers_mut().insert(header::TRANSFER_ENCODING, coding);
+            let coding = path.split('?').nth(1).unwrap_or("gzip, chunked");
+            response.headers_mut().insert(header::TRANSFER_ENCODING, coding.parse().unwrap());
             response
         }
         "/events" => {

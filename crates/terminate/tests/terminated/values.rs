@@ -1,9 +1,15 @@
 //! Where a value is sent, and where it is not.
 
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD},
+};
 use hothouse_model::config::SecretForm;
 use hyper::{StatusCode, Version};
 
-use crate::ground::{Ground, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of};
+use crate::ground::{
+    Ground, OTHER, PLACEHOLDER, Plan, SECOND, SECOND_PLACEHOLDER, VALUE, body_of, text_of,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_gets_the_value_and_the_room_only_ever_sees_the_placeholder() {
@@ -168,6 +174,66 @@ async fn a_compressed_echo_is_unpacked_looked_through_and_passed_on_as_it_is() {
     let response = ground.send(ask("compress")).await;
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
     assert!(text_of(response).await.contains("answer_compressed"));
+}
+
+/// Whether a text holds a value, also in lower case or as base64.
+fn gives_away(text: &str, value: &str) -> bool {
+    let base64 = |before: &str| {
+        let encoded = STANDARD_NO_PAD.encode(format!("{before}{value}"));
+        encoded[4..encoded.len() - 2].to_owned()
+    };
+    let lower = text.to_ascii_lowercase().contains(&value.to_ascii_lowercase());
+    lower || ["", "x", "xx"].into_iter().any(|before| text.contains(&base64(before)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_echo_of_a_combined_authorization_gives_no_value_away() {
+    let ground = Ground::lay(Plan { second: true, ..Plan::default() }).await;
+    let pair = |user: &str, password: &str| STANDARD.encode(format!("{user}:{password}"));
+    for rest in [
+        pair(PLACEHOLDER, SECOND_PLACEHOLDER),
+        pair(SECOND_PLACEHOLDER, PLACEHOLDER),
+        // Both as it is and in the pair, as which all of it can be read.
+        format!("{SECOND_PLACEHOLDER}{}", pair("x", SECOND_PLACEHOLDER)),
+        format!("{SECOND_PLACEHOLDER}{}", pair(PLACEHOLDER, SECOND_PLACEHOLDER)),
+    ] {
+        let asked = format!("Basic {rest}");
+        let request = ground.request("GET", "/echo").header("authorization", &asked);
+        let response = ground.send(request.body(body_of("")).unwrap()).await;
+        assert_eq!(response.headers()["x-echo"], asked.as_str());
+        let text = text_of(response).await;
+        for value in [VALUE, SECOND] {
+            assert!(!gives_away(&text, value), "{rest}: {text}");
+        }
+        let sent = ground.seen().pop().unwrap().headers["authorization"].clone();
+        assert_ne!(sent, asked.as_str(), "the host got values");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_coding_is_not_repeated() {
+    let ground = Ground::lay(Plan { form: SecretForm::Query, ..Plan::default() }).await;
+    for path in ["/packed", "/transfer"] {
+        // The host takes the name of the coding from the query.
+        let request = ground.request("GET", &format!("{path}?{PLACEHOLDER}"));
+        let response = ground.send(request.body(body_of("")).unwrap()).await;
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+        let text = text_of(response).await;
+        assert!(text.contains("answer_compressed") && !gives_away(&text, VALUE), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reason_of_a_host_that_goes_away_is_looked_through() {
+    let ground = Ground::lay(Plan { goes_away: true, ..Plan::default() }).await;
+    let request = hyper::Request::builder()
+        .uri(format!("https://{}/", ground.named(crate::ground::HOST)))
+        .header("authorization", PLACEHOLDER)
+        .body(body_of(""));
+    let response = ground.send_http2(request.unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    let text = text_of(response).await;
+    assert!(text.contains("no such user") && !gives_away(&text, VALUE), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,7 +93,7 @@ impl Repository {
             return Ok(IndexOutcome::Untouched);
         };
         let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
-        let quiet = git::Config::of(&self.place.common_dir).map_err(about)?.quiet();
+        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
         let host = Host { file: IndexFile { admin: &admin, worktree }, quiet: &quiet, branch };
         if !host.has_branch().map_err(about)? {
             return Ok(IndexOutcome::UsersOwn);
@@ -214,6 +214,6 @@ impl Host<'_> {
     }
 
     fn git_on(&self, index: &Path) -> Program {
-        self.quiet.apply(self.file.git(index))
+        self.file.git(index, self.quiet)
     }
 }

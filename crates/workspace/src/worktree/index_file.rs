@@ -140,9 +140,14 @@ impl IndexFile<'_> {
     }
 
     /// Returns a git command that works on a separate index.
-    pub(crate) fn git(&self, index: &Path) -> Program {
+    ///
+    /// Whenever git writes one it may read files again, through the filters that their attributes
+    /// name and in the folder of the agent's files. So no such command is to be had without
+    /// disabling filters.
+    pub(crate) fn git(&self, index: &Path, quiet: &git::Quiet) -> Program {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
-        git::inside(self.admin, self.worktree).args(settings).env("GIT_INDEX_FILE", index)
+        let git = quiet.apply(git::inside(self.admin, self.worktree));
+        git.args(settings).env("GIT_INDEX_FILE", index)
     }
 
     /// Determines how an index must treat gitlinks. If `core.sparseCheckout` is on for the whole
@@ -157,14 +162,15 @@ impl IndexFile<'_> {
     /// Marks every gitlink of a separate index as skipped.
     pub(crate) fn look_away(&self, index: &Path) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
-        let links = gitlinks(self.git(index)).map_err(about)?;
+        let quiet = git::Config::of(self.admin).map_err(about)?.quiet();
+        let links = gitlinks(self.git(index, &quiet)).map_err(about)?;
         if links.is_empty() {
             return Ok(());
         }
         let command = match self.gitlinks().map_err(about)? {
-            Gitlinks::Skipped => skip_gitlinks(self.git(index), &links)?,
+            Gitlinks::Skipped => skip_gitlinks(self.git(index, &quiet), &links)?,
             Gitlinks::LeftOut => {
-                let remove = self.git(index).args(["update-index", "--force-remove", "-z"]);
+                let remove = self.git(index, &quiet).args(["update-index", "--force-remove", "-z"]);
                 remove.arg("--stdin").stdin(files::memory(&links)?)
             }
         };
@@ -211,7 +217,8 @@ impl IndexFile<'_> {
     fn copy_without_links(&self, aside: &Aside) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         if !self.is_whole() {
-            let reset = self.git(aside.path()).args(["read-tree", "--reset", "HEAD"]);
+            let quiet = git::Config::of(self.admin).map_err(about)?.quiet();
+            let reset = self.git(aside.path(), &quiet).args(["read-tree", "--reset", "HEAD"]);
             reset.output().map_err(about)?;
             return self.look_away(aside.path());
         }

@@ -258,6 +258,56 @@ fn nothing_that_an_agent_plants_runs_on_the_host() {
     });
 }
 
+/// A filter of the user's that finds its program in the current folder, as `python -m NAME` does.
+/// Files of the future have git read them again whenever it writes an index; a gitlink has us write
+/// one.
+const FILTERED: &str = "printf '* filter=strip\\nREADME filter=late\\n' >.gitattributes; \
+     printf 'touch \"%s\"\\ncat\\n' \"$1\" >strip; echo more >>README; \
+     touch -d 2040-01-01 .gitattributes strip README; \
+     git init -q sub; git -C sub -c user.name=a -c user.email=b commit -q --allow-empty -m sub; \
+     git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub; \
+     git add .gitattributes strip README; git commit -qm filtered; \
+     echo one >one; git add one; git commit -qm one";
+
+#[test]
+fn a_filter_of_the_user_does_not_run_on_what_an_agent_wrote() {
+    rooms(|env, repository| {
+        let mark = env.root().join("pwned");
+        fs::set_permissions(env.root(), fs::Permissions::from_mode(0o777)).unwrap();
+        // Both at all times, and only where the agent's branch is checked out.
+        let own = repository.join(".git/own-config");
+        fs::write(&own, "[filter \"late\"]\n clean = sh ./strip\n smudge = sh ./strip\n").unwrap();
+        for (key, value) in [
+            ("filter.strip.clean", "sh ./strip"),
+            ("filter.strip.smudge", "sh ./strip"),
+            ("includeIf.onbranch:a.path", own.to_str().unwrap()),
+        ] {
+            git(repository, &["config", key, value]);
+        }
+        agent(env, repository, &format!("set -- {}; {FILTERED}", mark.display()));
+        agent(env, repository, "echo two >two; git add two; git commit -qm two");
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "two");
+        for words in [
+            &["status", "-w", "a"][..],
+            &["diff", "-w", "a"],
+            &["snapshot", "one", "-w", "a"],
+            &["fork", "b", "--from", "a"],
+            &["fork", "c", "--base", "a", "--branch", "c"],
+            &["up", "-w", "b"],
+            &["up", "-w", "c"],
+            &["restore", "one", "-w", "a"],
+            &["down", "-w", "a"],
+            &["up", "-w", "a"],
+        ] {
+            env.ok(repository, words);
+            assert!(!mark.exists(), "what the agent planted ran on the host, in {words:?}");
+        }
+        agent(env, repository, "echo three >three; git add three; git commit -qm three");
+        env.ok(repository, &["promote", "a", "--merge"]);
+        assert!(!mark.exists(), "what the agent planted ran on the host");
+    });
+}
+
 #[test]
 fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_told() {
     rooms(|env, repository| {
