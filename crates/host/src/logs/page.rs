@@ -190,10 +190,8 @@ impl Search<'_> {
                 found.next = found.next.max(over.unwrap_or(0));
                 continue;
             }
-            if let Some(over) = over
-                && self.has_none(segment)
-            {
-                found.next = found.next.max(over);
+            if let Some(next) = self.end_without_match(segment) {
+                found.next = found.next.max(next);
                 continue;
             }
             let Some(Scanned { lines, next, cut }) = self.scan(segment) else { continue };
@@ -208,10 +206,10 @@ impl Search<'_> {
         found
     }
 
-    /// Whether no line of a segment matches the pattern.
-    fn has_none(&self, segment: &Segment) -> bool {
-        let Some(pattern) = &self.wanted.pattern else { return false };
-        !segment.may_match(|lines| match self.wanted.raw {
+    /// Returns where a segment ends, if none of its lines matches the pattern.
+    fn end_without_match(&self, segment: &Segment) -> Option<u64> {
+        let pattern = self.wanted.pattern.as_ref()?;
+        segment.end_without(|lines| match self.wanted.raw {
             true => pattern.is_match(lines),
             false => pattern.is_match(&ansi::strip(lines)),
         })
@@ -558,5 +556,21 @@ mod tests {
         for bad in ["", "5m", "api", "api:", ":3", "api:x"] {
             assert!(bad.parse::<Cursor>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_search_without_a_match_ends_where_one_with_a_match_does() {
+        let mut ground = Ground::new();
+        let long = "x".repeat(600 << 10);
+        ground.write("web", format!("first\n{long}\n").as_bytes(), 1);
+        ground.write("web", b"nee\x1b[1mdle\nhalf a nee", 2);
+        let find = |text| Wanted { pattern: pattern(text), ..wanted() };
+        assert_eq!(ground.texts(&find("needle")), "2:needle");
+        assert_eq!(ground.texts(&find("absent")), "");
+        assert_eq!(ground.page(&find("absent")).cursor, ground.page(&find("needle")).cursor);
+        // What follows the last line end is not a line yet.
+        assert_eq!(ground.texts(&find("half")), "");
+        let raw = Wanted { raw: true, ..find("needle") };
+        assert_eq!(ground.texts(&raw), "");
     }
 }

@@ -76,28 +76,26 @@ impl Segment {
         let length = file.metadata().ok()?.len().saturating_sub(offset).min(2 * SEGMENT_LIMIT);
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()? + 1);
         file.take(2 * SEGMENT_LIMIT).read_to_end(&mut bytes).ok()?;
-        let mut head = [0; RECORD];
-        File::open(&self.index).ok()?.read_exact(&mut head).ok()?;
-        (Head::decode(&head)? == self.head).then_some((first, bytes))
+        self.is_current().then_some((first, bytes))
     }
 
-    /// Returns whether a line may match: `false` is certain. Reads block by block, which takes a fraction of the time
-    /// that it takes to hold the segment whole; few segments have a line that is searched for.
-    pub(super) fn may_match(&self, is_match: impl Fn(&[u8]) -> bool) -> bool {
-        let Ok(mut file) = File::open(&self.data) else { return true };
-        let (mut block, mut filled) = (vec![0; BLOCK], 0);
+    /// Returns the number of the line after the last whole one, if none of the lines matches. Reads block by block,
+    /// which takes a fraction of the time that it takes to hold the segment whole: few segments have a line that is
+    /// searched for.
+    pub(super) fn end_without(&self, is_match: impl Fn(&[u8]) -> bool) -> Option<u64> {
+        let mut file = File::open(&self.data).ok()?;
+        let (mut block, mut filled, mut lines) = (vec![0; BLOCK], 0, 0);
         loop {
-            match file.read(&mut block[filled..]) {
-                Ok(0) => return is_match(&block[..filled]),
-                Ok(count) => filled += count,
-                Err(_) => return true,
+            match file.read(&mut block[filled..]).ok()? {
+                0 if is_match(&block[..filled]) => return None,
+                0 => break,
+                count => filled += count,
             }
-            // Only whole lines are looked at; what follows them is kept for the next block.
+            // Only whole lines are searched; the rest is kept for the next block.
             match memchr::memrchr(b'\n', &block[..filled]).map(|at| at + 1) {
+                Some(whole) if is_match(&block[..whole]) => return None,
                 Some(whole) => {
-                    if is_match(&block[..whole]) {
-                        return true;
-                    }
+                    lines += memchr::memchr_iter(b'\n', &block[..whole]).count() as u64;
                     block.copy_within(whole..filled, 0);
                     filled -= whole;
                 }
@@ -105,6 +103,14 @@ impl Segment {
                 None => {}
             }
         }
+        self.is_current().then_some(self.head.first_line + lines)
+    }
+
+    /// Whether the slot still holds this segment.
+    fn is_current(&self) -> bool {
+        let mut head = [0; RECORD];
+        let read = File::open(&self.index).and_then(|mut index| index.read_exact(&mut head));
+        read.is_ok() && Head::decode(&head).is_some_and(|head| head == self.head)
     }
 
     /// Returns a line that is certainly not among the last `count`.
