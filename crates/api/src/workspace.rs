@@ -35,7 +35,7 @@ pub struct DiffView {
 /// Something to look at closely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingView {
-    /// `gitlink`, `repository`, `link-out`, `special`, `capability` or `set-id`.
+    /// `gitlink`, `repository`, `link-out`, `special`, `capability`, `set-id` or `hidden-text`.
     pub kind: String,
     /// Escaped.
     pub path: String,

@@ -92,6 +92,16 @@ impl Folder {
 
     /// Reads at most `limit` bytes of a plain file; a larger one is an error.
     pub fn read_capped(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let bytes = self.read_start(relative, limit + 1)?;
+        if bytes.len() as u64 > limit {
+            let path = self.path.join(relative);
+            return Err(about("read", &path)(io::ErrorKind::FileTooLarge.into()));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the first bytes of a plain file, at most `count`.
+    pub fn read_start(&self, relative: &Path, count: u64) -> Result<Vec<u8>, FileError> {
         let path = self.path.join(relative);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = match self.reader {
@@ -104,10 +114,7 @@ impl Folder {
             return Err(about("read", &path)(why));
         }
         let mut bytes = Vec::new();
-        file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", &path))?;
-        if bytes.len() as u64 > limit {
-            return Err(about("read", &path)(io::ErrorKind::FileTooLarge.into()));
-        }
+        file.take(count).read_to_end(&mut bytes).map_err(about("read", &path))?;
         Ok(bytes)
     }
 

@@ -53,6 +53,8 @@ pub enum FindingKind {
     Capability,
     /// A file that runs as its owner or group.
     SetId,
+    /// Text that attributes declare to be binary, so that git does not show it.
+    HiddenText,
 }
 
 impl FindingKind {
@@ -65,6 +67,7 @@ impl FindingKind {
             Self::Special => "special",
             Self::Capability => "capability",
             Self::SetId => "set-id",
+            Self::HiddenText => "hidden-text",
         }
     }
 }
@@ -86,6 +89,9 @@ impl std::fmt::Display for Finding {
             FindingKind::Special => write!(to, "`{path}` is {detail}"),
             FindingKind::Capability => write!(to, "`{path}` has file capabilities"),
             FindingKind::SetId => write!(to, "`{path}` runs as its owner or group (mode {detail})"),
+            FindingKind::HiddenText => {
+                write!(to, "`{path}` is text, although `.gitattributes` has git hide its changes")
+            }
         }
     }
 }
@@ -216,6 +222,50 @@ pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding> {
     let names = untracked.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"));
     names.map(|name| finding(FindingKind::Repository, name, None))
+}
+
+/// How much of a file git inspects to decide whether it is binary.
+const INSPECTED: u64 = 8000;
+/// The largest file, the number of files and the length of their names whose hidden text is shown.
+const SHOWN_SIZE: u64 = 4 << 20;
+const SHOWN_FILES: usize = 500;
+const SHOWN_NAMES: usize = 64 << 10;
+
+/// Text among the binary files of a diff.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct HiddenText<'a> {
+    pub(crate) found: Vec<Finding>,
+    /// Those that are small enough to be shown.
+    pub(crate) shown: Vec<&'a [u8]>,
+}
+
+/// Finds text among the binary files of `git diff --numstat -z --no-renames`: git takes an agent's
+/// word for what is binary. Removed and unreadable files are left out.
+pub(crate) fn hidden_text<'a>(root: &Folder, numbers: &'a [u8]) -> HiddenText<'a> {
+    let (mut hidden, mut names) = (HiddenText::default(), 0);
+    let lines = numbers.split(|byte| *byte == 0);
+    for name in lines.filter_map(|line| line.strip_prefix(b"-\t-\t")).take(NAME_LIMIT) {
+        let path = Path::new(OsStr::from_bytes(name));
+        let Ok(Some(stat)) = root.stat(path) else { continue };
+        let is_text = match stat.kind {
+            EntryKind::Link => true,
+            EntryKind::File => {
+                root.read_start(path, INSPECTED).is_ok_and(|start| !start.contains(&0))
+            }
+            EntryKind::Folder | EntryKind::Other => false,
+        };
+        if !is_text {
+            continue;
+        }
+        if hidden.found.len() < FINDING_LIMIT {
+            hidden.found.push(finding(FindingKind::HiddenText, name, None));
+        }
+        names += name.len();
+        if stat.size <= SHOWN_SIZE && names <= SHOWN_NAMES && hidden.shown.len() < SHOWN_FILES {
+            hidden.shown.push(name);
+        }
+    }
+    hidden
 }
 
 /// Sorts the findings and applies the limit.

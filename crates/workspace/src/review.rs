@@ -142,23 +142,31 @@ impl Repository {
             let add = add.arg("--pathspec-file-nul").stdin(names);
             add.output_within(git::PATIENCE).map_err(about)?;
         }
-        let diff = |form: &[&str]| {
+        let diff = |form: &[&str], paths: &[&[u8]]| {
             let fixed = ["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
             let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
-            git.args(form).arg(base).arg("--").output_within(git::PATIENCE).map_err(about)
+            let git =
+                git.args(form).arg(base).arg("--").args(paths.iter().map(|p| OsStr::from_bytes(p)));
+            git.output_within(git::PATIENCE).map_err(about)
         };
         // Only the index is compared for gitlinks: git would enter them in the worktree.
         let raw = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
         let links = git().args(raw).args(["--ignore-submodules=none", base, "--"]);
         let links = links.output_within(git::PATIENCE).map_err(about)?;
+        let view = HiddenTree::at(worktree).map(|hidden| View::open(&hidden.view())).transpose()?;
+        let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
         let mut closely: Vec<_> = closely::gitlinks_in(&links).collect();
         closely.extend(closely::repositories_in(&listed));
-        closely.extend(look_at_worktree(worktree, &diff(&["--raw", "-z"])?)?);
-        Ok(Difference {
-            files: parse_numstat(&diff(&["--numstat", "-z"])?),
-            text: diff(&[])?,
-            closely: closely::sorted(closely),
-        })
+        closely.extend(look_at_worktree(&root, &diff(&["--raw", "-z"], &[])?)?);
+        let numbers = diff(&["--numstat", "-z"], &[])?;
+        let (files, mut text) = (parse_numstat(&numbers), diff(&[], &[])?);
+        let hidden = closely::hidden_text(&root, &numbers);
+        closely.extend(hidden.found);
+        if !hidden.shown.is_empty() {
+            // First, so that it is not cut off.
+            text.splice(0..0, diff(&["--text"], &hidden.shown)?);
+        }
+        Ok(Difference { files, text, closely: closely::sorted(closely) })
     }
 
     /// Lists files of a worktree, relative to its top: tracked and addable ones, or ignored ones.
@@ -252,10 +260,8 @@ fn without_repositories(listed: &[u8]) -> Vec<u8> {
 }
 
 /// Inspects the files of a worktree, and the targets of its changed links.
-fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
-    let view = HiddenTree::at(worktree).map(|hidden| View::open(&hidden.view())).transpose()?;
-    let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
-    let mut found = closely::look_at_files(&root)?;
+fn look_at_worktree(root: &Folder, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
+    let mut found = closely::look_at_files(root)?;
     for link in closely::links_in(raw) {
         // A link that was removed meanwhile points nowhere.
         if let Ok(target) = root.read_link(Path::new(std::ffi::OsStr::from_bytes(link))) {

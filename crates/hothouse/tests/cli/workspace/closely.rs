@@ -48,6 +48,31 @@ fn what_can_bite_is_named_before_it_is_taken() {
     });
 }
 
+#[test]
+fn attributes_do_not_hide_what_changed() {
+    rooms(|env, repository| {
+        agent(
+            env,
+            repository,
+            "printf '*.py -diff\n*.sh binary\nREADME -diff\nlink -diff\n' >.gitattributes; \
+             echo 'evil()' >new.py; git add -A; git commit -qm hidden; \
+             echo 'worse()' >>README; echo 'rm -rf' >\"$(printf 'a\\033b.sh')\"; ln -s new.py link; \
+             printf 'x\\0y' >real.sh",
+        );
+        let diff = env.json(repository, &["diff", "-w", "a", "--json"]);
+        let text = diff["diff"].as_str().unwrap();
+        for line in ["+evil()", "+worse()", "+rm -rf", "+new.py"] {
+            assert!(text.lines().any(|known| known == line), "{line}: {text}");
+        }
+        let found = diff["look_closely"].as_array().unwrap().iter();
+        let hidden = found.filter(|one| one["kind"] == "hidden-text");
+        let hidden: Vec<_> = hidden.map(|one| one["path"].as_str().unwrap()).collect();
+        assert_eq!(hidden, ["README", "a\\u{1b}b.sh", "new.py"], "{diff:#}");
+        let shown = env.run(repository, &["diff", "-w", "a", "--stat"]);
+        assert!(shown.stderr.contains("`new.py` is text"), "{shown}");
+    });
+}
+
 /// `cap_net_raw`, permitted and effective, as the kernel stores it.
 const CAPABILITY: &str = "0x0100000200200000000000000000000000000000";
 
