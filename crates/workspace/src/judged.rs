@@ -24,7 +24,10 @@ impl Repository {
     /// Lists a few uncommitted files of the checkout around a folder.
     pub fn uncommitted_around(&self, folder: &Path) -> Result<Vec<String>, RunError> {
         let words = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
-        let status = git::around(folder).args(words).arg("--ignore-submodules=all");
+        // The folder may be a sandbox's, whose attributes are an agent's.
+        let git_dir = git::line(git::around(folder).args(["rev-parse", "--absolute-git-dir"]))?;
+        let quiet = git::Config::of(Path::new(&git_dir))?.quiet();
+        let status = quiet.apply(git::around(folder)).args(words).arg("--ignore-submodules=all");
         let output = status.output_within(git::PATIENCE)?;
         let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
         let named =

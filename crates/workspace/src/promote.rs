@@ -228,12 +228,17 @@ impl Repository {
         let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
         let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
         let git = match (&ours, file) {
-            (Some((file, new)), _) => file.git(new.path(), &quiet),
+            (Some((file, new)), _) => file.git_on_files(new.path(), &quiet),
             (None, Some(file)) => quiet.apply(git::inside(file.admin, &checkout)),
             (None, None) => quiet.apply(git::around(&checkout)),
         };
         let git = git.args(["merge", "--ff-only", "--quiet", to]);
-        let run = git.stdin(lock.share_as_stdin()?).run()?;
+        let git = git.stdin(lock.share_as_stdin()?);
+        let run = match ours {
+            // An agent's files: a pipe among them would hold the lock forever.
+            Some(_) => git.run_within(git::PATIENCE)?,
+            None => git.run()?,
+        };
         if run.status.success() {
             let Some((file, new)) = ours else { return Ok(()) };
             file.look_away(new.path()).map_err(|error| PromoteError::Index(Box::new(error)))?;

@@ -152,7 +152,7 @@ impl Host<'_> {
             return Ok(IndexOutcome::UsersOwn);
         }
         let new = NewIndex::begin(self.file)?;
-        self.git_on(new.path()).args(["read-tree", "-i", "--reset", tip]).output()?;
+        self.git_on(new.path())?.args(["read-tree", "-i", "--reset", tip]).output()?;
         self.file.look_away(new.path())?;
         new.finish()?;
         Ok(IndexOutcome::Followed)
@@ -168,7 +168,7 @@ impl Host<'_> {
             other => other?,
         };
         // It exits with 1 if files differ from the index, which `git status` will show.
-        let refresh = self.git_on(new.path());
+        let refresh = self.file.git_on_files(new.path(), self.quiet);
         let refresh = refresh.args(["update-index", "-q", "--ignore-submodules", "--refresh"]);
         match refresh.run_within(PATIENCE) {
             Err(RunError::TooSlow { .. }) => return Ok(()),
@@ -199,7 +199,7 @@ impl Host<'_> {
             return Ok(false);
         }
         let copy = NewIndex::begin(self.file)?;
-        let Some(tree) = git::maybe_line(self.git_on(copy.path()).arg("write-tree"))? else {
+        let Some(tree) = git::maybe_line(self.git_on(copy.path())?.arg("write-tree"))? else {
             return Ok(false);
         };
         let name = format!("refs/heads/{}", self.branch);
@@ -213,7 +213,7 @@ impl Host<'_> {
         self.quiet.apply(git::inside(self.file.admin, self.file.worktree))
     }
 
-    fn git_on(&self, index: &Path) -> Program {
+    fn git_on(&self, index: &Path) -> Result<Program, FileError> {
         self.file.git(index, self.quiet)
     }
 }

@@ -53,6 +53,9 @@ const SETTINGS: [&str; 7] = [
     "submodule.recurse=false",
 ];
 
+/// A folder that stays empty, beside the index.
+const NO_FILES: &str = "hothouse-no-files";
+
 /// How an index treats gitlinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gitlinks {
@@ -116,6 +119,12 @@ pub(crate) struct IndexFile<'a> {
     pub(crate) worktree: &'a Path,
 }
 
+/// Has a git command work on a separate index.
+fn separate(git: Program, index: &Path) -> Program {
+    let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+    git.args(settings).env("GIT_INDEX_FILE", index)
+}
+
 impl IndexFile<'_> {
     pub(crate) fn path(&self) -> PathBuf {
         self.admin.join("index")
@@ -139,15 +148,21 @@ impl IndexFile<'_> {
         files::size(&self.path()).is_ok_and(|size| size >= LEAST)
     }
 
-    /// Returns a git command that works on a separate index.
+    /// Returns a git command that works on a separate index, and on no files.
     ///
-    /// Whenever git writes one it may read files again, through the filters that their attributes
-    /// name and in the folder of the agent's files. So no such command is to be had without
-    /// disabling filters.
-    pub(crate) fn git(&self, index: &Path, quiet: &git::Quiet) -> Program {
-        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
-        let git = quiet.apply(git::inside(self.admin, self.worktree));
-        git.args(settings).env("GIT_INDEX_FILE", index)
+    /// Whenever git writes an index it may read files again: through the filters that attributes
+    /// name, in the folder of the agent's files, and through a pipe that is in place of attributes,
+    /// which never ends. So its worktree is an empty folder.
+    pub(crate) fn git(&self, index: &Path, quiet: &git::Quiet) -> Result<Program, FileError> {
+        let nothing = self.admin.join(NO_FILES);
+        files::make_folder(&nothing)?;
+        Ok(separate(quiet.apply(git::inside(self.admin, &nothing)), index))
+    }
+
+    /// Returns a git command that works on a separate index and on the agent's files, which may
+    /// take forever.
+    pub(crate) fn git_on_files(&self, index: &Path, quiet: &git::Quiet) -> Program {
+        separate(quiet.apply(git::inside(self.admin, self.worktree)), index)
     }
 
     /// Determines how an index must treat gitlinks. If `core.sparseCheckout` is on for the whole
@@ -163,15 +178,15 @@ impl IndexFile<'_> {
     pub(crate) fn look_away(&self, index: &Path) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         let quiet = git::Config::of(self.admin).map_err(about)?.quiet();
-        let links = gitlinks(self.git(index, &quiet)).map_err(about)?;
+        let links = gitlinks(self.git(index, &quiet)?).map_err(about)?;
         if links.is_empty() {
             return Ok(());
         }
         let command = match self.gitlinks().map_err(about)? {
-            Gitlinks::Skipped => skip_gitlinks(self.git(index, &quiet), &links)?,
+            Gitlinks::Skipped => skip_gitlinks(self.git(index, &quiet)?, &links)?,
             Gitlinks::LeftOut => {
-                let remove = self.git(index, &quiet).args(["update-index", "--force-remove", "-z"]);
-                remove.arg("--stdin").stdin(files::memory(&links)?)
+                let remove = self.git(index, &quiet)?.args(["update-index", "--force-remove"]);
+                remove.args(["-z", "--stdin"]).stdin(files::memory(&links)?)
             }
         };
         command.output().map(drop).map_err(about)
@@ -218,7 +233,7 @@ impl IndexFile<'_> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         if !self.is_whole() {
             let quiet = git::Config::of(self.admin).map_err(about)?.quiet();
-            let reset = self.git(aside.path(), &quiet).args(["read-tree", "--reset", "HEAD"]);
+            let reset = self.git(aside.path(), &quiet)?.args(["read-tree", "--reset", "HEAD"]);
             reset.output().map_err(about)?;
             return self.look_away(aside.path());
         }

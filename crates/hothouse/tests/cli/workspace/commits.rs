@@ -309,6 +309,36 @@ fn a_filter_of_the_user_does_not_run_on_what_an_agent_wrote() {
 }
 
 #[test]
+fn a_pipe_in_place_of_attributes_does_not_hold_the_repository() {
+    rooms(|env, repository| {
+        agent(
+            env,
+            repository,
+            "mkdir x; echo 1 >x/f; touch -d 2040-01-01 x/f; \
+             git init -q sub; git -C sub -c user.name=a -c user.email=b commit -q --allow-empty -m sub; \
+             git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub; \
+             git add x; git commit -qm one",
+        );
+        // With an index of its own, since git in the room would wait for the pipe as well.
+        let commit = |name: &str| {
+            format!(
+                "[ -p x/.gitattributes ] || mkfifo x/.gitattributes; export GIT_INDEX_FILE=/tmp/index; \
+                 blob=$(echo {name} | git hash-object -w --stdin); \
+                 tree=$( (git ls-tree HEAD; printf '100644 blob %s\\t{name}\\n' $blob) | git mktree); \
+                 git update-ref refs/heads/a $(git commit-tree $tree -p HEAD -m {name})"
+            )
+        };
+        agent(env, repository, &commit("two"));
+        agent(env, repository, &commit("three"));
+        let imported = git(repository, &["log", "-1", "--format=%s", "a"]);
+        // Whoever waits for the pipe need not wait any longer.
+        let pipe = worktree(env, "a").join("x/.gitattributes");
+        fs::OpenOptions::new().read(true).write(true).open(pipe).ok();
+        assert_eq!(imported, "three");
+    });
+}
+
+#[test]
 fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_told() {
     rooms(|env, repository| {
         let script = "printf '[submodule \"s\"]\\n\\tpath = s\\n\\turl = ./s\\n\\tupdate = !touch /tmp/x\\n' >.gitmodules; \
