@@ -409,6 +409,8 @@ fn scripts_of_third_parties_have_shims_that_report() {
 #[test]
 fn pages_that_misbehave_are_told_and_end() {
     let Some(shop) = Shop::open(None) else { return };
+    // The start of a browser is not what is short of time.
+    shop.seen(&["web", "/dialogs"]);
     let (code, report) = shop.browse(&["web", "/waits", "--timeout", "2s"]);
     assert!(
         code == 1 && has(&lines(&report, "page_errors", ""), "it waits for https://"),
