@@ -417,7 +417,7 @@ fn pages_that_misbehave_are_told_and_end() {
         "{report:#}"
     );
     assert!(pixels(&shot(&report, 0)).0 == 1280, "what is there is shown");
-    let (code, report) = shop.browse(&["web", "/loop", "--timeout", "6s"]);
+    let (code, report) = shop.browse(&["web", "/loop", "--timeout", "20s"]);
     assert!(
         code == 1 && has(&lines(&report, "page_errors", ""), "its script does not end"),
         "{report:#}"

@@ -23,7 +23,7 @@ use crate::{
 const REFLOG_LIMIT: u32 = 64;
 
 /// The time limit for git on the agent's files; a pipe planted in place of a file would block it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The outcome of the host's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
