@@ -6,14 +6,14 @@
 #![expect(clippy::disallowed_methods, reason = "a build script has no hothouse_host to lean on")]
 
 use std::env;
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=HOTHOUSE_ROOM_INIT");
-    let program = env::var_os("HOTHOUSE_ROOM_INIT").map_or_else(build, PathBuf::from);
-    println!("cargo:rerun-if-changed={}", program.display());
+    let program = env::var_os("HOTHOUSE_ROOM_INIT").map_or_else(build, ready);
     let bytes = std::fs::read(&program)
         .unwrap_or_else(|error| panic!("read {}: {error}", program.display()));
     let mut hasher = DefaultHasher::new();
@@ -22,6 +22,14 @@ fn main() {
     println!("cargo:rustc-env=HOTHOUSE_ROOM_INIT_HASH={:016x}", hasher.finish());
 }
 
+fn ready(program: OsString) -> PathBuf {
+    let program = PathBuf::from(program);
+    println!("cargo:rerun-if-changed={}", program.display());
+    program
+}
+
+/// Builds one. The file itself is not watched: it is newer than this run, so that cargo would build
+/// everything above this crate a second time.
 fn build() -> PathBuf {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let crates = here.parent().expect("a crate lies in a folder");
