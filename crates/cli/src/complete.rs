@@ -85,7 +85,10 @@ pub(crate) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let Some(source) = SOURCE.get() else { return Vec::new() };
         let mut above = source.folder.ancestors().map(|folder| folder.join("hothouse.toml"));
-        let text = above.find_map(|file| files::read_text(&file).ok()).unwrap_or_default();
+        let read =
+            |file: PathBuf| files::read_regular(&file, hothouse_config::MAX_BYTES as u64).ok();
+        let text = above.find_map(read).and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = text.unwrap_or_default();
         let config = hothouse_config::parse("hothouse.toml", &text).map(|read| read.config);
         let names = config.map(|config| config.profiles.into_keys().collect::<Vec<_>>());
         let names = names.unwrap_or_default().into_iter();

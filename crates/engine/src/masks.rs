@@ -146,10 +146,11 @@ impl Engine {
         Ok(secrets)
     }
 
-    /// Prepares the files of a worktree for a command in its room: secrets are closed, and the
-    /// user's other files are given to the agent.
+    /// Prepares the files of a worktree for a command in its room: secrets are closed, the user's
+    /// other files are given to the agent, and the user's git runs nothing there.
     pub fn settle(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let settle = || -> Result<(), StepError> {
+            Repository { place: sandbox.repository.clone() }.guard(&sandbox.worktree)?;
             self.settle_owners(sandbox)?;
             if agent().is_none() {
                 self.mend_pointer(sandbox)?;
@@ -170,6 +171,18 @@ impl Engine {
             if let Err(error) = self.watch_one(sandbox) {
                 // The others are checked anyway.
                 tracing::warn!(?error, sandbox = %sandbox.name, "secrets were not looked for");
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the guards of worktrees as the user's git configs demand, which may have changed. A
+    /// room that is down left its files behind.
+    pub fn watch_configs(&self) -> Result<(), Failure> {
+        for sandbox in &self.sandboxes()? {
+            let repository = Repository { place: sandbox.repository.clone() };
+            if let Err(error) = repository.keep_guard(&sandbox.worktree) {
+                tracing::warn!(%error, sandbox = %sandbox.name, "a worktree is not guarded");
             }
         }
         Ok(())

@@ -98,7 +98,7 @@ impl ProjectSettings {
 }
 
 pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    match files::read_capped(path, MAX_BYTES as u64 + 1) {
+    match files::read_regular(path, MAX_BYTES as u64 + 1) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),

@@ -67,7 +67,23 @@ const FIRST_READ: usize = 4096;
 
 /// Reads at most `limit` bytes of a file; a larger one is an error.
 pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let file = fs::File::open(path).map_err(about("read", path))?;
+    read_open(fs::File::open(path).map_err(about("read", path))?, path, limit)
+}
+
+/// Reads at most `limit` bytes of a file in a folder that an agent may write: only a regular one,
+/// since opening a pipe, or reading a device, may never end.
+pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(about("read", path))?;
+    if !file.metadata().map_err(about("read", path))?.is_file() {
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(about("read", path)(why));
+    }
+    read_open(file, path, limit)
+}
+
+fn read_open(file: fs::File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     // Files under /proc report no length; a small one is read in one call.
     let mut bytes = Vec::with_capacity(FIRST_READ);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;

@@ -73,6 +73,8 @@ mod one_owner;
 mod outbox;
 #[path = "cli/outputs.rs"]
 mod outputs;
+#[path = "cli/own_git.rs"]
+mod own_git;
 #[path = "cli/packages.rs"]
 mod packages;
 #[path = "cli/picker.rs"]

@@ -97,6 +97,9 @@ impl Connection {
     }
 }
 
+/// The header with which a browser asks for the script of a service worker, and for nothing else.
+const WORKER: &str = "service-worker";
+
 /// The router.
 pub struct Proxy {
     pub table: Arc<RwLock<Arc<RouteTable>>>,
@@ -164,9 +167,36 @@ impl Proxy {
                 if let Some(answer) = remember_choice(&request, &address, &route) {
                     return answer;
                 }
-                self.forward(request, &route, host, from).await
+                match address {
+                    // In a room there is nothing to choose.
+                    Address::Shared { .. } if from.room.is_none() => {
+                        self.forward_shared(request, &route, host, from).await
+                    }
+                    _ => self.forward(request, &route, host, from).await,
+                }
             }
         }
+    }
+
+    /// Forwards a request for a shared host. Nothing of one sandbox may stay in the browser and
+    /// answer for the next choice: no service worker, and no answer in the browser's cache.
+    async fn forward_shared(
+        &self,
+        request: Request<Incoming>,
+        route: &Arc<Route>,
+        host: &HeaderValue,
+        from: &Connection,
+    ) -> Response<Body> {
+        if request.headers().contains_key(WORKER) {
+            let why = format!(
+                "a service worker would answer for other sandboxes on this host; use https://{}",
+                route.host()
+            );
+            return pages::plain(StatusCode::FORBIDDEN, &why);
+        }
+        let mut response = self.forward(request, route, host, from).await;
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("Cookie"));
+        response
     }
 
     /// Answers for an app: a link that signs in itself, all else by the app. Rooms cannot use links.

@@ -19,7 +19,7 @@ struct Chore {
     work: fn(&Engine) -> Result<(), Failure>,
 }
 
-const CHORES: [Chore; 6] = [
+const CHORES: [Chore; 7] = [
     Chore {
         name: "times of rooms",
         first: Duration::from_secs(1),
@@ -40,6 +40,13 @@ const CHORES: [Chore; 6] = [
         period: Duration::from_secs(2),
         trouble: "the search for secret files failed",
         work: Engine::watch_secrets,
+    },
+    Chore {
+        name: "guards of worktrees",
+        first: Duration::ZERO,
+        period: Duration::from_secs(2),
+        trouble: "the user's git configs were not looked at",
+        work: Engine::watch_configs,
     },
     Chore {
         name: "base layers",

@@ -9,6 +9,7 @@
 //! switches each of them off.
 
 mod config;
+mod guard;
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +22,10 @@ use hothouse_host::{Program, RunError};
 use hothouse_model::Explain as _;
 
 pub use self::config::{Config, Quiet};
+pub(crate) use self::{
+    config::{Prints, are_settled, likely_prints},
+    guard::{GUARD_FILE, Guard},
+};
 use crate::tree::hidden::HiddenTree;
 
 /// Variables of the caller that would make git act on another repository, or run something.

@@ -79,7 +79,12 @@ pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     let storage = config.value("extensions.refstorage");
     let known = |name: &str| match name {
         "refstorage" => storage == "files",
-        "worktreeconfig" | "relativeworktrees" => !config.is_on(&format!("extensions.{name}")),
+        // git copies the config of the main worktree to new ones.
+        "worktreeconfig" => {
+            !config.is_on("extensions.worktreeconfig")
+                || !files::exists(&common_dir.join("config.worktree"))
+        }
+        "relativeworktrees" => !config.is_on("extensions.relativeworktrees"),
         other => HARMLESS.contains(&other),
     };
     // Without a version, git did not recognize a repository and read only the user's config.
@@ -192,7 +197,7 @@ mod tests {
             ("core.bare", "true"),
             ("core.worktree", "/elsewhere"),
             ("extensions.refStorage", "reftable"),
-            ("extensions.worktreeConfig", "true"),
+            ("extensions.relativeWorktrees", "true"),
             ("extensions.something", "new"),
             ("core.repositoryFormatVersion", "2"),
         ];
@@ -202,6 +207,12 @@ mod tests {
             git::around(&root).args(["config", "--local", key, value]).run().unwrap();
             assert_eq!(checkout_around(&root), None, "{key}");
         }
+        let (_keeper, root) = repository();
+        let on = ["config", "--local", "extensions.worktreeConfig", "true"];
+        git::around(&root).args(on).run().unwrap();
+        assert!(checkout_around(&root).is_some(), "without a config of its own it is plain");
+        std::fs::write(root.join(".git/config.worktree"), "[core]\n\tbare = false\n").unwrap();
+        assert_eq!(checkout_around(&root), None, "with one it is not");
         let (_keeper, root) = repository();
         std::fs::rename(root.join(".git"), root.join("moved")).unwrap();
         std::os::unix::fs::symlink("moved", root.join(".git")).unwrap();

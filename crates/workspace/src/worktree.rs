@@ -5,6 +5,7 @@
 //! must be waited for.
 
 mod draft;
+mod guard;
 pub(crate) mod index_file;
 
 use std::{

@@ -210,6 +210,76 @@ fn a_bare_repository_is_forked_like_any_other() {
     );
 }
 
+/// Guards a fork of a repository. The user's own worktree and the repository itself must stay what
+/// they were, and only the fork gets settings.
+fn guard_a_fork(case: &Case, main: &Path, shared: &Path) {
+    let own = case.folder.join("own");
+    git(main, &["worktree", "add", "--quiet", own.to_str().unwrap()]);
+    git(main, &["config", "core.hooksPath", ".hooks"]);
+    let place = fork(&case.store(), main, &case.folder.join("sandboxes"), "fork").unwrap();
+    let repository = Repository::discover(main).unwrap();
+    assert_eq!(repository.place.common_dir, shared);
+    let bare = || git(main, &["rev-parse", "--is-bare-repository", "--git-dir"]);
+    let before = (bare(), git(&own, &["status", "--porcelain"]));
+    let hooks = |folder: &Path| git(folder, &["config", "core.hooksPath"]);
+    repository.take_index(&place.path).unwrap();
+    assert_eq!((bare(), git(&own, &["status", "--porcelain"])), before);
+    assert_eq!(Repository::discover(main).unwrap(), repository);
+    assert_eq!((status(&place.path).as_str(), hooks(&place.path).as_str()), ("", "/dev/null"));
+    assert_eq!((hooks(main).as_str(), hooks(&own).as_str()), (".hooks", ".hooks"));
+    // A setting of the user's for this worktree stays, and comes before ours.
+    git(&place.path, &["config", "--worktree", "core.hooksPath", "mine"]);
+    git(&place.path, &["config", "--worktree", "filter.x.clean", "mine"]);
+    repository.guard(&place.path).unwrap();
+    assert_eq!(hooks(&place.path), "/dev/null");
+    assert_eq!(git(&place.path, &["config", "filter.x.clean"]), "");
+    repository.release_index(&place.path).unwrap();
+    assert_eq!(hooks(&place.path), "mine");
+    assert_eq!(status(&place.path), "");
+}
+
+#[test]
+fn a_guard_is_for_one_worktree_of_any_repository() {
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    guard_a_fork(&case, &case.root, &case.root.join(".git"));
+
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    let bare = case.folder.join("bare.git");
+    git(&case.folder, &["clone", "--quiet", "--bare", "repo", bare.to_str().unwrap()]);
+    guard_a_fork(&case, &bare, &bare);
+
+    // As in a submodule: the repository is elsewhere, and names the folder of its files.
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    let apart = case.folder.join("apart.git");
+    fs::rename(case.root.join(".git"), &apart).unwrap();
+    fs::write(case.root.join(".git"), format!("gitdir: {}\n", apart.display())).unwrap();
+    git(&case.root, &["config", "core.worktree", "../repo"]);
+    guard_a_fork(&case, &case.root, &apart);
+}
+
+#[test]
+fn a_worktree_with_submodules_that_is_given_back_fetches_none_of_them() {
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    let link = format!("160000,{},sub", git(&case.root, &["rev-parse", "HEAD"]));
+    git(&case.root, &["update-index", "--add", "--cacheinfo", &link]);
+    git(&case.root, &["commit", "--quiet", "-m", "a submodule"]);
+    let place = case.fork("fork");
+    let repository = Repository::discover(&case.root).unwrap();
+    repository.take_index(&place.path).unwrap();
+    repository.release_index(&place.path).unwrap();
+    let value = |key: &str| git(&place.path, &["config", "--default", "none", key]);
+    assert_eq!(value("fetch.recurseSubmodules"), "false");
+    assert_eq!(value("core.hooksPath"), "none");
+}
+
 #[test]
 fn a_repository_is_found_from_wherever_its_files_are() {
     let case = Case::new(&[]);

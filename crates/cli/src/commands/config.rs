@@ -280,8 +280,20 @@ fn shown_name(session: &Session, file: &Path) -> String {
     file.strip_prefix(&session.folder).unwrap_or(file).display().to_string()
 }
 
+/// Reads a file that the user named, or one that may be an agent's.
 fn read_file(file: &Path) -> Result<Vec<u8>, FileError> {
-    files::read_capped(file, MAX_BYTES as u64 + 1)
+    let read = match file.ends_with(CONFIG_FILE) {
+        true => files::read_regular,
+        false => files::read_capped,
+    };
+    read(file, MAX_BYTES as u64 + 1)
+}
+
+/// Reads the text of a file, to add to it.
+pub(super) fn text(file: &Path) -> Result<String, Failure> {
+    let bytes = read_file(file).map_err(|error| missing(&error))?;
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::new(FailureKind::Config, format!("{} is not text", file.display())))
 }
 
 fn missing(error: &FileError) -> Failure {

@@ -237,7 +237,7 @@ fn save(drafted: &Drafted) -> Result<(), Failure> {
 }
 
 fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
-    match files::read_capped(path, most + 1) {
+    match files::read_regular(path, most + 1) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
             Err(_) => {

@@ -92,7 +92,7 @@ pub(crate) fn add(
     files::replace(&project.join(&file), &bytes, 0o644).map_err(|error| error.failure())?;
     let lines = lines(&name, &hosts);
     if args.write {
-        let text = files::read_text(&config_file).map_err(|error| error.failure())?;
+        let text = config::text(&config_file)?;
         let joint = if text.ends_with('\n') { "\n" } else { "\n\n" };
         let text = format!("{text}{joint}{lines}");
         files::replace(&config_file, text.as_bytes(), 0o644).map_err(|error| error.failure())?;

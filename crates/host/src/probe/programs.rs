@@ -92,14 +92,33 @@ fn git(spec: &ProbeSpec) -> Finding {
     let said = run.map(|run| {
         String::from_utf8_lossy(&run.stdout).lines().next().unwrap_or_default().to_owned()
     });
-    decide_git(said.as_deref())
+    let trusted = found.and_then(|git| {
+        let ask = Program::new(git).args(["-C", "/", "config", "--get-all", "safe.directory"]);
+        ask.run_within(PATIENCE).ok()
+    });
+    let trusted = trusted.map(|run| String::from_utf8_lossy(&run.stdout).into_owned());
+    decide_git(said.as_deref(), trusted.as_deref().unwrap_or_default())
 }
 
-fn decide_git(said: Option<&str>) -> Finding {
+/// Whether git trusts the repositories of every user. An empty value clears those before it.
+fn trusts_all(folders: &str) -> bool {
+    folders.lines().rev().take_while(|folder| !folder.is_empty()).any(|folder| folder == "*")
+}
+
+fn decide_git(said: Option<&str>, trusted: &str) -> Finding {
     let (id, title) = ("git", "git");
     let costs = "no sandbox can be made";
     let fix = "sudo apt install git";
     match said.map(|said| (said, parse_version(said))) {
+        Some((said, Some(version))) if version >= OLDEST_GIT && trusts_all(trusted) => {
+            Finding::limited(
+                id,
+                title,
+                format!("{said}, with `safe.directory = *`"),
+                "your git trusts repositories that an agent plants below its worktree",
+            )
+            .fixed_by("git config --global --edit: name folders in `safe.directory`, not `*`")
+        }
         Some((said, Some(version))) if version >= OLDEST_GIT => Finding::works(id, title, said),
         Some((said, _)) => {
             Finding::missing(id, title, format!("{said}: too old, 2.38 is needed"), costs)
@@ -214,7 +233,20 @@ mod tests {
             (Some("what?"), Missing),
             (None, Missing),
         ] {
-            assert_eq!(decide_git(said).state, state, "{said:?}");
+            assert_eq!(decide_git(said, "").state, state, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_git_that_trusts_every_repository_is_named() {
+        for (trusted, state) in [
+            ("*\n", Limited),
+            ("/srv/a\n*\n/srv/b\n", Limited),
+            ("/srv/a\n/srv/*\n", Works),
+            ("*\n\n/srv/a\n", Works),
+        ] {
+            let found = decide_git(Some("git version 2.47.1"), trusted);
+            assert_eq!(found.state, state, "{trusted:?}: {found:?}");
         }
     }
 

@@ -248,3 +248,18 @@ fn a_missing_git_is_named() {
     assert_eq!(ran.code, 6, "{ran}");
     assert!(ran.stderr.contains("`git` is not installed"), "{ran}");
 }
+
+#[test]
+fn a_pipe_in_place_of_the_config_holds_no_command() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    let file = repository.join("hothouse.toml");
+    fs::remove_file(&file).ok();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    for words in [&["config", "check"][..], &["config", "show"], &["init", "--dry-run"]] {
+        let ran = env.run(&repository, words);
+        assert_eq!(ran.code, 6, "{ran}");
+        assert!(ran.stderr.contains("not a regular file"), "{ran}");
+    }
+    assert_eq!(env.run(&repository, &["doctor"]).code, 0);
+}

@@ -55,10 +55,10 @@ git -c user.name=x -c user.email=x@y commit -qm 'a submodule'
 "#;
 
 /// The user and tree driver of a test.
-struct Ground {
-    env: TestEnv,
-    repository: PathBuf,
-    what: String,
+pub(crate) struct Ground {
+    pub(crate) env: TestEnv,
+    pub(crate) repository: PathBuf,
+    pub(crate) what: String,
     _disk: Option<Disk>,
 }
 
@@ -134,15 +134,15 @@ impl Ground {
         Some(Self { env, repository, what: format!("{whose}, {driver}"), _disk: disk })
     }
 
-    fn worktree(&self) -> PathBuf {
+    pub(crate) fn worktree(&self) -> PathBuf {
         self.env.root().join("acme-sandboxes/a")
     }
 
-    fn trap(&self) -> PathBuf {
+    pub(crate) fn trap(&self) -> PathBuf {
         self.env.root().join("trap")
     }
 
-    fn agent(&self, script: &str, words: &[&str]) -> String {
+    pub(crate) fn agent(&self, script: &str, words: &[&str]) -> String {
         let all = [&["exec", "-w", "a", "--", "sh", "-c", script, "sh"], words].concat();
         let ran = self.env.run(&self.repository, &all);
         assert_eq!(ran.code, 0, "{}: {ran}", self.what);
@@ -186,7 +186,7 @@ fn everywhere(test: impl Fn(&Ground)) {
     }
 }
 
-fn with_drivers(user: Option<User>, drivers: &[&str], test: impl Fn(&Ground)) {
+pub(crate) fn with_drivers(user: Option<User>, drivers: &[&str], test: impl Fn(&Ground)) {
     for driver in drivers {
         if let Some(ground) = Ground::new(user, driver) {
             test(&ground);

@@ -51,6 +51,52 @@ fn two_browsers_with_two_choices_see_two_sandboxes() {
 }
 
 #[test]
+fn nothing_of_one_sandbox_stays_in_a_browser_and_answers_for_another() {
+    if !has_browser() {
+        return;
+    }
+    let Some((env, repository)) = apps() else { return };
+    let of =
+        |name: &str, kind: &str| app(&env, &repository, name)[kind].as_str().unwrap().to_owned();
+    let shared = of("a", "shared");
+    let choose = |name: &str| {
+        let status = env.json(&repository, &["status", "-w", name, "--json"]);
+        format!("go {shared}/?hothouse-sandbox={}", status["id"].as_str().unwrap())
+    };
+    let kept = "fetch('/kept').then((got) => got.text()).then((text) => text.slice(0, 6))";
+    let register = "navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready)\
+                    .then(() => 'registered', () => 'refused')";
+    let seen = "document.body.innerText.split('\\n')[0]";
+    let said = browse(
+        &env,
+        "kept",
+        &[
+            &choose("a"),
+            kept,
+            register,
+            &choose("b"),
+            seen,
+            kept,
+            // On its own host a sandbox may do as it likes; this is also the control.
+            &format!("go {}", of("a", "url")),
+            register,
+            &format!("go {}/again", of("a", "url")),
+            seen,
+        ],
+    );
+    let lines: Vec<_> = said.lines().collect();
+    let expected = [
+        "\"i am a\"",
+        "\"refused\"",
+        "\"i am b\"",
+        "\"i am b\"",
+        "\"registered\"",
+        "\"worker of i am a\"",
+    ];
+    assert_eq!(lines, expected, "{said}");
+}
+
+#[test]
 fn a_choice_leads_to_no_other_site() {
     let Some((env, repository)) = apps() else { return };
     let shared = app(&env, &repository, "a")["shared"].as_str().unwrap().to_owned();

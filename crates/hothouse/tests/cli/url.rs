@@ -23,6 +23,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         lines = ["i am " + open("who").read().strip(), self.path] + sorted(f"{k.lower()}: {v}" for k, v in self.headers.items())
         body = ("\n".join(lines) + "\n").encode()
         self.send_response(200)
+        if self.path == "/worker.js":
+            body = ("onfetch = (event) => event.respondWith(new Response('worker of " + lines[0] + "'))").encode()
+            self.send_header("Content-Type", "text/javascript")
+        if self.path == "/kept":
+            self.send_header("Cache-Control", "max-age=3600, immutable")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Set-Cookie", "session=1; Domain=localhost; Path=/")
         self.end_headers()

@@ -16,7 +16,7 @@ use hothouse_host::{
     files::{self, FilePrint},
 };
 
-use super::{SETTINGS, hardened, of, with_settings};
+use super::{GUARD_FILE, Guard, SETTINGS, hardened, of, with_settings};
 
 /// How many configs are cached.
 const REMEMBERED: usize = 256;
@@ -25,7 +25,7 @@ const REMEMBERED: usize = 256;
 static KNOWN: Mutex<BTreeMap<PathBuf, (Prints, Config)>> = Mutex::new(BTreeMap::new());
 
 /// The state of config files; `None` for a missing one.
-type Prints = Vec<Option<FilePrint>>;
+pub(crate) type Prints = Vec<Option<FilePrint>>;
 
 /// The config that git would read for a repository: its own, the user's and the system's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,9 +66,11 @@ impl Config {
         Ok(Self(Arc::new(pairs.collect())))
     }
 
-    /// Whether all of it comes from the files that git reads by default, without includes.
-    fn is_whole(&self) -> bool {
-        !self.names("include.", "") && !self.names("includeif.", "")
+    /// Whether all of it comes from the files that git reads by default, without includes other
+    /// than the guard of a worktree.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_include = |key: &str| key.starts_with("include.") || key.starts_with("includeif.");
+        self.0.iter().all(|(key, value)| !is_include(key) || value == GUARD_FILE)
     }
 
     /// Lists the names in a section without subsections.
@@ -100,24 +102,51 @@ impl Config {
         settings.dedup();
         Quiet(settings)
     }
+
+    /// Returns the settings that keep the user's own git from running any program on the files of
+    /// a worktree.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::against(self.0.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    }
 }
 
 /// Returns the state of every file that git would read for a repository, or `None` if they are not
 /// known.
 fn prints(git_dir: &Path) -> Option<Prints> {
+    prints_of(git_dir, outer_files()?)
+}
+
+/// Returns the state of the files that git most likely reads for a repository: an old git does not
+/// tell which ones they are. `None` if one of them cannot be looked at.
+pub(crate) fn likely_prints(git_dir: &Path) -> Option<Prints> {
+    match outer_files() {
+        Some(files) => prints_of(git_dir, files),
+        None => prints_of(git_dir, &usual_files()),
+    }
+}
+
+fn prints_of(git_dir: &Path, outer: &[PathBuf]) -> Option<Prints> {
     let common = match files::read_capped(&git_dir.join("commondir"), 4096) {
         Err(error) if error.is_not_found() => git_dir.to_owned(),
         Ok(text) => git_dir.join(std::ffi::OsStr::from_bytes(text.trim_ascii_end())),
         Err(_) => return None,
     };
     let own = [common.join("config"), common.join("config.worktree")];
-    let of_worktree = git_dir.join("config.worktree");
-    let files = own.iter().chain([&of_worktree]).chain(outer_files()?);
+    let of_worktree = [git_dir.join("config.worktree"), git_dir.join(GUARD_FILE)];
+    let files = own.iter().chain(&of_worktree).chain(outer);
     files.map(|file| files::print(file).ok()).collect()
 }
 
+/// Returns the config files of the user and of the system where git has them by default.
+fn usual_files() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.unwrap_or_else(|| home.join(".config"));
+    vec!["/etc/gitconfig".into(), home.join(".gitconfig"), config.join("git/config")]
+}
+
 /// Whether no file was written so recently that a second change would look the same.
-fn are_settled(prints: &Prints) -> bool {
+pub(crate) fn are_settled(prints: &Prints) -> bool {
     prints.iter().flatten().all(FilePrint::is_settled)
 }
 
@@ -155,7 +184,7 @@ impl Quiet {
 }
 
 /// Returns the settings that keep a config key from running anything.
-fn silencers(key: &str) -> Vec<(String, &'static str)> {
+pub(super) fn silencers(key: &str) -> Vec<(String, &'static str)> {
     let Some((section, rest)) = key.split_once('.') else { return Vec::new() };
     if key == "diff.external" {
         return vec![(key.to_owned(), "false")];

@@ -73,8 +73,8 @@ pub enum IndexOwner {
 }
 
 impl Repository {
-    /// Takes ownership of a worktree's index, before an agent can write in the worktree. If it is
-    /// already ours, this only costs reading a link.
+    /// Guards a worktree and takes ownership of its index, before an agent can write in the
+    /// worktree. If that is done already, this only costs looking at a few files.
     ///
     /// A worktree that is visible only in rooms has no usable index on the host, and neither has
     /// one that git does not know.
@@ -83,6 +83,7 @@ impl Repository {
             return Ok(());
         }
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
+        self.guard_admin(&admin, worktree)?;
         let file = IndexFile { admin: &admin, worktree };
         if file.owner() == IndexOwner::Hothouse && file.is_whole() {
             return Ok(());
@@ -97,8 +98,8 @@ impl Repository {
         Ok(IndexFile { admin: &admin, worktree }.owner())
     }
 
-    /// Returns ownership of an index to the user's git, as a regular file. A missing worktree, or
-    /// one whose index was never ours, is fine.
+    /// Returns ownership of an index to the user's git, as a regular file, and removes the guard. A
+    /// missing worktree, or one whose index was never ours, is fine.
     pub fn release_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
         let file = IndexFile { admin: &admin, worktree };
@@ -108,7 +109,7 @@ impl Repository {
         if is_ours(&file.lock()).is_some() {
             files::remove_file(&file.lock())?;
         }
-        Ok(())
+        Ok(Self::remove_guard(&admin, file.may_have_gitlinks()?)?)
     }
 }
 
@@ -193,7 +194,6 @@ impl IndexFile<'_> {
     }
 
     fn take(&self) -> Result<(), WorktreeError> {
-        self.keep_looking_away()?;
         let owned = self.admin.join(longest_name(self.admin)?);
         self.take_lock(&owned)?;
         let aside = Aside::new(self.admin);
@@ -246,28 +246,19 @@ impl IndexFile<'_> {
         }
     }
 
+    fn may_have_gitlinks(&self) -> Result<bool, WorktreeError> {
+        if !files::exists(&self.path()) {
+            return Ok(false);
+        }
+        let bytes = files::read_capped(&self.path(), LIMIT)?;
+        Ok(index::has_gitlinks(&bytes, self.format()?) != Some(false))
+    }
+
     fn format(&self) -> Result<ObjectFormat, WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         let config = git::Config::of(self.admin).map_err(about)?;
         let named = ObjectFormat::parse(config.value("extensions.objectformat"));
         Ok(named.unwrap_or(ObjectFormat::Sha1))
-    }
-
-    /// Writes the config of this worktree so that `git sparse-checkout` leaves skipped entries
-    /// alone. git reads it once that command, or the user, has enabled such configs.
-    fn keep_looking_away(&self) -> Result<(), WorktreeError> {
-        let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
-        let config = self.admin.join("config.worktree");
-        const KEY: &str = "sparse.expectFilesOutsideOfPatterns";
-        if files::exists(&config) {
-            let git = git::of(self.admin).args(["config", "--file"]).arg(&config);
-            return git.args([KEY, "true"]).output().map(drop).map_err(about);
-        }
-        Ok(files::write_quick(
-            &config,
-            b"[sparse]\n\texpectFilesOutsideOfPatterns = true\n",
-            0o644,
-        )?)
     }
 }
 
