@@ -195,6 +195,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        // Hundreds of them may have been needed at once; each keeps its stack.
+        .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()
         .map_err(StartError::Runtime)?;

@@ -96,6 +96,20 @@ pub fn keep_the_heap_small() {
     crate::sys::share_heaps();
 }
 
+/// Returns freed memory in the middle of the heap to the kernel: what many rooms needed at once stays there otherwise.
+pub fn return_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    crate::sys::trim_heaps();
+}
+
+/// Returns how many bytes of memory this process has that no file holds.
+pub fn own_memory() -> u64 {
+    let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or("0");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+    kilobytes << 10
+}
+
 /// Whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -3,18 +3,19 @@
 use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
-    io::Write,
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use aws_lc_rs::digest;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
 use hothouse_host::{FileError, files};
 use hothouse_model::id::hex;
 use hothouse_sinks::objects::ObjectError;
 
-use crate::{RESERVE, StoreError, crc32c::Crc32c, full};
+use crate::{RESERVE, StoreError, crc32c::Crc32c, full, tag::Tag};
 
 /// The longest object that comes at once, as with S3.
 const LONGEST: u64 = 5 << 30;
@@ -54,7 +55,7 @@ pub struct Incoming {
     /// How much may come.
     most: u64,
     unsynced: u64,
-    md5: md5::Context,
+    md5: Tag,
     crc32: Option<crc32fast::Hasher>,
     crc32c: Option<Crc32c>,
     sha1: Option<digest::Context>,
@@ -76,7 +77,26 @@ pub struct Received {
 
 /// A file that is removed unless it is kept.
 #[derive(Debug)]
-struct Temporary(PathBuf);
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Writes a file that is on the disk, but has no place yet.
+    pub(crate) fn synced(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+        let written = create(&path).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        let temporary = Self(path);
+        let failed = |source| FileError { attempt: "write", path: temporary.0.clone(), source };
+        written.map_err(failed)?;
+        Ok(temporary)
+    }
+
+    /// Gives the file its place.
+    pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
+        Ok(files::rename(&self.0, path)?)
+    }
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -88,15 +108,14 @@ impl Drop for Temporary {
 impl Incoming {
     pub(crate) fn new(path: PathBuf, left: u64, wanted: Digests) -> Result<Self, StoreError> {
         check_disk(&path)?;
-        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
         let failed = |source| FileError { attempt: "make", path: path.clone(), source };
         Ok(Self {
-            file: file.map_err(failed)?,
+            file: create(&path).map_err(failed)?,
             path: Temporary(path),
             size: 0,
             most: left,
             unsynced: 0,
-            md5: md5::Context::new(),
+            md5: Tag::new(),
             crc32: wanted.crc32.then(crc32fast::Hasher::new),
             crc32c: wanted.crc32c.then(Crc32c::new),
             sha1: wanted.sha1.then(|| digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY)),
@@ -104,21 +123,26 @@ impl Incoming {
         })
     }
 
-    /// Takes the next bytes.
+    /// Takes a copy of the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.take(Bytes::copy_from_slice(bytes))
+    }
+
+    /// Takes the next bytes. The entity tag is calculated while they are written.
+    pub fn take(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         if self.size + bytes.len() as u64 > LONGEST {
             let message = "an object that comes at once has at most 5 GiB";
             return Err(ObjectError::new(400, "EntityTooLarge", message).into());
         }
         self.grow(bytes.len() as u64)?;
-        self.md5.consume(bytes);
-        self.crc32.iter_mut().for_each(|crc32| crc32.update(bytes));
-        self.crc32c.iter_mut().for_each(|crc32c| crc32c.update(bytes));
-        self.sha1.iter_mut().for_each(|sha1| sha1.update(bytes));
-        self.sha256.iter_mut().for_each(|sha256| sha256.update(bytes));
+        self.md5.update(bytes.clone());
+        self.crc32.iter_mut().for_each(|crc32| crc32.update(&bytes));
+        self.crc32c.iter_mut().for_each(|crc32c| crc32c.update(&bytes));
+        self.sha1.iter_mut().for_each(|sha1| sha1.update(&bytes));
+        self.sha256.iter_mut().for_each(|sha256| sha256.update(&bytes));
         let path = self.path.0.clone();
         let failed = |source| FileError { attempt: "write", path, source };
-        self.file.write_all(bytes).map_err(failed)?;
+        self.file.write_all(&bytes).map_err(failed)?;
         self.written(bytes.len() as u64)
     }
 
@@ -172,14 +196,16 @@ impl Incoming {
 
     /// Ends, if what came is what was to come.
     pub fn finish(mut self, expected: &Expected) -> Result<Received, StoreError> {
-        let md5 = self.md5.clone().finalize();
+        check_size(self.size, expected.size)?;
+        // The tag is calculated while the disk writes.
+        self.sync()?;
+        let md5 = self.md5.finish();
         let sha1 = self.sha1.take().map(digest::Context::finish);
         let sha256 = self.sha256.take().map(digest::Context::finish);
-        check_size(self.size, expected.size)?;
         let bad = |code, what: &str| {
             Err(ObjectError::new(400, code, format!("the {what} is not that of what came")).into())
         };
-        if expected.md5.as_deref().is_some_and(|sent| sent != BASE64_STANDARD.encode(md5.0)) {
+        if expected.md5.as_deref().is_some_and(|sent| sent != BASE64_STANDARD.encode(md5)) {
             return bad("BadDigest", "`Content-MD5`");
         }
         let sha256_hex = sha256.map(|sha256| hex(sha256.as_ref())).unwrap_or_default();
@@ -202,11 +228,10 @@ impl Incoming {
                 return bad("BadDigest", &format!("`{name}`"));
             }
         }
-        self.sync()?;
         Ok(Received {
             path: self.path,
             size: self.size,
-            md5: hex(&md5.0),
+            md5: hex(&md5),
             checksums: expected.checksums.clone(),
             crc32c: crc32c.map(|crc32c| BASE64_STANDARD.encode(crc32c)),
         })
@@ -218,6 +243,10 @@ impl Incoming {
             |source| FileError { attempt: "write to disk", path: self.path.0.clone(), source };
         Ok(self.file.sync_data().map_err(failed)?)
     }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 
 /// Refuses to fill the disk.
@@ -241,7 +270,7 @@ fn check_size(came: u64, expected: Option<u64>) -> Result<(), StoreError> {
 impl Received {
     /// Gives the bytes their place.
     pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
-        Ok(files::rename(&self.path.0, path)?)
+        self.path.keep_as(path)
     }
 }
 

@@ -21,6 +21,7 @@
 mod blocks;
 mod crc32c;
 mod incoming;
+mod tag;
 mod uploads;
 mod versions;
 
@@ -39,6 +40,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use blocks::Block;
+use incoming::Temporary;
 pub use incoming::{Digests, Expected, Incoming, Received};
 pub use uploads::{PartRecord, UploadRecord};
 pub use versions::{Deleted, Versioning};
@@ -249,15 +251,7 @@ impl Store {
         (about, etag): (About, String),
         now: Timestamp,
     ) -> Result<Object, StoreError> {
-        let _turn = self.turn();
-        let folder = self.existing(bucket)?;
-        let versioning = self.versioning(bucket)?;
-        let order = match versioning {
-            Versioning::Off => 0,
-            _ => self.next_order(&folder, key, now)?,
-        };
-        let content = new_name();
-        let object = Object {
+        let mut object = Object {
             key: key.to_owned(),
             size: received.size,
             etag,
@@ -265,19 +259,38 @@ impl Store {
             about,
             checksums: received.checksums.clone(),
             crc32c: received.crc32c.clone(),
-            content: content.clone(),
-            version: (versioning == Versioning::On).then(new_name),
+            content: new_name(),
+            version: None,
             is_marker: false,
-            order,
+            order: 0,
         };
+        // Without versions nothing in the record depends on its turn: it is on the disk before, so that objects that
+        // come together do not wait for each other's syncs.
+        let written = self.root.join("incoming").join(new_name());
+        let written = match self.versioning(bucket)? {
+            Versioning::Off => Some(Temporary::synced(written, &as_text(&object))?),
+            _ => None,
+        };
+        let _turn = self.turn();
+        let folder = self.existing(bucket)?;
+        let versioning = self.versioning(bucket)?;
         let before = self.get(bucket, key)?;
-        received.keep_as(&folder.join("content").join(content))?;
-        // What is kept is written down before it stops being the current one.
-        if let Some(before) = before.as_ref().filter(|_| versioning != Versioning::Off) {
-            self.retire(&folder, before, versioning)?;
+        received.keep_as(&folder.join("content").join(&object.content))?;
+        match (versioning, written) {
+            (Versioning::Off, Some(written)) => written.keep_as(&record(&folder, key))?,
+            _ => {
+                if versioning != Versioning::Off {
+                    object.order = self.next_order(&folder, key, now)?;
+                    object.version = (versioning == Versioning::On).then(new_name);
+                    // What is kept is written down before it stops being the current one.
+                    if let Some(before) = &before {
+                        self.retire(&folder, before, versioning)?;
+                    }
+                }
+                self.drop_null(&folder, key, versioning)?;
+                write(&record(&folder, key), &object)?;
+            }
         }
-        self.drop_null(&folder, key, versioning)?;
-        write(&record(&folder, key), &object)?;
         if let Some(before) = before.filter(|_| versioning == Versioning::Off) {
             self.retire(&folder, &before, versioning)?;
         }
@@ -417,8 +430,11 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, StoreError
 }
 
 fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
-    let text = serde_json::to_vec(value).expect("plain values are JSON");
-    Ok(files::replace(path, &text, 0o600)?)
+    Ok(files::replace(path, &as_text(value), 0o600)?)
+}
+
+fn as_text(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain values are JSON")
 }
 
 #[cfg(test)]

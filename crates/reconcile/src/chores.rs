@@ -1,8 +1,15 @@
 //! Periodic tasks of the engine, each in its own loop, so that none delays another.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use hothouse_engine::Engine;
+use hothouse_host::process;
 use hothouse_model::{Failure, room::DISK_CHECK};
 
 use crate::{Stop, Tasks};
@@ -19,7 +26,7 @@ struct Chore {
     work: fn(&Engine) -> Result<(), Failure>,
 }
 
-const CHORES: [Chore; 7] = [
+const CHORES: [Chore; 8] = [
     Chore {
         name: "times of rooms",
         first: Duration::from_secs(1),
@@ -69,7 +76,28 @@ const CHORES: [Chore; 7] = [
         trouble: "deleted sandboxes could not be removed for good",
         work: Engine::expire_deleted,
     },
+    Chore {
+        name: "memory",
+        first: Duration::from_secs(2),
+        period: Duration::from_secs(2),
+        trouble: "freed memory was not returned",
+        work: return_memory,
+    },
 ];
+
+/// How much the daemon may grow before it looks for memory to return.
+const GROWN: u64 = 4 << 20;
+
+/// Returns freed memory after the daemon has grown.
+fn return_memory(_: &Engine) -> Result<(), Failure> {
+    /// How much it had the last time.
+    static KEPT: AtomicU64 = AtomicU64::new(0);
+    if process::own_memory() > KEPT.load(Ordering::Relaxed) + GROWN {
+        process::return_freed_memory();
+        KEPT.store(process::own_memory(), Ordering::Relaxed);
+    }
+    Ok(())
+}
 
 /// Starts a loop for each task.
 pub(crate) fn start(engine: &Arc<Engine>, tasks: &mut Tasks) {

@@ -42,7 +42,7 @@ mod upstream;
 
 use std::{
     fmt, io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -105,8 +105,8 @@ pub struct TerminatorSpec {
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
     pub vault: Arc<dyn Vault>,
-    /// The root certificates for verifying hosts.
-    pub roots: Arc<RootCertStore>,
+    /// Reads the root certificates for verifying hosts, which takes time and memory.
+    pub roots: Box<dyn Fn() -> RootCertStore + Send + Sync>,
     pub gate: Arc<dyn Gate>,
     /// Answers for hosts that are never dialled.
     pub stand_in: Option<Arc<dyn StandIn>>,
@@ -116,8 +116,7 @@ pub struct TerminatorSpec {
 #[derive(Clone)]
 pub struct Terminator {
     hosts: Arc<[HostPattern]>,
-    server: Arc<ServerConfig>,
-    client: Arc<ClientTls>,
+    tls: Arc<LazyTls>,
     idle: Arc<Idle>,
     ca: Arc<CertificateAuthority>,
     secrets: Arc<Secrets>,
@@ -134,24 +133,27 @@ impl fmt::Debug for Terminator {
 
 impl Terminator {
     /// Makes a terminator.
-    pub fn new(spec: TerminatorSpec) -> io::Result<Self> {
+    pub fn new(spec: TerminatorSpec) -> Self {
         let of_secrets = spec.secrets.iter().flat_map(|secret| secret.hosts.iter().cloned());
         let mut hosts: Vec<HostPattern> = of_secrets.chain(spec.hosts).collect();
         hosts.sort();
         hosts.dedup();
         let hosts: Arc<[HostPattern]> = hosts.into();
         let leaves = Leaves { ca: spec.ca.clone(), hosts: hosts.clone() };
-        Ok(Self {
+        Self {
             hosts,
-            server: Arc::new(hothouse_certificates::server_config(Arc::new(leaves))?),
-            client: Arc::new(ClientTls::new(spec.roots)?),
+            tls: Arc::new(LazyTls {
+                leaves: Arc::new(leaves),
+                roots: spec.roots,
+                made: OnceLock::new(),
+            }),
             idle: Idle::new(),
             ca: spec.ca,
             secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
             gate: spec.gate,
             stand_in: spec.stand_in,
             held_whole: Arc::default(),
-        })
+        }
     }
 
     /// Whether connections to this endpoint must be terminated.
@@ -167,7 +169,12 @@ impl Terminator {
         U: Upstream,
     {
         let Ok(host) = target.name.parse::<HostName>() else { return };
-        let tls = target.tls.then(|| self.client.clone());
+        let tls = match target.tls.then(|| self.tls.get()).transpose() {
+            Ok(tls) => tls,
+            Err(error) => return tracing::error!(%error, "TLS cannot be set up"),
+        };
+        let acceptor = tls.map(|tls| TlsAcceptor::from(tls.server.clone()));
+        let tls = tls.map(|tls| tls.client.clone());
         let name = host.to_string();
         let stand_in = self.stand_in.clone().filter(|one| one.answers(&host));
         let exchange = Arc::new(Exchange {
@@ -186,10 +193,9 @@ impl Terminator {
             records,
             upgraded: Mutex::default(),
         });
-        if !exchange.target.tls {
+        let Some(acceptor) = acceptor else {
             return converse(client, exchange, Spoken::Either).await;
-        }
-        let acceptor = TlsAcceptor::from(self.server.clone());
+        };
         // Both are boxed: the memory of the handshake is freed when it is done, and a future stores
         // its arguments once for each time it is passed on.
         let greeting = Box::pin(async move {
@@ -227,6 +233,30 @@ impl Terminator {
         config.alpn_protocols.clear();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         tokio::time::timeout(GREETING, acceptor.accept(client)).await?
+    }
+}
+
+/// TLS settings of a room in both directions, made with its first connection: root certificates and session caches take
+/// more memory than everything else that an idle room needs.
+struct LazyTls {
+    leaves: Arc<Leaves>,
+    roots: Box<dyn Fn() -> RootCertStore + Send + Sync>,
+    made: OnceLock<Tls>,
+}
+
+struct Tls {
+    server: Arc<ServerConfig>,
+    client: Arc<ClientTls>,
+}
+
+impl LazyTls {
+    fn get(&self) -> io::Result<&Tls> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let server = Arc::new(hothouse_certificates::server_config(self.leaves.clone())?);
+        let client = Arc::new(ClientTls::new(Arc::new((self.roots)()))?);
+        Ok(self.made.get_or_init(|| Tls { server, client }))
     }
 }
 

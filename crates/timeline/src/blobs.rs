@@ -10,6 +10,7 @@ use std::{
     collections::BTreeSet,
     fs::File,
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Component, Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -49,19 +50,26 @@ pub(crate) struct PendingBlob {
     path: PathBuf,
     /// The run's folder.
     root: PathBuf,
+    /// What was written, if it is short.
+    content: Option<Vec<u8>>,
     /// Whether a sync of it failed: the kernel may have dropped the data, and reports that only
     /// once.
     is_doubtful: bool,
 }
 
 impl PendingBlob {
-    fn new(path: PathBuf, root: &Path) -> Self {
-        Self { path, root: root.to_owned(), is_doubtful: false }
+    fn new(path: PathBuf, root: &Path, content: Cow<'_, [u8]>) -> Self {
+        let content = (content.len() <= journal::SMALL).then(|| content.into_owned());
+        Self { path, root: root.to_owned(), content, is_doubtful: false }
     }
 
     /// Merges the state of another entry for the same file.
-    pub(crate) fn doubt_as(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.is_doubtful |= other.is_doubtful;
+        if self.content != other.content {
+            // Which one the file has is not known here, so it is synced by itself.
+            self.content = None;
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -137,7 +145,7 @@ pub(crate) fn put(
     }
     let (all, kept) = (bytes.len() as u64, kept.len() as u64);
     let sha256 = if all == kept { name } else { hex(&sha256(&[bytes])) };
-    let pending = PendingBlob::new(path, folder);
+    let pending = PendingBlob::new(path, folder, bytes[..bytes.len().min(cap)].into());
     Ok((BlobRef { sha256, bytes: all, kept, file }, pending))
 }
 
@@ -150,15 +158,14 @@ pub(crate) fn put_files<'a>(
     for (name, bytes) in files {
         let path = folder.join(name);
         let put = match is_below(name) {
-            true => files::make_private_folder(path.parent().unwrap_or(folder))
-                .and_then(|()| write(&path, &bytes)),
+            true => write_new(&path, &bytes),
             false => Err(misplaced(&path)),
         };
         if let Err(error) = put {
             take_back(&written);
             return Err(error);
         }
-        written.push(PendingBlob::new(path, folder));
+        written.push(PendingBlob::new(path, folder, bytes));
     }
     Ok(written)
 }
@@ -190,6 +197,28 @@ fn holds(path: &Path, bytes: &[u8]) -> bool {
         && files::read_capped(path, bytes.len() as u64).is_ok_and(|found| found == bytes)
 }
 
+/// Writes a file that no record refers to yet: in place, if it is new.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let failed = |source| FileError { attempt: "write", path: path.to_owned(), source };
+    let create = || File::options().write(true).create_new(true).mode(0o600).open(path);
+    let created = match create() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), files::make_private_folder)?;
+            create()
+        }
+        other => other,
+    };
+    match created {
+        Ok(mut file) => file.write_all(bytes).map_err(|error| {
+            files::remove_file(path).ok();
+            failed(error)
+        }),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => write(path, bytes),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Replaces a file as a whole.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -24,7 +24,8 @@ use hothouse_model::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{FILE, OWN, chain};
+pub(crate) use self::build::Builder;
+use crate::{OWN, chain};
 
 const INDEX: &str = "index.sqlite";
 
@@ -289,12 +290,6 @@ impl Index {
             }
         }
         Ok(())
-    }
-
-    /// Indexes the file from where the index ends to `upto`, recreating the index if it does not
-    /// fit.
-    pub(crate) fn catch_up(folder: &Path, upto: u64) -> Result<(), IndexError> {
-        build::catch_up(folder, &folder.join(FILE), upto)
     }
 }
 

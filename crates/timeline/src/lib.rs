@@ -12,6 +12,7 @@
 mod anchor;
 mod blobs;
 mod chain;
+mod derive;
 mod disk;
 mod har;
 mod index;

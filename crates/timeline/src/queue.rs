@@ -207,7 +207,7 @@ impl Queue {
         let mut state = self.lock();
         match state.blobs.entry(blob.path().to_owned()) {
             btree_map::Entry::Vacant(free) => drop(free.insert(blob)),
-            btree_map::Entry::Occupied(mut known) => known.get_mut().doubt_as(&blob),
+            btree_map::Entry::Occupied(mut known) => known.get_mut().merge(&blob),
         }
     }
 

@@ -21,7 +21,7 @@ use hothouse_model::{
 use jiff::Timestamp;
 
 use crate::{
-    FILE, chain,
+    FILE, chain, derive,
     index::{Index, IndexError, Place, Spot},
     writer::Signal,
 };
@@ -239,7 +239,7 @@ impl Reader {
         if upto.saturating_sub(place(&index).offset) > BEHIND {
             // An index of another process may not fit; if it cannot be written, do without.
             *index = None;
-            Index::catch_up(&self.folder, upto).ok();
+            derive::update_index(&self.folder, upto).ok();
             *index = Index::open(&self.folder, &self.file);
         }
         let mut reach = place(&index);

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use hothouse_host::{
@@ -20,7 +20,7 @@ use hothouse_model::record::{Kind, Record, kind_of_id};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{OWN, ReadError, Reader};
+use crate::{OWN, ReadError, Reader, derive};
 
 /// A view: its file, and the records it contains.
 pub struct View {
@@ -111,58 +111,88 @@ struct Reach {
 /// Updates the views of a run.
 pub fn write_views(folder: &Path) -> Result<(), ReadError> {
     let length = Reader::open(folder)?.length()?;
-    update(folder, length)
+    derive::update_views(folder, length)
 }
 
-/// Appends what was added to the timeline since the last update.
-pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
-    let own = folder.join(OWN);
-    files::make_private_folder(&own)?;
-    let _lock = match Lock::try_take(&own.join("views.lock")) {
-        // Another process is updating them.
-        Err(LockError::Held { .. }) => return Ok(()),
-        Err(LockError::File(error)) => return Err(error.into()),
-        Ok(lock) => lock,
-    };
-    let state = own.join(STATE);
-    let kept = files::read_text(&state).ok().and_then(|text| serde_json::from_str(&text).ok());
-    let mut reach: Reach = kept.unwrap_or_default();
-    if !fits(folder, &reach, upto) {
-        reach = Reach::default();
-    }
-    let mut open =
-        VIEWS.iter().map(|view| open(folder, view, &reach)).collect::<Result<Vec<_>, _>>()?;
-    let (mut failure, mut issues) = (None, BTreeMap::new());
-    let reader = Reader::open(folder)?;
-    reach.offset = reader.scan(reach.offset, upto, &mut |record| {
-        if record.kind == Kind::Error && issues.len() < MOST_ISSUES {
-            issues.insert(record.id.clone(), row(&record));
+/// Appends records to the views.
+pub(crate) struct Writing {
+    folder: PathBuf,
+    reach: Reach,
+    files: Vec<Open>,
+    /// The latest event of each issue.
+    issues: BTreeMap<String, Record>,
+    _lock: Lock,
+}
+
+impl Writing {
+    /// Opens the views of a run; `None` if another process updates them.
+    pub(crate) fn open(folder: &Path, upto: u64) -> Result<Option<Self>, ReadError> {
+        let own = folder.join(OWN);
+        files::make_private_folder(&own)?;
+        let lock = match Lock::try_take(&own.join("views.lock")) {
+            Err(LockError::Held { .. }) => return Ok(None),
+            Err(LockError::File(error)) => return Err(error.into()),
+            Ok(lock) => lock,
+        };
+        let kept = files::read_text(&own.join(STATE)).ok();
+        let kept = kept.and_then(|text| serde_json::from_str(&text).ok());
+        let mut reach: Reach = kept.unwrap_or_default();
+        if !fits(folder, &reach, upto) {
+            reach = Reach::default();
         }
-        let shown = open.iter_mut().filter(|(view, ..)| (view.shows)(&record));
-        let written = shown.map(|(view, file, _)| {
-            (view.rows)(&record).iter().try_for_each(|row| write(file, row))
-        });
-        failure = written.filter_map(Result::err).next();
-        failure.is_none()
-    })?;
-    for (view, file, path) in &mut open {
-        let failed = |source| FileError { attempt: "write", path: path.clone(), source };
-        if let Some(error) = failure.take() {
-            return Err(failed(error).into());
-        }
-        file.flush().map_err(failed)?;
-        let length = file.get_ref().metadata().map_err(failed)?.len();
-        reach.lengths.insert(view.file.to_owned(), length);
+        let files = VIEWS.iter().map(|view| open(folder, view, &reach));
+        Ok(Some(Self {
+            folder: folder.to_owned(),
+            files: files.collect::<Result<_, _>>()?,
+            reach,
+            issues: BTreeMap::new(),
+            _lock: lock,
+        }))
     }
-    reach.issues += write_issues(folder, &issues, MOST_ISSUES.saturating_sub(reach.issues))?;
-    let text = serde_json::to_vec(&reach).expect("numbers are JSON");
-    Ok(files::write_quick(&state, &text, 0o600)?)
+
+    /// Returns how much of the timeline they cover.
+    pub(crate) fn end(&self) -> u64 {
+        self.reach.offset
+    }
+
+    /// Takes the next line, which ends at `end`, and its record if it is one.
+    pub(crate) fn take(&mut self, record: Option<Record>, end: u64) -> Result<(), ReadError> {
+        self.reach.offset = end;
+        let Some(record) = record else { return Ok(()) };
+        for (view, file, path) in &mut self.files {
+            if (view.shows)(&record) {
+                let written = (view.rows)(&record).iter().try_for_each(|row| write(file, row));
+                let failed = |source| FileError { attempt: "write", path: path.clone(), source };
+                written.map_err(failed)?;
+            }
+        }
+        if record.kind == Kind::Error
+            && (self.issues.len() < MOST_ISSUES || self.issues.contains_key(&record.id))
+        {
+            self.issues.insert(record.id.clone(), record);
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken, and how far it goes.
+    pub(crate) fn finish(self) -> Result<(), ReadError> {
+        let Self { folder, mut reach, files: open, issues, _lock } = self;
+        for (view, mut file, path) in open {
+            let failed = |source| FileError { attempt: "write", path: path.clone(), source };
+            file.flush().map_err(failed)?;
+            let length = file.get_ref().metadata().map_err(failed)?.len();
+            reach.lengths.insert(view.file.to_owned(), length);
+        }
+        reach.issues += write_issues(&folder, issues, MOST_ISSUES.saturating_sub(reach.issues))?;
+        let text = serde_json::to_vec(&reach).expect("numbers are JSON");
+        Ok(files::write_quick(&folder.join(OWN).join(STATE), &text, 0o600)?)
+    }
 }
 
 /// Writes a file for each issue that has a new event; returns how many files are new.
 fn write_issues(
     folder: &Path,
-    issues: &BTreeMap<String, Value>,
+    issues: BTreeMap<String, Record>,
     most_new: usize,
 ) -> Result<usize, ReadError> {
     if issues.is_empty() {
@@ -171,13 +201,13 @@ fn write_issues(
     let folder = folder.join(ISSUES);
     files::make_private_folder(&folder)?;
     let mut new = 0;
-    for (id, row) in issues.iter().filter(|(id, _)| kind_of_id(id) == Some(Kind::Error)) {
+    for (id, record) in issues.into_iter().filter(|(id, _)| kind_of_id(id) == Some(Kind::Error)) {
         let path = folder.join(format!("{id}.json"));
         let is_new = !files::exists(&path);
         if is_new && new >= most_new {
             continue;
         }
-        let text = serde_json::to_vec_pretty(row).expect("a value is JSON");
+        let text = serde_json::to_vec_pretty(&row(&record)).expect("a value is JSON");
         files::write_quick(&path, &text, 0o600)?;
         new += usize::from(is_new);
     }
@@ -193,9 +223,10 @@ fn fits(folder: &Path, reach: &Reach, upto: u64) -> bool {
     reach.offset <= upto && VIEWS.iter().all(is_whole)
 }
 
-type Open<'a> = (&'a View, BufWriter<File>, std::path::PathBuf);
+/// A view, its file, and where that is.
+type Open = (&'static View, BufWriter<File>, PathBuf);
 
-fn open<'a>(folder: &Path, view: &'a View, reach: &Reach) -> Result<Open<'a>, FileError> {
+fn open(folder: &Path, view: &'static View, reach: &Reach) -> Result<Open, FileError> {
     let path = folder.join(view.file);
     let file = files::open_append(&path)?;
     let length = reach.lengths.get(view.file).copied().unwrap_or(0);

@@ -142,11 +142,10 @@ pub struct Timeline {
     queue: Arc<Queue>,
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
-    troubles: indexer::Troubles,
+    followed: Arc<indexer::Followed>,
     /// How many bytes of blobs may still be kept.
     blobs_left: blobs::Allowance,
     writer: Option<JoinHandle<()>>,
-    indexer: Option<JoinHandle<()>>,
     _lock: Lock,
 }
 
@@ -183,14 +182,16 @@ impl Timeline {
         let head = Head { seq: end.seq, hash: chain::shown(&end.hash), offset: end.offset };
         let (queue, signal) = (Arc::new(Queue::default()), Arc::new(Signal::new(head)));
         let ended = Arc::new(AtomicBool::new(false));
+        let followed = indexer::Followed::new(folder, signal.clone());
+        if end.offset > 0 {
+            followed.touch();
+        }
         let writer = thread::Writer::new(
-            (queue.clone(), signal.clone(), ended.clone()),
+            (queue.clone(), signal.clone(), ended.clone(), followed.clone()),
             (disk(file), journal, end),
             anchors,
             identity.clone(),
         );
-        let troubles = indexer::Troubles::default();
-        let indexer = indexer::spawn(folder, signal.clone(), troubles.clone());
         let timeline = Self {
             folder: folder.to_owned(),
             identity,
@@ -198,10 +199,9 @@ impl Timeline {
             queue,
             signal,
             ended,
-            troubles,
+            followed,
             blobs_left: blobs::Allowance::default(),
             writer: Some(writer.spawn()),
-            indexer: Some(indexer),
             _lock: lock,
         };
         timeline.check_run(&recovery)?;
@@ -343,7 +343,7 @@ impl Timeline {
 
     /// Returns why index or views are behind. Readers then scan the file.
     pub fn trouble(&self) -> Option<String> {
-        self.troubles.last()
+        self.followed.trouble()
     }
 
     /// Watches the durable head.
@@ -411,10 +411,9 @@ impl Timeline {
 impl Drop for Timeline {
     fn drop(&mut self) {
         self.queue.close();
-        let join = |thread: Option<JoinHandle<()>>| thread.map(JoinHandle::join);
-        join(self.writer.take());
+        self.writer.take().map(JoinHandle::join);
         self.signal.close();
-        join(self.indexer.take());
+        self.followed.finish();
     }
 }
 

@@ -178,9 +178,13 @@ impl RunSinks {
         delivery: Delivery,
         process: Option<RoomProcess>,
     ) -> Result<String, String> {
-        let recorded = tokio::task::spawn_blocking(move || delivered(&delivery)).await;
-        let recorded = recorded.map_err(|_| "the message cannot be read".to_owned())?;
-        let kept = self.keep(vec![recorded], process).await;
+        let own = self.clone();
+        let prepared = tokio::task::spawn_blocking(move || {
+            let recorded = delivered(&delivery);
+            own.prepared(vec![recorded], process)
+        });
+        let prepared = prepared.await.map_err(|_| "the message cannot be read".to_owned())?;
+        let kept = self.keep_prepared(prepared).await;
         let kept = kept.map_err(|error| format!("not accepted: {error}"))?;
         Ok(kept.into_iter().next().map(|record| record.id).unwrap_or_default())
     }

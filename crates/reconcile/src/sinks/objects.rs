@@ -11,6 +11,7 @@ mod told;
 
 use std::{pin::Pin, sync::Arc};
 
+use bytes::Bytes;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{ledger::RoomProcess, record::bodies::ObjectBody};
 use hothouse_objects::{
@@ -34,6 +35,9 @@ use super::{LONG_BODY, RunSinks};
 
 /// How much is buffered before it is written.
 const HELD: usize = 256 << 10;
+
+/// Pieces shorter than this are copied.
+const SHORT: usize = 16 << 10;
 
 /// The maximum length of an XML body.
 const XML_LIMIT: usize = 2 << 20;
@@ -121,6 +125,7 @@ impl ObjectSink {
         }
         if let Some(bucket) = &place.bucket
             && (place.by_host || puts(&operation))
+            && !self.store.has_bucket(bucket)
         {
             let bucket = bucket.clone();
             self.on_disk(move |store| store.make_bucket(&bucket, HostClock.now())).await?;
@@ -220,10 +225,17 @@ impl ObjectSink {
             Operation::GetObject | Operation::HeadObject => self.get(at, &asked).await,
             Operation::PutObject => {
                 let (bucket, key) = (at.bucket.clone(), at.key.clone());
-                let before = self.on_disk(move |store| store.get(&bucket, &key)).await?;
+                let digests = answers::digests(&asked);
+                let begun = self
+                    .on_disk(move |store| Ok((store.get(&bucket, &key)?, store.receive(digests)?)));
+                let (before, incoming) = begun.await?;
                 conditions::may_replace(&asked, before.as_ref().map(|one| one.etag.as_str()))?;
-                let received = self.receive(&asked, body).await?;
-                let object = self.put(at, received, answers::about(&asked), call).await?;
+                let (here, about) = (at.clone(), answers::about(&asked));
+                let put = move |store: &Store, received| {
+                    store.put((&here.bucket, &here.key), received, about, HostClock.now())
+                };
+                let object = self.receive_into(incoming, &asked, body, put).await?;
+                self.tell(&at, &object, "put", call).await?;
                 Ok(answers::stored(&object))
             }
             Operation::CopyObject { bucket, key } => {
@@ -431,16 +443,27 @@ impl ObjectSink {
         body: &mut StreamedBody,
     ) -> Result<Received, StoreError> {
         let digests = answers::digests(asked);
-        let mut incoming = self.on_disk(move |store| store.receive(digests)).await?;
+        let incoming = self.on_disk(move |store| store.receive(digests)).await?;
+        self.receive_into(incoming, asked, body, |_, received| Ok(received)).await
+    }
+
+    /// Receives bytes as they arrive, and does something with all of them.
+    async fn receive_into<T: Send + 'static>(
+        &self,
+        mut incoming: Incoming,
+        asked: &Asked<'_>,
+        body: &mut StreamedBody,
+        then: impl FnOnce(&Store, Received) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let mut chunks = chunked::is_chunked(asked).then(Chunked::default);
-        let mut held = Vec::with_capacity(HELD);
+        let mut held = Held::default();
         while let Some(bytes) = body.next().await.map_err(|_| broken())? {
             match &mut chunks {
-                Some(chunks) => chunks.push(&bytes, &mut |part| held.extend_from_slice(part))?,
-                None => held.extend_from_slice(&bytes),
+                Some(chunks) => chunks.push(&bytes, &mut |part| held.copy(part))?,
+                None => held.add(bytes),
             }
-            if held.len() >= HELD {
-                (incoming, held) = written(incoming, held).await?;
+            if held.length >= HELD {
+                incoming = written(incoming, held.take()).await?;
             }
         }
         let mut expected = answers::expected(asked, chunks.is_some());
@@ -449,9 +472,9 @@ impl ObjectSink {
             let sums = chunks.trailers.into_iter();
             expected.checksums.extend(sums.filter(|(name, _)| answers::is_checksum(name)));
         }
-        blocking(move || {
-            incoming.write(&held)?;
-            incoming.finish(&expected)
+        self.on_disk(move |store| {
+            take_all(&mut incoming, held.take())?;
+            then(store, incoming.finish(&expected)?)
         })
         .await
     }
@@ -506,6 +529,9 @@ impl ObjectSink {
             let message = format!("this was not accepted, because it cannot be kept: {why}");
             ObjectError::new(503, "ServiceUnavailable", message)
         })?;
+        if self.sinks.tells_nobody() {
+            return Ok(());
+        }
         let (sinks, store, at, object) =
             (self.sinks.clone(), self.store.clone(), at.clone(), object.clone());
         let event = event_of(operation, call);
@@ -548,17 +574,53 @@ async fn short(body: &mut StreamedBody, most: usize) -> Result<Vec<u8>, StoreErr
     Ok(bytes)
 }
 
-/// Writes bytes, and returns their buffer empty.
-async fn written(
-    mut incoming: Incoming,
-    mut bytes: Vec<u8>,
-) -> Result<(Incoming, Vec<u8>), StoreError> {
+/// Bytes that came and are not written yet. Long pieces are kept as they came, short ones are put together.
+#[derive(Default)]
+struct Held {
+    pieces: Vec<Bytes>,
+    short: Vec<u8>,
+    length: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: Bytes) {
+        if bytes.len() < SHORT {
+            return self.copy(&bytes);
+        }
+        self.join();
+        self.length += bytes.len();
+        self.pieces.push(bytes);
+    }
+
+    fn copy(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        self.short.extend_from_slice(bytes);
+    }
+
+    fn join(&mut self) {
+        if !self.short.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.short).into());
+        }
+    }
+
+    fn take(&mut self) -> Vec<Bytes> {
+        self.join();
+        self.length = 0;
+        std::mem::take(&mut self.pieces)
+    }
+}
+
+/// Writes bytes.
+async fn written(mut incoming: Incoming, pieces: Vec<Bytes>) -> Result<Incoming, StoreError> {
     blocking(move || {
-        incoming.write(&bytes)?;
-        bytes.clear();
-        Ok((incoming, bytes))
+        take_all(&mut incoming, pieces)?;
+        Ok(incoming)
     })
     .await
+}
+
+fn take_all(incoming: &mut Incoming, pieces: Vec<Bytes>) -> Result<(), StoreError> {
+    pieces.into_iter().try_for_each(|piece| incoming.take(piece))
 }
 
 async fn blocking<T: Send + 'static>(

@@ -15,7 +15,7 @@ use hothouse_edge::{
 };
 use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord,
+    Failure, SandboxRecord,
     config::{Config, HostName, HostPattern, IntegrationClass, Secret, SecretName},
     ledger::RequestBodies,
     policy::{Answerer, RequestLine},
@@ -81,11 +81,13 @@ pub(super) fn of(
         hosts,
         secrets: uses.collect(),
         vault: Arc::new(vault),
-        roots: Arc::new(roots_of(&host_bundle(engine.host_variable("SSL_CERT_FILE")))),
+        roots: {
+            let file = engine.host_variable("SSL_CERT_FILE").map(ToOwned::to_owned);
+            Box::new(move || roots_of(&host_bundle(file.as_deref())))
+        },
         gate: Arc::new(Gates(gates)),
         stand_in: stand_in(engine, (sandbox, substitutes), runtime, &config, &integrations),
     });
-    let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     let recording = substitutes.recording.cloned();
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
 }

@@ -176,7 +176,7 @@ impl Ground {
         };
         let mut secrets = vec![secret("TOKEN", PLACEHOLDER)];
         secrets.extend(plan.second.then(|| secret("SECOND", SECOND_PLACEHOLDER)));
-        let trusted = if plan.trusts_host { world.pem() } else { own.pem() };
+        let trusted = if plan.trusts_host { world.pem() } else { own.pem() }.to_owned();
         let terminator = Terminator::new(TerminatorSpec {
             ca: own.clone(),
             hosts: vec![OTHER.parse().unwrap(), MOCKED.parse().unwrap()],
@@ -184,11 +184,10 @@ impl Ground {
             vault: Arc::new(Values(
                 plan.value.map(|text| SecretValue::new(text.into()).unwrap()).map_err(Into::into),
             )),
-            roots: Arc::new(roots_of(trusted.as_bytes())),
+            roots: Box::new(move || roots_of(trusted.as_bytes())),
             gate: Arc::new(TestGate),
             stand_in: Some(Arc::new(crate::stand_in::Played)),
         });
-        let terminator = terminator.unwrap();
         let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -29,7 +29,7 @@ const CURRENT: &str = "files.journal";
 const FORMER: &str = "files.journal.old";
 
 /// A file longer than this is synced by itself: to write it twice would take longer.
-const SMALL: u64 = 256 << 10;
+pub(super) const SMALL: usize = 256 << 10;
 
 /// The journal starts again when it is longer than this.
 const GROWN: u64 = 16 << 20;
@@ -89,12 +89,9 @@ impl Journal {
         let mut others = Vec::new();
         let mut taken = Vec::new();
         for blob in blobs.drain(..).filter(|blob| !self.known.contains(blob.path())) {
-            match entry(&self.root, &blob) {
-                Some(entry) => {
-                    entries.extend_from_slice(&entry);
-                    taken.push(blob);
-                }
-                None => others.push(blob),
+            match add_entry(&self.root, &blob, &mut entries) {
+                true => taken.push(blob),
+                false => others.push(blob),
             }
         }
         *blobs = others;
@@ -174,19 +171,21 @@ impl Journal {
     }
 }
 
-/// Makes the entry of a small file; none for one that is long, doubtful or gone.
-fn entry(root: &Path, blob: &PendingBlob) -> Option<Vec<u8>> {
-    let size = files::size(blob.path()).ok()?;
-    if blob.is_doubtful || size > SMALL {
-        return None;
-    }
-    let path = blob.path().strip_prefix(root).ok()?.to_str()?;
-    let content = files::read_capped(blob.path(), size).ok()?;
-    let hash = sha256(&[path.as_bytes(), &content]);
+/// Adds the entry of a small file; returns false for one that is long, doubtful or gone.
+fn add_entry(root: &Path, blob: &PendingBlob, entries: &mut Vec<u8>) -> bool {
+    let Some(content) = blob.content.as_deref().filter(|_| !blob.is_doubtful) else { return false };
+    // Somebody may have removed or replaced it.
+    let is_there = files::size(blob.path()).is_ok_and(|size| size == content.len() as u64);
+    let path = blob.path().strip_prefix(root).ok().and_then(Path::to_str);
+    let Some(path) = path.filter(|_| is_there) else { return false };
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok().map(u32::to_le_bytes);
-    let (path_length, content_length) = (length(path.as_bytes())?, length(&content)?);
-    let parts: [&[u8]; 5] = [&path_length, &content_length, &hash, path.as_bytes(), &content];
-    Some(parts.concat())
+    let lengths = length(path.as_bytes()).zip(length(content));
+    let Some((path_length, content_length)) = lengths else { return false };
+    let hash = sha256(&[path.as_bytes(), content]);
+    for part in [&path_length[..], &content_length, &hash, path.as_bytes(), content] {
+        entries.extend_from_slice(part);
+    }
+    true
 }
 
 /// Writes the files of a journal that are missing or differ. A torn entry was never acknowledged, and ends it.
@@ -256,6 +255,23 @@ mod tests {
             assert_eq!(files::read_text(&path).unwrap(), content);
         }
         assert!(!root.join(OWN).join(CURRENT).exists());
+    }
+
+    #[test]
+    fn of_two_contents_under_one_name_the_journal_keeps_none() {
+        let folder = run();
+        let root = folder.path();
+        let mut journal = Journal::open(root).unwrap();
+        let pending = |content: &'static [u8]| {
+            put_files(root, [("mail/1", Cow::Borrowed(content))]).unwrap().remove(0)
+        };
+        let mut first = pending(b"one");
+        first.merge(&pending(b"two"));
+        journal.keep(&mut vec![first]).unwrap();
+        assert_eq!(journal.length, 0, "it was synced by itself");
+        drop(journal);
+        Journal::open(root).unwrap();
+        assert_eq!(files::read_text(&root.join("mail/1")).unwrap(), "two");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Builds an index from the file.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs::File,
-    io::{BufReader, Read, Seek, SeekFrom},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use hothouse_host::{
@@ -12,13 +11,10 @@ use hothouse_host::{
     lock::{Lock, LockError},
 };
 use hothouse_model::record::{Record, fields};
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 
 use super::{INDEX, Index, IndexError, PARTIAL, Place, SCHEMA, VERSION, postings, signed};
-use crate::{
-    OWN, chain,
-    reader::lines::{Line, next_line},
-};
+use crate::{FILE, OWN, chain};
 
 /// The maximum number of records in one transaction, and of their bytes.
 const BATCH: usize = 4096;
@@ -28,37 +24,98 @@ const BATCH_BYTES: u64 = 8 << 20;
 const LEAVES: usize = 64;
 const LONGEST: usize = 512;
 
-pub(super) fn catch_up(folder: &Path, file: &Path, upto: u64) -> Result<(), IndexError> {
-    let own = folder.join(OWN);
-    files::make_private_folder(&own)?;
-    let _lock = match Lock::try_take(&own.join("index.lock")) {
-        // Another process is updating it.
-        Err(LockError::Held { .. }) => return Ok(()),
-        other => other?,
-    };
-    let failed = |source| FileError { attempt: "read", path: file.to_owned(), source };
-    let mut read = File::open(file).map_err(failed)?;
-    let mut index = match Index::open(folder, &read) {
-        Some(index) => index,
-        None => make(folder)?,
-    };
-    tune(&index.sql)?;
-    let mut place = index.place()?;
-    read.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
-    let left = upto.saturating_sub(place.offset);
-    let mut lines = BufReader::with_capacity(1 << 18, read.take(left));
-    loop {
-        let taken = batch(&mut index.sql, &mut lines, &mut place, &failed);
-        match taken {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
-            Err(error) => {
-                // A damaged index is useless: remove it, and the next one starts from scratch.
-                drop(index);
-                remove(folder)?;
-                return Err(error);
-            }
+/// Adds records to an index, in the order of the file. What is not committed is lost with it.
+pub(crate) struct Builder {
+    folder: PathBuf,
+    index: Index,
+    place: Place,
+    /// The last record.
+    hash: Option<chain::Hash>,
+    found: Found,
+    /// How many lines the transaction has, and where it began.
+    taken: usize,
+    begun: u64,
+    _lock: Lock,
+}
+
+impl Builder {
+    /// Opens the index of a run, recreating it if it does not fit; `None` if another process updates
+    /// it.
+    pub(crate) fn open(folder: &Path) -> Result<Option<Self>, IndexError> {
+        let own = folder.join(OWN);
+        files::make_private_folder(&own)?;
+        let lock = match Lock::try_take(&own.join("index.lock")) {
+            Err(LockError::Held { .. }) => return Ok(None),
+            other => other?,
+        };
+        let file = folder.join(FILE);
+        let failed = |source| FileError { attempt: "read", path: file.clone(), source };
+        let index = match Index::open(folder, &File::open(&file).map_err(failed)?) {
+            Some(index) => index,
+            None => make(folder)?,
+        };
+        tune(&index.sql)?;
+        let place = index.place()?;
+        Ok(Some(Self {
+            folder: folder.to_owned(),
+            index,
+            place,
+            hash: None,
+            found: Found::default(),
+            taken: 0,
+            begun: place.offset,
+            _lock: lock,
+        }))
+    }
+
+    /// Returns how much of the file it covers.
+    pub(crate) fn end(&self) -> u64 {
+        self.place.offset
+    }
+
+    /// Takes the next line, and its record if it is one.
+    pub(crate) fn take(
+        &mut self,
+        record: Option<&Record>,
+        length: usize,
+    ) -> Result<(), IndexError> {
+        if self.taken == 0 {
+            self.index.sql.execute_batch("BEGIN IMMEDIATE")?;
         }
+        self.taken += 1;
+        if let Some(record) = record {
+            insert(&self.index.sql, record, self.place.offset, length)?;
+            self.found.add(record);
+            self.place.seq = record.seq;
+            self.hash = chain::parse_hash(&record.hash);
+        }
+        self.place.offset += length as u64 + 1;
+        if self.taken == BATCH || self.place.offset - self.begun > BATCH_BYTES {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken.
+    pub(crate) fn commit(&mut self) -> Result<(), IndexError> {
+        if self.taken == 0 {
+            return Ok(());
+        }
+        let sql = &self.index.sql;
+        std::mem::take(&mut self.found).write(sql)?;
+        let put = "INSERT OR REPLACE INTO place VALUES (1, ?1, ?2, ?3)";
+        let Place { seq, offset } = self.place;
+        sql.execute(put, params![signed(seq), signed(offset), self.hash])?;
+        sql.execute_batch("COMMIT")?;
+        (self.taken, self.begun) = (0, offset);
+        Ok(())
+    }
+
+    /// Removes a damaged index.
+    pub(crate) fn remove(self) -> Result<(), FileError> {
+        let Self { folder, index, _lock, .. } = self;
+        drop(index);
+        remove(&folder)
     }
 }
 
@@ -84,50 +141,7 @@ fn remove(folder: &Path) -> Result<(), FileError> {
         .try_for_each(|end| files::remove_file(&folder.join(OWN).join(format!("{INDEX}{end}"))))
 }
 
-/// Indexes one batch; returns whether there may be more.
-fn batch(
-    sql: &mut Connection,
-    lines: &mut impl std::io::BufRead,
-    place: &mut Place,
-    failed: &dyn Fn(std::io::Error) -> FileError,
-) -> Result<bool, IndexError> {
-    let transaction = sql.transaction()?;
-    let mut found = Found::default();
-    let (mut line, mut taken, begun) = (Vec::new(), 0, place.offset);
-    let mut hash = None;
-    let more = loop {
-        if taken == BATCH || place.offset - begun > BATCH_BYTES {
-            break true;
-        }
-        match next_line(lines, &mut line).map_err(failed)? {
-            Line::Whole => {}
-            // Readers scan the rest, until the file is repaired.
-            Line::Torn(_) | Line::Long => break false,
-        }
-        taken += 1;
-        if let Ok(record) = chain::read(&line) {
-            insert(&transaction, &record, place.offset, line.len())?;
-            found.add(&record);
-            place.seq = record.seq;
-            hash = chain::parse_hash(&record.hash);
-        }
-        place.offset += line.len() as u64 + 1;
-    };
-    if taken > 0 {
-        found.write(&transaction)?;
-        let put = "INSERT OR REPLACE INTO place VALUES (1, ?1, ?2, ?3)";
-        transaction.execute(put, params![signed(place.seq), signed(place.offset), hash])?;
-        transaction.commit()?;
-    }
-    Ok(more)
-}
-
-fn insert(
-    sql: &Transaction<'_>,
-    record: &Record,
-    offset: u64,
-    length: usize,
-) -> rusqlite::Result<()> {
+fn insert(sql: &Connection, record: &Record, offset: u64, length: usize) -> rusqlite::Result<()> {
     let put = "INSERT OR REPLACE INTO record VALUES (?1, ?2, ?3, ?4, ?5)";
     let (seq, time) = (signed(record.seq), record.time.as_microsecond());
     sql.prepare_cached(put)?.execute(params![
@@ -140,10 +154,10 @@ fn insert(
     Ok(())
 }
 
-/// The values of a batch with their records, sorted so that tables grow at their ends.
+/// The values of a batch with their records.
 #[derive(Default)]
 struct Found {
-    fields: HashMap<String, BTreeMap<String, Vec<u64>>>,
+    fields: HashMap<String, HashMap<String, Vec<u64>>>,
 }
 
 impl Found {
@@ -164,7 +178,7 @@ impl Found {
 
     fn put(&mut self, field: &str, text: &str, seq: u64) {
         if !self.fields.contains_key(field) {
-            self.fields.insert(field.to_owned(), BTreeMap::new());
+            self.fields.insert(field.to_owned(), HashMap::new());
         }
         let values = self.fields.get_mut(field).expect("it was just put in");
         match values.get_mut(text) {
@@ -175,7 +189,8 @@ impl Found {
         }
     }
 
-    fn write(&self, sql: &Transaction<'_>) -> rusqlite::Result<()> {
+    /// Writes all values, sorted so that tables grow at their ends.
+    fn write(self, sql: &Connection) -> rusqlite::Result<()> {
         let same = "ON CONFLICT DO UPDATE SET id = id RETURNING id";
         let mut field =
             sql.prepare_cached(&format!("INSERT INTO field (name) VALUES (?1) {same}"))?;
@@ -185,6 +200,8 @@ impl Found {
             sql.prepare_cached("INSERT OR REPLACE INTO posting VALUES (?1, ?2, ?3)")?;
         for (name, values) in &self.fields {
             let field: i64 = field.query_row([name], |row| row.get(0))?;
+            let mut values: Vec<(&String, &Vec<u64>)> = values.iter().collect();
+            values.sort_unstable();
             for (text, seqs) in values {
                 let value: i64 = value.query_row(params![field, text], |row| row.get(0))?;
                 posting.execute(params![value, signed(seqs[0]), postings::pack(seqs)])?;

@@ -49,6 +49,29 @@ static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
     by_first
 });
 
+/// Whether a credential may begin with these bytes, by the first two.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    /// A bit for each pair.
+    static PAIRS: LazyLock<[u64; 1024]> = LazyLock::new(|| {
+        let mut pairs = [0; 1024];
+        let known = PREFIXES.iter().flatten().map(|(prefix, _)| prefix.as_str());
+        for prefix in known.chain(["ey"]) {
+            let (at, bit) = pair(prefix.as_bytes()[0], prefix.as_bytes()[1]);
+            pairs[at] |= bit;
+        }
+        pairs
+    });
+    let [first, second, ..] = bytes else { return false };
+    let (at, bit) = pair(*first, *second);
+    PAIRS[at] & bit != 0
+}
+
+/// The place of a pair of bytes in a table with a bit for each.
+fn pair(first: u8, second: u8) -> (usize, u64) {
+    let number = usize::from(first) << 8 | usize::from(second);
+    (number / 64, 1 << (number % 64))
+}
+
 /// Returns the length of the credential at the start of a text, if any.
 pub(super) fn length(text: &str) -> Option<usize> {
     let first = usize::from(*text.as_bytes().first()?);

@@ -12,22 +12,47 @@ use super::{Care, REDACTED, is_sensitive, keys};
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 
+/// What a byte may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Nothing,
+    Word,
+    /// A private key.
+    Key,
+    /// The authority of a URL.
+    Authority,
+}
+
+/// By byte. Most of a text is decided by this table alone.
+static BEGINS: [Begins; 256] = {
+    let mut table = [Begins::Nothing; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            b'-' => Begins::Key,
+            b':' => Begins::Authority,
+            _ if byte.is_ascii_alphanumeric() || byte == b'_' => Begins::Word,
+            _ => Begins::Nothing,
+        };
+        byte += 1;
+    }
+    table
+};
+
 /// Returns the text without credentials; `None` if it has none.
 pub(super) fn redact(text: &str, care: Care) -> Option<String> {
     let mut pass = Pass { text, care, kept: 0, out: String::new() };
     let bytes = text.as_bytes();
     let mut at = 0;
-    while at < bytes.len() {
-        let begins = at == 0 || !is_of_word(bytes[at - 1]);
-        at = match bytes[at] {
-            b'-' if text[at..].starts_with(KEY_BEGINS) => pass.private_key(at),
-            b':' if text[at..].starts_with("://") => pass.authority(at + 3),
-            c if begins && is_of_word(c) => pass.word(at),
-            _ => at + 1,
+    while let Some(byte) = bytes.get(at) {
+        at = match BEGINS[usize::from(*byte)] {
+            Begins::Nothing => at + 1,
+            Begins::Word if at > 0 && is_of_word(bytes[at - 1]) => at + 1,
+            Begins::Word => pass.word(at),
+            Begins::Key if bytes[at..].starts_with(KEY_BEGINS.as_bytes()) => pass.private_key(at),
+            Begins::Authority if bytes[at..].starts_with(b"://") => pass.authority(at + 3),
+            Begins::Key | Begins::Authority => at + 1,
         };
-        while !text.is_char_boundary(at) {
-            at += 1;
-        }
     }
     pass.end()
 }
@@ -113,21 +138,30 @@ impl Pass<'_> {
 
     /// Handles a word: a credential, a scheme before one, or the name of one.
     fn word(&mut self, at: usize) -> usize {
-        let rest = &self.text[at..];
-        let key = keys::length(rest);
-        if let Some(length) = key.or_else(|| keys::jwt(rest).filter(|_| self.care == Care::Full)) {
+        let bytes = &self.text.as_bytes()[at..];
+        if keys::may_begin(bytes)
+            && let Some(length) = self.credential(at)
+        {
             return self.replace(at, at + length);
         }
+        // Parts after a dash may be credentials as well.
+        let part = bytes.iter().position(|c| !is_of_word(*c)).unwrap_or(bytes.len());
         if self.care == Care::Keys {
-            return at + rest.bytes().take_while(|c| is_of_word(*c)).count().max(1);
+            return at + part;
         }
-        let length = rest.bytes().take_while(|c| is_of_word(*c) || *c == b'-').count();
-        let word = &rest[..length];
+        let dashed = |c: &u8| !is_of_word(*c) && *c != b'-';
+        let length = match bytes.get(part) {
+            Some(b'-') => bytes.iter().position(dashed).unwrap_or(bytes.len()),
+            _ => part,
+        };
+        let word = &self.text[at..at + length];
         if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
             return self.after_scheme(at + length);
         }
-        if is_sensitive(word)
-            && let Some((from, to)) = self.value(at + length, word)
+        // Few words are followed by a sign, so that comes before the question what they name.
+        if let Some(sign) = self.sign(at + length)
+            && is_sensitive(word)
+            && let Some((from, to)) = self.value(at + length, sign, word)
         {
             // A number in JSON becomes a string, so that the result is still JSON.
             let is_bare = self.ends_json_key(at + length)
@@ -139,8 +173,13 @@ impl Pass<'_> {
                 self.replace(from, to)
             };
         }
-        // Parts after a dash may be credentials as well.
-        at + rest.bytes().take_while(|c| is_of_word(*c)).count().max(1)
+        at + part
+    }
+
+    /// Returns the length of the credential that begins here, if one does.
+    fn credential(&self, at: usize) -> Option<usize> {
+        let rest = &self.text[at..];
+        keys::length(rest).or_else(|| keys::jwt(rest).filter(|_| self.care == Care::Full))
     }
 
     /// Redacts the token after a scheme, if it looks like one.
@@ -156,22 +195,20 @@ impl Pass<'_> {
         }
     }
 
+    /// Returns where the sign between a name that ends here and its value is, if there is one.
+    fn sign(&self, at: usize) -> Option<usize> {
+        let bytes = self.text.as_bytes();
+        let quotes = skip(bytes, at, b"\\\"'");
+        let sign = skip(bytes, quotes, b" ");
+        let is_sign = matches!(bytes.get(sign), Some(b':' | b'='));
+        (is_sign && !bytes[sign..].starts_with(b"://")).then_some(sign)
+    }
+
     /// Finds the value after the name of a credential: `name=value`, `"name": "value"`, possibly
     /// escaped.
-    fn value(&self, at: usize, name: &str) -> Option<(usize, usize)> {
+    fn value(&self, at: usize, sign: usize, name: &str) -> Option<(usize, usize)> {
         let bytes = self.text.as_bytes();
-        let skip = |mut at: usize, set: &[u8]| {
-            while bytes.get(at).is_some_and(|c| set.contains(c)) {
-                at += 1;
-            }
-            at
-        };
-        let quotes = skip(at, b"\\\"'");
-        let sign = skip(quotes, b" ");
-        if !matches!(bytes.get(sign), Some(b':' | b'=')) || self.text[sign..].starts_with("://") {
-            return None;
-        }
-        let begin = skip(sign + 1, b" \\\"'");
+        let begin = skip(bytes, sign + 1, b" \\\"'");
         let quoted =
             bytes.get(begin.wrapping_sub(1)).copied().filter(|c| matches!(c, b'"' | b'\''));
         // Headers extend to the end of the line: cookies and credentials contain spaces.
@@ -218,5 +255,13 @@ impl Pass<'_> {
 }
 
 fn is_of_word(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || c == b'_'
+    BEGINS[usize::from(c)] == Begins::Word
+}
+
+/// Returns where bytes other than these begin.
+fn skip(bytes: &[u8], mut at: usize, set: &[u8]) -> usize {
+    while bytes.get(at).is_some_and(|c| set.contains(c)) {
+        at += 1;
+    }
+    at
 }

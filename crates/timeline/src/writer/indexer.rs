@@ -1,17 +1,23 @@
-//! The thread that updates index and views.
+//! The thread that updates index and views, one for all timelines of the process.
+//!
+//! A slightly outdated index costs readers less than constant updates: it waits until nothing was
+//! written for a moment, until much was written, or until some time has passed. Updating one
+//! timeline at a time also needs little memory, however many there are.
 
 use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    panic::{self, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use super::Signal;
-use crate::{index::Index, views};
+use crate::derive;
 
-/// A slightly outdated index costs readers less than constant updates: wait until nothing was
-/// written for a moment, until much was written, or until this much time has passed.
 const QUIET: Duration = Duration::from_millis(100);
 const MUCH: u64 = 4 << 20;
 const LONGEST: Duration = Duration::from_secs(2);
@@ -19,68 +25,149 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// The delay after a failure, such as a full disk.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// The interval of updates without new records.
-const IDLE: Duration = Duration::from_secs(3600);
-
-/// Why index or views are behind.
-#[derive(Clone, Default)]
-pub(super) struct Troubles(Arc<Mutex<Option<String>>>);
-
-impl Troubles {
-    pub(super) fn last(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, trouble: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn spawn(
-    folder: &Path,
+/// A timeline whose index and views are updated.
+pub(super) struct Followed {
+    folder: PathBuf,
     signal: Arc<Signal>,
-    troubles: Troubles,
-) -> thread::JoinHandle<()> {
-    let folder = folder.to_owned();
-    let run = move || {
-        let mut done = 0;
-        loop {
-            signal.wait_beyond(done, Instant::now() + IDLE);
-            settle(&signal, done);
-            let (closed, head) = (signal.is_closed(), signal.head());
-            if head.offset > done || closed {
-                let trouble = follow(&folder, head.offset).err();
-                done = if trouble.is_none() { head.offset } else { done };
-                let failed = trouble.is_some();
-                troubles.set(trouble);
-                if closed {
-                    return;
-                }
-                if failed {
-                    signal.wait_beyond(u64::MAX, Instant::now() + AFTER_FAILURE);
-                }
-            }
-        }
-    };
-    thread::Builder::new().name("timeline-index".into()).spawn(run).expect("the host gives threads")
+    /// Whether it is, or will be, in the queue.
+    is_queued: AtomicBool,
+    progress: Mutex<Progress>,
 }
 
-fn settle(signal: &Signal, done: u64) {
-    let longest = Instant::now() + LONGEST;
-    loop {
-        let offset = signal.head().offset;
-        let now = Instant::now();
-        if offset.saturating_sub(done) > MUCH || now >= longest || signal.is_closed() {
-            return;
+#[derive(Default)]
+struct Progress {
+    /// How much of the file index and views cover.
+    done: u64,
+    /// Why they are behind.
+    trouble: Option<String>,
+    /// Not to be tried before.
+    retry: Option<Instant>,
+}
+
+impl Followed {
+    pub(super) fn new(folder: &Path, signal: Arc<Signal>) -> Arc<Self> {
+        let (is_queued, progress) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { folder: folder.to_owned(), signal, is_queued, progress })
+    }
+
+    /// Notes that records were written.
+    pub(super) fn touch(self: &Arc<Self>) {
+        if !self.is_queued.swap(true, Ordering::AcqRel) {
+            Indexer::get().add(self.clone());
         }
-        signal.wait_beyond(done + MUCH, longest.min(now + QUIET));
-        if signal.head().offset == offset {
-            return;
+    }
+
+    /// Returns why index or views are behind.
+    pub(super) fn trouble(&self) -> Option<String> {
+        locked(&self.progress).trouble.clone()
+    }
+
+    /// Updates for the last time, in this thread: nothing is written any more.
+    pub(super) fn finish(&self) {
+        let done = locked(&self.progress).done;
+        if done == 0 || done < self.signal.head().offset {
+            self.update();
+        }
+    }
+
+    /// Updates index and views; returns whether they are up to date.
+    fn update(&self) -> bool {
+        let mut progress = locked(&self.progress);
+        let upto = self.signal.head().offset;
+        // One timeline that breaks it must not end it for the others.
+        let updated = panic::catch_unwind(AssertUnwindSafe(|| derive::update(&self.folder, upto)));
+        progress.trouble = match updated {
+            Ok(outcome) => outcome.err().map(|error| error.to_string()),
+            Err(_) => Some("the update of the index panicked".to_owned()),
+        };
+        let is_done = progress.trouble.is_none();
+        if is_done {
+            progress.done = upto;
+        }
+        progress.retry = (!is_done).then(|| Instant::now() + AFTER_FAILURE);
+        is_done
+    }
+}
+
+/// A timeline with records that are not in its index.
+struct Waiting {
+    followed: Arc<Followed>,
+    since: Instant,
+    /// The length of the file when it was last looked at.
+    length: u64,
+}
+
+impl Waiting {
+    fn new(followed: Arc<Followed>) -> Self {
+        let length = followed.signal.head().offset;
+        Self { followed, since: Instant::now(), length }
+    }
+
+    /// Whether to update now; looks at the length of the file.
+    fn is_due(&mut self) -> bool {
+        let length = self.followed.signal.head().offset;
+        let is_quiet = std::mem::replace(&mut self.length, length) == length;
+        let progress = locked(&self.followed.progress);
+        let is_much = length.saturating_sub(progress.done) > MUCH;
+        let may = progress.retry.is_none_or(|retry| retry <= Instant::now());
+        may && (is_quiet || is_much || self.since.elapsed() >= LONGEST)
+    }
+}
+
+/// The thread's queue.
+#[derive(Default)]
+struct Indexer {
+    queue: Mutex<Vec<Waiting>>,
+    /// timeline --waiting--> thread
+    came: Condvar,
+}
+
+impl Indexer {
+    /// Returns the one of the process, whose thread starts with the first record.
+    fn get() -> &'static Self {
+        static INDEXER: OnceLock<&'static Indexer> = OnceLock::new();
+        INDEXER.get_or_init(|| {
+            let own: &'static Self = Box::leak(Box::default());
+            let thread = thread::Builder::new().name("timeline-index".into());
+            thread.spawn(|| own.run()).expect("the host gives threads");
+            own
+        })
+    }
+
+    fn add(&self, followed: Arc<Followed>) {
+        locked(&self.queue).push(Waiting::new(followed));
+        self.came.notify_one();
+    }
+
+    fn run(&self) {
+        loop {
+            let none = |queue: &mut Vec<Waiting>| queue.is_empty();
+            let queue = self.came.wait_while(locked(&self.queue), none);
+            drop(queue);
+            thread::sleep(QUIET);
+            let waiting = std::mem::take(&mut *locked(&self.queue));
+            let again: Vec<Waiting> = waiting.into_iter().filter_map(serve).collect();
+            locked(&self.queue).extend(again);
         }
     }
 }
 
-fn follow(folder: &Path, upto: u64) -> Result<(), String> {
-    Index::catch_up(folder, upto).map_err(|error| error.to_string())?;
-    views::update(folder, upto).map_err(|error| error.to_string())
+/// Updates a timeline if it is time to; returns what is still to do.
+fn serve(mut waiting: Waiting) -> Option<Waiting> {
+    if waiting.followed.signal.is_closed() {
+        // Its owner does it.
+        return None;
+    }
+    if !waiting.is_due() {
+        return Some(waiting);
+    }
+    // What is written from now on is queued again.
+    waiting.followed.is_queued.store(false, Ordering::Release);
+    let is_done = waiting.followed.update();
+    let is_elsewhere = || waiting.followed.is_queued.swap(true, Ordering::AcqRel);
+    if is_done || is_elsewhere() { None } else { Some(waiting) }
 }

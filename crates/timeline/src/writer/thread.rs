@@ -13,7 +13,7 @@ use std::{
 use hothouse_host::random;
 use hothouse_model::record::{Kind, bodies::GapKind};
 
-use super::{Head, IDLE, Identity, Signal, gap};
+use super::{Head, IDLE, Identity, Signal, gap, indexer::Followed};
 use crate::{
     Anchor, Anchors, Disk,
     blobs::journal::Journal,
@@ -33,6 +33,7 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
+    followed: Arc<Followed>,
     disk: Box<dyn Disk>,
     journal: Journal,
     end: End,
@@ -58,7 +59,7 @@ impl Drop for CloseAtEnd {
 
 impl Writer {
     pub(super) fn new(
-        (queue, signal, ended): (Arc<Queue>, Arc<Signal>, Arc<AtomicBool>),
+        (queue, signal, ended, followed): (Arc<Queue>, Arc<Signal>, Arc<AtomicBool>, Arc<Followed>),
         (disk, journal, end): (Box<dyn Disk>, Journal, End),
         anchors: Box<dyn Anchors>,
         identity: Identity,
@@ -67,6 +68,7 @@ impl Writer {
             queue,
             signal,
             ended,
+            followed,
             disk,
             journal,
             end,
@@ -87,7 +89,9 @@ impl Writer {
     fn run(mut self) {
         let _close = CloseAtEnd(self.queue.clone());
         loop {
-            let batch = self.queue.take(IDLE);
+            // Without a record there is nothing to anchor, and nothing to wake up for.
+            let idle = if self.unanchored_since.is_some() { IDLE } else { Duration::MAX };
+            let batch = self.queue.take(idle);
             let closed = batch.closed;
             if !batch.entries.is_empty() {
                 self.write(batch);
@@ -153,6 +157,7 @@ impl Writer {
         self.unanchored_since.get_or_insert_with(Instant::now);
         let hash = chain::shown(&end.hash);
         self.signal.set(Head { seq: end.seq, hash, offset: end.offset });
+        self.followed.touch();
         let waiters = batch.entries.into_iter().map(|entry| entry.waiter);
         queue::tell(waiters.zip(places.into_iter().map(Ok)));
     }

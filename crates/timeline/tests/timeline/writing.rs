@@ -155,3 +155,20 @@ fn anchors_are_kept_on_the_way_and_at_the_end() {
     assert!(!anchors.last().unwrap().ended, "the run may go on");
     assert!(check(folder.path(), &anchors).ok);
 }
+
+#[test]
+fn many_timelines_share_the_thread_that_indexes() {
+    let folders: Vec<_> = (0..20).map(|_| tempfile::tempdir().unwrap()).collect();
+    let timelines: Vec<_> = folders.iter().map(|folder| open(folder.path()).0).collect();
+    timelines.iter().for_each(|timeline| drop(timeline.append(log("hello")).unwrap()));
+    let index = |folder: &tempfile::TempDir| folder.path().join(".timeline/views.json");
+    while !folders.iter().all(|folder| index(folder).exists()) {
+        std::thread::yield_now();
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    let names: Vec<String> = tasks.map(name).collect();
+    assert_eq!(names.iter().filter(|name| name.trim() == "timeline-index").count(), 1, "{names:?}");
+}

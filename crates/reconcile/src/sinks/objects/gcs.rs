@@ -11,7 +11,8 @@ use hothouse_terminate::{AnswerBody, StreamedAnswer, StreamedBody};
 use serde_json::{Value, json};
 
 use super::{
-    Answered, At, Call, HELD, LONG_BODY, ObjectSink, answers::of_object, broken, short, written,
+    Answered, At, Call, HELD, Held, LONG_BODY, ObjectSink, answers::of_object, broken, short,
+    written,
 };
 
 /// The fixture named in the request's record.
@@ -171,15 +172,18 @@ impl ObjectSink {
         body: &mut StreamedBody,
     ) -> Result<hothouse_objects::Received, StoreError> {
         let mut incoming = self.on_disk(|store| store.receive(DIGESTS)).await?;
-        let mut held = Vec::new();
+        let mut held = Held::default();
         while let Some(bytes) = body.next().await.map_err(|_| broken())? {
-            held.extend_from_slice(&bytes);
-            if held.len() >= HELD {
-                (incoming, held) = written(incoming, held).await?;
+            held.add(bytes);
+            if held.length >= HELD {
+                incoming = written(incoming, held.take()).await?;
             }
         }
-        let (incoming, _) = written(incoming, held).await?;
-        super::blocking(move || incoming.finish(&Expected::default())).await
+        super::blocking(move || {
+            super::take_all(&mut incoming, held.take())?;
+            incoming.finish(&Expected::default())
+        })
+        .await
     }
 
     async fn gcs_put(

@@ -3,7 +3,7 @@
 
 use std::{
     io::Read as _,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
@@ -89,6 +89,12 @@ impl RunSinks {
         Ok(())
     }
 
+    /// Whether it was known a moment ago that nobody is notified.
+    pub(super) fn tells_nobody(&self) -> bool {
+        let known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_some_and(|(at, found)| found.is_none() && at.elapsed() < LOOK)
+    }
+
     /// Returns the notification target from the worktree's config; re-read from time to time.
     fn told_of_changes(&self) -> Option<(String, WebhookTarget)> {
         let mut known = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,42 +115,47 @@ impl RunSinks {
     /// Records that an object was stored or removed, and stores its bytes beside the timeline.
     pub(super) async fn keep_object(
         self: &Arc<Self>,
-        mut body: ObjectBody,
-        content: Option<std::path::PathBuf>,
+        body: ObjectBody,
+        content: Option<PathBuf>,
         process: Option<RoomProcess>,
     ) -> Result<(), NotKept> {
         let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
-        let id = timeline.mint(Kind::Object);
-        if let Some(content) = content {
-            let file = format!("objects/{}/{id}{}", body.bucket, extension(&body.key));
-            let to = timeline.folder().join(&file);
-            body.file = Some(file);
-            let linked = tokio::task::spawn_blocking(move || {
-                link(&content, &to).map(|()| measured(&content))
-            });
-            let linked = linked.await.map_err(|error| NotKept::Disk(error.to_string()))?;
-            body.media = linked.map_err(|error| NotKept::Disk(error.to_string()))?;
-        }
-        let summary = match body.operation.as_str() {
-            "delete" => format!("{}/{} deleted", body.bucket, body.key),
-            _ => {
-                let image = body.media.as_ref();
-                let image = image.map(|image| format!(", {} × {}", image.width, image.height));
-                let image = image.unwrap_or_default();
-                format!("{}/{}, {} bytes{image}", body.bucket, body.key, body.size)
-            }
-        };
-        let body = serde_json::to_value(body).expect("plain values are JSON");
-        let record = Recorded {
-            kind: Kind::Object,
-            id: Some(id),
-            trace: None,
-            summary,
-            body,
-            files: Vec::new(),
-        };
-        self.keep(vec![record], process).await.map(drop)
+        let (id, own) = (timeline.mint(Kind::Object), self.clone());
+        let preparing = tokio::task::spawn_blocking(move || {
+            let record = recorded(timeline.folder(), id, body, content)?;
+            Ok(own.prepared(vec![record], process))
+        });
+        let prepared = preparing.await.map_err(|error| NotKept::Disk(error.to_string()))??;
+        self.keep_prepared(prepared).await.map(drop)
     }
+}
+
+/// Builds the record of an object, whose bytes get a place in the run's folder.
+fn recorded(
+    run: &Path,
+    id: String,
+    mut body: ObjectBody,
+    content: Option<PathBuf>,
+) -> Result<Recorded, NotKept> {
+    if let Some(content) = content {
+        let file = format!("objects/{}/{id}{}", body.bucket, extension(&body.key));
+        let linked = link(&content, &run.join(&file));
+        linked.map_err(|error| NotKept::Disk(error.to_string()))?;
+        body.media = measured(&content);
+        body.file = Some(file);
+    }
+    let summary = match body.operation.as_str() {
+        "delete" => format!("{}/{} deleted", body.bucket, body.key),
+        _ => {
+            let image = body.media.as_ref();
+            let image = image.map(|image| format!(", {} × {}", image.width, image.height));
+            let image = image.unwrap_or_default();
+            format!("{}/{}, {} bytes{image}", body.bucket, body.key, body.size)
+        }
+    };
+    let body = serde_json::to_value(body).expect("plain values are JSON");
+    let (kind, id) = (Kind::Object, Some(id));
+    Ok(Recorded { kind, id, trace: None, summary, body, files: Vec::new() })
 }
 
 /// Reads the dimensions of an image from its first bytes.
