@@ -5,14 +5,18 @@ use serde_json::{Value, json};
 use crate::wire::Command;
 
 /// The programs that are looked for, in this order.
-pub const PROGRAMS: [&str; 6] = [
+pub const PROGRAMS: [&str; 7] = [
     "chromium",
     "chromium-browser",
     "google-chrome",
     "google-chrome-stable",
     "chrome",
     "chrome-headless-shell",
+    "chromium-headless-shell",
 ];
+
+/// The room's CA, as a file.
+const CA: &str = "/usr/local/share/ca-certificates/hothouse.crt";
 
 /// Where the room keeps what pages have the browser save, until the next browser is started.
 pub const DOWNLOADS: &str = "/home/agent/.cache/hothouse-browser.downloads";
@@ -24,7 +28,7 @@ const NONE: &str = "hothouse: no browser";
 pub const OLDEST: u32 = 120;
 
 /// The flags of every start. A browser that calls home would be on the timeline as if the app had.
-const FLAGS: [&str; 26] = [
+const FLAGS: [&str; 27] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -52,6 +56,8 @@ const FLAGS: [&str; 26] = [
     "--metrics-recording-only",
     "--mute-audio",
     "--no-service-autorun",
+    // Every page has a window of its own; a first one that nobody uses is a third of the time of a start.
+    "--no-startup-window",
     "--password-store=basic",
     "--use-mock-keychain",
 ];
@@ -86,13 +92,19 @@ pub fn argv(own_sandbox: OwnSandbox) -> Vec<String> {
     let flags = FLAGS.join(" ");
     let open = if own_sandbox == OwnSandbox::Off { " --no-sandbox" } else { "" };
     let unknown = OWN_HOSTS.map(|host| format!("MAP {host} ~NOTFOUND")).join(",");
+    // It reads no policies, which is where others have the room's CA from, but the user's database of NSS.
+    let trust = format!(
+        "case $p in *headless-shell) n=\"$HOME/.pki/nssdb\"; mkdir -p \"$n\"; \
+         {{ [ -e \"$n/cert9.db\" ] || certutil -d \"sql:$n\" -N --empty-password; \
+         certutil -d \"sql:$n\" -D -n hothouse; certutil -d \"sql:$n\" -A -t C,, -n hothouse -i {CA}; }} </dev/null >/dev/null 2>&1 ;; esac;"
+    );
     // One browser per room: profiles of earlier ones are of no use.
     let script = format!(
         "p=; for c in {programs}; do p=$(command -v $c) && break; done; \
          [ -n \"$p\" ] || {{ echo '{NONE}' >&2; exit 127; }}; \
-         mkdir -p \"$HOME/.cache\"; rm -rf \"$HOME/.cache/hothouse-browser.\"*; \
+         {trust} mkdir -p \"$HOME/.cache\"; rm -rf \"$HOME/.cache/hothouse-browser.\"*; \
          d=$(mktemp -d \"$HOME/.cache/hothouse-browser.XXXXXX\") || exit 126; mkdir -p {DOWNLOADS}; \
-         exec \"$p\" {flags}{open} '--host-resolver-rules={unknown}' --user-data-dir=\"$d\" about:blank 3<&0 4>&1 1>&2"
+         exec \"$p\" {flags}{open} '--host-resolver-rules={unknown}' --user-data-dir=\"$d\" 3<&0 4>&1 1>&2"
     );
     vec!["/bin/sh".into(), "-c".into(), script]
 }
@@ -175,5 +187,6 @@ mod tests {
         assert_eq!(shell, "/bin/sh");
         assert!(script.ends_with("3<&0 4>&1 1>&2") && !script.contains("--no-sandbox"));
         assert!(argv(OwnSandbox::Off)[2].contains(" --no-sandbox "));
+        assert!(script.contains("*headless-shell)") && script.contains(CA), "{script}");
     }
 }

@@ -114,6 +114,21 @@ impl Engine {
         self.delete_keeping(sandbox, losses, Keeping::Nothing, operation)
     }
 
+    /// Deletes a disposable sandbox: nothing of it is wanted any more, so no commit is imported, and its room ends
+    /// without waiting for its services.
+    pub fn discard(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
+        self.queue.cancel(sandbox.key);
+        let (_turn, sandbox) = self.turn(sandbox, "delete", Some(&operation))?;
+        // A paused room does not end before it goes on: the plan sees to that.
+        if let Ok(runtime) = self.running(&sandbox) {
+            self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
+        }
+        let subject = sandbox.name.to_string();
+        let one = std::slice::from_ref(&sandbox);
+        self.remove(PlanKind::Delete, subject, one, Keeping::Nothing, operation)?;
+        self.remove_strays_of(&sandbox)
+    }
+
     fn delete_keeping(
         &self,
         sandbox: &SandboxRecord,

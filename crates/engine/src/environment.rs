@@ -21,11 +21,12 @@ const HOMES: [(&str, &str); 4] = [
 ];
 
 /// Paths of browsers, which rooms share with the host.
-const BROWSERS: [&str; 4] = [
+const BROWSERS: [&str; 5] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
     "/usr/bin/google-chrome",
     "/usr/bin/chrome-headless-shell",
+    "/usr/bin/chromium-headless-shell",
 ];
 
 /// The variables with which browser tools find it: Playwright, Puppeteer, Lighthouse and Karma.

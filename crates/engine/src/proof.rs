@@ -256,6 +256,8 @@ fn left_from(repository: &Repository, commit: &str) -> Result<(String, String), 
             _ => {}
         }
     }
-    let before = repository.commit(&format!("{commit}^"))?;
-    Ok(("the commit before".to_owned(), before.unwrap_or_else(|| commit.to_owned())))
+    Ok(match repository.commit(&format!("{commit}^"))? {
+        Some(before) => ("the commit before".to_owned(), before),
+        None => ("no commit before it".to_owned(), commit.to_owned()),
+    })
 }

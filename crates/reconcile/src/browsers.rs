@@ -341,6 +341,18 @@ impl Browsers {
         })
     }
 
+    /// Starts the browser of a running sandbox in the background, for a page that will be opened. If it does not start,
+    /// that page says so.
+    pub(crate) fn warm_up(self: &Arc<Self>, sandbox: &SandboxRecord) {
+        let (browsers, sandbox) = (self.clone(), sandbox.clone());
+        tokio::spawn(async move {
+            let runtime = browsers.engine.places(&sandbox).runtime;
+            if let Err(failure) = browsers.browser(&sandbox, &runtime).await {
+                tracing::debug!(?failure, "a browser was not started ahead of its page");
+            }
+        });
+    }
+
     /// Returns the browser of a room, starting it if necessary.
     async fn browser(&self, sandbox: &SandboxRecord, runtime: &Path) -> Result<Arc<Warm>, Failure> {
         let slot = self.warm().entry(runtime.to_owned()).or_default().clone();

@@ -149,6 +149,7 @@ impl Keepers {
             connections.clone(),
             event_tx.clone(),
             browsers.clone(),
+            Arc::clone(&urls),
         );
         let recordings = Recordings::new(engine.clone(), timelines.clone(), connections.clone());
         let queues = Queues::new(

@@ -12,7 +12,7 @@ mod shared;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Instant,
 };
 
@@ -33,7 +33,7 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 
 use crate::{
-    Browsers, Connections, Timelines,
+    Browsers, Connections, Timelines, Urls,
     in_room::{InRoom, RoomTask},
 };
 
@@ -66,6 +66,7 @@ pub struct Seeds {
     connections: Arc<Connections>,
     event_tx: broadcast::Sender<Event>,
     browsers: Arc<Browsers>,
+    urls: Arc<OnceLock<Arc<Urls>>>,
     /// Ensures one seeding per sandbox at a time.
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -96,9 +97,10 @@ impl Seeds {
         connections: Arc<Connections>,
         event_tx: broadcast::Sender<Event>,
         browsers: Arc<Browsers>,
+        urls: Arc<OnceLock<Arc<Urls>>>,
     ) -> Arc<Self> {
         let turns = Mutex::default();
-        Arc::new(Self { engine, timelines, connections, event_tx, browsers, turns })
+        Arc::new(Self { engine, timelines, connections, event_tx, browsers, urls, turns })
     }
 
     /// Seeds a running sandbox, and returns the resulting summary. A bundle that fails ends the

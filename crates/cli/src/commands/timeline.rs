@@ -359,12 +359,18 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
         ui.print(&plain(&sign::told(signature)));
     }
     match broken_at {
-        None => ui.print(&format!(
-            "{}: {} is as it was written: {records} records, head {}{}",
+        None if found.ok => ui.print(&format!(
+            "{}: {} is as it was written: {records} records, head {}; {}",
             ui.paint(Tone::Good, "ok"),
             plain(run),
             plain(head),
-            if *summary && problems.is_empty() { "; its summary follows from them" } else { "" }
+            if *summary { "its summary follows from them" } else { "it has no summary" }
+        )),
+        None => ui.print(&format!(
+            "{}: of {} only the {records} records are as they were written, head {}",
+            ui.paint(Tone::Bad, "failed"),
+            plain(run),
+            plain(head),
         )),
         Some(line) => ui.print(&format!(
             "{}: line {line} of the timeline of {}: {}",

@@ -205,7 +205,9 @@ pub(crate) async fn verify(
         // A run without a folder has nothing but its chain.
         let folder = match query.head {
             Some(head) => Some(verify_folder(&place.folder, Some(&head))?),
-            None => verify_folder(&place.folder, None).ok().filter(|folder| folder.has_summary),
+            None => verify_folder(&place.folder, None)
+                .ok()
+                .filter(|folder| folder.has_summary || !folder.problems.is_empty()),
         };
         Ok((chain, folder))
     });

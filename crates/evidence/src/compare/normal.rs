@@ -22,6 +22,9 @@ const AFTER_PREFIX: usize = 6;
 /// How long a part of a word is at least to be the beginning of a token that is known.
 const BEGINNING: usize = 6;
 
+/// How many parts of a word, between hyphens, a token that is known may have.
+const PARTS: usize = 6;
+
 /// How many tokens of a side are known.
 const TOKENS: usize = 10_000;
 
@@ -106,23 +109,38 @@ impl Normal {
         if !self.tokens.is_empty() && self.is_known(word) {
             return Cow::Borrowed("ID");
         }
+        if let Some(text) = self.with_known_parts(word) {
+            return Cow::Owned(text);
+        }
         match word.rsplit_once('_') {
             Some((prefix, rest)) if rest.len() >= AFTER_PREFIX && is_mixed(rest) => {
                 Cow::Owned(format!("{prefix}_ID"))
             }
             _ if is_id(word) => Cow::Borrowed("ID"),
-            _ if word.contains('-') && word.split('-').any(|part| self.is_id_part(part)) => {
-                let part = |part| if self.is_id_part(part) { "ID" } else { part };
+            _ if word.contains('-') && word.split('-').any(is_token) => {
+                let part = |part| if is_token(part) { "ID" } else { part };
                 Cow::Owned(word.split('-').map(part).collect::<Vec<_>>().join("-"))
             }
             _ => Cow::Borrowed(word),
         }
     }
-}
 
-impl Normal {
-    fn is_id_part(&self, part: &str) -> bool {
-        is_token(part) || self.is_known(part)
+    /// Returns a word of parts, one of which begins a token that is known. Such a token may have hyphens itself.
+    fn with_known_parts(&self, word: &str) -> Option<String> {
+        if self.tokens.is_empty() || !word.contains('-') {
+            return None;
+        }
+        let parts: Vec<&str> = word.split('-').collect();
+        let (mut all, mut at, mut has_known) = (Vec::new(), 0, false);
+        while at < parts.len() {
+            let ends = (at + 1..=parts.len().min(at + PARTS)).rev();
+            let known = ends.into_iter().find(|end| self.is_known(&parts[at..*end].join("-")));
+            let is_id = known.is_some() || is_token(parts[at]);
+            all.push(if is_id { "ID" } else { parts[at] });
+            has_known |= known.is_some();
+            at = known.unwrap_or(at + 1);
+        }
+        has_known.then(|| all.join("-"))
     }
 }
 
@@ -264,6 +282,9 @@ mod tests {
         let mut normal = Normal::new("a", "b");
         normal.learn("https://web/orders/A-10043?key=jwWBWaJqHWp9YQ6_x-QRstuv&payment=done");
         normal.learn("return=https%3A%2F%2Fweb%2Forders%3Fkey%3Dblf9g9gxv14-k2m8q0r7");
+        for key in ["Gg5BJp-oQW3rT9xyzABC", "Ab-9xYz1QW3rT9xyzABC", "q_R7sT8u9QW3rT9xyzABC"] {
+            normal.learn(&format!("/orders/A-10043?key={key}"));
+        }
         normal.learn("colour=longest-word-of-all-2 size=harbour-teapot-2026-edition");
         for (text, expected) in [
             ("/orders?key=jwWBWaJqHWp9YQ6_x-QRstuv&payment=done", "/orders?key=ID&payment=done"),
@@ -275,6 +296,9 @@ mod tests {
                 "longest-word-of-all-2 and harbour-teapot-2026-edition",
             ),
             ("jwW is too short", "jwW is too short"),
+            ("invoices/A-10043-Gg5BJp-o.html", "invoices/A-10043-ID.html"),
+            ("invoices/A-10043-Ab-9xYz1.html", "invoices/A-10043-ID.html"),
+            ("invoices/A-10043-q_R7sT8u9.html", "invoices/A-10043-ID.html"),
             ("100%", "100%"),
             ("5%2", "5%2"),
         ] {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     egress::internet::{Internet, VENDORS},
     surroundings,
-    tools::CODEX,
+    tools::{CLAUDE, CODEX},
 };
 
 /// A host on which the names of vendors resolve to the fake vendor.
@@ -46,7 +46,7 @@ impl Host {
         fs::write(env.root().join("hosts"), format!("127.0.0.1 localhost\n{hosts}")).unwrap();
         let project = format!(
             "[project]\nname = \"acme\"\n[room]\ntools = {tools:?}\n[egress]\nmode = \"allowlist\"\n\
-             allow = [\"good.example\", \"chatgpt.com\", \"cloudcode-pa.googleapis.com\", \"www.googleapis.com\", \"{}\"]\n",
+             allow = [\"good.example\", \"api.anthropic.com\", \"chatgpt.com\", \"cloudcode-pa.googleapis.com\", \"www.googleapis.com\", \"{}\"]\n",
             internet.address
         );
         let repository = env.repository("acme", &project);
@@ -239,6 +239,65 @@ fn a_login_by_google_is_renewed_with_the_client_of_the_installed_tool() {
             && host.internet.log().contains(&format!("cloudcode-pa.googleapis.com Bearer {next}"))
     });
     nothing_leaks(&host, "1//second");
+}
+
+/// A login by a Claude account, as Claude Code keeps it.
+fn claude(expires: u64, refresh: &str) -> Value {
+    json!({ "claudeAiOauth": {
+        "accessToken": "sk-ant-oat01-of-the-host-0123456789", "refreshToken": refresh, "expiresAt": expires,
+        "scopes": ["user:inference", "user:profile"], "subscriptionType": "pro",
+    } })
+}
+
+#[test]
+fn a_login_by_a_claude_account_is_renewed_on_the_host_and_used_by_the_real_tool() {
+    let package = CLAUDE.installed();
+    let Some(host) = Host::open("a login by a Claude account", package.as_slice()) else { return };
+    host.write(".claude/.credentials.json", &claude(1000, "c-first"));
+    let login = host.named(&["agent", "login", "claude", "--yes", "--json"]);
+    let told: Value = serde_json::from_slice(&login.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&login.stderr)));
+    assert_eq!(
+        (&told["secret"], &told["hosts"]),
+        (&json!("CLAUDE_CODE_OAUTH_TOKEN"), &json!(["api.anthropic.com"]))
+    );
+    let log = host.internet.log();
+    assert!(log.contains("renew platform.claude.com True") && log.contains("c-first"), "{log}");
+    let renewed = host.read(".claude/.credentials.json");
+    let account = &renewed["claudeAiOauth"];
+    let token = account["accessToken"].as_str().unwrap().to_owned();
+    assert!(token.contains("renewed-") && account["expiresAt"].as_u64() > Some(1000), "{renewed}");
+    assert_eq!(account["subscriptionType"], "pro", "what else the tool keeps stays: {renewed}");
+    host.up();
+    let ask = |name: &str| {
+        host.exec(&format!("curl -sSk -H \"Authorization: Bearer $CLAUDE_CODE_OAUTH_TOKEN\" https://{name}/echo; true"))
+    };
+    let answer = ask("api.anthropic.com");
+    assert!(!answer.contains(&token), "what comes back has the placeholder: {answer}");
+    ask("good.example");
+    let log = host.internet.log();
+    assert!(log.contains(&format!("echo api.anthropic.com Bearer {token}")), "{log}");
+    assert!(!log.contains(&format!("good.example Bearer {token}")), "{log}");
+    if package.is_some() {
+        let words =
+            ["agent", "start", "a", "--tool", "claude", "--unattended", "--prompt", "hello"];
+        host.env.ok(&host.repository, &words);
+        wait_until("Claude Code has asked the vendor with the login", || {
+            let log = host.internet.log();
+            log.lines().any(|line| line.contains("POST /v1/messages"))
+                && log.contains(&format!("https authorization api.anthropic.com Bearer {token}"))
+        });
+        let listed = host.env.json(&host.repository, &["agent", "list", "--json"]);
+        assert_eq!(listed[0]["login"], "wall", "{listed}");
+        host.env.run(&host.repository, &["agent", "stop", "a"]);
+    }
+    nothing_leaks(&host, &token);
+    // It expires, and the vendor no longer renews it.
+    host.write(".claude/.credentials.json", &claude(1000, "dead"));
+    let expired = host.named(&["agent", "login", "claude", "--yes"]);
+    let told = String::from_utf8_lossy(&expired.stderr).into_owned();
+    assert_eq!(expired.status.code(), Some(5), "{told}");
+    assert!(told.contains("invalid_grant") && told.contains("hint:"), "{told}");
 }
 
 #[test]

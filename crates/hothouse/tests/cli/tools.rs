@@ -349,7 +349,7 @@ fn opencode_makes_an_edit_and_is_kept_from_another() {
     session.check();
 }
 
-const CLAUDE: Package =
+pub(crate) const CLAUDE: Package =
     Package { name: "@anthropic-ai/claude-code", version: "2.1.197", program: "claude" };
 
 #[test]

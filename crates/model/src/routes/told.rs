@@ -66,16 +66,28 @@ fn route(methods: &str, path: &str, app: &str, framework: &str) -> Option<Route>
     Some(Route { app: Some(app.to_owned()), path: plain_path(&path), methods, source })
 }
 
-/// Adds what frameworks told to what their source shows: a path that is known already keeps its source.
+/// Adds what frameworks told to what their source shows: a path that is known already keeps its source, and gets a line
+/// only for methods that the source does not show.
 pub fn merge(found: &mut Vec<Route>, told: Vec<Route>) {
-    for route in told {
+    for mut route in told {
         let same = |known: &&mut Route| {
             shape(&known.path) == shape(&route.path)
                 && (known.app == route.app || known.app.is_none())
         };
-        match found.iter_mut().find(same) {
-            Some(known) => known.app = route.app,
-            None => found.push(route),
+        let mut known_methods: Vec<String> = Vec::new();
+        for known in found.iter_mut().filter(same) {
+            known.app.clone_from(&route.app);
+            known_methods.extend(known.methods.iter().cloned());
+        }
+        let is_any = |methods: &[String]| methods.iter().any(|method| method == "ANY");
+        match known_methods.is_empty() {
+            true => {}
+            // One of them names no method: what it answers is known by its path.
+            false if is_any(&known_methods) || is_any(&route.methods) => continue,
+            false => route.methods.retain(|method| !known_methods.contains(method)),
+        }
+        if !route.methods.is_empty() {
+            found.push(route);
         }
     }
     found.truncate(ROUTES_LIMIT);
@@ -135,5 +147,27 @@ mod tests {
             found.iter().map(|one| (one.path.as_str(), one.source.as_str())).collect();
         assert_eq!(told, [("/items/:item_id", "app.py:7"), ("/plugin", "told by Flask")]);
         assert_eq!(found[0].app.as_deref(), Some("web"));
+    }
+
+    #[test]
+    fn methods_that_only_the_framework_knows_are_added() {
+        let route = |methods: &[&str], source: &str| Route {
+            app: Some("web".into()),
+            path: "/orders".into(),
+            methods: methods.iter().map(|method| (*method).to_owned()).collect(),
+            source: source.into(),
+        };
+        let merged = |known: &[&str], told: &[&[&str]]| -> Vec<String> {
+            let mut found = vec![route(known, "routes.rb:1")];
+            merge(&mut found, told.iter().map(|methods| route(methods, "told by Rails")).collect());
+            let line = |one: &Route| format!("{} {}", one.methods.join(","), one.source);
+            found.iter().map(line).collect()
+        };
+        let known = "GET routes.rb:1".to_owned();
+        assert_eq!(merged(&["GET"], &[&["GET"]]), std::slice::from_ref(&known));
+        let more = merged(&["GET"], &[&["GET", "POST"], &["DELETE"]]);
+        assert_eq!(more, ["DELETE told by Rails", "GET routes.rb:1", "POST told by Rails"]);
+        assert_eq!(merged(&["GET"], &[&["ANY"]]), [known]);
+        assert_eq!(merged(&["ANY"], &[&["PUT"]]), ["ANY routes.rb:1"]);
     }
 }

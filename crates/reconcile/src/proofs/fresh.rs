@@ -6,7 +6,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use hothouse_engine::{CodeFacts, ForkSpec, FromRef, Losses, UpSpec};
+use hothouse_engine::{CodeFacts, ForkSpec, FromRef, UpSpec};
 use hothouse_evidence::{
     judge::{self, ChangedFile},
     outcome::{JudgedBy, Progress, ScenarioOutcome},
@@ -128,8 +128,11 @@ fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
     let name = sandbox.as_ref().map_or("the checkout".to_owned(), |it| format!("`{}`", it.name));
     if !code.uncommitted.is_empty() && !wish.dirty {
         let message = format!("{name} has uncommitted files: {}", code.uncommitted.join(", "));
-        return Err(Failure::new(FailureKind::Conflict, message)
-            .hint("commit them, or pass `--dirty` to prove the files as they are"));
+        let hint = match sandbox {
+            Some(_) => "commit them, or pass `--dirty` to prove the files as they are",
+            None => "commit them: what is proved is the commit",
+        };
+        return Err(Failure::new(FailureKind::Conflict, message).hint(hint));
     }
     let is_dirty = wish.dirty && !code.uncommitted.is_empty();
     if !is_dirty {
@@ -332,7 +335,7 @@ async fn inside(
     let (engine, forked) = (keepers.engine.clone(), operation());
     let made = blocking(move || engine.fork(&spec, forked)).await?;
     asker.say(keepers, format!("start the services of {}", note.name));
-    let started = asker.while_asked(up(keepers, &made)).await;
+    let started = asker.while_asked(up(keepers, &made, &declared)).await;
     let engine = keepers.engine.clone();
     let sandbox =
         blocking(move || engine.sandbox(made.key)).await?.ok_or_else(super::interrupted)?;
@@ -423,22 +426,25 @@ fn operation() -> OperationId {
     OperationId::from_random(random::bytes())
 }
 
-/// Starts the sandbox, with the data of its profile.
-async fn up(keepers: &Keepers, made: &SandboxRecord) -> Result<(), Failure> {
-    let (engine, sandbox) = (keepers.engine.clone(), made.clone());
+/// Starts the sandbox, with the data of its profile and of the scenario: from a snapshot, if the same files were seeded
+/// before. The browser starts along with the services.
+async fn up(keepers: &Keepers, made: &SandboxRecord, scenario: &Scenario) -> Result<(), Failure> {
+    let (engine, sandbox, own) = (keepers.engine.clone(), made.clone(), scenario.seed.clone());
     let activities = keepers.activities.clone();
+    let _starting = activities.of(made.key).begin_starting();
     let names = blocking(move || {
-        let _starting = activities.of(sandbox.key).begin_starting();
-        let id = operation();
-        engine.up(&sandbox, &UpSpec { measured: true, ..UpSpec::default() }, id.clone())?;
-        let now = engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
-        engine.await_services(&now, START, &id)?;
-        engine.profile_seed(&now, DEFAULT_PROFILE)
+        let mut names = engine.profile_seed(&sandbox, DEFAULT_PROFILE)?;
+        names.extend(own.iter().map(ToString::to_string));
+        let spec = UpSpec { measured: true, seed: names.clone(), ..UpSpec::default() };
+        engine.up(&sandbox, &spec, operation())?;
+        Ok(names)
     })
     .await?;
-    let engine = keepers.engine.clone();
-    let key = made.key;
+    let (engine, key) = (keepers.engine.clone(), made.key);
     let now = blocking(move || engine.sandbox(key)).await?.ok_or_else(super::interrupted)?;
+    keepers.browsers.warm_up(&now);
+    let (engine, sandbox) = (keepers.engine.clone(), now.clone());
+    blocking(move || engine.await_services(&sandbox, START, &operation())).await?;
     keepers.refresh_urls_of(&now).await;
     if names.is_empty() {
         return Ok(());
@@ -469,7 +475,7 @@ fn remove(keepers: &Keepers, note: &Note) -> Result<(), Failure> {
         .find(|sandbox| sandbox.name == name && sandbox.repository.root == note.root);
     if let Some(sandbox) = found {
         keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
-        engine.delete_now(&sandbox, Losses::Accepted, operation())?;
+        engine.discard(&sandbox, operation())?;
         engine.drop_branch(&sandbox.repository, &note.branch)?;
         let (engine, folder) = (engine.clone(), sandbox.sandboxes.clone());
         std::thread::spawn(move || {

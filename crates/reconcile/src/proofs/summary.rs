@@ -17,6 +17,7 @@ use hothouse_host::{Clock, beneath::Folder, clock::HostClock, files};
 use hothouse_mock::fixture::{Fixture, read, source::Source};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
+    caveat::Caveat,
     record::{Kind, Record},
     seed::BundleOutcome,
 };
@@ -312,8 +313,9 @@ fn flags(
 
 fn caveats(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<CaveatShown> {
     let room = keepers.engine.room_of(sandbox).map(|room| room.caveats).unwrap_or_default();
+    // Who owns files on this host says nothing about the change.
+    let room = room.iter().filter(|caveat| !matches!(caveat, Caveat::RoomFiles { .. }));
     let room = room
-        .iter()
         .map(|caveat| CaveatShown { area: caveat.area().to_string(), text: caveat.to_string() });
     let reports = keepers.engine.integration_reports(sandbox).unwrap_or_default();
     let treated = reports.into_iter().filter(|report| !report.caveat.is_empty());

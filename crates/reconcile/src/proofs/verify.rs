@@ -53,7 +53,7 @@ pub fn verify_folder(path: &Path, head: Option<&str>) -> Result<FolderCheck, Fai
     match summary {
         Some(Ok(summary)) => problems.extend(of_summary(&folder, &summary, &records)),
         Some(Err(error)) => problems.push(format!("summary.json cannot be read: {error}")),
-        None => {}
+        None => problems.extend(without_claims(&folder)),
     }
     if let Some(head) = head
         && chain.head != head
@@ -62,6 +62,14 @@ pub fn verify_folder(path: &Path, head: Option<&str>) -> Result<FolderCheck, Fai
         problems.push(format!("the chain has no record with the hash {head}"));
     }
     Ok(FolderCheck { chain, problems, has_summary })
+}
+
+/// Returns the texts of a summary that is not there: nothing ties them to the records.
+fn without_claims(folder: &Folder) -> Vec<String> {
+    let texts = [MARKDOWN, HTML].into_iter().filter(|name| artifacts::read(folder, name).is_some());
+    texts
+        .map(|name| format!("{name} is there, but not the {JSON} that it would follow from"))
+        .collect()
 }
 
 /// Returns claims of a summary that the folder does not support.

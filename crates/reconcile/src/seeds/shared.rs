@@ -112,7 +112,9 @@ impl Seeding<'_> {
         if !all_there || self.is_foreign() || self.names_itself() {
             return;
         }
-        match self.keep(&origin, begun).await {
+        let kept = self.keep(&origin, begun).await;
+        self.seeds.show_running(self.sandbox()).await;
+        match kept {
             Ok(true) => tracing::info!(key = origin.key, "seeded data is kept for other sandboxes"),
             Ok(false) => {
                 tracing::info!("seeded data is not kept: the files have changed meanwhile")
@@ -168,6 +170,13 @@ impl Seeding<'_> {
 }
 
 impl Seeds {
+    /// Updates the URLs of a sandbox: while its data was copied its room was paused, and its apps may be shown as that.
+    async fn show_running(&self, sandbox: &SandboxRecord) {
+        if let Some(urls) = self.urls.get() {
+            urls.refresh_one(sandbox).await;
+        }
+    }
+
     /// Stores the data of databases after the first `up` of a sandbox without seeds, so that the
     /// next one with the same files starts with its migrations done.
     pub async fn keep_migrated(&self, sandbox: &SandboxRecord) {
@@ -194,7 +203,9 @@ impl Seeds {
                 false => Ok(false),
             }
         });
-        match kept.await {
+        let kept = kept.await;
+        self.show_running(sandbox).await;
+        match kept {
             Ok(true) => tracing::info!("data after migrations is kept for other sandboxes"),
             Ok(false) => tracing::info!("data after migrations is not kept: it depends on more"),
             Err(failure) => tracing::warn!(?failure, "data after migrations was not kept"),

@@ -77,7 +77,8 @@ impl Internet {
 }
 
 /// Hosts of coding agent vendors, which it impersonates.
-pub(crate) const VENDORS: [&str; 6] = [
+pub(crate) const VENDORS: [&str; 7] = [
+    "api.anthropic.com",
     "chatgpt.com",
     "auth.openai.com",
     "oauth2.googleapis.com",
