@@ -229,7 +229,8 @@ async fn converse(
     };
     dashboard.terminals.come(at);
     let activity = daemon.keepers.activities.of(sandbox.key);
-    let talk = Talk::new(room.clone(), exec, &activity, input, output);
+    let size = room.size(exec.clone()).await.ok().flatten();
+    let talk = Talk::new(room.clone(), exec, &activity, input, output, size);
     let done = match talk {
         Ok(talk) => talk.run(socket).await,
         Err(error) => Err(Failure::of(FailureKind::Internal, &error)),
