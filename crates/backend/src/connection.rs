@@ -44,10 +44,8 @@ pub trait RoomConnection: Send + Sync {
     /// Sets the size of a command's terminal.
     fn resize(&self, exec: ExecId, size: WindowSize) -> Pending<'_, ()>;
 
-    /// Returns the size of a command's terminal as it was last set through this connection.
-    fn size(&self, _exec: &ExecId) -> Option<WindowSize> {
-        None
-    }
+    /// Returns the size of a command's terminal, whoever has set it; `None` if the room does not report it.
+    fn size(&self, exec: ExecId) -> Pending<'_, Option<WindowSize>>;
 
     /// Closes an output of a command, counted from standard output.
     fn close_output(&self, exec: ExecId, output: u8) -> Pending<'_, ()>;

@@ -3,7 +3,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    io::{self, Write},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,6 +22,9 @@ const FRAME: Duration = Duration::from_millis(100);
 
 /// The most columns for the name of a service.
 const WIDEST: usize = 32;
+
+/// How many boards there are in this process.
+static BOARDS: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a wait may be before something is said about it.
 const SHORT: Duration = Duration::from_secs(1);
@@ -44,7 +51,9 @@ fn waited_for(path: &str) -> Option<&'static str> {
 /// Runs a request, and says on a terminal what it waits for if that takes long.
 pub(crate) async fn told<T>(ui: &Ui, path: &str, request: impl Future<Output = T>) -> T {
     let mut request = std::pin::pin!(request);
-    let Some(what) = waited_for(path).filter(|_| ui.shows_progress()) else {
+    // Two that draw would leave lines of each other behind.
+    let is_drawn = || BOARDS.load(Ordering::Relaxed) > 0;
+    let Some(what) = waited_for(path).filter(|_| ui.shows_progress() && !is_drawn()) else {
         return request.await;
     };
     tokio::select! {
@@ -100,6 +109,16 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Ends after Ctrl-C. The terminal has echoed it below the last line, because that line is full: without a step
+    /// back the first line would stay.
+    pub(crate) fn interrupted(self) {
+        if self.board.as_ref().is_some_and(|board| board.is_drawn.load(Ordering::Relaxed)) {
+            io::stderr().write_all(b"\r\x1b[2K\x1b[1A").ok();
+        }
+    }
+}
+
 /// Shows one event: on the board, or as a line where there is none.
 fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<String, String>) {
     match what {
@@ -135,6 +154,7 @@ struct Board {
     lines: MultiProgress,
     head: ProgressBar,
     services: Mutex<BTreeMap<String, ProgressBar>>,
+    is_drawn: AtomicBool,
 }
 
 impl Board {
@@ -143,11 +163,13 @@ impl Board {
         let head = lines.add(ProgressBar::new_spinner());
         head.set_style(style("{spinner} {wide_msg} {elapsed}"));
         head.set_message("working");
-        Self { lines, head, services: Mutex::default() }
+        BOARDS.fetch_add(1, Ordering::Relaxed);
+        Self { lines, head, services: Mutex::default(), is_drawn: AtomicBool::new(false) }
     }
 
     /// Begins to draw.
     fn appear(&self) {
+        self.is_drawn.store(true, Ordering::Relaxed);
         self.lines.set_draw_target(ProgressDrawTarget::stderr());
         self.head.enable_steady_tick(FRAME);
     }
@@ -201,6 +223,7 @@ impl Drop for Progress {
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
         if let Some(board) = &self.board {
             board.vanish();
+            BOARDS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -143,6 +143,13 @@ pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
+/// Breaks a text between words that begins at column `from`; what follows stands at column `indent`.
+pub(crate) fn hanging(text: &str, from: usize, indent: usize, columns: Option<usize>) -> String {
+    let Some(columns) = columns else { return text.to_owned() };
+    let room = columns.saturating_sub(from.max(indent));
+    wrapped(text, room).join(&format!("\n{:indent$}", ""))
+}
+
 /// Breaks the lines of a message between words, so that a terminal breaks none within one. What stands in backquotes is
 /// a command to be copied, and stays whole where it can.
 pub(crate) fn message_within(text: &str, columns: usize) -> String {
@@ -210,6 +217,14 @@ pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_hangs_below_its_beginning() {
+        let text = "works on the whole, as far as it goes";
+        assert_eq!(hanging(text, 8, 8, None), text);
+        let shown = hanging(text, 8, 8, Some(30));
+        assert_eq!(shown, "works on the whole, as\n        far as it goes");
+    }
 
     #[test]
     fn messages_break_between_words_and_never_within_a_command() {

@@ -8,6 +8,7 @@
 //! token and our own origin too. Nothing here is the daemon's API.
 
 mod actions;
+mod assets;
 mod changes;
 mod compared;
 mod contents;
@@ -18,6 +19,7 @@ mod keys;
 mod page;
 mod records;
 mod rendered;
+mod reports;
 mod stream;
 mod terminal;
 mod usage;
@@ -54,15 +56,16 @@ use self::{
     contents::Content,
     keys::{Keys, Session},
     rendered::Rendered,
+    reports::Reports,
     terminal::Terminals,
     usage::Usages,
 };
 use crate::Daemon;
 pub(crate) use terminal::room_of;
 
-/// What a page may load and where its forms go: only this site, and nothing inline.
+/// What a page may load and where its forms go: only this site, and nothing inline. Browsers report what they refuse.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
-                      frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+                      frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; report-uri /policy-report";
 
 /// The maximum size of a form.
 const FORM_LIMIT: usize = 4 << 10;
@@ -79,6 +82,7 @@ pub(crate) struct Dashboard {
     /// How scenarios went that were run from a page, by sandbox and name.
     scenarios: Mutex<HashMap<(String, String), Ran>>,
     rendered: Rendered,
+    reports: Reports,
     terminals: Terminals,
     usages: Usages,
     /// From when on pages are looked at, all at the same moments.
@@ -111,6 +115,7 @@ impl Dashboard {
             failures: Mutex::default(),
             scenarios: Mutex::default(),
             rendered: Rendered::default(),
+            reports: Reports::default(),
             terminals: Terminals::default(),
             usages: Usages::default(),
             began: Instant::now(),
@@ -147,7 +152,7 @@ impl Dashboard {
         let label = label.unwrap_or_default();
         let path = request.uri().path().to_owned();
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
-        if let Some(asset) = files::asset(&path).filter(|_| get) {
+        if let Some(asset) = assets::answer(&path).filter(|_| get) {
             return asset;
         }
         if path == "/enter" && get {
@@ -175,6 +180,9 @@ impl Dashboard {
             }
             "/terminal" => terminal::open(self, request, session).await,
             "/palette" if get && is_own(request.headers()) => self.palette().await,
+            reports::PATH if request.method() == Method::POST && is_own(request.headers()) => {
+                self.reports.take(request).await
+            }
             "/act" if request.method() == Method::POST => self.act(request, &session).await,
             _ if !get => page::html(StatusCode::NOT_FOUND, &page::Nothing),
             _ => match Place::read(path) {

@@ -9,7 +9,7 @@ use hothouse_model::{
 use crate::{
     detail::relative,
     place::{Part, Place, Subject},
-    text::{encoded, short, size},
+    text::{counted, encoded, short, size},
 };
 
 /// The most mails and pictures of a pair.

@@ -76,7 +76,7 @@ pub struct Row {
 /// The columns of a section.
 pub fn columns(section: Section) -> &'static [&'static str] {
     match section {
-        Section::Mail => &["Time", "From", "To", "Subject", "Via", "Service"],
+        Section::Mail => &["Time", "Subject", "To", "From", "Via", "Service"],
         Section::Errors => &["Last seen", "Error", "Message", "Where", "Events", ""],
         Section::Events => &["Time", "Event", "Who", "Properties", "Vendor"],
         Section::Requests => &["Time", "Method", "Request", "Status", "ms", "Fixture", "Service"],
@@ -97,9 +97,17 @@ pub fn rows(section: Section, records: &[Record]) -> Vec<Row> {
     match section {
         Section::Errors => grouped(records, |record| &record.id, issue),
         Section::Traces => grouped(records, trace_of, trace),
-        Section::Network => newest_of_each(records).map(|record| row(section, record)).collect(),
-        _ => records.iter().map(|record| row(section, record)).collect(),
+        Section::Network => by_time(section, newest_of_each(records)),
+        _ => by_time(section, records.iter()),
     }
+}
+
+/// Makes a row of each record, in the order of the times that are shown. Records come in the order in which they were
+/// written, and one of something long is written at its end.
+fn by_time<'a>(section: Section, records: impl Iterator<Item = &'a Record>) -> Vec<Row> {
+    let mut records: Vec<_> = records.collect();
+    records.sort_by_key(|record| std::cmp::Reverse(record.time));
+    records.into_iter().map(|record| row(section, record)).collect()
 }
 
 /// Returns the newest record of each id, in the order in which they come.
@@ -210,9 +218,9 @@ fn mail(record: &Record) -> Vec<Cell> {
         short(&mail.subject, 90)
     };
     vec![
-        plain(short(&mail.from, 60)),
-        plain(short(&to.join(", "), 60)),
         name(subject),
+        plain(short(&to.join(", "), 60)),
+        plain(short(&mail.from, 60)),
         faint(mail.via),
         service(record),
     ]
@@ -414,5 +422,35 @@ pub fn tone_of(record: &Record) -> Tone {
         Kind::Exec if body["exit"].as_i64().is_some_and(|code| code != 0) => Tone::Bad,
         Kind::Ask if body["state"] == "open" => Tone::Busy,
         _ => Tone::Still,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_times_that_are_shown() {
+        let record = |seq: u64, second: i64| Record {
+            seq,
+            id: format!("exec_{seq}"),
+            kind: Kind::Exec,
+            time: Timestamp::from_second(second).unwrap(),
+            sandbox: "a".into(),
+            run: "run_1".into(),
+            service: None,
+            process: None,
+            trace: None,
+            summary: String::new(),
+            prev: String::new(),
+            hash: String::new(),
+            body: serde_json::Value::Null,
+        };
+        // The third record tells the end of what began first.
+        let newest_first = [record(3, 1), record(2, 5), record(1, 1)];
+        let shown = rows(Section::Timeline, &newest_first);
+        assert_eq!(shown.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 1]);
     }
 }

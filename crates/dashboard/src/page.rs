@@ -12,7 +12,7 @@ use crate::{
     detail::{self, Detail, is_followed},
     list::{self, Cell, Look, Row},
     place::{Part, Place, Subject},
-    text::{age, encoded, inline},
+    text::{age, counted, encoded, inline},
     tree,
     waterfall::{self, Bar},
 };
@@ -277,6 +277,10 @@ pub struct TerminalPage<'a> {
     pub problem: Option<String>,
     /// The name of a shell to come.
     pub new: String,
+    /// The path of the terminal's style sheet.
+    pub style: &'static str,
+    /// The path of its script.
+    pub script: &'static str,
 }
 
 impl TerminalPage<'_> {
@@ -384,6 +388,12 @@ pub fn render(page: &impl Template) -> Markup {
 }
 
 /// The class of a cell.
+/// Whether a column has numbers, so that its heading stands above them.
+fn is_number(rows: &[Row], column: impl std::borrow::Borrow<usize>) -> bool {
+    let cell = rows.first().and_then(|row| row.cells.get(*column.borrow()));
+    cell.is_some_and(|cell| cell.look == Look::Number)
+}
+
 fn class(cell: &Cell) -> &'static str {
     match cell.look {
         Look::Plain => "",

@@ -70,6 +70,34 @@ impl Section {
         own.unwrap_or(Self::Timeline)
     }
 
+    /// Returns what its page says while there is nothing: what would be there.
+    pub fn empty(self) -> &'static str {
+        match self {
+            Self::Mail => {
+                "No mail yet. What the apps send by SMTP or to a mail service appears here."
+            }
+            Self::Errors => {
+                "No errors yet. What the apps report to Sentry or Rollbar appears here."
+            }
+            Self::Events => {
+                "No events yet. What the apps send to an analytics service appears here."
+            }
+            Self::Requests => "No requests yet. Calls to hosts with an integration appear here.",
+            Self::Webhooks => "No webhooks yet. `hothouse webhook` sends one to an app.",
+            Self::Objects => {
+                "No objects yet. Files that the apps upload to S3 and the like appear here."
+            }
+            Self::Flags => "No flags yet. Flags that the apps ask for appear here.",
+            Self::Models => "No calls yet. Calls of the apps to language models appear here.",
+            Self::Traces => "No traces yet. Spans that the apps send by OpenTelemetry appear here.",
+            Self::Network => "No connections yet. Every connection out of the room appears here.",
+            Self::Browser => "No pages yet. `hothouse browse` and scenarios open some.",
+            Self::Jobs => "No jobs yet. Jobs of the queues that the apps use appear here.",
+            Self::Agents => "No agents yet. `hothouse agent start` starts one.",
+            Self::Timeline | Self::Scenarios | Self::Snapshots => "Nothing recorded yet.",
+        }
+    }
+
     /// Whether it needs a sandbox: what it shows or changes is not part of a run.
     pub fn needs_sandbox(self) -> bool {
         matches!(self, Self::Scenarios | Self::Snapshots)

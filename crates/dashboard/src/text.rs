@@ -1,5 +1,7 @@
 //! Short texts for people.
 
+use std::fmt::Display;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -35,8 +37,13 @@ pub fn size(bytes: u64) -> String {
     match bytes {
         0..STEP => format!("{bytes} B"),
         _ if bytes < STEP * STEP => format!("{} KB", bytes.div_ceil(STEP)),
-        _ => format!("{}.{} MB", bytes / (STEP * STEP), bytes % (STEP * STEP) * 10 / (STEP * STEP)),
+        _ if bytes < STEP * STEP * STEP => tenths(bytes, STEP * STEP, "MB"),
+        _ => tenths(bytes, STEP * STEP * STEP, "GB"),
     }
+}
+
+fn tenths(bytes: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
 }
 
 /// Cuts a text to one line of at most so many characters.
@@ -48,6 +55,13 @@ pub fn short(text: &str, most: usize) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// Shows a number of things, whose plural ends in `s`.
+pub fn counted(number: impl Display, thing: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {thing}{plural}")
 }
 
 /// Shows a value in one line: a text as it is, everything else as JSON.
@@ -81,9 +95,12 @@ mod tests {
             (1023, "1023 B"),
             (1024, "1 KB"),
             (1_572_864, "1.5 MB"),
-            (5 << 30, "5120.0 MB"),
+            (5 << 30, "5.0 GB"),
         ] {
             assert_eq!(size(bytes), shown);
+        }
+        for (number, shown) in [(0, "0 files"), (1, "1 file"), (2, "2 files")] {
+            assert_eq!(counted(number, "file"), shown);
         }
         let then = Timestamp::UNIX_EPOCH;
         for (seconds, shown) in [(0, "a moment"), (90, "1 min"), (7200, "2 h"), (200_000, "2 d")] {

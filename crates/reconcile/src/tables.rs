@@ -70,16 +70,15 @@ pub async fn list(room: &InRoom, service: &str) -> Result<Vec<Table>, Failure> {
 pub async fn rows(room: &InRoom, service: &str, table: &str, from: usize) -> Result<Rows, Failure> {
     let order = room.service(service).ok_or_else(|| no_database(service))?;
     let dialect = dialect(order).ok_or_else(|| no_database(service))?;
-    let client = order.database.as_ref().and_then(|database| database.shell.first());
-    let client = client.map_or("", String::as_str);
+    let shell = order.database.as_ref().map(|database| database.shell.clone());
     let known = list(room, service).await?;
     if !known.iter().any(|one| one.name == table) {
         let message = format!("there is no table `{table}` in `{service}`");
         return Err(Failure::new(FailureKind::NotFound, message));
     }
-    let script = script(dialect, client);
-    let arguments = [statement(dialect, table, from), table.to_owned(), from.to_string()];
-    let task = RoomTask::shell(script).with_arguments(arguments).of_service(service);
+    let mut arguments = vec![statement(dialect, table, from)];
+    arguments.extend(shell.unwrap_or_default());
+    let task = RoomTask::shell(script(dialect)).with_arguments(arguments).of_service(service);
     let printed = run(room, task).await?;
     let text = printed.stdout.text();
     let lines = match dialect {
@@ -115,17 +114,17 @@ fn dialect(service: &ServiceOrder) -> Option<Dialect> {
     }
 }
 
-/// Returns the script that runs the query `$1` in a read-only session.
-fn script(dialect: Dialect, client: &str) -> String {
+/// Returns the script that runs the query `$1` in a read-only session. The database's own shell follows the query.
+fn script(dialect: Dialect) -> String {
     match dialect {
         Dialect::Postgres => {
             "PGOPTIONS='-c default_transaction_read_only=on -c statement_timeout=8s' \
              exec psql -X -q --csv -v ON_ERROR_STOP=1 -c \"$1\""
                 .to_owned()
         }
-        Dialect::Mysql => {
-            format!("exec {client} -B -e \"set session transaction read only; $1\"")
-        }
+        Dialect::Mysql => "query=$1; shift; \
+             exec \"$@\" --batch --execute \"set session transaction read only; $query\""
+            .to_owned(),
         Dialect::Sqlite => format!("exec python3 -c '{SQLITE}' \"$1\""),
     }
 }

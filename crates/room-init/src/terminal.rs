@@ -44,6 +44,12 @@ impl Terminal {
         Ok(rustix::termios::tcsetwinsize(&self.master, size)?)
     }
 
+    /// Returns the size that was last set, by a client or by a program of the room.
+    pub(crate) fn size(&self) -> io::Result<WindowSize> {
+        let size = rustix::termios::tcgetwinsize(&self.master)?;
+        Ok(WindowSize { rows: size.ws_row, cols: size.ws_col })
+    }
+
     /// Returns a second handle, from which the output is read.
     pub(crate) fn output(&self) -> io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.master, 3)?)

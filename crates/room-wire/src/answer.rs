@@ -1,6 +1,6 @@
 //! Replies of room-init.
 
-use crate::{ExecId, ServiceChange, ServicesReport};
+use crate::{ExecId, ServiceChange, ServicesReport, WindowSize};
 use hothouse_service::Exit;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,7 @@ pub enum Answer {
     ServiceChanges(Vec<ServiceChange>),
     /// Names of services, each with the number of a line.
     ServiceStarts(Vec<(String, u64)>),
+    Size(WindowSize),
 }
 
 /// One command in a list.

@@ -106,6 +106,10 @@ pub enum Call {
     },
     /// Requests the line of each service's log at which its last start begins.
     ServiceStarts,
+    /// Requests the size of a command's terminal.
+    Size {
+        exec: ExecId,
+    },
 }
 
 /// A command to run.

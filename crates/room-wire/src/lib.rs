@@ -33,7 +33,7 @@ pub use hothouse_service::{
 pub use service::{LogStart, ServiceChange, ServiceOrder, ServicesReport};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 8;
+pub const PROTOCOL: u16 = 9;
 
 /// The first version that supports services.
 pub const SERVICES_SINCE: u16 = 2;
@@ -55,6 +55,9 @@ pub const CHANGES_SINCE: u16 = 7;
 
 /// The first version whose rooms record where in its log a service's last start begins.
 pub const STARTS_SINCE: u16 = 8;
+
+/// The first version whose rooms report the size of a command's terminal.
+pub const SIZE_SINCE: u16 = 9;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

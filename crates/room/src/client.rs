@@ -8,8 +8,8 @@ use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
     API_SINCE, Answer, CATCH_SINCE, CHANGES_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId,
     ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL,
-    Question, Reply, Request, SERVICES_SINCE, STARTS_SINCE, ServiceChange, ServiceOrder,
-    ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
+    Question, Reply, Request, SERVICES_SINCE, SIZE_SINCE, STARTS_SINCE, ServiceChange,
+    ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -231,6 +231,18 @@ impl RoomClient {
     /// Sets the size of a command's terminal.
     pub async fn resize(&self, exec: ExecId, size: WindowSize) -> Result<(), ClientError> {
         self.order(Call::Resize { exec, size }).await
+    }
+
+    /// Returns the size of a command's terminal; `None` for rooms that do not report it.
+    pub async fn size(&self, exec: ExecId) -> Result<Option<WindowSize>, ClientError> {
+        self.greeted().await?;
+        if self.protocol() < SIZE_SINCE {
+            return Ok(None);
+        }
+        match self.call(Call::Size { exec }).await? {
+            (Answer::Size(size), _) => Ok(Some(size)),
+            _ => Err(ClientError::Unexpected),
+        }
     }
 
     /// Signals a command's process group.

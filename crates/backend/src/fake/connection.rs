@@ -87,6 +87,10 @@ impl RoomConnection for FakeConnection {
         self.unable("a fake room has no terminals")
     }
 
+    fn size(&self, _exec: ExecId) -> Pending<'_, Option<WindowSize>> {
+        self.unable("a fake room has no terminals")
+    }
+
     fn close_output(&self, _exec: ExecId, _output: u8) -> Pending<'_, ()> {
         self.answer(self.with(|_| Ok(())))
     }

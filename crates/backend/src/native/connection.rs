@@ -1,12 +1,10 @@
 //! The control socket of room-init, as a connection.
 
 use std::{
-    collections::HashMap,
     future::Future,
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
-    sync::{Mutex, PoisonError},
 };
 
 use hothouse_model::{ledger::RoomProcess, policy::Transport, stack::StackReport};
@@ -19,17 +17,12 @@ use hothouse_room::{
 use super::services;
 use crate::connection::{
     Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Owner, Pending,
-    RoomConnection, RoomInstance, Stdio, Top, WindowSize,
+    RoomConnection, RoomInstance, Top, WindowSize,
 };
-
-/// Of how many terminals the size is remembered.
-const SIZES: usize = 256;
 
 /// A connection to room-init.
 pub(super) struct NativeConnection {
     client: RoomClient,
-    /// The sizes of terminals, as they were last set here.
-    sizes: Mutex<HashMap<ExecId, WindowSize>>,
 }
 
 impl NativeConnection {
@@ -39,15 +32,7 @@ impl NativeConnection {
         if is_own {
             client.know_protocol();
         }
-        Ok(Self { client, sizes: Mutex::default() })
-    }
-
-    fn note_size(&self, exec: &ExecId, size: WindowSize) {
-        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
-        if sizes.len() >= SIZES {
-            sizes.clear();
-        }
-        sizes.insert(exec.clone(), size);
+        Ok(Self { client })
     }
 }
 
@@ -70,9 +55,6 @@ impl RoomConnection for NativeConnection {
     }
 
     fn exec(&self, spec: ExecSpec) -> Pending<'_, ExecStreams> {
-        if let Stdio::Pty(size) = spec.stdio {
-            self.note_size(&spec.id, size);
-        }
         asked(async { Ok(self.client.exec(spec).await?.streams) })
     }
 
@@ -89,12 +71,11 @@ impl RoomConnection for NativeConnection {
     }
 
     fn resize(&self, exec: ExecId, size: WindowSize) -> Pending<'_, ()> {
-        self.note_size(&exec, size);
         asked(self.client.resize(exec, size))
     }
 
-    fn size(&self, exec: &ExecId) -> Option<WindowSize> {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).get(exec).copied()
+    fn size(&self, exec: ExecId) -> Pending<'_, Option<WindowSize>> {
+        asked(self.client.size(exec))
     }
 
     fn close_output(&self, exec: ExecId, output: u8) -> Pending<'_, ()> {

@@ -111,7 +111,12 @@ fn a_terminal_has_a_size(ground: &Ground) {
     let mut first = [0; 8];
     output.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"30 100\r\n");
-    ground.wait(room.connection.resize(ExecId("terminal".into()), size(24, 80))).unwrap();
+    let id = || ExecId("terminal".into());
+    assert_eq!(ground.wait(room.connection.size(id())).unwrap(), Some(size(30, 100)));
+    ground.wait(room.connection.resize(id(), size(24, 80))).unwrap();
+    // Who connects later, such as the next daemon, is told too.
+    let later = ground.wait(ground.found_again.connect(room.runtime())).unwrap();
+    assert_eq!(ground.wait(later.size(id())).unwrap(), Some(size(24, 80)));
     input.write_all(b"\n").unwrap();
     let mut rest = String::new();
     output.read_to_string(&mut rest).ok();

@@ -19,7 +19,7 @@ pub(crate) enum IntegrationCommand {
     Add(IntegrationAddArgs),
     /// Record answers of the real hosts as fixtures; also `integration NAME record`
     ///
-    /// While it goes on, calls of the sandbox to the hosts of the integration reach the real ones: with test keys
+    /// While it runs, calls of the sandbox to the hosts of the integration reach the real ones: with test keys
     /// alone, and with the secrets that the wall puts in. When the command ends, or with Ctrl-C, the hosts are mocked
     /// again, and the redacted answers are fixtures in the worktree. Look at them before you commit them.
     #[command(

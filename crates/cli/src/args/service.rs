@@ -33,7 +33,7 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "CURSOR|TIME")]
     pub(crate) since: Option<String>,
     /// Only the newest lines
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     pub(crate) tail: Option<usize>,
     /// Print about this many tokens, then a cursor to continue from
     #[arg(long, value_name = "TOKENS")]

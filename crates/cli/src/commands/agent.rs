@@ -182,8 +182,8 @@ fn show_rounds(ui: &Ui, agent: &AgentRecord) {
             .as_deref()
             .map_or("no commit", |commit| commit.get(..10).unwrap_or(commit));
         let check = match round.green {
-            Some(true) => ", the check holds",
-            Some(false) => ", the check does not hold",
+            Some(true) => ", the check passes",
+            Some(false) => ", the check fails",
             None => "",
         };
         ui.print(&format!(

@@ -163,8 +163,8 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
         match ui.ask(&question) {
             Some(true) => {}
             Some(false) => {
-                ui.say("Nothing changed.");
-                return Ok(ExitCode::from(1));
+                ui.say("Cancelled: nothing was changed.");
+                return Ok(ExitCode::from(FailureKind::Unmet.exit_code()));
             }
             None => {
                 return Err(Failure::new(

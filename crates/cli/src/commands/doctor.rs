@@ -22,7 +22,7 @@ use super::config;
 use crate::{
     Surroundings,
     args::{ConfigArgs, DoctorArgs},
-    render::plain,
+    render::{hanging, plain},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -135,33 +135,28 @@ fn toolchains_line(ui: &Ui, all: &[Toolchain]) -> String {
     let list =
         |some: &[&Toolchain]| some.iter().map(|one| named(one)).collect::<Vec<_>>().join(", ");
     if own.is_empty() {
-        return format!("{} toolchains: {}", ui.paint(Tone::Good, "works  "), list(&shown));
+        return line(ui, (Tone::Good, "works  "), &format!("toolchains: {}", list(&shown)));
     }
-    let mut text = format!(
-        "{} toolchains: {}; rooms do not show {}",
-        ui.paint(Tone::Warning, "limited"),
-        list(&shown),
-        list(&own)
-    );
+    let told = format!("toolchains: {}; rooms do not show {}", list(&shown), list(&own));
+    let mut text = line(ui, (Tone::Warning, "limited"), &told);
     let mut grants: Vec<&str> = own.iter().filter_map(|one| one.grant.as_deref()).collect();
     grants.dedup();
     for grant in grants {
-        text.push_str(&format!("\n          fix: {} under `[room]`", plain(grant)));
+        text.push_str(&below(ui, &format!("fix: {} under `[room]`", plain(grant))));
     }
     text
 }
 
 fn host_line(ui: &Ui, finding: &Finding) -> String {
-    let (tone, word) = match finding.state {
+    let word = match finding.state {
         FindingState::Works => (Tone::Good, "works  "),
         FindingState::Limited => (Tone::Warning, "limited"),
         FindingState::Missing => (Tone::Bad, "missing"),
     };
-    let mut text =
-        format!("{} {}: {}", ui.paint(tone, word), finding.title, plain(&finding.detail));
+    let mut text = line(ui, word, &format!("{}: {}", finding.title, plain(&finding.detail)));
     for (name, value) in [("costs", &finding.costs), ("fix", &finding.fix)] {
         if let Some(value) = value {
-            text.push_str(&format!("\n          {name}: {}", plain(value)));
+            text.push_str(&below(ui, &format!("{name}: {}", plain(value))));
         }
     }
     text
@@ -169,8 +164,18 @@ fn host_line(ui: &Ui, finding: &Finding) -> String {
 
 fn rooms_line(ui: &Ui, rooms: &RoomsView) -> String {
     let capabilities: Vec<_> = rooms.capabilities.iter().map(|one| one.as_str()).collect();
-    let (word, capabilities) = (ui.paint(Tone::Good, "works  "), capabilities.join(", "));
-    format!("{word} the {} backend: {capabilities}", plain(&rooms.backend))
+    let told = format!("the {} backend: {}", plain(&rooms.backend), capabilities.join(", "));
+    line(ui, (Tone::Good, "works  "), &told)
+}
+
+/// Renders a finding after its word, which takes eight columns.
+fn line(ui: &Ui, (tone, word): (Tone, &str), text: &str) -> String {
+    format!("{} {}", ui.paint(tone, word), hanging(text, 8, 8, ui.columns()))
+}
+
+/// Renders what belongs to the finding above.
+fn below(ui: &Ui, text: &str) -> String {
+    format!("\n          {}", hanging(text, 10, 12, ui.columns()))
 }
 
 fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {

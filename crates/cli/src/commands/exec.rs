@@ -294,7 +294,7 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
             let which = sandbox.map_or(String::new(), |name| format!(" -w {name}"));
             format!(" Attach again with `hothouse exec{which} --attach {exec}`.")
         });
-        ui.say(&format!("Detached; it goes on.{}", target.unwrap_or_default()));
+        ui.say(&format!("Detached; the command is still running.{}", target.unwrap_or_default()));
         return Ok(ExitCode::SUCCESS);
     }
     if let Ended::NotStarted { message, .. } = &ended {

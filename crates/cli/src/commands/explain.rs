@@ -101,7 +101,7 @@ pub fn document() -> String {
 fn of_failure(kind: FailureKind) -> Explanation {
     let (meaning, next) = match kind {
         FailureKind::Unmet => (
-            "What was asked for did not hold: a failed check, a missing event, a timeout of `wait`.",
+            "What was asked for is not the case: a failed check, a missing event, a timeout of `wait`.",
             "Look at what happened instead: `hothouse since MARK`, `hothouse timeline`.",
         ),
         FailureKind::Usage => {

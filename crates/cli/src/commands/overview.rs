@@ -26,6 +26,9 @@ pub(crate) fn show(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     }
     let steps = next_steps(&all, here.as_deref());
     let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    if !all.is_empty() {
+        ui.print("");
+    }
     for (command, what) in steps {
         let what = ui.paint(Tone::Faint, what);
         ui.print(&format!("  {command:<width$}  {what}"));

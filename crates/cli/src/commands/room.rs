@@ -73,7 +73,10 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     let (begun, operation) = (Instant::now(), session.operation());
     let progress = Progress::tell(session, ui, &operation);
     let shown = session.post_unless_interrupted(route::SANDBOX_UP, &operation, &body);
-    drop(progress);
+    match shown {
+        Ok(None) => progress.interrupted(),
+        _ => drop(progress),
+    }
     let Some(shown): Option<SandboxView> = shown? else {
         tell_interrupted(ui, body.sandbox.as_deref());
         return Ok(ExitCode::from(INTERRUPTED));

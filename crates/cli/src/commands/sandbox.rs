@@ -170,7 +170,8 @@ pub(crate) fn nuke(session: &Session, ui: &Ui, args: &NukeArgs) -> Result<ExitCo
         match ui.ask(&question) {
             Some(true) => {}
             Some(false) => {
-                return Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was deleted"));
+                ui.say("Cancelled: nothing was deleted.");
+                return Ok(ExitCode::from(FailureKind::Unmet.exit_code()));
             }
             None => {
                 return Err(Failure::new(
@@ -316,6 +317,7 @@ fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
     match ui.json {
         true if args.follow => ui.print_json_line(sandbox),
         true => ui.print_json(sandbox),
+        false if ui.is_quiet() => sandbox.apps.values().for_each(|app| ui.print(&app.url)),
         false => {
             if args.follow && ui.is_terminal() {
                 ui.clear_screen();

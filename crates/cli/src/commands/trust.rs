@@ -41,8 +41,9 @@ pub(crate) fn trust(
     let certificate = Path::new(&ca.certificate);
     let wish = if args.remove { Wish::Forget } else { Wish::Trust };
     let places = trust::places(home);
-    if !args.yes {
-        ask(ui, wish, certificate, &places)?;
+    if !args.yes && !ask(ui, wish, certificate, &places)? {
+        ui.say("Cancelled: nothing was changed.");
+        return Ok(ExitCode::from(FailureKind::Unmet.exit_code()));
     }
     let told: Vec<_> =
         places.iter().map(|place| told(place, trust::apply(place, certificate, wish))).collect();
@@ -67,7 +68,7 @@ pub(crate) fn trust(
     }
 }
 
-fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<(), Failure> {
+fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<bool, Failure> {
     let verb = if wish == Wish::Trust { "Trust" } else { "Stop trusting" };
     let places: Vec<_> = places.iter().map(Place::shown).collect();
     ui.say(&format!(
@@ -75,8 +76,7 @@ fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<(), 
         certificate.display()
     ));
     match ui.ask(&format!("{verb} it in {}?", places.join(", "))) {
-        Some(true) => Ok(()),
-        Some(false) => Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was changed")),
+        Some(agreed) => Ok(agreed),
         None => {
             Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
                 .hint("pass `--yes`"))

@@ -1,4 +1,4 @@
-//! Files: the dashboard's own, and those of runs, which are hostile.
+//! Files of runs, which are hostile.
 //!
 //! A browser decodes pictures of pixels, and shows the page of a mail in a frame that can run nothing, load nothing and
 //! reach nothing. All else is downloaded, never opened.
@@ -32,24 +32,6 @@ enum Use {
     /// A page of markup without scripts, in a frame.
     Framed,
     Download,
-}
-
-/// Answers with one of the dashboard's own files.
-pub(super) fn asset(path: &str) -> Option<Response<Body>> {
-    let (kind, text) = match path {
-        "/style.css" => ("text/css; charset=utf-8", include_str!("style.css")),
-        "/app.js" => ("text/javascript; charset=utf-8", include_str!("app.js")),
-        "/terminal.js" => ("text/javascript; charset=utf-8", include_str!("terminal.js")),
-        "/terminal.css" => ("text/css; charset=utf-8", include_str!("terminal.css")),
-        "/terminal.license" => ("text/plain; charset=utf-8", include_str!("terminal.license")),
-        "/icon.svg" => ("image/svg+xml", include_str!("icon.svg")),
-        _ => return None,
-    };
-    let mut response = Response::new(body_of(text));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Some(response)
 }
 
 /// Answers with a file of a run.

@@ -35,7 +35,7 @@ use tokio_tungstenite::{
 };
 
 use self::talk::{Said, Talk, Word};
-use super::{Dashboard, Session, is_own, keys, query_value, records};
+use super::{Dashboard, Session, assets, is_own, keys, query_value, records};
 use crate::{Daemon, exec::shell, routes::blocking};
 
 /// How many terminals of pages may be open.
@@ -139,6 +139,7 @@ pub(super) async fn page(daemon: &Daemon, head: &Head, wanted: Option<String>) -
         Some(exec) => Some(exec),
         None => shells.first().map(|shell| shell.exec.clone()),
     };
+    let (style, script) = assets::terminal();
     let page = TerminalPage {
         head,
         here: Some(Part::Terminal(None)),
@@ -146,6 +147,8 @@ pub(super) async fn page(daemon: &Daemon, head: &Head, wanted: Option<String>) -
         shown,
         problem,
         new: shell::new_id(),
+        style,
+        script,
     };
     Some(render(&page))
 }
@@ -229,7 +232,8 @@ async fn converse(
     };
     dashboard.terminals.come(at);
     let activity = daemon.keepers.activities.of(sandbox.key);
-    let talk = Talk::new(room.clone(), exec, &activity, input, output);
+    let size = room.size(exec.clone()).await.ok().flatten();
+    let talk = Talk::new(room.clone(), exec, &activity, input, output, size);
     let done = match talk {
         Ok(talk) => talk.run(socket).await,
         Err(error) => Err(Failure::of(FailureKind::Internal, &error)),

@@ -55,12 +55,15 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     }
 }
 
-/// Counts rows exactly, because the server's own numbers are estimates.
+/// Counts rows exactly, because the server's own numbers are estimates. The server quotes the names, which may contain
+/// anything.
 fn tables(client: &str, socket: &str, user: &str, database: &str) -> String {
-    let ask = format!("{client} --socket {} --user {user} -N -B {database}", quoted(socket));
-    format!(
-        "for table in $({ask} -e 'show tables'); do printf '%s\\t' \"$table\"; {ask} -e \"select count(*) from \\`$table\\`\"; done"
-    )
+    let ask = format!("{client} --socket {} --user {user} -N -B -r {database}", quoted(socket));
+    let counts = quoted(
+        "select concat('select ', quote(table_name), ', count(*) from `', replace(table_name, '`', '``'), '`;') \
+         from information_schema.tables where table_schema = database() order by table_name",
+    );
+    format!("counts=$({ask} -e {counts}) && printf '%s' \"$counts\" | {ask}")
 }
 
 /// Creates the system tables first, then our own user and database, without a listening server.

@@ -1,33 +1,11 @@
 // Opens every page of the dashboard in Chromium, by Playwright, with hostile text in every field. Prints what went wrong,
 // a line each, and at the end what the buttons did.
-import { readFileSync } from 'node:fs';
-import { chromium } from 'playwright-core';
+import { open } from './page.mjs';
 
 const [link, scheme, width] = process.argv.slice(2);
-const axe = readFileSync('node_modules/axe-core/axe.min.js', 'utf8');
-const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
-const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme: scheme, viewport: { width: Number(width), height: 900 } });
-const page = await context.newPage();
-const problem = (text) => console.log(`PROBLEM ${new URL(page.url()).pathname}: ${text}`);
-page.on('dialog', (dialog) => { problem(`a script ran: ${dialog.message()}`); dialog.dismiss(); });
-page.on('console', (message) => { if (message.type() === 'error') problem(message.text()); });
-page.on('response', (response) => { if (response.status() >= 400) problem(`${response.status()} of ${response.url()}`); });
-page.on('pageerror', (error) => problem(String(error)));
-page.on('request', (request) => { if (!new URL(request.url()).hostname.endsWith('.hothouse.localhost')) problem(`asks ${request.url()}`); });
-
-await page.goto(link);
-const { origin, pathname: sandbox } = new URL(page.url());
+const { browser, page, origin, sandbox, look } = await open(link, scheme, width);
 const pages = ['data', 'summary', 'terminal', 'log/web'];
 const sections = ['timeline', 'mail', 'errors', 'events', 'requests', 'webhooks', 'objects', 'flags', 'models', 'traces', 'network', 'browser', 'queue', 'agents', 'scenarios', 'snapshots', 'changes', ...pages];
-const look = async (path) => {
-  const answer = await page.goto(origin + path);
-  if (answer.status() !== 200) problem(`status ${answer.status()}`);
-  await page.waitForFunction(() => !document.querySelector('main[data-at]') || document.getElementById('live').textContent === 'live');
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
-  if (wide) problem('is wider than the window');
-  const found = await page.evaluate(`${axe}; axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html.slice(0, 150)))`);
-  for (const one of found) if (/^(serious|critical)/.test(one)) problem(one);
-};
 const sides = ['shop/a', 'shop/b'].map((side) => `side=${encodeURIComponent(side)}`).join('&');
 for (const path of ['/', '/inbox', '/runs', '/races', '/compare', `/compare?${sides}`, sandbox, ...sections.map((word) => `${sandbox}/${word}`)]) {
   await look(path);
@@ -82,4 +60,11 @@ const before = await page.locator('table.records tbody tr').count();
 await page.locator('button[value=resend]').first().click();
 await page.waitForFunction((count) => document.querySelectorAll('table.records tbody tr').length > count, before);
 console.log('RESENT', 'ok');
+
+// What a page tries against its policy is reported.
+page.removeAllListeners('console');
+await page.goto(`${origin}/inbox`);
+const reported = page.waitForResponse('**/policy-report');
+await page.evaluate(() => { const script = document.createElement('script'); script.textContent = 'alert(12)'; document.body.append(script); });
+console.log('REPORTED', (await reported).status());
 await browser.close();

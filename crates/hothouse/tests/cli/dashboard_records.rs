@@ -1,8 +1,9 @@
 //! Records of runs on the dashboard: in a real browser, with hostile text in every field.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use hothouse_testkit::{TestEnv, skip};
+use serde_json::Value;
 
 use crate::{
     dashboard::{enter, form_token},
@@ -131,6 +132,20 @@ fn attacked() -> Option<(TestEnv, std::path::PathBuf)> {
     Some((env, repository))
 }
 
+/// Writes a script of Playwright, and what all of them share.
+fn script(client: &Path, name: &str, text: &str) {
+    fs::write(client.join("page.mjs"), include_str!("dashboard_page.mjs")).unwrap();
+    fs::write(client.join(name), text).unwrap();
+}
+
+/// Returns what browsers reported about the policy of pages, from the daemon's log.
+fn policy_reports(env: &TestEnv) -> Vec<Value> {
+    let log = fs::read_to_string(env.state().join("logs/daemon.log")).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let fields = lines.map(|line| line["fields"].clone());
+    fields.filter(|fields| fields["message"] == "a page tried what its policy forbids").collect()
+}
+
 #[test]
 fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
     let Some((env, repository)) = attacked() else { return };
@@ -139,7 +154,7 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
     env.ok(&repository, &["fork", "b", "--from", "a@first"]);
     env.ok(&repository, &["up", "-w", "b"]);
     env.ok(&repository, &["exec", "-w", "b", "--", "python3", "-c", ATTACK]);
-    fs::write(client.join("dashboard.mjs"), include_str!("dashboard.mjs")).unwrap();
+    script(&client, "dashboard.mjs", include_str!("dashboard.mjs"));
     for (scheme, width) in [("light", "1280"), ("dark", "390")] {
         let link = env.ok(&repository, &["ui", "-w", "a"]);
         let link = link.split_whitespace().next().unwrap();
@@ -147,11 +162,19 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
         assert!(said.contains("MAIL \"Thanks") && said.contains("KEYS ok"), "{said}");
         assert!(said.contains("ROWS 51 to 100") && said.contains("COMPARED 1"), "{said}");
         assert!(said.contains("ASKS 0") && said.contains("RESENT ok"), "{said}");
+        assert!(said.contains("REPORTED 204"), "{said}");
         // Each button has changed the flag and answered once; the second round starts over.
         env.ok(&repository, &["flags", "unset", "new-checkout", "-w", "a"]);
         let ask = ["exec", "-w", "a", "--", "hothouse", "ask", "again"];
         env.ok(&repository, &[&ask[..], &["--host", "other.example"]].concat());
     }
+    // No text of a room was refused by the policy, so none became a script; only what the test itself planted was.
+    let reports = policy_reports(&env);
+    let own = |report: &Value| {
+        report["page"] == "/inbox"
+            && report["directive"].as_str().unwrap().starts_with("script-src")
+    };
+    assert!(reports.len() == 2 && reports.iter().all(own), "{reports:#?}");
     let asks = env.json(&repository, &["asks", "--all", "--json"]);
     assert_eq!(asks[0]["state"], "allowed", "{asks}");
     assert_eq!(asks[0]["answer"], "go ahead", "{asks}");
@@ -205,4 +228,87 @@ fn a_file_of_a_run_is_a_picture_a_framed_mail_or_a_download() {
         ]);
         assert!(answer.to_lowercase().contains("location: /\r"), "{back}: {answer}");
     }
+}
+
+#[test]
+fn a_race_is_shown_with_its_sides_their_checks_and_what_differs() {
+    let env = surroundings();
+    if !env.can_have_rooms("a race on the dashboard") {
+        return;
+    }
+    let Some(client) = playwright(&env, "a race on the dashboard") else { return };
+    let config = "[project]\nname = \"shop\"\n";
+    let repository = env.repository_with("shop", config, &[("sum", "0\n")]);
+    let good =
+        "echo 5 >sum; echo '<script>alert(1)</script>' >new; git add -A; git commit -qm good";
+    let bad = "echo 4 >sum; git commit -qam '<script>alert(2)</script>'";
+    let check = "grep -q 5 sum # <script>alert(3)</script>";
+    let words = ["race", "--idea", "<script>alert(4)</script>", "--with", good, "--with", bad];
+    let race = env.json(&repository, &[&words[..], &["--check", check, "--json"]].concat());
+    let names: Vec<&str> = race["sides"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|side| side["name"].as_str().unwrap())
+        .collect();
+    script(&client, "race.mjs", include_str!("dashboard_race.mjs"));
+    for (scheme, width) in [("light", "1280"), ("dark", "390")] {
+        let link = env.ok(&repository, &["ui"]);
+        let said = drive(&env, &client, &["race.mjs", link.trim(), scheme, width]);
+        let line = |word: &str, with: &str| {
+            said.lines().any(|line| line.starts_with(word) && line.contains(with))
+        };
+        assert!(line("SIDE", names[0]) && line("SIDE", names[1]), "{said}");
+        assert!(
+            line("SIDE", "1 of 1 2 files +2 −1") && line("SIDE", "0 of 1 1 file +1 −1"),
+            "{said}"
+        );
+        assert!(line("CHECK holds", check) && line("CHECK fails", check), "{said}");
+        assert!(
+            said.lines().any(|line| line.starts_with("CHECK fails") && line.ends_with("exit 1")),
+            "{said}"
+        );
+        assert!(line("COMPARED", names[1]) && line("OPENED", names[0]), "{said}");
+    }
+    assert!(policy_reports(&env).is_empty());
+}
+
+#[test]
+fn tables_of_mariadb_are_shown_whatever_their_names() {
+    if !has("curl") || !has("mariadbd") {
+        return skip("tables of MariaDB on the dashboard", "curl and mariadbd");
+    }
+    let env = surroundings();
+    if !env.can_have_rooms("tables of MariaDB on the dashboard") {
+        return;
+    }
+    let config = "[project]\nname = \"shop\"\n[service.db]\nrecipe = \"mariadb\"\n";
+    let repository = env.repository_with("shop", config, &[]);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let hostile = "a `$(id)` '*\\ b";
+    let quoted = hostile.replace('`', "``");
+    let sql = format!(
+        "create table `{quoted}` (id int, `<b>` text); insert into `{quoted}` values (1, 'tab\\there'), (2, null);
+         create table numbers as select seq from seq_1_to_120;"
+    );
+    env.ok(&repository, &["exec", "db", "-w", "a", "--", "mariadb", "app", "-e", &sql]);
+    let listed = env.json(&repository, &["db", "-w", "a", "--tables", "--json"]);
+    let (origin, cookie) = enter(&env, &repository);
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let page = |query: &str| {
+        let id = status["id"].as_str().unwrap();
+        curl(&["-b", &cookie, &format!("{origin}/sandbox/{id}/data{query}")])
+    };
+    let all = page("");
+    assert!(all.contains("numbers") && all.contains("120"), "{all}");
+    assert!(listed.to_string().contains("numbers"), "{listed}");
+    let encoded: String = hostile.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let rows = page(&format!("?service=db&table={encoded}&from=0"));
+    assert!(rows.contains("&lt;b&gt;") && rows.contains("tab\there"), "{rows}");
+    assert!(rows.contains("NULL"), "{rows}");
+    let rows = page("?service=db&table=numbers&from=50");
+    assert!(rows.contains("51 to 100") && rows.contains(">100<"), "{rows}");
+    let missing = page("?service=db&table=none&from=0");
+    assert!(missing.contains("no table `none`"), "{missing}");
 }

@@ -91,7 +91,9 @@ fn viewers_come_and_go_and_the_agent_goes_on() {
     }
     // One detaches with the keys: its command ends, the agent does not.
     tmux.run(&["send-keys", "-t", "one", "C-]", "d"]);
-    wait_until("the first viewer has left", || tmux.shows("one").contains("Detached; it goes on."));
+    wait_until("the first viewer has left", || {
+        tmux.shows("one").contains("Detached; the command is still running.")
+    });
     tmux.run(&["send-keys", "-t", "two", "again", "Enter"]);
     wait_until("the second still sees it", || tmux.shows("two").contains("heard again"));
     assert!(!tmux.shows("one").contains("heard again"), "{}", tmux.shows("one"));
@@ -273,4 +275,24 @@ fn a_race_without_a_client_is_judged_all_the_same() {
         let told: Value = serde_json::from_str(&told.stdout).unwrap_or_default();
         told["race"].is_string() && told["sides"].to_string().matches("\"ok\":true").count() == 2
     });
+}
+
+#[test]
+fn nothing_of_the_progress_stays_after_ctrl_c() {
+    let config = "[project]\nname = \"shop\"\n[service.one]\nrun = \"sleep 1000\"\nport = 3000\nready = { tcp = true }\n\
+                  [service.two]\nrun = \"sleep 1000\"\nport = 3001\nready = { tcp = true }\n";
+    let Some((env, repository)) = ready("an interrupted start", config, &[]) else { return };
+    env.ok(&repository, &["fork", "a"]);
+    let tmux = Tmux { env: &env, folder: &repository };
+    let up = format!("trap : INT; {}; sleep 1000", line(&env, &repository, &["up", "a"]));
+    tmux.open("start", &up);
+    wait_until("it waits for both", || {
+        let shown = tmux.shows("start");
+        shown.contains("wait for one") && shown.contains("  two")
+    });
+    tmux.run(&["send-keys", "-t", "start", "C-c"]);
+    wait_until("it is told", || tmux.shows("start").contains("Interrupted: `a`"));
+    let shown = tmux.shows("start");
+    assert!(!shown.contains("wait for") && !shown.contains("  two"), "{shown}");
+    env.ok(&repository, &["down", "a"]);
 }

@@ -69,6 +69,8 @@ fn status_shows_urls_and_services_first_and_caveats_in_a_line() {
             "{told}"
         );
         assert!(env.ok(repository, &["status", "a", "--caveats"]).contains("\nCaveats\n"));
+        let urls = env.ok(repository, &["status", "a", "--quiet"]);
+        assert!(urls.starts_with("https://web.a.") && urls.lines().count() == 1, "{urls}");
         assert_eq!(env.json(repository, &["status", "a", "--json"])["asleep"], false);
     });
 }

@@ -358,10 +358,12 @@ async fn judge(
             Ok(proved) => {
                 for proof in proved {
                     let failed = proof.outcome.checks.iter().filter(|check| !check.ok).count();
-                    let detail =
-                        proof.outcome.failure.clone().or_else(|| {
-                            (failed > 0).then(|| format!("{failed} checks did not hold"))
-                        });
+                    let failed = match failed {
+                        0 => None,
+                        1 => Some("1 check failed".to_owned()),
+                        failed => Some(format!("{failed} checks failed")),
+                    };
+                    let detail = proof.outcome.failure.clone().or(failed);
                     checks.push(RaceCheck {
                         name: proof.outcome.scenario.clone(),
                         ok: proof.outcome.ok,
@@ -470,7 +472,13 @@ async fn by_base(
     arguments.extend(tests.iter().map(String::as_str));
     match prepare::shell(&inside, SCRIPT, &arguments, &[], CHECK).await {
         Ok(done) if prepare::is_done(&done) => outcome(true, None),
-        Ok(done) => outcome(false, Some(format!("{}: {}", done.end, done.last_lines(3).join(" ")))),
+        Ok(done) => outcome(
+            false,
+            Some(match done.last_lines(3).join(" ") {
+                last if last.trim().is_empty() => done.end.to_string(),
+                last => format!("{}: {last}", done.end),
+            }),
+        ),
         Err(failure) => outcome(false, Some(failure.message)),
     }
 }

@@ -6,6 +6,7 @@ use crate::connection::Gone;
 use crate::exec::Exec;
 use crate::output::Kind;
 use crate::spawn::{self, Program, Streams};
+use crate::terminal::Terminal;
 use crate::{sys, terminal};
 use hothouse_room_wire::call::EXEC_ID_LIMIT;
 use hothouse_room_wire::{
@@ -130,6 +131,7 @@ impl Room {
                 now(Answer::ServiceChanges(self.services.changes_since(after)))
             }
             Call::ServiceStarts => now(Answer::ServiceStarts(self.services.starts())),
+            Call::Size { exec } => self.size(&exec),
         }
     }
 
@@ -214,17 +216,20 @@ impl Room {
     }
 
     fn resize(&mut self, id: &ExecId, size: WindowSize) -> Outcome {
-        let exec = self.find(id).ok_or_else(|| unknown(id))?;
-        match &exec.terminal {
-            Some(terminal) => terminal.resize(size).map_err(system("resize the terminal"))?,
-            None => {
-                return Err(refuse(
-                    CallRefusalKind::BadExec,
-                    format!("`{}` has no terminal", id.0),
-                ));
-            }
-        }
+        self.terminal(id)?.resize(size).map_err(system("resize the terminal"))?;
         now(Answer::Done)
+    }
+
+    fn size(&mut self, id: &ExecId) -> Outcome {
+        let size = self.terminal(id)?.size().map_err(system("read the size of the terminal"))?;
+        now(Answer::Size(size))
+    }
+
+    fn terminal(&mut self, id: &ExecId) -> Result<&Terminal, CallRefusal> {
+        let exec = self.find(id).ok_or_else(|| unknown(id))?;
+        exec.terminal
+            .as_ref()
+            .ok_or_else(|| refuse(CallRefusalKind::BadExec, format!("`{}` has no terminal", id.0)))
     }
 
     fn signal(&mut self, id: &ExecId, signal: i32) -> Outcome {

@@ -110,8 +110,8 @@ impl<'a> Talk<'a> {
         activity: &'a Arc<Activity>,
         input: OwnedFd,
         output: OwnedFd,
+        size: Option<WindowSize>,
     ) -> io::Result<Self> {
-        let size = room.size(&exec).unwrap_or(USUAL);
         let input = pipe::Sender::from_owned_fd(input)?;
         let output = pipe::Receiver::from_owned_fd(output)?;
         Ok(Self {
@@ -123,7 +123,7 @@ impl<'a> Talk<'a> {
             typing: None,
             ahead: 0,
             moved: Instant::now(),
-            size,
+            size: size.unwrap_or(USUAL),
         })
     }
 
@@ -186,7 +186,7 @@ impl<'a> Talk<'a> {
 
     /// Tells the page about a size that somebody else has set, and finds out whether it is still there.
     async fn look(&mut self, socket: &mut Socket) -> bool {
-        let now = self.room.size(&self.exec).unwrap_or(self.size);
+        let now = self.room.size(self.exec.clone()).await.ok().flatten().unwrap_or(self.size);
         if now == self.size {
             return say(socket, Message::Ping(Vec::new().into())).await;
         }
