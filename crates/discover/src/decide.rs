@@ -8,6 +8,7 @@ mod loads;
 mod missing;
 mod questions;
 mod stores;
+mod toolchains;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -36,7 +37,8 @@ pub(crate) fn decide(
     built::join(view, &mut found, folder);
     let mut draft = Draft { name: text::service_name(folder), ..Draft::default() };
     stores::decide(&mut found, host, &mut draft);
-    let installs = installs(&found.installs, &mut draft);
+    let mut installs = installs(&found.installs, &mut draft);
+    files(&found, &mut installs, &mut draft);
     name_apps(&mut found.apps);
     settle_ports(&mut found.apps, &draft);
     let loads = loads::decide(&found, &mut draft);
@@ -49,6 +51,7 @@ pub(crate) fn decide(
     external::integrations(&found, &mut draft);
     missing::decide(&found, host, &mut draft);
     versions::decide(&found, host, &mut draft);
+    toolchains::settle_rust(&found, host, &mut draft);
     tell(view, &found, &mut draft);
     questions::ask(&found, &mut draft);
     draft
@@ -125,6 +128,18 @@ fn installs(all: &[Install], draft: &mut Draft) -> Vec<(String, String)> {
         draft.deps = deps.into_iter().collect();
     }
     tasks
+}
+
+/// Adds a task for each file that commands insist on, which whatever runs in its folder waits for.
+fn files(found: &Findings, tasks: &mut Vec<(String, String)>, draft: &mut Draft) {
+    for step in &found.files {
+        let name = free(&step.name, |name| {
+            draft.services.iter().any(|service| service.name == name)
+                || found.apps.iter().any(|app| app.name == name)
+        });
+        draft.services.push(service(&name, &step.dir, &step.run, true, &step.evidence));
+        tasks.push((step.dir.clone(), name));
+    }
 }
 
 fn shown(dir: &str) -> &str {

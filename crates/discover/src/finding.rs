@@ -303,6 +303,8 @@ pub struct Findings {
     pub images: Vec<ImageService>,
     pub built: Vec<BuiltService>,
     pub loads: Vec<Load>,
+    /// What makes files that commands insist on, such as a `.env` for `--env-file`.
+    pub files: Vec<Step>,
     pub migrations: Vec<Step>,
     pub seeds: Vec<Step>,
     pub settings: Vec<Setting>,

@@ -11,12 +11,53 @@ use hothouse_model::config::DatabaseRecipe;
 use crate::finding::StoreKind;
 
 /// Programs that commands of drafts use.
-const PROGRAMS: [&str; 44] = [
-    "node", "npm", "npx", "pnpm", "yarn", "bun", "deno", "corepack", "python3", "python", "pip3",
-    "uv", "poetry", "pipenv", "pdm", "cargo", "rustc", "go", "ruby", "bundle", "gem", "php",
-    "composer", "elixir", "mix", "java", "mvn", "gradle", "dotnet", "make", "just", "task",
-    "turbo", "nx", "hugo", "jekyll", "mkdocs", "overmind", "foreman", "docker", "git", "sqlx",
-    "diesel", "air",
+const PROGRAMS: [&str; 46] = [
+    "node",
+    "npm",
+    "npx",
+    "pnpm",
+    "yarn",
+    "bun",
+    "deno",
+    "corepack",
+    "python3",
+    "python",
+    "pip3",
+    "uv",
+    "poetry",
+    "pipenv",
+    "pdm",
+    "cargo",
+    "rustc",
+    "go",
+    "ruby",
+    "bundle",
+    "gem",
+    "php",
+    "composer",
+    "elixir",
+    "mix",
+    "java",
+    "mvn",
+    "gradle",
+    "dotnet",
+    "make",
+    "just",
+    "task",
+    "turbo",
+    "nx",
+    "hugo",
+    "jekyll",
+    "mkdocs",
+    "overmind",
+    "foreman",
+    "docker",
+    "git",
+    "sqlx",
+    "diesel",
+    "air",
+    "pg_config",
+    "mariadb_config",
 ];
 
 /// What is known of the host.
@@ -32,6 +73,8 @@ pub struct HostFacts {
     pub versions: BTreeMap<String, String>,
     /// Further versions of them that the user has, each in a folder of its own below the home, the oldest first.
     pub installed: BTreeMap<String, Vec<(String, String)>>,
+    /// Toolchains that rustup has, by their names.
+    pub toolchains: Vec<String>,
     /// Whether images can be run where no recipe can.
     pub images: bool,
 }
@@ -83,6 +126,12 @@ impl HostFacts {
             found.sort_by_key(|(version, _)| numbers(version));
             facts.installed.entry(program.to_owned()).or_default().extend(found);
         }
+        let toolchains = files::list(&home.join(".rustup/toolchains")).unwrap_or_default();
+        facts.toolchains = toolchains
+            .iter()
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        facts.toolchains.sort();
         facts.images = true;
         facts
     }
@@ -96,6 +145,7 @@ impl HostFacts {
             stores: stores.into_iter().map(|kind| (kind, vec![String::new()])).collect(),
             versions: BTreeMap::new(),
             installed: BTreeMap::new(),
+            toolchains: Vec::new(),
             images: true,
         }
     }

@@ -82,6 +82,7 @@ pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
     // A Procfile says which of them run together.
     procfile::read(view, &mut found);
     containers::read(view, &mut found);
+    python::era(view, &mut found);
     tasks::read(view, &mut found);
     web::read(view, &mut found);
     sdk::read(view, &mut found);

@@ -87,6 +87,9 @@ pub(crate) fn pairs(
             all.push((variable, tool.display().to_string()));
         }
     }
+    if let Some(prefix) = node_prefix(sandbox.stack.as_deref(), tools) {
+        all.push(("npm_config_nodedir", prefix));
+    }
     if let Some(browser) = BROWSERS.iter().find(|path| files::exists(Path::new(path))) {
         all.extend(BROWSER_VARIABLES.map(|name| (name, (*browser).to_owned())));
         all.extend(NO_DOWNLOADS.map(|name| (name, "1".to_owned())));
@@ -106,6 +109,18 @@ pub(crate) fn pairs(
     all
 }
 
+/// Returns the prefix of the room's Node if its headers are there too: with them native modules are built without a
+/// download of the same headers, whichever manager installs them. A stack brings its own.
+fn node_prefix(stack: Option<&str>, tools: &[PathBuf]) -> Option<String> {
+    if stack.is_some_and(|stack| stack != "host") {
+        return None;
+    }
+    let system = ["/usr/local", "/usr"].map(PathBuf::from);
+    let mut prefixes = tools.iter().chain(&system);
+    let first = prefixes.find(|prefix| files::exists(&prefix.join("bin/node")))?;
+    files::exists(&first.join("include/node/node_version.h")).then(|| first.display().to_string())
+}
+
 /// The user's own programs first, then granted tool folders, then the system's.
 pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
@@ -121,4 +136,27 @@ pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
         .chain([PATH.to_owned()])
         .collect::<Vec<_>>()
         .join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_first_node_are_told() {
+        let home = tempfile::tempdir().unwrap();
+        let tool = home.path().join("v22");
+        for file in ["bin/node", "include/node/node_version.h"] {
+            files::make_folder(tool.join(file).parent().unwrap()).unwrap();
+            files::write(&tool.join(file), "").unwrap();
+        }
+        let shown = Some(tool.display().to_string());
+        assert_eq!(node_prefix(None, std::slice::from_ref(&tool)), shown);
+        assert_eq!(node_prefix(Some("host"), std::slice::from_ref(&tool)), shown);
+        assert_eq!(node_prefix(Some("node"), std::slice::from_ref(&tool)), None);
+        let bare = home.path().join("v20");
+        files::make_folder(&bare.join("bin")).unwrap();
+        files::write(&bare.join("bin/node"), "").unwrap();
+        assert_eq!(node_prefix(None, &[bare, tool]), None);
+    }
 }

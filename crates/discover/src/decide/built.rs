@@ -11,8 +11,16 @@ use crate::{
 pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
     own_images(view, found, folder);
     let mut built = std::mem::take(&mut found.built);
-    // Those that name their app take it before those that would take any.
-    built.sort_by_key(|service| !found.apps.iter().any(|app| is_named(&found.apps, app, service)));
+    // Those that name their app take it first, then those that run the same program, then those that would take any.
+    built.sort_by_key(|service| {
+        let of = |fits: &dyn Fn(&App) -> bool| found.apps.iter().any(fits);
+        match () {
+            () if of(&|app| app.name == service.name) => 0,
+            () if of(&|app| is_same_program(app, service)) => 1,
+            () if of(&|app| is_named(&found.apps, app, service)) => 2,
+            () => 3,
+        }
+    });
     let mut taken: Vec<usize> = Vec::new();
     for service in &built {
         if !service.profiles.is_empty() {
@@ -128,17 +136,27 @@ fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<
     let candidates: Vec<usize> = (0..found.apps.len()).filter(free).collect();
     let find =
         |fits: &dyn Fn(&App) -> bool| candidates.iter().find(|at| fits(&found.apps[**at])).copied();
-    let is_worker = service.ports.is_empty() && service.command.is_some();
+    let is_worker = is_worker(service);
     let of_kind = |app: &App| (app.kind == AppKind::Worker) == is_worker;
-    let program = service.command.as_deref().and_then(program);
-    let same_program =
-        |app: &App| of_kind(app) && program.is_some() && self::program(&app.run) == program;
+    let same_program = |app: &App| is_same_program(app, service);
     // In a folder of its own any app of the kind is meant; in the whole repository only what serves, as long as
     // nothing tells it from the others.
     let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
     find(&|app| app.name == service.name && of_kind(app))
         .or_else(|| find(&same_program))
         .or_else(|| find(&any))
+}
+
+fn is_worker(service: &BuiltService) -> bool {
+    service.ports.is_empty() && service.command.is_some()
+}
+
+/// Whether compose runs the program that an app is known to be.
+fn is_same_program(app: &App, service: &BuiltService) -> bool {
+    let of_service = service.command.as_deref().and_then(program);
+    (app.kind == AppKind::Worker) == is_worker(service)
+        && of_service.is_some()
+        && program(&app.run) == of_service
 }
 
 /// Returns the program of a command, past what only starts it.

@@ -23,8 +23,9 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
     for at in 0..draft.services.len() {
         let service = &draft.services[at];
         let DraftWork::Run { task, .. } = &service.work else { continue };
-        // Installing and loading need nothing of the app's own.
-        if *task && (service.name.starts_with("install") || service.name.ends_with("-load")) {
+        // Installing, loading and making files need nothing of the app's own.
+        let is_own = ["install", "settings"].iter().any(|word| service.name.starts_with(word));
+        if *task && (is_own || service.name.ends_with("-load")) {
             continue;
         }
         let env = variables(found, &known, service, &mut unknown);

@@ -116,6 +116,18 @@ pub(super) fn looks_random(text: &str) -> bool {
     hex || [digits, upper, lower].iter().filter(|count| **count >= 2).count() >= 3
 }
 
+/// Whether a value is a choice or a span of time, and so no secret whatever its name: `AUTH_STRICT=false`,
+/// `TOKEN_EXPIRES_IN=15m`.
+fn is_choice(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &lower[digits.len()..];
+    let is_span = (1..=4).contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && ["ms", "s", "m", "h", "d", "w", "y"].contains(&unit);
+    is_span || ["true", "false", "yes", "no", "on", "off"].contains(&lower.as_str())
+}
+
 /// Returns whether a value may be copied as it is.
 pub(super) fn is_plain(name: &str, value: &str) -> bool {
     let url_with_account = value.split_once("://").is_some_and(|(_, rest)| {
@@ -124,7 +136,7 @@ pub(super) fn is_plain(name: &str, value: &str) -> bool {
     !value.is_empty()
         && value.len() <= VALUE_MOST
         && !value.contains(['\n', '\0'])
-        && !is_secret_name(name)
+        && (!is_secret_name(name) || is_choice(value))
         && !is_placeholder(value)
         && !looks_random(value)
         && !url_with_account
@@ -208,6 +220,7 @@ mod tests {
             ("ANALYTICS", key.as_str()),
             ("JWT_SECRET", "abc"),
             ("DB_PASSWORD", "x"),
+            ("API_TOKEN", "1234"),
             ("X", "9f86d081884c7d659a2feaa0c55ad015"),
             ("URL", "https://user:pw@host/x"),
             ("HOST", "your-host-here"),
@@ -223,6 +236,8 @@ mod tests {
             ("KEYBOARD", "de"),
             ("JWT_RESET_PASSWORD_EXPIRATION_MINUTES", "10"),
             ("TOKEN_TTL", "15m"),
+            ("AUTH_JWT_TOKEN_EXPIRES_IN", "30d"),
+            ("AUTH_UNIFORM_ERRORS", "false"),
         ] {
             assert!(is_plain(name, value), "{name}");
         }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Programs, and what installs them.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("node", "apt-get install nodejs npm"),
     ("npm", "apt-get install npm"),
     ("python3", "apt-get install python3 python3-venv"),
@@ -31,6 +31,8 @@ const PACKAGES: [(&str, &str); 18] = [
     ("just", "apt-get install just, or cargo install just"),
     ("hugo", "apt-get install hugo"),
     ("make", "apt-get install make"),
+    ("pg_config", "apt-get install libpq-dev"),
+    ("mariadb_config", "apt-get install libmariadb-dev"),
 ];
 
 /// Stacks that have programs, where the host has not.

@@ -6,10 +6,14 @@ use crate::{
     host::{HostFacts, numbers},
 };
 
-use super::missing::propose;
+use super::{missing::propose, toolchains};
 
 /// The version of a program that a stack has, where that matters.
 const STACK_VERSIONS: [(&str, &str); 1] = [("node", "22")];
+
+/// Lines of Node by the names that `.nvmrc` may have for them.
+const CODENAMES: [(&str, u32); 4] =
+    [("lts/hydrogen", 18), ("lts/iron", 20), ("lts/jod", 22), ("lts/krypton", 24)];
 
 /// Chooses versions of toolchains, and tells where none fits.
 pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
@@ -21,6 +25,10 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
         }
         if let Some((_, folder)) = chosen(host, pin, &wanted) {
             prefer(draft, folder);
+            continue;
+        }
+        let is_node = pin.program == "node" && (!wanted.allows(have) || toolchains::is_chosen(pin));
+        if is_node && toolchains::bring_node(host, pin, |have| wanted.is_met("node", have), draft) {
             continue;
         }
         if wanted.allows(have) {
@@ -118,6 +126,11 @@ enum Wanted {
 impl Wanted {
     fn of(text: &str) -> Self {
         let text = text.trim();
+        if let Some((_, line)) =
+            CODENAMES.iter().find(|(name, _)| *name == text.to_ascii_lowercase())
+        {
+            return Self::Named(vec![*line]);
+        }
         let bare = text.trim_start_matches(['v', '=']).trim_start_matches("python-");
         let is_plain = bare.starts_with(|c: char| c.is_ascii_digit())
             && !bare.contains(['|', ',', '<', '>', ' ', '*', 'x', '~', '^']);
@@ -263,6 +276,8 @@ mod tests {
             ("20.11.1", "20.x", true),
             ("20.11.1", "^18.0.0 || ^20.0.0", true),
             ("20.11.1", "lts/iron", true),
+            ("20.11.1", "lts/jod", false),
+            ("20.11.1", "lts/*", true),
             ("1.22", "1.21.0", true),
             ("22", "22.21.0", true),
             ("3.11.7", "~=3.10.2", false),

@@ -122,8 +122,18 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let values = settings::values(view, text::folder(&file));
     let active: Vec<&str> =
         values.get("COMPOSE_PROFILES").into_iter().flat_map(|names| names.split(',')).collect();
+    // An image that one service builds is what others of the same name run.
+    let builds: BTreeMap<&str, &Value> = services
+        .values()
+        .filter(|(service, _)| !service["build"].is_null())
+        .filter_map(|(service, _)| Some((service["image"].as_str()?, &service["build"])))
+        .collect();
     for (name, (service, origin)) in &services {
         let mut service = service.clone();
+        let same = service["image"].as_str().and_then(|image| builds.get(image));
+        if let Some(build) = same.filter(|_| service["build"].is_null()) {
+            service["build"] = (*build).clone();
+        }
         let profiles = strings(&service["profiles"]);
         if profiles.iter().any(|profile| active.contains(&profile.as_str()) || active == ["*"]) {
             service["profiles"] = Value::Null;
@@ -182,6 +192,20 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         }
         let context = text::join(text::folder(file), context);
         let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
+        let base = super::containers::base(view, &text::join(&context, dockerfile));
+        // An image that only adds files to that of a store is the store, and so is a server that is called like one.
+        let based = base.as_deref().and_then(kind_of).map(|kind| (kind, base.clone()));
+        let called = kind_of(name).filter(|kind| *kind == StoreKind::Mail).map(|kind| (kind, None));
+        if let Some((kind, image)) = based.or(called).filter(|_| profiles.is_empty()) {
+            let fact = format!("`{name}` is built on {}", image.as_deref().unwrap_or(kind.word()));
+            let evidence = Evidence { file: file.to_owned(), line: place(), fact };
+            let mut store = Store::new(kind, Certainty::Declared, evidence);
+            store.name = Some(service_name);
+            store.version = image.as_deref().and_then(|image| text::major(&image_parts(image).1?));
+            account(&mut store, &env, service);
+            store.image = image;
+            return found.store(store);
+        }
         let evidence = Evidence {
             file: file.to_owned(),
             line: place(),
@@ -190,8 +214,10 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         found.built.push(BuiltService {
             name: service_name,
             dockerfile: text::join(&context, dockerfile),
+            command: command(&service["command"])
+                .or_else(|| command(&service["entrypoint"]))
+                .map(|line| mapped(&line, text::folder(file), &context, &service["volumes"])),
             context,
-            command: command(&service["command"]).or_else(|| command(&service["entrypoint"])),
             ports,
             env,
             health: health(&service["healthcheck"]["test"]),
@@ -429,6 +455,27 @@ fn binds(value: &Value) -> Vec<(String, String)> {
         _ => None,
     };
     all.iter().filter_map(one).filter(|(source, _)| source.starts_with('.')).take(16).collect()
+}
+
+/// Makes paths of a command that lie in mounted folders paths of the repository, as its own folder sees them.
+fn mapped(line: &str, folder: &str, context: &str, volumes: &Value) -> String {
+    let binds = binds(volumes);
+    let own = |word: &str| {
+        let (source, rest) = binds.iter().find_map(|(source, target)| {
+            let rest = word.strip_prefix(target.trim_end_matches('/'))?.strip_prefix('/')?;
+            (!text::leaves(folder, source)).then_some((source, rest))
+        })?;
+        let path = text::join(&text::join(folder, source), rest);
+        match context {
+            "" => Some(path),
+            context => path.strip_prefix(&format!("{context}/")).map(str::to_owned),
+        }
+    };
+    // Only plain words: what a shell would take apart stays as it is.
+    line.split(' ')
+        .map(|word| own(word).unwrap_or_else(|| word.to_owned()))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn needs(value: &Value) -> Vec<String> {

@@ -52,6 +52,11 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     devcontainer(view, found);
 }
 
+/// Returns the image that a Dockerfile ends with.
+pub(super) fn base(view: &View<'_>, path: &str) -> Option<String> {
+    parse(&view.text(path)?).base.map(|(image, _)| image)
+}
+
 fn parse(source: &str) -> Dockerfile {
     let mut file = Dockerfile::default();
     let mut lines = source.lines().enumerate().take(5000);

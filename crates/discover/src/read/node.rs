@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::ports;
+use super::{ports, settings};
 use crate::{
     finding::{App, AppKind, Evidence, Findings, Step},
     host::HostFacts,
@@ -90,8 +90,10 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         if apps.is_empty() {
             apps.extend(scripts::expanded(view, root, &manager));
         }
-        if apps.is_empty() {
-            apps.extend(app(view, root, &manager, found));
+        // The root of a workspace is an app too if it starts a framework itself, rather than its members.
+        if apps.is_empty() || is_site(view, root) {
+            let own = app(view, root, &manager, found);
+            apps.splice(..0, own);
         }
         found.apps.extend(apps);
         extras(view, root, &manager, found);
@@ -111,6 +113,13 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         extras(view, package, &manager, found);
     }
     deno(view, found);
+}
+
+/// Whether a package's own script starts the server of a framework.
+fn is_site(view: &View<'_>, package: &Package) -> bool {
+    let mut lines = RUN_SCRIPTS.iter().filter_map(|name| package.scripts.get(*name));
+    lines
+        .any(|line| framework::of(view, package, line).is_some_and(|framework| framework.is_site()))
 }
 
 /// Scripts that run an app, in the order in which they are preferred.
@@ -291,17 +300,16 @@ fn port(
             return plain(Some(port));
         }
     }
-    let of_example = view
-        .first(&package.dir, &[".env.example", ".env.sample", ".env.template"])
-        .and_then(|path| {
-            let text = view.text(&path)?;
-            let (at, line) = text
-                .lines()
-                .enumerate()
-                .find(|(_, line)| line.trim_start().starts_with("PORT="))?;
-            let port = line.split_once('=')?.1.trim().trim_matches(['"', '\'']).parse().ok()?;
-            Some((port, Evidence { file: path, line: at + 1, fact: format!("PORT={port}") }))
-        });
+    let of_example = settings::example_of(view, &package.dir).and_then(|path| {
+        let text = view.text(&path)?;
+        let names = ["PORT", "APP_PORT", "SERVER_PORT", "API_PORT", "HTTP_PORT"];
+        let (at, name, value) = text.lines().enumerate().find_map(|(at, line)| {
+            let (name, value) = line.trim_start().split_once('=')?;
+            names.contains(&name.trim()).then(|| (at, name.trim().to_owned(), value))
+        })?;
+        let port = value.split('#').next()?.trim().trim_matches(['"', '\'']).parse().ok()?;
+        Some((port, Evidence { file: path, line: at + 1, fact: format!("{name}={port}") }))
+    });
     match (of_example, usual) {
         (Some((port, found)), usual) if usual.is_none_or(|_| framework::obeys_port(line)) => {
             evidence.push(found);
@@ -318,6 +326,13 @@ fn port(
 /// Adds what a package has besides its app: migrations, seeds, workers, checks.
 fn extras(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findings) {
     migrations::read(view, package, manager, found);
+    for (name, line) in &package.scripts {
+        if let Some(file) = scripts::env_file(line) {
+            let fact = format!("script `{name}` insists on a file `{file}`");
+            let why = view.evidence(&package.file(), &format!("\"{name}\""), fact);
+            settings::insisted(view, &package.dir, &file, why, found);
+        }
+    }
     const WORKERS: [&str; 8] = [
         "worker",
         "worker:dev",

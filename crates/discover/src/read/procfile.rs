@@ -30,6 +30,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         if name == "release" {
             let known = found.migrations.iter().any(|step| step.dir.is_empty());
             if !known {
+                let run = ran(found, &run);
                 found.migrations.push(Step {
                     name: "migrate".to_owned(),
                     dir: String::new(),
@@ -75,26 +76,37 @@ fn entry(at: usize, line: &str) -> Option<(usize, String, String)> {
         .filter(|(_, _, run)| !run.is_empty())
 }
 
-/// Makes a command of Python find what pip installed.
+/// Programs that Python's packages bring.
+const OF_PYTHON: [&str; 11] = [
+    "gunicorn",
+    "uvicorn",
+    "celery",
+    "flask",
+    "python",
+    "python3",
+    "hypercorn",
+    "daphne",
+    "streamlit",
+    "rq",
+    "alembic",
+];
+
+/// Makes a command of Python find what was installed for the project.
 fn ran(found: &Findings, run: &str) -> String {
-    let uses_pip =
-        found.installs.iter().any(|install| install.dir.is_empty() && install.manager == "pip");
+    let uses = |managers: &[&str]| {
+        found
+            .installs
+            .iter()
+            .any(|install| install.dir.is_empty() && managers.contains(&install.manager))
+    };
     let first = run.split_whitespace().next().unwrap_or_default();
-    match uses_pip
-        && [
-            "gunicorn",
-            "uvicorn",
-            "celery",
-            "flask",
-            "python",
-            "hypercorn",
-            "daphne",
-            "streamlit",
-            "rq",
-        ]
-        .contains(&first)
-    {
-        true => format!(".venv/bin/{run}"),
+    let is_plain = OF_PYTHON.contains(&first) && !run.contains("&&") && !run.contains(';');
+    if is_plain && uses(&["pip"]) {
+        return format!(".venv/bin/{run}");
+    }
+    let names_one = text::words(run).iter().any(|word| OF_PYTHON.contains(&word.as_str()));
+    match names_one && uses(&["pip", "uv", "poetry", "pipenv", "pdm"]) {
+        true => format!("export PATH=\"$PWD/.venv/bin:$PATH\"; {run}"),
         false => run.to_owned(),
     }
 }

@@ -1,8 +1,10 @@
 //! Python: managers, Django, Flask, FastAPI and their relatives, workers, migrations.
 
+mod era;
 mod manager;
+mod required;
 
-use std::sync::LazyLock;
+use std::{rc::Rc, sync::LazyLock};
 
 use regex_lite::Regex;
 
@@ -36,7 +38,10 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         let is_below =
             |known: &String| known.is_empty() && view.has("pyproject.toml") && !dir.is_empty();
         let is_app = view.has(&text::join(dir, "manage.py"));
+        let is_package =
+            text::name(dir) == "src" && manager::has_package_beside(view, text::folder(dir));
         if super::is_aside(dir)
+            || is_package
             || folders.iter().any(|known| known == dir)
             || (folders.iter().any(is_below) && !is_app && !has_own_lock(view, dir))
         {
@@ -51,6 +56,21 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     }
     for dir in folders.iter().take(20) {
         folder(view, host, dir, found);
+    }
+}
+
+/// Adds the version of Python that old requirements need, where nothing names one.
+pub(super) fn era(view: &View<'_>, found: &mut Findings) {
+    let is_one = |path: &&str| {
+        path.ends_with(".txt") && path.contains("requirements") && !super::is_aside(path)
+    };
+    let files: Vec<String> = view.paths().filter(is_one).take(20).map(str::to_owned).collect();
+    era::read(view, &files, found);
+    let manifests = view.named(&["pyproject.toml", "Pipfile"]);
+    let manifests = manifests.into_iter().filter(|path| !super::is_aside(path)).take(20);
+    let all: Vec<String> = files.into_iter().chain(manifests).collect();
+    if !found.apps.is_empty() {
+        era::compiled(view, &all, found);
     }
 }
 
@@ -78,6 +98,7 @@ fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
     if found.apps.len() > before {
         let home = found.apps[before].dir.clone();
         let environment = environment.below(&home);
+        required::read(view, dir, found);
         workers(view, &home, &environment, found);
         alembic(view, &home, &environment, found);
     }
@@ -142,19 +163,29 @@ fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
     for path in sources.iter().filter(is_own).take(SOURCES_MOST) {
         let Some(source) = view.text(path) else { continue };
         let Some((object, kind, line)) = object(&source) else { continue };
+        let kind = kind.to_owned();
+        // A factory often needs arguments: the module that calls it is what servers load.
+        let made = object.strip_suffix("()").and_then(|factory| {
+            instance(view, sources.iter().filter(is_own).copied().take(SOURCES_MOST), factory)
+        });
+        let (path, source, object, line) = match made {
+            Some((path, source, object, line)) => (path, source, object, line),
+            None => (*path, source, object, line),
+        };
         let root = import_root(view, dir, path, &source);
         // Modules below `src` are found by a flag; a folder of its own is where the command runs, and so is a `src` that
         // is the whole project.
         let is_part = text::name(&root) == "src" && root != dir;
         let home = if is_part { text::folder(&root).to_owned() } else { root };
-        let Some((framework, run, port)) = command(&home, path, &object, kind, &source) else {
-            continue;
-        };
-        let run = environment.below(&home).run(&run);
+        let Some(start) = command(&home, path, &object, &kind, &source) else { continue };
+        let (framework, port) = (start.framework, start.port);
+        let run = environment.below(&home).run(&start.run);
         let mut app = App::web(&name(&home), &home, run);
         app.framework = Some(framework);
+        let variables = start.variables.into_iter();
+        app.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
         app.evidence.push(Evidence {
-            file: (*path).to_owned(),
+            file: path.to_owned(),
             line,
             fact: format!("{framework}'s object `{object}`"),
         });
@@ -209,14 +240,33 @@ fn object(source: &str) -> Option<(String, &str, usize)> {
     Some((format!("{}()", factory.as_str()), kind, line(factory.start())))
 }
 
-/// Returns the framework, the command and the port.
-fn command(
-    dir: &str,
-    path: &str,
-    object: &str,
-    kind: &str,
-    source: &str,
-) -> Option<(&'static str, String, u16)> {
+/// Returns the module that keeps what a factory made, such as `app = create_app("dev")`: path, source, name and line.
+fn instance<'p>(
+    view: &View<'_>,
+    sources: impl Iterator<Item = &'p str>,
+    factory: &str,
+) -> Option<(&'p str, Rc<str>, String, usize)> {
+    let pattern = format!(r"(?m)^(\w+)(?:\s*:\s*\w+)?\s*=\s*(?:\w+\.)*{factory}\(");
+    let pattern = Regex::new(&pattern).ok()?;
+    sources.into_iter().find_map(|path| {
+        let source = view.text(path)?;
+        let object = pattern.captures(&source)?.get(1)?;
+        let line = source[..object.start()].matches('\n').count() + 1;
+        let object = object.as_str().to_owned();
+        Some((path, source, object, line))
+    })
+}
+
+/// How a framework is started.
+struct Start {
+    framework: &'static str,
+    run: String,
+    port: u16,
+    variables: Vec<(&'static str, String)>,
+}
+
+/// Returns how the framework of an object is started.
+fn command(dir: &str, path: &str, object: &str, kind: &str, source: &str) -> Option<Start> {
     let below = path.strip_prefix(&format!("{dir}/")).unwrap_or(path);
     let (folder, module) = module(below);
     let port = ports::of_source(source).map(|(port, _)| port);
@@ -238,21 +288,28 @@ fn command(
         )
     };
     let file = text::shell_word(below);
-    Some(match kind {
+    let mut variables = Vec::new();
+    let (framework, run, port) = match kind {
         "FastAPI" => asgi("FastAPI"),
         "Starlette" => asgi("Starlette"),
         "Litestar" => asgi("Litestar"),
         "BlackSheep" => asgi("BlackSheep"),
         "Quart" => asgi("Quart"),
         "Flask" => {
-            let module =
-                if folder.is_empty() { module } else { below.trim_end_matches(".py").to_owned() };
-            let target = if is_factory { module } else { format!("{module}:{object}") };
-            (
-                "Flask",
-                format!("flask --app {target} run --debug --host 127.0.0.1 --port {{port}}"),
-                port.unwrap_or(5000),
-            )
+            let module = match () {
+                // Releases of long ago find a file of this folder only by its whole name.
+                () if !below.contains('/') => below.to_owned(),
+                () if folder.is_empty() => module,
+                () => below.trim_end_matches(".py").to_owned(),
+            };
+            let is_usual = is_factory || ["app", "application"].contains(&object);
+            let target = match is_factory || is_usual && !below.contains('/') {
+                true => module,
+                false => format!("{module}:{object}"),
+            };
+            // By variables, which releases of long ago know as well.
+            variables = vec![("FLASK_APP", target), ("FLASK_DEBUG", "1".to_owned())];
+            ("Flask", "flask run --host 127.0.0.1 --port {port}".to_owned(), port.unwrap_or(5000))
         }
         "Sanic" => (
             "Sanic",
@@ -269,7 +326,8 @@ fn command(
         }
         "falcon.App" => ("Falcon", format!("python {file}"), port.unwrap_or(8000)),
         _ => return None,
-    })
+    };
+    Some(Start { framework, run, port, variables })
 }
 
 /// Returns the folder from which a file is imported: the first above it that is not a package.
@@ -351,10 +409,17 @@ fn alembic(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fi
         found.migrations.push(Step {
             name: beside(dir, "migrate"),
             dir: dir.to_owned(),
-            run: environment.run("flask db upgrade"),
+            run: format!("{}{}", flask_app(dir, found), environment.run("flask db upgrade")),
             evidence,
         });
     }
+}
+
+/// Returns what tells `flask` which app is meant, as the app itself has it.
+fn flask_app(dir: &str, found: &Findings) -> String {
+    let mut of_dir = found.apps.iter().filter(|app| app.dir == dir);
+    let target = of_dir.find_map(|app| app.env.get("FLASK_APP"));
+    target.map_or_else(String::new, |target| format!("FLASK_APP={} ", text::shell_word(target)))
 }
 
 /// Adds the server of MkDocs where a project has nothing else to show.
@@ -393,10 +458,9 @@ mod tests {
                 "{source}"
             );
         }
-        let (_, run, port) =
-            command("", "src/shop/main.py", "app", "FastAPI", "app = FastAPI()").unwrap();
+        let start = command("", "src/shop/main.py", "app", "FastAPI", "app = FastAPI()").unwrap();
         assert_eq!(
-            (run.as_str(), port),
+            (start.run.as_str(), start.port),
             ("uvicorn shop.main:app --app-dir src --reload --host 127.0.0.1 --port {port}", 8000)
         );
     }

@@ -1,6 +1,10 @@
 //! Rust: packages that serve, their ports, their migrations.
 
-use super::ports;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use super::{ports, settings};
 use crate::{
     finding::{App, Evidence, Findings, Step},
     text,
@@ -118,8 +122,45 @@ fn package(
     if let Some((path, evidence)) = ports::health(view, sources.iter().copied()) {
         (app.health, _) = (Some(path), app.evidence.push(evidence));
     }
+    if dependencies.contains_key("sqlx") && has_recorded_queries(view, dir) {
+        // Else the macros ask the database, which may have no tables yet.
+        app.env.insert("SQLX_OFFLINE".to_owned(), "true".to_owned());
+    }
     found.apps.push(app);
-    migrations(view, dir, &dependencies, &sources, found);
+    settings_file(view, run_dir, &sources, found);
+    // Migrations lie beside the package, or at the top of its workspace.
+    let home = [dir, run_dir]
+        .into_iter()
+        .find(|folder| view.has_folder(&text::join(folder, "migrations")));
+    if let Some(home) = home {
+        migrations(view, home, &dependencies, &sources, found);
+    }
+}
+
+static INSISTS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"dotenvy?(?:::dotenv)?\(\)\s*(?:\.expect\(|\.unwrap\(\)|\?)")
+        .expect("a fixed pattern")
+});
+
+/// Adds the file of settings that a program does not start without.
+fn settings_file(view: &View<'_>, dir: &str, sources: &[&str], found: &mut Findings) {
+    let insisting = sources.iter().take(100).find_map(|path| {
+        let source = view.text(path)?;
+        let place = INSISTS.find(&source)?;
+        let line = source[..place.start()].matches('\n').count() + 1;
+        let fact = "it does not start without a file `.env`".to_owned();
+        Some(Evidence { file: (*path).to_owned(), line, fact })
+    });
+    if let Some(why) = insisting {
+        settings::insisted(view, dir, ".env", why, found);
+    }
+}
+
+/// Whether answers of the database to `sqlx`'s macros are part of the repository.
+fn has_recorded_queries(view: &View<'_>, dir: &str) -> bool {
+    ["", dir].iter().any(|dir| {
+        view.has_folder(&text::join(dir, ".sqlx")) || view.has(&text::join(dir, "sqlx-data.json"))
+    })
 }
 
 fn is_settings(path: &str) -> bool {
@@ -179,9 +220,6 @@ fn migrations(
     found: &mut Findings,
 ) {
     let folder = text::join(dir, "migrations");
-    if !view.has_folder(&folder) {
-        return;
-    }
     let at_start = |word: &str| {
         let own = |path: &&&str| !super::is_aside(path.get(dir.len()..).unwrap_or(path));
         sources
@@ -196,8 +234,13 @@ fn migrations(
             "{{ command -v {program} >/dev/null || cargo install --quiet --root ~/.local {package} --no-default-features --features {features}; }}"
         )
     };
+    // Macros that check queries while they are compiled need the tables before the program can make them.
+    let is_checked = !has_recorded_queries(view, dir)
+        && ["query!(", "query_as!(", "query_scalar!(", "query_file!("]
+            .iter()
+            .any(|call| at_start(call));
     let (program, run) = match () {
-        () if dependencies.contains_key("sqlx") && !at_start("migrate!(") => {
+        () if dependencies.contains_key("sqlx") && (is_checked || !at_start("migrate!(")) => {
             let first = brought("sqlx", "sqlx-cli", "rustls,postgres,mysql,sqlite");
             ("sqlx", format!("{first} && sqlx database create && sqlx migrate run"))
         }

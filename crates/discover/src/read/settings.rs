@@ -3,29 +3,49 @@
 //! Files with real values (`.env`, `.env.local`) are never opened, unless the repository has them in its commits: then they
 //! are no secrets of this user, and rooms see them too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    finding::{Certainty, Evidence, Findings, Setting, Store, StoreKind},
+    finding::{Certainty, Evidence, Findings, Setting, Step, Store, StoreKind},
     text,
     view::View,
 };
 
-/// Endings of files that are examples.
-const EXAMPLES: [&str; 12] = [
-    ".env.example",
-    ".env.sample",
-    ".env.template",
-    ".env.dist",
-    ".env.defaults",
-    ".env.development.example",
-    ".env.local.example",
-    "env.example",
-    "example.env",
-    "sample.env",
-    ".env.development.sample",
-    ".dev.vars.example",
+/// Words by which a file of settings is known as an example.
+const EXAMPLE_WORDS: [&str; 6] = ["example", "sample", "template", "dist", "defaults", "default"];
+
+/// Words of files that are for tests or for other places than a desk.
+const ELSEWHERE: [&str; 11] = [
+    "test",
+    "tests",
+    "testing",
+    "e2e",
+    "ci",
+    "prod",
+    "production",
+    "staging",
+    "docker",
+    "azure",
+    "vercel",
 ];
+
+/// Whether a file's name is that of an example of settings: `.env.example`, `example.env`, `.env-sample`, `env-example`.
+pub(super) fn is_example(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    if lower == ".dev.vars.example" {
+        return true;
+    }
+    let words: Vec<&str> = lower.split(['.', '-', '_']).filter(|word| !word.is_empty()).collect();
+    // `env.example.ts` is a program.
+    let is_code = ["ts", "js", "mjs", "cjs", "py", "md", "yml", "yaml", "json", "toml", "sh", "rb"]
+        .iter()
+        .any(|ending| lower.ends_with(&format!(".{ending}")));
+    words.len() < 5
+        && words.contains(&"env")
+        && words.iter().any(|word| EXAMPLE_WORDS.contains(word))
+        && !words.iter().any(|word| ELSEWHERE.contains(word))
+        && !is_code
+}
 
 /// The most variables of one example.
 const VARIABLES_MOST: usize = 200;
@@ -35,11 +55,47 @@ const COMMITTED: [&str; 4] = [".env.dev", ".env.development", ".env", ".env.loca
 
 /// Returns the examples of settings of all folders, the nearest to the root first.
 fn examples(view: &View<'_>) -> Vec<String> {
-    let mut files = view.named(&EXAMPLES);
+    let mut files: Vec<String> =
+        view.paths().filter(|path| is_example(text::name(path))).map(str::to_owned).collect();
+    // Those that say nothing but that they are examples come first.
+    let words = |path: &str| text::name(path).split(['.', '-', '_']).count();
+    let compose = ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
+    let compose = view.first("", &compose).and_then(|path| view.text(&path)).unwrap_or_default();
+    // Of several variants the one that compose's services are meant for.
+    let named = |path: &str| {
+        let text = view.text(path).unwrap_or_default();
+        let is_service = |(_, value): (&str, String)| {
+            !value.is_empty() && compose.contains(&format!("\n  {value}:"))
+        };
+        text.lines().take(500).filter_map(entry).filter(|entry| is_service(entry.clone())).count()
+    };
+    files.sort_by_cached_key(|path| {
+        (path.matches('/').count(), words(path), std::cmp::Reverse(named(path)), path.clone())
+    });
+    without_variants(view, &mut files);
     let committed = COMMITTED.iter().flat_map(|name| view.named(&[name]));
     files.extend(committed.filter(|path| view.committed.contains(path)));
     files.retain(|path| !super::is_aside(path));
     files
+}
+
+/// Removes examples that mostly name what the first one of their folder names: they are for another setup.
+fn without_variants(view: &View<'_>, files: &mut Vec<String>) {
+    let names = |path: &str| -> BTreeSet<String> {
+        let text = view.text(path).unwrap_or_default();
+        text.lines().take(500).filter_map(entry).map(|(name, _)| name.to_owned()).collect()
+    };
+    let mut first: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    files.retain(|path| {
+        let own = names(path);
+        match first.get(text::folder(path)) {
+            Some(known) => own.intersection(known).count() * 2 < own.len(),
+            None => {
+                first.insert(text::folder(path).to_owned(), own);
+                true
+            }
+        }
+    });
 }
 
 /// Returns what the examples of a folder set, as compose would fill it in.
@@ -53,6 +109,40 @@ pub(super) fn values(view: &View<'_>, dir: &str) -> BTreeMap<String, String> {
     }
     all.retain(|_, value| !value.is_empty());
     all
+}
+
+/// Returns the example of a folder, if it has one.
+pub(super) fn example_of(view: &View<'_>, dir: &str) -> Option<String> {
+    examples(view)
+        .into_iter()
+        .find(|path| text::folder(path) == dir && is_example(text::name(path)))
+}
+
+/// Adds what makes a file of settings that commands insist on: the example, or nothing.
+pub(super) fn insisted(
+    view: &View<'_>,
+    dir: &str,
+    file: &str,
+    why: Evidence,
+    found: &mut Findings,
+) {
+    let path = text::join(dir, file);
+    let is_settings = text::name(file).starts_with(".env") && !text::leaves(dir, file);
+    let is_known = |step: &Step| step.dir == dir;
+    if !is_settings || view.committed.contains(&path) || found.files.iter().any(is_known) {
+        return;
+    }
+    let file = text::shell_word(file.trim_start_matches("./"));
+    let make = match example_of(view, dir) {
+        Some(example) => format!("cp {} {file}", text::shell_word(text::name(&example))),
+        None => format!("touch {file}"),
+    };
+    let name = match dir {
+        "" => "settings".to_owned(),
+        dir => text::service_name(&format!("settings-{}", dir.replace('/', "-"))),
+    };
+    let run = format!("test -e {file} || {make}");
+    found.files.push(Step { name, dir: dir.to_owned(), run, evidence: vec![why] });
 }
 
 /// Whether a variable is for compose or Docker alone.
@@ -182,6 +272,33 @@ fn parts(url: &str) -> Option<(Option<String>, Option<String>, Option<String>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn examples_are_known_by_their_name() {
+        for name in [
+            ".env.example",
+            "example.env",
+            ".example-env",
+            "env-example-relational",
+            ".env_sample",
+            ".env.local.example",
+            "env.dist",
+            ".dev.vars.example",
+        ] {
+            assert!(is_example(name), "{name}");
+        }
+        for name in [
+            ".env",
+            ".env.local",
+            "env.example.ts",
+            ".env.test.example",
+            ".env.example-e2e",
+            "environment.md",
+            "example.py",
+        ] {
+            assert!(!is_example(name), "{name}");
+        }
+    }
 
     #[test]
     fn lines_of_examples_are_read() {

@@ -21,6 +21,13 @@ pub(super) struct Framework {
     pub(super) is_api: bool,
 }
 
+impl Framework {
+    /// Whether it is known by its own command, and needs a package of its own.
+    pub(super) fn is_site(&self) -> bool {
+        !self.command.is_empty() && !self.package.is_empty()
+    }
+}
+
 const fn site(
     title: &'static str,
     command: &'static str,

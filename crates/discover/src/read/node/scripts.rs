@@ -23,6 +23,35 @@ pub(super) fn entry_files(view: &View<'_>, package: &Package, line: &str) -> Vec
     named.flat_map(built).filter(|path| view.has(path)).collect()
 }
 
+/// Returns the file of settings that a command fails without.
+pub(super) fn env_file(line: &str) -> Option<String> {
+    let words = text::words(line);
+    // What it means to containers is nothing to a room.
+    if words.iter().any(|word| word.starts_with("docker") || word == "podman") {
+        return None;
+    }
+    let value = |at: usize, flag: &str| {
+        words[at]
+            .strip_prefix(&format!("{flag}="))
+            .map(str::to_owned)
+            .or_else(|| (words[at] == flag).then(|| words.get(at + 1).cloned()).flatten())
+    };
+    let flagged = (0..words.len()).find_map(|at| value(at, "--env-file"));
+    flagged.or_else(|| {
+        let at = words.iter().position(|word| word == "env-cmd")?;
+        let own = words[at..].iter().take_while(|word| *word != "--");
+        let named = own.clone().position(|word| word == "-f" || word == "--file");
+        let is_other = own
+            .clone()
+            .any(|word| ["-e", "-r", "--environments", "--fallback"].contains(&word.as_str()));
+        match named {
+            _ if is_other => None,
+            Some(flag) => words.get(at + flag + 1).cloned(),
+            None => Some(".env".to_owned()),
+        }
+    })
+}
+
 /// Returns the apps of a script such as `concurrently "npm:api" "npm:web"`.
 pub(super) fn expanded(view: &View<'_>, package: &Package, manager: &Manager) -> Vec<App> {
     let script = ["dev", "start:dev", "develop", "start"]
@@ -156,4 +185,26 @@ fn parts(package: &Package, line: &str) -> Vec<Part> {
         Part { name, dir, script, line }
     };
     commands.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::env_file;
+
+    #[test]
+    fn commands_that_fail_without_a_file_are_known() {
+        for (line, file) in [
+            ("tsx --env-file=.env src/server.ts", Some(".env")),
+            ("node --env-file .env.local server.js", Some(".env.local")),
+            ("env-cmd -- ts-node x.ts", Some(".env")),
+            ("env-cmd -f ./.env.dev next dev", Some("./.env.dev")),
+            ("env-cmd -e dev next dev", None),
+            ("node --env-file-if-exists=.env server.js", None),
+            ("docker compose --env-file .env up", None),
+            ("dotenv -e .env -- next dev", None),
+            ("next dev", None),
+        ] {
+            assert_eq!(env_file(line).as_deref(), file, "{line}");
+        }
+    }
 }

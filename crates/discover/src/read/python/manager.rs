@@ -19,6 +19,16 @@ pub(super) struct Environment {
     evidence: String,
 }
 
+/// Whether `src` of a folder is a package of the same project: it has a manifest, and the requirements are beside it.
+pub(super) fn has_package_beside(view: &View<'_>, dir: &str) -> bool {
+    let source = text::join(dir, "src");
+    let is_package = view.first(&source, &["setup.py", "pyproject.toml"]).is_some();
+    let own = ["requirements.txt", "uv.lock", "poetry.lock", "Pipfile", "pdm.lock"];
+    is_package
+        && view.first(&source, &own).is_none()
+        && view.has(&text::join(dir, "requirements.txt"))
+}
+
 /// Files of requirements, in the order in which they are preferred.
 const REQUIREMENTS: [&str; 11] = [
     "requirements/dev.txt",
@@ -141,7 +151,7 @@ impl Environment {
                 "PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev".to_owned()
             }
             "pipenv" => "PIPENV_VENV_IN_PROJECT=1 pipenv install --dev".to_owned(),
-            _ => self.by_pip(),
+            _ => self.by_pip(view),
         };
         let program = self.manager;
         let run = match program == "pip" || host.has(program) {
@@ -166,14 +176,28 @@ impl Environment {
         });
     }
 
+    /// Returns limits for what the requirements leave open and do not run with.
+    fn limits(&self, view: &View<'_>) -> Vec<String> {
+        let mut files: Vec<String> =
+            self.files.iter().map(|file| text::join(&self.dir, file)).collect();
+        // Files that these include.
+        let folder = text::join(&self.dir, "requirements");
+        let included: Vec<_> = view.below(&folder).filter(|path| path.ends_with(".txt")).collect();
+        files.extend(included.iter().take(20).map(|path| (*path).to_owned()));
+        let limits = super::era::limits(view, &files);
+        limits.iter().map(|limit| text::shell_word(limit)).collect()
+    }
+
     /// The marker is written last, so an install that was cut short is done again.
-    fn by_pip(&self) -> String {
+    fn by_pip(&self, view: &View<'_>) -> String {
         let what = match self.files.is_empty() {
             true => "-e .".to_owned(),
             false => self
                 .files
                 .iter()
                 .map(|file| format!("-r {}", text::shell_word(file)))
+                .chain(has_package_beside(view, &self.dir).then(|| "-e ./src".to_owned()))
+                .chain(self.limits(view))
                 .collect::<Vec<_>>()
                 .join(" "),
         };
