@@ -57,6 +57,8 @@ fn fork_through_a_killed_daemon(before: bool, what: &str) {
     if what == ADD {
         git(&repository, &["config", "core.repositoryFormatVersion", "1"]);
         git(&repository, &["config", "extensions.worktreeConfig", "true"]);
+        // Only git knows what of this a new worktree gets.
+        fs::write(repository.join(".git/config.worktree"), "[core]\n\tbare = false\n").unwrap();
     }
     let gate = Gate::new(&mut env, before, what);
     env.ok(&repository, &["daemon", "start"]);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use hothouse_testkit::{TestEnv, skip};
+use hothouse_testkit::{TestEnv, git, skip};
 use serde_json::Value;
 
 use crate::{
@@ -239,6 +239,8 @@ fn a_race_is_shown_with_its_sides_their_checks_and_what_differs() {
     let Some(client) = playwright(&env, "a race on the dashboard") else { return };
     let config = "[project]\nname = \"shop\"\n";
     let repository = env.repository_with("shop", config, &[("sum", "0\n")]);
+    git(&repository, &["config", "user.name", "test"]);
+    git(&repository, &["config", "user.email", "test@example.com"]);
     let good =
         "echo 5 >sum; echo '<script>alert(1)</script>' >new; git add -A; git commit -qm good";
     let bad = "echo 4 >sum; git commit -qam '<script>alert(2)</script>'";
