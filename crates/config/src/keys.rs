@@ -69,7 +69,7 @@ pub(super) static ROOT: Table = Table::of(&[
     key(
         "env",
         Shape::Map(&VARIABLES),
-        "Variables for every command in the room, each with its declared kind.",
+        "Variables for every command in the room: `NAME = \"value\"`, or a table.",
     ),
     key(
         "live-keys",
@@ -391,10 +391,14 @@ static SECRET: Table = Table {
 static VARIABLES: Map = Map::of("variable", &VariableName::RULE, Shape::Table(&VARIABLE));
 
 static VARIABLE: Table = Table {
-    required: &["kind"],
+    shorthand: Some("value"),
     one_of: &["value", "from"],
     ..Table::of(&[
-        key("kind", Shape::Choice(VariableKind::WORDS), "What makes the value harmless."),
+        key(
+            "kind",
+            Shape::Choice(VariableKind::WORDS),
+            "What makes the value harmless; `from` needs it, `value` is `public` without it.",
+        ),
         key("value", Shape::Text(&Template::RULE), "The value itself."),
         key(
             "from",

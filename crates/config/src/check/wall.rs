@@ -59,8 +59,14 @@ pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports variables whose references lead nowhere.
+/// Reports variables whose references lead nowhere, and those of the host that nobody called harmless.
 pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
+    for (_, variable) in entries(tree, &["env"]) {
+        if variable.get("from").is_some() && variable.get("kind").is_none() {
+            let message = "needs the key `kind`: what makes the host's value harmless";
+            problems.push(variable.place.problem(Complaint::new(message)));
+        }
+    }
     for value in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("value")) {
         check_reference(value, tree, problems);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hothouse_config::parse;
 use hothouse_model::config::{
     Condition, Config, EgressMode, Files, Place, Probe, RestartPolicy, SecretForm, SecretSource,
-    Tree, Work,
+    Tree, VariableKind, Work,
 };
 
 pub(crate) const FULL: &str = include_str!("full.toml");
@@ -70,6 +70,17 @@ fn every_key_becomes_a_typed_value() {
     assert_eq!(config.egress.allow[3].host.port, Some(8443));
     assert_eq!(config.room.mounts[0].target, None);
     assert_eq!(config.sandbox.ttl, Some(Duration::from_hours(8)));
+}
+
+#[test]
+fn a_variable_may_be_its_value_alone() {
+    let config = config(
+        "[project]\nname = \"w\"\n[env]\nTZ = \"UTC\"\nKEY = { kind = \"fake\", value = \"k\" }\n",
+    );
+    let zone = &config.variables["TZ"];
+    assert_eq!(zone.value.as_ref().unwrap().as_str(), "UTC");
+    assert_eq!(zone.kind, VariableKind::Public);
+    assert_eq!(config.variables["KEY"].kind, VariableKind::Fake);
 }
 
 #[test]

@@ -183,12 +183,18 @@ pub enum SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Variable {
+    /// Public values are checked the most strictly, so that is what a value is unless the user says more of it.
+    #[serde(default = "public")]
     pub kind: VariableKind,
     pub value: Option<Template>,
     pub from: Option<ValueSource>,
     /// The services that get it; none means every command in the room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceName>,
+}
+
+fn public() -> VariableKind {
+    VariableKind::Public
 }
 
 /// `[notify]`: how the user is told that an agent waits. Only the user's own file has it.
