@@ -207,6 +207,7 @@ impl Engine {
             name,
             branch,
             stack: None,
+            former_paths: Vec::new(),
         })
     }
 }

@@ -293,6 +293,10 @@ impl Engine {
         let new = NewSandbox {
             pinned_config: granting.text,
             stack: spec.stack.clone().or(inherited),
+            former_paths: parent
+                .as_ref()
+                .map(|parent| paths_of(&parent.sandbox))
+                .unwrap_or_default(),
             ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
         let plan = NewPlan {
@@ -620,5 +624,15 @@ fn new_sandbox(
         created,
         pinned_config: None,
         stack: None,
+        former_paths: Vec::new(),
     }
+}
+
+/// How many former paths a sandbox keeps; each is a mount in its room.
+const MOST_FORMER_PATHS: usize = 8;
+
+/// Returns where files of a sandbox may say that they are: virtual environments and build caches contain their path.
+fn paths_of(sandbox: &SandboxRecord) -> Vec<PathBuf> {
+    let former = sandbox.former_paths.iter().filter(|path| **path != sandbox.worktree);
+    [&sandbox.worktree].into_iter().chain(former).take(MOST_FORMER_PATHS).cloned().collect()
 }

@@ -52,6 +52,8 @@ pub(crate) struct SelfRecord {
     pub(crate) agent_branch: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stack: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) former_paths: Vec<PathBuf>,
     /// The last operation that was started on it.
     pub(crate) operation: Option<OperationId>,
     /// The state folder that it belongs to; missing in records of earlier builds.
@@ -139,6 +141,7 @@ impl SelfRecord {
             imported: sandbox.imported,
             agent_branch: sandbox.agent_branch,
             stack: sandbox.stack,
+            former_paths: sandbox.former_paths,
             operation,
             state: Some(state.to_owned()),
         }
@@ -166,6 +169,7 @@ impl SelfRecord {
             created: own.created,
             pinned_config: own.pinned_config,
             stack: own.stack,
+            former_paths: own.former_paths,
         }
     }
 }

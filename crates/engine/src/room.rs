@@ -567,11 +567,18 @@ pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
     aliases(sandbox).swap_remove(0)
 }
 
-/// Returns the additional paths of a worktree: virtual environments and build caches created in the
-/// user's checkout contain its path.
+/// Returns the additional paths of a worktree: virtual environments and build caches contain the path at which they were
+/// created, which is the user's checkout or a sandbox that this one was forked from.
 pub(crate) fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);
     let own = (apart && *root != sandbox.repository.common_dir).then(|| root.clone());
-    own.into_iter().chain([PathBuf::from(WORKSPACE)]).collect()
+    let mut paths: Vec<_> = own.into_iter().chain([PathBuf::from(WORKSPACE)]).collect();
+    for former in &sandbox.former_paths {
+        let overlaps = |path: &PathBuf| path.starts_with(former) || former.starts_with(path);
+        if !paths.iter().chain([&sandbox.worktree]).any(overlaps) {
+            paths.push(former.clone());
+        }
+    }
+    paths
 }

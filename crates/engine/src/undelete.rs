@@ -16,7 +16,7 @@ use hothouse_workspace::{Repository, tree::STORE_FOLDER};
 
 use crate::{
     Engine, PlanFailure,
-    record::ElsewhereError,
+    record::{ElsewhereError, SelfRecord},
     trash::{self, DeletedSandbox, Entry, Note},
 };
 
@@ -296,6 +296,12 @@ fn find_branch(
     }
 }
 
+/// Returns where the files of a restored sandbox were before; with another name they are at another path.
+fn former_paths(record: &SelfRecord, worktree: &Path) -> Vec<PathBuf> {
+    let moved = (record.worktree != worktree).then(|| record.worktree.clone());
+    moved.into_iter().chain(record.former_paths.iter().cloned()).collect()
+}
+
 /// Returns the rows of a restored sandbox.
 fn revived(entry: &Entry, name: &SandboxName, worktree: &Path, branch: Option<&Branch>) -> Revived {
     let Note { record, remains, .. } = &entry.note;
@@ -311,6 +317,7 @@ fn revived(entry: &Entry, name: &SandboxName, worktree: &Path, branch: Option<&B
             name: name.clone(),
             worktree: worktree.to_string_lossy().into_owned(),
             branch: branch.clone(),
+            former_paths: former_paths(record, worktree),
             ..record.new_sandbox(&entry.sandboxes)
         },
         imported: record.imported.clone(),

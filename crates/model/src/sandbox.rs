@@ -86,6 +86,8 @@ pub struct SandboxRecord {
     pub room: Option<RoomRecord>,
     /// What its room stands on, where `fork --stack` chose it.
     pub stack: Option<String>,
+    /// Where its files were before, in the sandboxes that it was forked from; the last one first.
+    pub former_paths: Vec<PathBuf>,
 }
 
 impl SandboxRecord {
@@ -275,6 +277,7 @@ mod tests {
             deleting: false,
             room: None,
             stack: None,
+            former_paths: Vec::new(),
         }
     }
 

@@ -360,6 +360,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             pinned_config: None,
             stack: None,
+            former_paths: Vec::new(),
         }
     }
 

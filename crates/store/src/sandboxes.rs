@@ -30,6 +30,8 @@ pub struct NewSandbox {
     pub pinned_config: Option<String>,
     /// What its room stands on, if not what the config says.
     pub stack: Option<String>,
+    /// Where its files were before, in the sandboxes that it was forked from.
+    pub former_paths: Vec<PathBuf>,
 }
 
 const SELECT: &str = "
@@ -37,7 +39,7 @@ const SELECT: &str = "
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
            w.sandboxes, w.imported, w.agent_branch, p.label,
            m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted, m.slept,
-           w.stack
+           w.stack, w.former_paths
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
     LEFT JOIN runs u ON u.id = m.run_id
@@ -151,8 +153,8 @@ pub(crate) fn insert(
     let project = project(transaction, new)?;
     transaction.execute(
         "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created,
-                                 pinned_config, sandboxes, stack)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                                 pinned_config, sandboxes, stack, former_paths)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             project,
             new.name.as_str(),
@@ -165,7 +167,8 @@ pub(crate) fn insert(
             new.created.to_string(),
             new.pinned_config,
             new.sandboxes,
-            new.stack
+            new.stack,
+            json_of(&new.former_paths)
         ],
     )?;
     let workspace = transaction.last_insert_rowid();
@@ -290,7 +293,17 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         deleting: phase == "deleting",
         room: rooms::record(row, 19)?,
         stack: row.get(26)?,
+        former_paths: paths(&text(27)?),
     })
+}
+
+fn json_of(paths: &[PathBuf]) -> String {
+    let texts: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+    serde_json::to_string(&texts).unwrap_or_default()
+}
+
+fn paths(json: &str) -> Vec<PathBuf> {
+    serde_json::from_str(json).unwrap_or_default()
 }
 
 /// Parses a column that this crate wrote.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 11] = [
+const MIGRATIONS: [M<'static>; 12] = [
     M::up(include_str!("schema/001-foundation.sql")),
     M::up(include_str!("schema/002-rooms.sql")),
     M::up(include_str!("schema/003-workspaces.sql")),
@@ -17,6 +17,7 @@ const MIGRATIONS: [M<'static>; 11] = [
     M::up(include_str!("schema/009-runs.sql")),
     M::up(include_str!("schema/010-asks.sql")),
     M::up(include_str!("schema/011-stacks.sql")),
+    M::up(include_str!("schema/012-former-paths.sql")),
 ];
 
 /// Sets the pragmas of every connection.

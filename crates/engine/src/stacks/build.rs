@@ -303,6 +303,7 @@ impl Engine {
             deleting: false,
             room: None,
             stack: None,
+            former_paths: Vec::new(),
         }
     }
 }

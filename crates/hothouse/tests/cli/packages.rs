@@ -54,6 +54,31 @@ fn stores_are_outside_the_worktree_and_come_along_with_a_fork_of_a_sandbox() {
 }
 
 #[test]
+fn what_contains_the_path_of_its_sandbox_works_in_forks_of_it() {
+    rooms_with("", |env, repository| {
+        let make = "mkdir -p .venv/bin && printf '#!%s/.venv/bin/python3\nprint(\"ran\")\n' \"$PWD\" >.venv/bin/tool && \
+                    ln -s /usr/bin/python3 .venv/bin/python3 && chmod +x .venv/bin/tool && .venv/bin/tool";
+        assert_eq!(agent(env, repository, "a", make), "ran\n");
+        env.ok(repository, &["fork", "b", "--from", "a"]);
+        env.ok(repository, &["fork", "c", "--from", "b"]);
+        env.ok(repository, &["delete", "a", "--force", "--now"]);
+        for fork in ["b", "c"] {
+            env.ok(repository, &["up", fork]);
+            assert_eq!(agent(env, repository, fork, ".venv/bin/tool"), "ran\n", "in {fork}");
+        }
+        // The path leads to the fork's own files, also for the pointer of git.
+        let old = agent(env, repository, "c", "sed -n '1s/^#!//; 1s,/.venv.*,,p' .venv/bin/tool");
+        let old = old.trim_end();
+        let write = format!("echo own >{old}/mark && cat mark && git -C {old} status --short mark");
+        assert_eq!(agent(env, repository, "c", &write), "own\n?? mark\n");
+        assert_eq!(agent(env, repository, "b", "ls mark 2>/dev/null || echo none"), "none\n");
+        let replaced =
+            format!("echo 'gitdir: /tmp' >{old}/.git || rm -f {old}/.git || echo refused");
+        assert_eq!(agent(env, repository, "c", &format!("({replaced}) 2>/dev/null")), "refused\n");
+    });
+}
+
+#[test]
 fn harmless_settings_come_along_and_credentials_do_not() {
     rooms_with("", |env, repository| {
         let home = env.environment().into_iter().find(|(name, _)| name == "HOME").unwrap().1;
