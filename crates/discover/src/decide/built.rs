@@ -94,7 +94,7 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
             dockerfile: String::new(),
             command: None,
             ports: image.ports,
-            env: image.env,
+            env: image.env.into_iter().filter(|one| !is_of_production(one)).collect(),
             health: None,
             needs: image.needs,
             profiles: image.profiles,
@@ -102,6 +102,12 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
             evidence: vec![evidence],
         });
     }
+}
+
+/// Whether a variable tells a published image that it runs in production; in a sandbox it is developed.
+fn is_of_production((name, value): &(String, String)) -> bool {
+    (name.ends_with("_ENV") || name.ends_with("ENVIRONMENT"))
+        && ["production", "prod"].contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// The folder that a service is about: that of its Dockerfile, where the whole repository is its context and this folder
@@ -144,11 +150,17 @@ fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<
     let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
     find(&|app| app.name == service.name && of_kind(app))
         .or_else(|| find(&same_program))
+        .or_else(|| find(&|app| of_kind(app) && has_port_of(app, service)))
         .or_else(|| find(&any))
 }
 
 fn is_worker(service: &BuiltService) -> bool {
     service.ports.is_empty() && service.command.is_some()
+}
+
+/// Whether an app listens on a port that compose publishes: of several apps in one folder, that is the one in the image.
+fn has_port_of(app: &App, service: &BuiltService) -> bool {
+    app.port.is_some_and(|port| service.ports.contains(&port))
 }
 
 /// Whether compose runs the program that an app is known to be.
