@@ -39,40 +39,65 @@ use crate::{Daemon, listener::OwnUser};
 /// SIGHUP, for a command whose terminal is gone.
 const HANGUP: i32 = 1;
 
-/// Serves the second socket until the daemon stops. Open connections are closed then; clients reconnect.
+/// Serves the second socket until the daemon stops. Connections are closed then, but only after a command that is being
+/// started was handed to its client, who has its input; clients reconnect.
 pub(crate) async fn serve(daemon: Daemon, mut listener: OwnUser, mut stop: Stop) {
     let mut conversations = JoinSet::new();
     loop {
         let (stream, _) = tokio::select! {
-            () = stop.told() => return,
+            () = stop.told() => break,
             Some(_) = conversations.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let daemon = daemon.clone();
+        let (daemon, mut stop) = (daemon.clone(), stop.clone());
         conversations.spawn(async move {
             let mut framed = Framed::new(stream);
+            let asked = tokio::select! {
+                () = stop.told() => return,
+                asked = question(&daemon, &mut framed) => asked,
+            };
+            let conversed = match asked {
+                Ok(Some(ask)) => converse(&daemon, &mut framed, ask, stop).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
             // A client that disconnects in the middle of a message needs no answer.
-            if let Err(error) = converse(&daemon, &mut framed).await {
+            if let Err(error) = conversed {
                 tracing::debug!(%error, "the connection of a command failed");
             }
         });
     }
+    while conversations.join_next().await.is_some() {}
 }
 
-async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
-    let Some((Hello { build }, _)) = framed.receive().await? else { return Ok(()) };
+/// Returns what a client asks for; none if it left, or is newer than this daemon.
+async fn question(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<Option<Ask>> {
+    let Some((Hello { build }, _)) = framed.receive().await? else { return Ok(None) };
     if build.parse::<Build>().is_ok_and(|client| client > daemon.about.build) {
-        return framed.send(&Say::Outdated, &[]).await;
+        framed.send(&Say::Outdated, &[]).await?;
+        return Ok(None);
     }
-    let Some((ask, _)) = framed.receive::<Ask>().await? else { return Ok(()) };
+    Ok(framed.receive::<Ask>().await?.map(|(ask, _)| ask))
+}
+
+async fn converse(
+    daemon: &Daemon,
+    framed: &mut Framed,
+    ask: Ask,
+    stop: Stop,
+) -> std::io::Result<()> {
     match begin(daemon, ask).await {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
             // The sandbox counts as in use while the command runs.
             let _held = daemon.keepers.activities.of(running.sandbox.key).enter();
-            let followed = follow(framed, &mut running).await;
+            let followed = follow(framed, &mut running, stop).await;
+            // The next daemon tells the client how it ended.
+            if matches!(followed, Ok(Followed::Stopped)) {
+                return Ok(());
+            }
             match (running.note.take(), &followed) {
-                (Some(note), Ok(Some(ended))) => {
+                (Some(note), Ok(Followed::Ended(ended))) => {
                     daemon.keepers.timelines.append(&running.sandbox, note.ended(ended));
                 }
                 (Some(note), _) if fresh.is_none() => tell_end(daemon, &running, note),
@@ -83,8 +108,8 @@ async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
                 None => import(daemon, &running.sandbox).await,
             }
             match followed? {
-                Some(ended) => framed.send(&Say::Exited(ended), &[]).await,
-                None => Ok(()),
+                Followed::Ended(ended) => framed.send(&Say::Exited(ended), &[]).await,
+                Followed::Left | Followed::Stopped => Ok(()),
             }
         }
         Err(failure) => framed.send(&Say::Refused(failure), &[]).await,
@@ -428,8 +453,21 @@ async fn known(
     Ok((sandbox, room, exec))
 }
 
-/// Passes the streams on, then forwards messages both ways until the command ends or the client leaves.
-async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<Option<Ended>> {
+/// Why a command is no longer followed.
+enum Followed {
+    Ended(Ended),
+    /// Its client left.
+    Left,
+    /// This daemon stops; the command is still running, or its end was not reported.
+    Stopped,
+}
+
+/// Passes the streams on, then forwards messages both ways until the command ends, the client leaves or the daemon stops.
+async fn follow(
+    framed: &mut Framed,
+    running: &mut Running,
+    mut stop: Stop,
+) -> std::io::Result<Followed> {
     let Running { room, exec, streams, terminal, joined, .. } = running;
     // Ours are closed as soon as the client has its own: a copy kept here would keep a command
     // from seeing the end of its input.
@@ -441,7 +479,10 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
     tokio::pin!(wait);
     loop {
         tokio::select! {
-            exit = &mut wait => return Ok(Some(ended(exit))),
+            // First: a daemon that stops loses its connections to rooms, which looks like the end of the room.
+            biased;
+            () = stop.told() => return Ok(Followed::Stopped),
+            exit = &mut wait => return Ok(Followed::Ended(ended(exit))),
             word = framed.receive::<Ask>() => match word {
                 Ok(Some((Ask::Resize { rows, columns }, _))) => {
                     room.resize(exec.clone(), WindowSize { rows, cols: columns }).await.ok();
@@ -452,7 +493,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 Ok(Some((Ask::Close { output }, _))) => {
                     room.close_output(exec.clone(), output).await.ok();
                 }
-                Ok(Some((Ask::Leave, _))) => return Ok(None),
+                Ok(Some((Ask::Leave, _))) => return Ok(Followed::Left),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     // A command outlives its client, unless its terminal is gone; who attached has a view of it, not the
@@ -460,7 +501,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                     if *terminal && !*joined {
                         room.signal(exec.clone(), HANGUP).await.ok();
                     }
-                    return Ok(None);
+                    return Ok(Followed::Left);
                 }
             }
         }

@@ -34,6 +34,13 @@ pub(super) enum StreamKind {
     Terminal,
 }
 
+impl StreamKind {
+    /// How many streams come before the outputs.
+    fn inputs(self) -> usize {
+        usize::from(self != Self::JoinedPipes)
+    }
+}
+
 /// pump --cut--> conversation
 pub(super) type CutSender = mpsc::UnboundedSender<Cut>;
 
@@ -205,8 +212,8 @@ pub(super) struct Prefixed(pub(super) String);
 static LINE: Mutex<()> = Mutex::new(());
 
 impl Plumbing for Prefixed {
-    fn connect(&mut self, streams: Vec<OwnedFd>, _: StreamKind, cut_tx: &CutSender) -> Pumps {
-        let streams = streams.into_iter().skip(1).map(File::from);
+    fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps {
+        let streams = streams.into_iter().skip(kind.inputs()).map(File::from);
         let prefix: Arc<str> = self.0.as_str().into();
         let mut pumps = Pumps::default();
         for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
@@ -290,8 +297,8 @@ impl Kept {
 }
 
 impl Plumbing for Kept {
-    fn connect(&mut self, streams: Vec<OwnedFd>, _: StreamKind, cut_tx: &CutSender) -> Pumps {
-        let mut streams = streams.into_iter().skip(1).map(File::from);
+    fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps {
+        let mut streams = streams.into_iter().skip(kind.inputs()).map(File::from);
         let mut pumps = Pumps::default();
         let (Some(output), Some(errors)) = (streams.next(), streams.next()) else { return pumps };
         self.keep(output, &mut pumps);

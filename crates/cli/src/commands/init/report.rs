@@ -119,12 +119,11 @@ pub(super) fn tell(ui: &Ui, drafted: &Drafted, trial: Option<&Trial>) {
             question.id
         ));
     }
-    let verb = if drafted.is_merged { "Merged" } else { "Wrote" };
-    ui.say(&format!(
-        "{verb} {} and wrote {}.",
-        drafted.config_file().display(),
-        drafted.plan_file().display()
-    ));
+    let (config, plan) = (drafted.config_file(), drafted.plan_file());
+    ui.say(&match drafted.is_merged {
+        true => format!("Updated {} and wrote {}.", config.display(), plan.display()),
+        false => format!("Wrote {} and {}.", config.display(), plan.display()),
+    });
     match trial {
         Some(trial) => trial.tell(ui),
         None => ui.next("hothouse fork try && hothouse up try"),
