@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use hothouse_host::charged::Charged;
 use hothouse_model::{
     config::HostName,
     ledger::AttemptKind,
@@ -23,6 +24,7 @@ use self::{
 };
 use crate::{
     book::is_synthetic,
+    budget,
     entry::Entry,
     plain,
     refuse::{self, Denial},
@@ -328,6 +330,31 @@ pub(crate) async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<TcpStream, D
     }
 }
 
+/// Connects to a terminated host, again and again, each time within the room's share.
+fn dial_of(edge: &Arc<RoomEdge>, name: &HostName, facts: &Facts) -> Dial {
+    // The name decides, not the address that the room has.
+    let facts = Facts { address: None, answered: vec![name.clone()], ..facts.clone() };
+    let edge = edge.clone();
+    Arc::new(move || {
+        let (edge, facts) = (edge.clone(), facts.clone());
+        Box::pin(async move {
+            let permit = edge.take(budget::SOCKET).ok_or_else(over_share)?;
+            let reached = reach(&edge, &facts).await.map_err(|error| match error {
+                DialError::Denied(verdict) => {
+                    io::Error::new(io::ErrorKind::PermissionDenied, verdict.why())
+                }
+                DialError::Failed(error) => error,
+            });
+            Ok(Charged::new(reached?, permit))
+        })
+    })
+}
+
+fn over_share() -> io::Error {
+    let why = "the sandbox has more connections open than its share";
+    io::Error::new(io::ErrorKind::QuotaExceeded, why)
+}
+
 /// Passes a connection to the terminator of its host.
 async fn terminated(
     edge: &Arc<RoomEdge>,
@@ -347,22 +374,7 @@ async fn terminated(
         tls: facts.protocol == Protocol::Tls,
         process: process.clone(),
     };
-    let dial: Dial = {
-        // The name decides, not the address that the room has.
-        let facts = Facts { address: None, answered: vec![name.clone()], ..facts.clone() };
-        let edge = edge.clone();
-        Arc::new(move || {
-            let (edge, facts) = (edge.clone(), facts.clone());
-            Box::pin(async move {
-                reach(&edge, &facts).await.map_err(|error| match error {
-                    DialError::Denied(verdict) => {
-                        io::Error::new(io::ErrorKind::PermissionDenied, verdict.why())
-                    }
-                    DialError::Failed(error) => error,
-                })
-            })
-        })
-    };
+    let dial = dial_of(edge, name, facts);
     let note: Note = {
         let (edge, host, port, verdict) =
             (edge.clone(), name.to_string(), facts.port, verdict.clone());

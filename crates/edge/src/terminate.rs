@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_host::charged::Charged;
 use hothouse_model::{
     config::HostName,
     ledger::{RequestBodies, RoomProcess},
@@ -60,8 +61,9 @@ pub struct Endpoint {
     pub process: Option<RoomProcess>,
 }
 
-/// Connects to the host, at addresses that the policy allows.
-pub type Dial = Arc<dyn Fn() -> Sendable<'static, io::Result<TcpStream>> + Send + Sync>;
+/// Connects to the host, at addresses that the policy allows, and within the room's share: one
+/// connection of a client may need many.
+pub type Dial = Arc<dyn Fn() -> Sendable<'static, io::Result<Charged<TcpStream>>> + Send + Sync>;
 
 /// Records one request.
 pub type Note = Arc<dyn Fn(RequestNote) + Send + Sync>;

@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod beneath;
 pub mod btrfs;
+pub mod charged;
 pub mod clock;
 pub mod command;
 mod confine;

@@ -126,7 +126,8 @@ fn overrides(name: &str) -> bool {
     const CLIENT: [&str; 6] = ["for", "proto", "port", "scheme", "ssl", "client-cert"];
     let forwarded = name.strip_prefix("x-forwarded-").filter(|rest| !CLIENT.contains(rest));
     let begins = ["x-original-", "x-rewrite-", "x-replaced-", "x-override-", "x-envoy-original-"];
-    let named = ["forwarded", "http2-settings", "x-script-name"];
+    let named =
+        ["forwarded", "http2-settings", "request-uri", "x-http-destinationurl", "x-script-name"];
     forwarded.is_some()
         || begins.iter().any(|begin| name.starts_with(begin))
         || named.contains(&name.as_str())
@@ -236,6 +237,8 @@ mod tests {
             ("x-original-url", true),
             ("x-original-uri", true),
             ("x-rewrite-url", true),
+            ("request-uri", true),
+            ("x-http-destinationurl", true),
             ("x-forwarded-uri", true),
             ("x-forwarded-method", true),
             ("x-forwarded-prefix", true),

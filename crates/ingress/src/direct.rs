@@ -3,7 +3,8 @@
 //! Cookies know no ports: a browser that is led to `http://hothouse.localhost:PORT` would hand the cookies
 //! of that name to the app behind the port, and let it set them. So the first bytes of a client are looked
 //! at: a request, or TLS, for a name in our zone that is not the app's own is refused, and so is what
-//! could be one and cannot be read. Everything else passes.
+//! could be one and cannot be read. Until then the app may greet its client, but not answer. Everything
+//! else passes.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -20,6 +21,7 @@ use rustls::server::Acceptor;
 use tokio::{
     io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::Notify,
     task::JoinHandle,
 };
 
@@ -33,6 +35,9 @@ const COST: u64 = 2;
 
 /// How long a connection lasts of which one side has ended and the other says nothing.
 const HALF_IDLE: Duration = Duration::from_secs(30);
+
+/// How many bytes before the beginning of an answer browsers ignore.
+const SLOP: usize = 4;
 
 /// A fatal alert, unrecognized name (RFC 6066, section 3).
 const UNRECOGNIZED: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -146,20 +151,25 @@ async fn gone(client: &TcpStream) {
     }
 }
 
-/// Copies bytes both ways. The app may speak first; the client's first bytes are inspected. When one side
-/// has ended the other may continue while it has something to say: a client that is gone looks like one that
-/// only listens, and an app may wait for its next word forever.
+/// Copies bytes both ways. The app may speak first, but not HTTP; the client's first bytes are inspected.
+/// When one side has ended the other may continue while it has something to say: a client that is gone looks
+/// like one that only listens, and an app may wait for its next word forever.
 async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_app, mut to_app) = app.split();
-    let moved = AtomicU64::new(0);
+    let (moved, judged) = (AtomicU64::new(0), Notify::new());
     let joined = {
         let inward = async {
             let begun = begin(&mut from_client, own).await?;
+            judged.notify_one();
             to_app.write_all(&begun).await?;
             Ok(copy(&mut from_client, &mut to_app, &moved).await?)
         };
-        let outward = async { Ok(copy(&mut from_app, &mut to_client, &moved).await?) };
+        let outward = async {
+            let early = hear(&mut from_app, &judged).await?;
+            to_client.write_all(&early).await?;
+            Ok(copy(&mut from_app, &mut to_client, &moved).await?)
+        };
         tokio::pin!(inward, outward);
         tokio::select! {
             ended = &mut inward => match ended {
@@ -180,6 +190,39 @@ async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -
             client.shutdown().await
         }
     }
+}
+
+/// Reads what an app says before its client was inspected. What a browser would take for an answer is held
+/// back until then: it could set cookies, or run a script, for a name that is not the app's.
+async fn hear(app: &mut (impl AsyncRead + Unpin), judged: &Notify) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4 << 10);
+    while could_be_an_answer(&bytes) {
+        let is_full = bytes.len() > SLOP + 4;
+        tokio::select! {
+            () = judged.notified() => break,
+            read = app.read_buf(&mut bytes), if !is_full => match read? {
+                0 if bytes.is_empty() => break,
+                0 => {
+                    tokio::time::timeout(HALF_IDLE, judged.notified()).await?;
+                    break;
+                }
+                _ => {}
+            },
+        }
+    }
+    Ok(bytes)
+}
+
+/// Whether bytes are, or could become, what browsers take for the beginning of an answer. They look for it a
+/// few bytes into what they get, in any case, and some of them accept that of an old kind of radio.
+fn could_be_an_answer(bytes: &[u8]) -> bool {
+    let begins = |rest: &[u8], word: &[u8]| {
+        rest.iter().zip(word).all(|(byte, letter)| byte.eq_ignore_ascii_case(letter))
+    };
+    (0..=SLOP).any(|at| {
+        let rest = bytes.get(at..).unwrap_or_default();
+        begins(rest, b"http") || begins(rest, b"icy ")
+    })
 }
 
 /// Passes bytes one way, and then that there are no more.
@@ -397,6 +440,70 @@ mod tests {
         // The service hears that the client has ended, and does nothing about it.
         assert_eq!(service.read(&mut heard).await.unwrap(), 0);
         relay.await.unwrap().unwrap_err();
+    }
+
+    /// Connects a user to an app through a relay.
+    async fn joined(own: Option<&'static str>) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let pair = async || {
+            let (one, other) = tokio::join!(TcpStream::connect(at), listener.accept());
+            (one.unwrap(), other.unwrap().0)
+        };
+        let ((user, mut client), (mut app, service)) = (pair().await, pair().await);
+        tokio::spawn(async move { relay(&mut client, &mut app, own).await });
+        (user, service)
+    }
+
+    #[tokio::test]
+    async fn an_app_that_answers_before_it_is_asked_reaches_no_client_of_another_name() {
+        let answer = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n";
+        for early in [&answer[..], &answer[..1], b"\r\n\r\nhttp/1.0 200", b"ICY 200 OK\r\n\r\n"] {
+            for ends in [false, true] {
+                let (mut user, mut service) = joined(Some("web.a.shop.localhost")).await;
+                service.write_all(early).await.unwrap();
+                if ends {
+                    service.shutdown().await.unwrap();
+                }
+                // Nobody can tell when a byte did not come; so the relay gets time to read it.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                assert!(user.try_read(&mut [0; 9]).is_err(), "{}", early.escape_ascii());
+                user.write_all(b"GET / HTTP/1.1\r\nHost: hothouse.localhost\r\n\r\n")
+                    .await
+                    .unwrap();
+                let mut heard = Vec::new();
+                user.read_to_end(&mut heard).await.unwrap();
+                assert!(heard.starts_with(b"HTTP/1.1 421 "), "{}", heard.escape_ascii());
+                assert!(!heard.escape_ascii().to_string().contains("Set-Cookie"));
+            }
+        }
+        let (mut user, mut service) = joined(Some("web.a.shop.localhost")).await;
+        service.write_all(answer).await.unwrap();
+        user.write_all(b"GET / HTTP/1.1\r\nHost: web.a.shop.localhost\r\n\r\n").await.unwrap();
+        let mut heard = vec![0; answer.len()];
+        user.read_exact(&mut heard).await.unwrap();
+        assert_eq!(heard, answer, "its own name is answered, however early");
+    }
+
+    #[tokio::test]
+    async fn an_app_may_greet_its_client_first() {
+        let greetings = [
+            &b"220 mail.example ESMTP\r\n"[..],
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            b"+OK\r\n",
+            b"J\0\0\0\n8.0.36\0",
+            b"220 host\r\n",
+        ];
+        for greeting in greetings {
+            let (mut user, mut service) = joined(None).await;
+            service.write_all(greeting).await.unwrap();
+            let mut heard = vec![0; greeting.len()];
+            user.read_exact(&mut heard).await.unwrap();
+            assert_eq!(heard, greeting);
+        }
+        let (mut user, mut service) = joined(None).await;
+        service.shutdown().await.unwrap();
+        assert_eq!(user.read(&mut [0; 9]).await.unwrap(), 0, "an app that ends is heard");
     }
 
     #[test]

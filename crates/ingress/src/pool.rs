@@ -7,12 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hothouse_host::{charged::Charged, shares::Shares};
 use hyper::{
     Request, Response,
     body::Incoming,
     client::conn::{http1, http2},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
 
 use crate::{RoomPort, Rooms, proxy::Body};
 
@@ -20,6 +22,8 @@ use crate::{RoomPort, Rooms, proxy::Body};
 const KEPT_LIMIT: usize = 256;
 /// How long an idle connection is kept. Most servers close theirs after five seconds or more.
 const IDLE_TIME: Duration = Duration::from_secs(4);
+/// What a connection to an app costs: a socket.
+const COST: u64 = 1;
 /// How often an HTTP/2 connection is pinged.
 const PING: Duration = Duration::from_secs(20);
 
@@ -28,6 +32,8 @@ const PING: Duration = Duration::from_secs(20);
 pub enum UpstreamError {
     #[error("connect to the app")]
     Dial(#[source] io::Error),
+    #[error("connect to the app: its sandbox has more connections open than its share")]
+    Share,
     #[error("send the request to the app")]
     Talk(#[source] hyper::Error),
 }
@@ -37,6 +43,7 @@ impl UpstreamError {
     pub(crate) fn fault(&self) -> &'static str {
         match self {
             Self::Dial(_) => "does not answer",
+            Self::Share => "has more connections open than the share of its sandbox",
             Self::Talk(error) if error.is_parse_too_large() => {
                 "answers with a response head that is too long"
             }
@@ -55,6 +62,7 @@ struct Kept {
 /// The connections of all apps.
 pub struct Pool {
     rooms: Arc<dyn Rooms>,
+    shares: Arc<Shares>,
     kept: Mutex<HashMap<RoomPort, VecDeque<Kept>>>,
     /// One connection per app that speaks HTTP/2, for all its streams.
     shared: Mutex<HashMap<RoomPort, http2::SendRequest<Body>>>,
@@ -62,8 +70,8 @@ pub struct Pool {
 
 impl Pool {
     /// Makes an empty pool.
-    pub fn new(rooms: Arc<dyn Rooms>) -> Arc<Self> {
-        Arc::new(Self { rooms, kept: Mutex::default(), shared: Mutex::default() })
+    pub fn new(rooms: Arc<dyn Rooms>, shares: Arc<Shares>) -> Arc<Self> {
+        Arc::new(Self { rooms, shares, kept: Mutex::default(), shared: Mutex::default() })
     }
 
     /// Sends a request over HTTP/1.1, on an idle connection or a new one.
@@ -72,7 +80,7 @@ impl Pool {
     /// none of it was sent.
     pub async fn send(
         &self,
-        target: &RoomPort,
+        (id, target): (&str, &RoomPort),
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = request;
@@ -88,7 +96,7 @@ impl Pool {
                 },
             }
         }
-        let mut sender = self.connect(target).await?;
+        let mut sender = self.connect(id, target).await?;
         let response = sender.send_request(request).await.map_err(UpstreamError::Talk)?;
         self.keep(target, sender, &response);
         Ok(response)
@@ -97,10 +105,10 @@ impl Pool {
     /// Sends a request on its own connection, which may be upgraded.
     pub async fn send_alone(
         &self,
-        target: &RoomPort,
+        (id, target): (&str, &RoomPort),
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
-        let mut sender = self.connect(target).await?;
+        let mut sender = self.connect(id, target).await?;
         sender.send_request(request).await.map_err(UpstreamError::Talk)
     }
 
@@ -108,7 +116,7 @@ impl Pool {
     /// all requests to this app share.
     pub async fn send_http2(
         &self,
-        target: &RoomPort,
+        (id, target): (&str, &RoomPort),
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = request;
@@ -123,8 +131,7 @@ impl Pool {
                 },
             }
         }
-        let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
-        stream.set_nodelay(true).ok();
+        let stream = self.dial(id, target).await?;
         let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
@@ -143,9 +150,21 @@ impl Pool {
         self.shared().get(target).filter(|sender| !sender.is_closed()).cloned()
     }
 
-    async fn connect(&self, target: &RoomPort) -> Result<http1::SendRequest<Body>, UpstreamError> {
+    /// Connects within the share of a sandbox, by its public id: over HTTP/2 one client may need many
+    /// connections.
+    async fn dial(&self, id: &str, target: &RoomPort) -> Result<Charged<TcpStream>, UpstreamError> {
+        let permit = self.shares.of(id).take(COST).ok_or(UpstreamError::Share)?;
         let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
         stream.set_nodelay(true).ok();
+        Ok(Charged::new(stream, permit))
+    }
+
+    async fn connect(
+        &self,
+        id: &str,
+        target: &RoomPort,
+    ) -> Result<http1::SendRequest<Body>, UpstreamError> {
+        let stream = self.dial(id, target).await?;
         // Some old servers accept `Content-Length` but not `content-length`.
         let (sender, connection) = http1::Builder::new()
             .title_case_headers(true)
@@ -211,5 +230,52 @@ impl Pool {
 
     fn shared(&self) -> MutexGuard<'_, HashMap<RoomPort, http2::SendRequest<Body>>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::{Route, Sendable, Told};
+
+    /// Rooms whose apps all listen on one port.
+    struct OnePort(u16);
+
+    impl Rooms for OnePort {
+        fn dial<'a>(&'a self, _: &'a RoomPort) -> Sendable<'a, io::Result<TcpStream>> {
+            Box::pin(TcpStream::connect(("127.0.0.1", self.0)))
+        }
+
+        fn wake<'a>(&'a self, _: &'a str, _: &'a str) -> Sendable<'a, Result<RoomPort, String>> {
+            Box::pin(std::future::ready(Err("nobody sleeps".into())))
+        }
+
+        fn explain<'a>(&'a self, _: &'a Route) -> Sendable<'a, Told> {
+            Box::pin(std::future::ready(Told::default()))
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_to_an_app_open_no_more_than_the_share_of_its_sandbox() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let pool = Pool::new(Arc::new(OnePort(port)), Shares::new(64));
+        let target = RoomPort { runtime: "/nowhere".into(), port };
+        let mut open = Vec::new();
+        let refused = loop {
+            match pool.connect("a", &target).await {
+                Ok(sender) => open.push(sender),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, UpstreamError::Share), "{refused}");
+        assert_eq!(open.len(), 12, "a quarter of 48");
+        assert!(pool.connect("b", &target).await.is_ok(), "another sandbox has its own");
+        drop(open);
+        while pool.connect("a", &target).await.is_err() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -254,17 +254,21 @@ impl Proxy {
         let line = format!("{} {}", request.method(), request.uri().path());
         let outcome = match websocket::asked(&request) {
             Some(asked) => {
-                websocket::bridge(&self.pool, target, (asked, held), request, |request| {
-                    prepare(request, host, &own, from)
-                })
+                websocket::bridge(
+                    &self.pool,
+                    (&route.id, target),
+                    (asked, held),
+                    request,
+                    |request| prepare(request, host, &own, from),
+                )
                 .await
             }
             None => {
                 let grpc = is_grpc(request.version(), request.headers());
                 let request = prepare(request, host, &own, from).map(|body| body.boxed());
                 match grpc {
-                    true => self.pool.send_http2(target, request).await,
-                    false => self.pool.send(target, request).await,
+                    true => self.pool.send_http2((&route.id, target), request).await,
+                    false => self.pool.send((&route.id, target), request).await,
                 }
                 .map(|response| response.map(|body| Held { body, _held: held }.boxed()))
             }

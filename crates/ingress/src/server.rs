@@ -39,8 +39,8 @@ use crate::{
 /// How long a client may take for the TLS handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a connection costs: a socket on either side.
-const COST: u64 = 2;
+/// What a connection of a client costs: a socket. Those to apps are counted by themselves.
+const COST: u64 = 1;
 
 /// How often idle connections are closed.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -117,7 +117,7 @@ impl Server {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             proxy: Proxy {
                 table: table.clone(),
-                pool: Pool::new(spec.rooms.clone()),
+                pool: Pool::new(spec.rooms.clone(), spec.shares.clone()),
                 rooms: spec.rooms,
                 own: spec.own,
             },
@@ -271,6 +271,7 @@ fn second() -> http2::Builder<TokioExecutor> {
         .enable_connect_protocol()
         .max_concurrent_streams(256)
         .max_header_list_size(64 << 10)
+        .max_send_buf_size(64 << 10)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     builder
 }

@@ -50,7 +50,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
 /// use until one side closes.
 pub(crate) async fn bridge(
     pool: &Pool,
-    target: &RoomPort,
+    target: (&str, &RoomPort),
     (asked, held): (Asked, Use),
     mut request: Request<Incoming>,
     prepare: impl FnOnce(Request<Body>) -> Request<Body>,

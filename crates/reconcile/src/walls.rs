@@ -37,6 +37,7 @@ use hothouse_model::{
     policy::{NamedLists, OwnAddresses, Policy, common_hosts},
     room::{RoomWish, WallOrder},
 };
+use hothouse_terminate::RoomBudget;
 use tokio::runtime::Handle;
 
 use self::{toolchain::Toolchain, whose::RoomProcesses};
@@ -98,6 +99,7 @@ pub struct Walls {
     problems: Mutex<HashMap<SandboxKey, String>>,
     /// What a policy allows but this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
+    budgets: Mutex<HashMap<SandboxKey, RoomBudget>>,
 }
 
 /// The walls, set once rooms can be discovered: they need the engine, which needs them. They stop
@@ -220,6 +222,7 @@ impl Walls {
             mocks: Arc::default(),
             problems: Mutex::default(),
             limits: Mutex::default(),
+            budgets: Mutex::default(),
         })
     }
 
@@ -259,6 +262,13 @@ impl Walls {
     /// Returns the problems in the fixtures of a running sandbox.
     pub fn fixture_problems(&self, sandbox: &SandboxRecord) -> Vec<Problem> {
         self.mocks.problems(sandbox)
+    }
+
+    /// Returns the memory that a sandbox may use through terminated hosts. The same after each change of
+    /// its config, since connections continue.
+    fn budget_of(&self, sandbox: SandboxKey) -> RoomBudget {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.entry(sandbox).or_default().clone()
     }
 
     fn note_limits(&self, sandbox: SandboxKey, edge: &RoomEdge) {
@@ -461,6 +471,7 @@ impl Walls {
         let (mocks, sinks, webhooks) =
             (self.mocks.clone(), self.sinks.clone(), self.webhooks.clone());
         let (rooms, recording) = (self.rooms.clone(), self.recordings.of(sandbox.key));
+        let budget = self.budget_of(sandbox.key);
         let made = move || {
             let substitutes = terminate::Substitutes {
                 mocks: &mocks,
@@ -468,6 +479,7 @@ impl Walls {
                 webhooks: &webhooks,
                 rooms: &rooms,
                 recording: recording.as_ref(),
+                budget: &budget,
             };
             terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
         };

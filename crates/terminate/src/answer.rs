@@ -119,6 +119,16 @@ impl Own {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
     }
 
+    pub(crate) fn too_many() -> Self {
+        let message = "too many requests of this sandbox are being answered at the same time";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
+    }
+
+    pub(crate) fn no_memory() -> Self {
+        let message = "other requests of this sandbox hold all the memory that it has for bodies";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
+    }
+
     pub(crate) fn partial() -> Self {
         let message = "the host answered with another part than it was asked for, which may begin or end in the middle of a secret";
         Self::new(StatusCode::BAD_GATEWAY, "answer_partial", message)

@@ -15,6 +15,7 @@ use hyper::{
 };
 
 use crate::{
+    budget::Spent,
     messages::{Compressed, Messages},
     pulse::Beat,
     record::{Draft, Side},
@@ -52,6 +53,40 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
 /// Wraps the body of a connection.
 pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
     body.map_err(BodyError::from).boxed_unsync()
+}
+
+/// A body that is held in memory, and what it takes of its room's budget.
+struct Spending {
+    inner: Body,
+    _spent: Spent,
+}
+
+/// Holds a part of a budget for as long as a body exists.
+pub(crate) fn spending(inner: Body, spent: Option<Spent>) -> Body {
+    match spent {
+        Some(spent) => Spending { inner, _spent: spent }.boxed_unsync(),
+        None => inner,
+    }
+}
+
+impl hyper::body::Body for Spending {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
 }
 
 /// A body that is recorded in transit.

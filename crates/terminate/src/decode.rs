@@ -26,15 +26,12 @@ use hyper::{
     body::{Body as _, Frame},
     header,
 };
-use tokio::{
-    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, BufReader, ReadBuf},
-    sync::{Semaphore, SemaphorePermit},
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, BufReader, ReadBuf};
+
+use crate::{
+    body::{Body, BodyError},
+    budget::Spent,
 };
-
-use crate::body::{Body, BodyError};
-
-/// How many responses are decompressed at a time, over all rooms.
-static AT_ONCE: Semaphore = Semaphore::const_new(128);
 
 /// How many layers of compression a response may have.
 const MOST: usize = 3;
@@ -121,9 +118,9 @@ pub(crate) fn only_chunked(headers: &HeaderMap) -> Result<(), Undecodable> {
     }
 }
 
-/// Decompresses a response as it arrives; `None` if too many are already being decompressed.
-pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
-    let permit = AT_ONCE.try_acquire().ok()?;
+/// Decompresses a body as it arrives. A decoder takes megabytes; one that waits for a peer holds a
+/// part of the room's budget.
+pub(crate) fn decoded(body: Body, codings: &[Coding], spent: Option<Spent>) -> Body {
     let trailers: Arc<Mutex<Option<HeaderMap>>> = Arc::default();
     let pieces = Pieces { body, piece: Bytes::new(), trailers: trailers.clone() };
     let mut reader: Reader = Box::pin(pieces);
@@ -145,15 +142,14 @@ pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
         };
         reader = Box::pin(BufReader::with_capacity(PIECE, unpacked));
     }
-    let decoded =
-        Decoded { reader, piece: BytesMut::new(), trailers, ended: false, _permit: permit };
-    Some(decoded.boxed_unsync())
+    let decoded = Decoded { reader, piece: BytesMut::new(), trailers, ended: false, _spent: spent };
+    decoded.boxed_unsync()
 }
 
 /// Decompresses the beginning of a stored body up to a length, as far as possible.
 pub(crate) fn unpacked(kept: &[u8], codings: &[Coding], most: usize) -> Vec<u8> {
     let whole = Full::new(Bytes::copy_from_slice(kept)).map_err(|never| match never {});
-    let Some(mut body) = decoded(whole.boxed_unsync(), codings) else { return Vec::new() };
+    let mut body = decoded(whole.boxed_unsync(), codings, None);
     let (mut found, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));
     while found.len() < most
         && let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context)
@@ -268,7 +264,7 @@ struct Decoded {
     piece: BytesMut,
     trailers: Arc<Mutex<Option<HeaderMap>>>,
     ended: bool,
-    _permit: SemaphorePermit<'static>,
+    _spent: Option<Spent>,
 }
 
 impl hyper::body::Body for Decoded {
@@ -330,7 +326,7 @@ mod tests {
     }
 
     async fn unpacked(bytes: Vec<u8>, codings: &[Coding]) -> Result<Vec<u8>, BodyError> {
-        let body = decoded(body::whole(bytes), codings).unwrap();
+        let body = decoded(body::whole(bytes), codings, None);
         Ok(body.collect().await?.to_bytes().to_vec())
     }
 
@@ -392,7 +388,7 @@ mod tests {
                 .map(|piece| Ok::<_, BodyError>(Frame::data(Bytes::copy_from_slice(piece))))
                 .collect();
             let body = http_body_util::StreamBody::new(tokio_stream::iter(pieces)).boxed_unsync();
-            let mut body = decoded(body, &[Coding::Gzip]).unwrap();
+            let mut body = decoded(body, &[Coding::Gzip], None);
             let mut lengths = Vec::new();
             while let Some(frame) = body.frame().await {
                 lengths.push(frame.unwrap().into_data().unwrap().len());
@@ -408,7 +404,7 @@ mod tests {
         for coding in ["gzip", "deflate", "br", "zstd"] {
             let bomb = packed(coding, &vec![0; 64 << 20]).await;
             assert!(bomb.len() < 128 << 10, "{coding}");
-            let mut body = decoded(body::whole(bomb), &of(coding).unwrap()).unwrap();
+            let mut body = decoded(body::whole(bomb), &of(coding).unwrap(), None);
             let mut total = 0;
             while let Some(frame) = body.frame().await {
                 let piece = frame.unwrap().into_data().unwrap();

@@ -15,7 +15,7 @@ use hothouse_model::{
 use http_body_util::{BodyExt, Empty};
 use hyper::{
     Method, Request, Response, StatusCode, Version,
-    body::Incoming,
+    body::{Body as _, Incoming},
     ext::ReasonPhrase,
     header::{self, HeaderValue},
     http::request::Parts,
@@ -26,6 +26,7 @@ use crate::{
     Endpoint,
     answer::Own,
     body::{self, Body, NotWhole, Watched, scrub},
+    budget::{self, RoomBudget, Spent},
     decode::{self, Undecodable},
     finish::{AskedPart, finish, whole_values},
     frames::Frames,
@@ -59,6 +60,7 @@ pub(crate) struct Exchange<U: Upstream> {
     /// Answers in place of the host, if set.
     pub(crate) stand_in: Option<Arc<dyn StandIn>>,
     pub(crate) held_whole: Arc<HeldWhole>,
+    pub(crate) budget: RoomBudget,
     pub(crate) records: RecordSink,
     /// The host's side of a connection that is being upgraded.
     pub(crate) upgraded: Mutex<Option<Upgraded>>,
@@ -77,6 +79,8 @@ pub(crate) struct Looks {
     pub(crate) echoes: Option<Arc<Echoes>>,
     /// Keys that must not be sent out.
     pub(crate) live_keys: Option<Arc<LiveKeys>>,
+    /// The memory for messages that are held until they were scanned.
+    pub(crate) budget: RoomBudget,
 }
 
 /// The secrets of a host, and the values that it must not send back.
@@ -116,7 +120,13 @@ impl<U: Upstream> Exchange<U> {
         let sent = body::incoming(incoming);
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
-        let admitted = self.admit(&parts, asked_host, to.is_some());
+        let admitted = match self.budget.request() {
+            Some(spent) => {
+                draft.spends(spent);
+                self.admit(&parts, asked_host, to.is_some())
+            }
+            None => Err(Own::too_many()),
+        };
         let echoes = guarded.echoes.clone();
         let answered = match (admitted, &self.stand_in, to) {
             (Err(own), _, _) => Err(own),
@@ -124,7 +134,9 @@ impl<U: Upstream> Exchange<U> {
                 let place = (&self.host, &self.target, &*self.held_whole);
                 let head = parts.method == Method::HEAD;
                 let played = stand_in::play(&**stand_in, place, (parts, sent), &draft).await?;
-                played.and_then(|response| finish(response, guarded.echoes, None, head))
+                played.and_then(|response| {
+                    finish(response, guarded.echoes, None, (head, &self.budget))
+                })
             }
             (Ok(()), None, Some(to)) => self.upgrade(parts, to, guarded, &draft).await,
             (Ok(()), None, None) => self.pass((parts, sent), wanted, guarded, &draft).await,
@@ -192,6 +204,7 @@ impl<U: Upstream> Exchange<U> {
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
         let meter = self.gate.meter(&self.host);
+        let mut spent = self.room_for(&parts, body.size_hint().upper(), &guarded.held).await?;
         let (parts, body) = match &meter {
             Some(meter) => self.metered(&**meter, (parts, body), &guarded, draft).await?,
             None => (parts, body),
@@ -202,10 +215,35 @@ impl<U: Upstream> Exchange<U> {
             Some(_) => request,
             None => self.without_live_keys(request).await?,
         };
+        if let (Some(spent), Some(length)) = (&mut spent, request.body().size_hint().exact()) {
+            budget::shrink(spent, usize::try_from(length).unwrap_or(usize::MAX));
+        }
+        let request = request.map(|body| body::spending(body, spent));
         let answered = self.upstreams.send(request, wanted).await;
         let response = answered.map_err(|error| Own::unreachable(&error))?;
         let response = response.map(body::incoming);
-        finish(response, echoes, part, head)
+        finish(response, echoes, part, (head, &self.budget))
+    }
+
+    /// Takes the memory for a body that has to be buffered, twice: as sent, and decompressed or changed.
+    async fn room_for(
+        &self,
+        parts: &Parts,
+        length: Option<u64>,
+        held: &Held,
+    ) -> Result<Option<Spent>, Own> {
+        let known = if self.target.tls { &held.known[..] } else { &[] };
+        let is_read = self.gate.meter(&self.host).is_some()
+            || self.gate.live_keys(&self.host).is_some()
+            || is_changed_whole(parts, known);
+        if !is_read {
+            return Ok(None);
+        }
+        let is_packed = parts.headers.contains_key(header::CONTENT_ENCODING);
+        let length = length.filter(|_| !is_packed);
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let most = length.unwrap_or(BODY_LIMIT).min(BODY_LIMIT);
+        self.budget.body(most * 2).await.map(Some).ok_or_else(Own::no_memory)
     }
 
     /// Inserts values into a request.
@@ -224,7 +262,7 @@ impl<U: Upstream> Exchange<U> {
         used.extend(done.used);
         let echoes = match done.echoes.is_empty() {
             true => echoes,
-            false => Echoes::of(&held.known, done.echoes).map(Arc::new),
+            false => Echoes::of(&held.all(), done.echoes).map(Arc::new),
         };
         if echoes.is_some() {
             // Compressed responses would have to be decompressed before they can be scanned.
@@ -295,8 +333,7 @@ impl<U: Upstream> Exchange<U> {
         let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(coding))?;
         let mut plain = bytes.clone();
         if !codings.is_empty() && !bytes.is_empty() {
-            let decoded =
-                decode::decoded(body::whole(bytes.clone()), &codings).ok_or_else(Own::busy)?;
+            let decoded = decode::decoded(body::whole(bytes.clone()), &codings, None);
             plain = body::collect(decoded, BODY_LIMIT).await.map_err(not_whole)?;
         }
         Ok((parts, bytes, plain))
@@ -308,7 +345,7 @@ impl<U: Upstream> Exchange<U> {
             return Guarded::default();
         }
         let held = self.secrets.of(&self.host).await;
-        let echoes = Echoes::of(&held.known, Vec::new()).map(Arc::new);
+        let echoes = Echoes::of(&held.all(), Vec::new()).map(Arc::new);
         Guarded { held, echoes }
     }
 
@@ -338,7 +375,7 @@ impl<U: Upstream> Exchange<U> {
         let kind = substitute::body_kind(&parts.headers).filter(|_| has(SecretForm::Body));
         let signers: Vec<_> =
             known.iter().filter(|secret| secret.form == SecretForm::SigV4).collect();
-        let whole = kind.is_some() || !signers.is_empty() && sigv4::needs_body(parts);
+        let whole = is_changed_whole(parts, known);
         let (mut body, mut bytes) = (body, None);
         if whole {
             let read = body::collect(body, BODY_LIMIT).await.map_err(|why| match why {
@@ -394,7 +431,7 @@ impl<U: Upstream> Exchange<U> {
         let mut response = answered.map_err(|error| Own::unreachable(&error))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(body::incoming);
-            return finish(response, echoes, part, false);
+            return finish(response, echoes, part, (false, &self.budget));
         }
         if is_looked_at && response.headers().contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
             return Err(Own::extended());
@@ -406,7 +443,8 @@ impl<U: Upstream> Exchange<U> {
         if let Some(echoes) = &echoes {
             scrub(&mut parts.headers, echoes);
         }
-        *self.upgraded() = Some(Upgraded { host, looks: Looks { echoes, live_keys } });
+        let looks = Looks { echoes, live_keys, budget: self.budget.clone() };
+        *self.upgraded() = Some(Upgraded { host, looks });
         Ok(Response::from_parts(parts, empty()))
     }
 }
@@ -420,6 +458,14 @@ impl<U: Upstream> Exchange<U> {
     fn upgraded(&self) -> MutexGuard<'_, Option<Upgraded>> {
         self.upgraded.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether values are inserted into a request's body, or its signature covers it, so that it has to be
+/// buffered.
+fn is_changed_whole(parts: &Parts, known: &[Known]) -> bool {
+    let has = |form| known.iter().any(|secret| secret.form == form);
+    has(SecretForm::Body) && substitute::body_kind(&parts.headers).is_some()
+        || has(SecretForm::SigV4) && sigv4::needs_body(parts)
 }
 
 /// Copies bytes in one direction, filtered by `look`.
@@ -448,7 +494,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     H: AsyncRead + AsyncWrite + Unpin,
 {
-    let Looks { echoes, live_keys } = looks;
+    let Looks { echoes, live_keys, budget } = looks;
     if echoes.is_none() && live_keys.is_none() {
         // Either side may disconnect without notice.
         tokio::io::copy_bidirectional(&mut client, &mut host).await.ok();
@@ -456,7 +502,7 @@ where
     }
     let (mut client_from, mut client_to) = tokio::io::split(client);
     let (mut host_from, mut host_to) = tokio::io::split(host);
-    let mut frames_out = live_keys.map(Outgoing::new);
+    let mut frames_out = live_keys.map(|keys| Outgoing::new(keys, budget));
     let outward = carry(&mut client_from, &mut host_to, |bytes| match &mut frames_out {
         Some(frames) => frames.push(&bytes).map_err(io::Error::other),
         None => Ok(bytes),

@@ -14,6 +14,7 @@ use hyper::{
 use crate::{
     answer::Own,
     body::{Body, Scanned, Sliced, scrub},
+    budget::RoomBudget,
     decode::{self, Undecodable},
     messages::Messages,
     range::{self, NoSlice, Part},
@@ -41,7 +42,7 @@ pub(crate) fn finish(
     response: Response<Body>,
     echoes: Option<Arc<Echoes>>,
     part: Option<AskedPart>,
-    head: bool,
+    (head, budget): (bool, &RoomBudget),
 ) -> Result<Response<Body>, Own> {
     let (mut parts, body) = response.into_parts();
     // The host's reason phrase would not be scanned; clients derive the standard one from the
@@ -51,17 +52,23 @@ pub(crate) fn finish(
     // Before any header is removed: `Connection` may name the one that declares the compression.
     let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
     chunked.map_err(|Undecodable(coding)| Own::compressed(coding))?;
-    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
+    let codings = decode::codings(&parts.headers);
     strip_hop_by_hop(&mut parts.headers, false);
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(coding))?;
-    let body = match codings.is_empty() {
-        true => body,
-        false => {
-            parts.headers.remove(header::CONTENT_ENCODING);
-            parts.headers.remove(header::CONTENT_LENGTH);
-            decode::decoded(body, &codings).ok_or_else(Own::busy)?
+    if codings.as_ref().map_or(true, |codings| !codings.is_empty()) {
+        // How well it was compressed tells whether text that an agent chose is like the rest of it; so
+        // also without a body.
+        parts.headers.remove(header::CONTENT_ENCODING);
+        parts.headers.remove(header::CONTENT_LENGTH);
+    }
+    let body = match codings {
+        _ if bare => body,
+        Err(Undecodable(coding)) => return Err(Own::compressed(coding)),
+        Ok(codings) if codings.is_empty() => body,
+        Ok(codings) => {
+            let spent = budget.decoder().ok_or_else(Own::busy)?;
+            decode::decoded(body, &codings, Some(spent))
         }
     };
     scrub(&mut parts.headers, &echoes);
@@ -134,7 +141,9 @@ mod tests {
             response = response.header(*name, *value);
         }
         let response = response.body(whole("text")).unwrap();
-        finish(response, echoes(), None, false).ok().map(|done| done.status().as_u16())
+        finish(response, echoes(), None, (false, &RoomBudget::default()))
+            .ok()
+            .map(|done| done.status().as_u16())
     }
 
     #[test]
@@ -159,5 +168,28 @@ mod tests {
         ] {
             assert_eq!(finished(status, headers).is_some(), passes, "{status} {headers:?}");
         }
+    }
+
+    #[test]
+    fn no_length_tells_how_well_an_answer_was_compressed() {
+        let of = |status: u16, coding: &str, head: bool| {
+            let response = Response::builder().status(status).header("content-length", "68");
+            let response = response.header("content-encoding", coding).body(whole("")).unwrap();
+            finish(response, echoes(), None, (head, &RoomBudget::default()))
+                .unwrap()
+                .headers()
+                .clone()
+        };
+        for coding in ["gzip", "br", "deflate, gzip", "of-tomorrow"] {
+            for headers in [of(200, coding, true), of(304, coding, false), of(204, coding, false)] {
+                assert!(!headers.contains_key("content-length"), "{coding} {headers:?}");
+            }
+        }
+        assert_eq!(of(200, "identity", true)["content-length"], "68");
+        let big = Response::builder().header("content-encoding", "gzip").body(whole("")).unwrap();
+        let budget = RoomBudget::default();
+        let _all: Vec<_> = std::iter::from_fn(|| budget.decoder()).collect();
+        let busy = finish(big, echoes(), None, (false, &budget)).err().unwrap();
+        assert_eq!(busy.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -14,6 +14,7 @@
 
 mod answer;
 mod body;
+mod budget;
 mod decode;
 mod exchange;
 mod finish;
@@ -60,6 +61,7 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
+pub use budget::RoomBudget;
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
 pub use local::LocalHttp;
 pub use meter::{Charge, Meter, Metered};
@@ -110,6 +112,8 @@ pub struct TerminatorSpec {
     pub gate: Arc<dyn Gate>,
     /// Answers for hosts that are never dialled.
     pub stand_in: Option<Arc<dyn StandIn>>,
+    /// The memory that the room may use.
+    pub budget: RoomBudget,
 }
 
 /// Serves a room's connections to terminated hosts.
@@ -123,6 +127,7 @@ pub struct Terminator {
     gate: Arc<dyn Gate>,
     stand_in: Option<Arc<dyn StandIn>>,
     held_whole: Arc<HeldWhole>,
+    budget: RoomBudget,
 }
 
 impl fmt::Debug for Terminator {
@@ -153,6 +158,7 @@ impl Terminator {
             gate: spec.gate,
             stand_in: spec.stand_in,
             held_whole: Arc::default(),
+            budget: spec.budget,
         }
     }
 
@@ -190,6 +196,7 @@ impl Terminator {
             gate: self.gate.clone(),
             stand_in,
             held_whole: self.held_whole.clone(),
+            budget: self.budget.clone(),
             records,
             upgraded: Mutex::default(),
         });

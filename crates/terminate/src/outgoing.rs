@@ -10,10 +10,16 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes, BytesMut};
 use hothouse_model::config::LiveKeys;
 
-use crate::test_keys;
+use crate::{
+    budget::{RoomBudget, Spent},
+    test_keys,
+};
 
 /// The maximum length of a message.
 const MESSAGE: usize = 4 << 20;
+
+/// How much of a message is held at no cost, and how much of the room's budget is taken at a time.
+const FREE: usize = 64 << 10;
 
 /// The maximum payload of a control frame.
 const CONTROL: usize = 125;
@@ -34,6 +40,8 @@ pub(crate) enum OutgoingError {
     LiveKey(String),
     #[error("a message of a WebSocket is longer than {} MiB, and cannot be looked at", MESSAGE >> 20)]
     TooLong,
+    #[error("messages of this sandbox hold all the memory that it has for bodies")]
+    NoMemory,
     #[error("a frame of a WebSocket cannot be read")]
     Malformed,
 }
@@ -46,6 +54,8 @@ pub(crate) struct Outgoing {
     held: BytesMut,
     message: Vec<u8>,
     is_open: bool,
+    budget: RoomBudget,
+    spent: Vec<Spent>,
 }
 
 /// The header of a frame.
@@ -57,9 +67,10 @@ struct Head {
 }
 
 impl Outgoing {
-    pub(crate) fn new(settings: Arc<LiveKeys>) -> Self {
+    pub(crate) fn new(settings: Arc<LiveKeys>, budget: RoomBudget) -> Self {
         let (unread, held) = (BytesMut::new(), BytesMut::new());
-        Self { settings, unread, held, message: Vec::new(), is_open: false }
+        let (message, spent) = (Vec::new(), Vec::new());
+        Self { settings, unread, held, message, is_open: false, budget, spent }
     }
 
     /// Accepts bytes of the client and returns those to forward.
@@ -77,7 +88,20 @@ impl Outgoing {
             let frame = self.unread.split_to(whole);
             self.take(&head, frame, &mut passed)?;
         }
+        self.pay()?;
         Ok(passed.freeze())
+    }
+
+    /// Takes the memory for what is held, or gives it back.
+    fn pay(&mut self) -> Result<(), OutgoingError> {
+        let held = self.unread.len() + self.held.len() + self.message.len();
+        if held <= FREE {
+            self.spent.clear();
+        }
+        while held > FREE * (self.spent.len() + 1) {
+            self.spent.push(self.budget.more(FREE).ok_or(OutgoingError::NoMemory)?);
+        }
+        Ok(())
     }
 
     fn take(
@@ -172,7 +196,7 @@ mod tests {
     }
 
     fn outgoing() -> Outgoing {
-        Outgoing::new(Arc::default())
+        Outgoing::new(Arc::default(), RoomBudget::default())
     }
 
     fn key() -> String {
@@ -219,6 +243,30 @@ mod tests {
             assert!(matches!(ended, Err(OutgoingError::LiveKey(_))), "{ended:?}");
             assert!(passed.len() < 12, "nothing of it went out");
         }
+    }
+
+    #[test]
+    fn messages_that_never_end_use_up_the_memory_of_their_own_room_alone() {
+        let (budget, settings) = (RoomBudget::default(), Arc::<LiveKeys>::default());
+        let begun = frame(2, &[0; 60_000]);
+        let mut all = Vec::new();
+        let _most: Vec<_> = (0..15).map(|_| budget.more(8 << 20).unwrap()).collect();
+        // Each is within the limit of a message, and none is complete.
+        let ended = (0..200).find_map(|_| {
+            let mut outgoing = Outgoing::new(settings.clone(), budget.clone());
+            let more = frame(0, &[0; 60_000]);
+            let mut frames = std::iter::once(&begun).chain(std::iter::repeat_n(&more, 60));
+            let ended = frames.find_map(|frame| outgoing.push(frame).err());
+            all.push(outgoing);
+            ended
+        });
+        assert_eq!(ended, Some(OutgoingError::NoMemory));
+        let held: usize = all.iter().map(|one| one.held.len() + one.message.len()).sum();
+        assert!(held < 10 << 20, "{held}");
+        assert!(outgoing().push(&frame(FIN | 2, &[0; 60_000])).is_ok(), "another room has its own");
+        all.clear();
+        let mut next = Outgoing::new(settings, budget);
+        assert!((0..3).all(|_| next.push(&frame(FIN | 2, &[0; 60_000])).is_ok()));
     }
 
     #[test]

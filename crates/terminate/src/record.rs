@@ -20,7 +20,7 @@ use hyper::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{decode, meter::Charge, scan::Echoes, secrets::Secrets};
+use crate::{budget::Spent, decode, meter::Charge, scan::Echoes, secrets::Secrets};
 
 /// Receives one record per request, when the response has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
@@ -95,6 +95,8 @@ pub(crate) struct Draft {
     cap: usize,
     /// The charge to settle when the exchange has ended.
     charge: Mutex<Option<Box<dyn Charge>>>,
+    /// Its place among the requests of its room.
+    spent: Mutex<Option<Spent>>,
 }
 
 impl Draft {
@@ -133,6 +135,7 @@ impl Draft {
             sink,
             cap,
             charge: Mutex::default(),
+            spent: Mutex::default(),
         })
     }
 
@@ -154,6 +157,11 @@ impl Draft {
 
     pub(crate) fn charged(&self, charge: Option<Box<dyn Charge>>) {
         *self.charge.lock().unwrap_or_else(PoisonError::into_inner) = charge;
+    }
+
+    /// Holds a part of the room's budget until the exchange has ended.
+    pub(crate) fn spends(&self, spent: Spent) {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
     }
 
     pub(crate) fn stood_in(&self, matched: bool, fixture: Option<String>) {

@@ -61,10 +61,46 @@ pub(crate) struct Missing {
 pub(crate) struct Held {
     pub(crate) known: Vec<Known>,
     pub(crate) missing: Vec<Missing>,
+    /// Values that are no longer inserted, but that the host may still send back.
+    pub(crate) former: Vec<Known>,
 }
 
-/// A value, or why there is none, and when it was read.
-type Kept = (Instant, Result<SecretValue, String>);
+impl Held {
+    /// Returns every value that must not be sent back.
+    pub(crate) fn all(&self) -> Vec<Known> {
+        self.known.iter().chain(&self.former).cloned().collect()
+    }
+}
+
+/// How many former values of a secret are remembered.
+const FORMER: usize = 4;
+
+/// What was read of a secret.
+struct Kept {
+    at: Instant,
+    /// The value, or why there is none.
+    value: Result<SecretValue, String>,
+    /// Values from before it changed or could not be read any more, the last one first.
+    former: Vec<SecretValue>,
+}
+
+impl Kept {
+    fn new(value: Result<SecretValue, String>, before: Option<Self>) -> Self {
+        let mut former = Vec::new();
+        if let Some(before) = before {
+            former.extend(before.value.ok());
+            former.extend(before.former);
+        }
+        let mut seen: Vec<SecretValue> = value.iter().cloned().collect();
+        former.retain(|one: &SecretValue| {
+            let is_new = seen.iter().all(|known| known.expose() != one.expose());
+            seen.push(one.clone());
+            is_new
+        });
+        former.truncate(FORMER);
+        Self { at: Instant::now(), value, former }
+    }
+}
 
 /// The secrets of a room.
 pub(crate) struct Secrets {
@@ -95,6 +131,7 @@ impl Secrets {
                 }
                 Err(why) => held.missing.push(Missing { name, placeholder, why }),
             }
+            held.former.extend(self.former(secret));
         }
         held
     }
@@ -104,24 +141,41 @@ impl Secrets {
     pub(crate) fn seen(&self) -> Vec<Known> {
         let kept = self.kept();
         let known = |secret: &SecretUse| {
-            let (_, value) = kept.get(&secret.name)?;
+            let value = kept.get(&secret.name)?.value.as_ref().ok()?.clone();
             let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
-            let value = value.as_ref().ok()?.clone();
             Some(Known { name, form: secret.form, placeholder, value })
         };
-        self.uses.iter().filter_map(known).collect()
+        let mut all: Vec<Known> = self.uses.iter().filter_map(known).collect();
+        drop(kept);
+        all.extend(self.uses.iter().flat_map(|secret| self.former(secret)));
+        all
+    }
+
+    /// Returns the former values of a secret.
+    fn former(&self, secret: &SecretUse) -> Vec<Known> {
+        let kept = self.kept();
+        let former = kept.get(&secret.name).into_iter().flat_map(|kept| &kept.former);
+        let known = |value: &SecretValue| Known {
+            name: secret.name.clone(),
+            form: secret.form,
+            placeholder: secret.placeholder.clone(),
+            value: value.clone(),
+        };
+        former.map(known).collect()
     }
 
     async fn value(&self, name: &str) -> Result<SecretValue, String> {
-        if let Some((since, value)) = self.kept().get(name)
-            && since.elapsed() < KEPT
+        if let Some(kept) = self.kept().get(name)
+            && kept.at.elapsed() < KEPT
         {
-            return value.clone();
+            return kept.value.clone();
         }
         let (vault, wanted) = (self.vault.clone(), name.to_owned());
         let value = tokio::task::spawn_blocking(move || vault.value(&wanted)).await;
         let value = value.unwrap_or_else(|_| Err("reading the value failed".into()));
-        self.kept().insert(name.to_owned(), (Instant::now(), value.clone()));
+        let mut kept = self.kept();
+        let before = kept.remove(name);
+        kept.insert(name.to_owned(), Kept::new(value.clone(), before));
         value
     }
 
@@ -132,4 +186,47 @@ impl Secrets {
 
 fn goes_to(secret: &SecretUse, host: &HostName) -> bool {
     secret.hosts.iter().any(|pattern| pattern.matches(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the last of some values, or fails without any.
+    struct Changing(Mutex<Vec<&'static str>>);
+
+    impl Vault for Changing {
+        fn value(&self, _: &str) -> Result<SecretValue, String> {
+            let next = self.0.lock().unwrap().pop().ok_or("the keyring is locked")?;
+            SecretValue::new(next.into()).map_err(|error| error.to_string())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_value_that_changed_or_cannot_be_read_is_still_looked_for() {
+        let secret = SecretUse {
+            name: "T".into(),
+            hosts: vec!["api.example".parse().unwrap()],
+            form: SecretForm::Header,
+            placeholder: "tok_placeholder00".into(),
+        };
+        let values = vec!["tok_second_value0", "tok_second_value0", "tok_first_value00"];
+        let secrets = Secrets::new(vec![secret], Arc::new(Changing(Mutex::new(values))));
+        let host = "api.example".parse().unwrap();
+        let (mut inserted, mut looked_for) = (Vec::new(), Vec::new());
+        for _ in 0..4 {
+            let held = secrets.of(&host).await;
+            let text = |all: &[Known]| {
+                all.iter().map(|one| one.value.expose().to_owned()).collect::<Vec<_>>()
+            };
+            inserted.push(text(&held.known));
+            looked_for.push(text(&held.all()));
+            assert_eq!(text(&secrets.seen()), text(&held.all()));
+            secrets.kept().get_mut("T").unwrap().at -= KEPT;
+        }
+        let (first, second) = ("tok_first_value00", "tok_second_value0");
+        assert_eq!(inserted, [vec![first], vec![second], vec![second], vec![]]);
+        let all = [vec![first], vec![second, first], vec![second, first], vec![second, first]];
+        assert_eq!(looked_for, all);
+    }
 }

@@ -258,7 +258,7 @@ async fn read<'a>(
     let codings = decode::codings(&parts.headers);
     let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(coding))?;
     if !codings.is_empty() && !bytes.is_empty() {
-        let decoded = decode::decoded(body::whole(bytes), &codings).ok_or_else(Own::busy)?;
+        let decoded = decode::decoded(body::whole(bytes), &codings, None);
         bytes = held_whole.collect(decoded, most, long).await.map_err(not_whole)?;
     }
     Ok(bytes)

@@ -176,7 +176,10 @@ where
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .adaptive_window(true)
+        // Fixed, because what a peer may send in advance is memory of ours.
+        .initial_stream_window_size(256 << 10)
+        .initial_connection_window_size(512 << 10)
+        .max_send_buf_size(64 << 10)
         .max_concurrent_streams(128)
         .max_header_list_size(64 << 10)
         .max_pending_accept_reset_streams(20)

@@ -11,6 +11,7 @@ use hyper::{
 };
 
 use crate::{
+    budget::RoomBudget,
     frames::{Frames, messages},
     messages::Messages,
     outgoing::Outgoing,
@@ -117,7 +118,7 @@ pub fn answer(bytes: &[u8]) {
 /// than the input.
 fn outgoing(stream: &[u8], step: usize) {
     let through = |step: usize| {
-        let mut frames = Outgoing::new(Arc::default());
+        let mut frames = Outgoing::new(Arc::default(), RoomBudget::default());
         let mut all = Vec::new();
         let ended = stream
             .chunks(step.max(1))

@@ -25,10 +25,7 @@ use rustls::{
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use crate::{
@@ -42,8 +39,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Connects to a host, at addresses that the caller has allowed.
 pub trait Upstream: Clone + Send + Sync + 'static {
+    /// A connection, with all that is to be given back when it ends.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
     /// Opens a connection.
-    fn dial(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
+    fn dial(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
 /// A request that did not reach its host, or a host that did not answer.
@@ -197,7 +197,11 @@ impl<U: Upstream> Upstreams<U> {
         }
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .adaptive_window(true)
+            // Fixed, because what a host may send in advance is memory of ours; large enough for hosts
+            // far away.
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(1 << 20)
+            .max_send_buf_size(64 << 10)
             .max_header_list_size(64 << 10)
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .handshake(TokioIo::new(stream))
@@ -221,16 +225,14 @@ impl<U: Upstream> Upstreams<U> {
         }
     }
 
-    async fn dial(&self) -> Result<TcpStream, UpstreamError> {
-        let stream = self.upstream.dial().await.map_err(UpstreamError::Dial)?;
-        stream.set_nodelay(true).ok();
-        Ok(stream)
+    async fn dial(&self) -> Result<U::Stream, UpstreamError> {
+        self.upstream.dial().await.map_err(UpstreamError::Dial)
     }
 
     async fn connect_tls(
         &self,
         config: Arc<ClientConfig>,
-    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, UpstreamError> {
+    ) -> Result<tokio_rustls::client::TlsStream<U::Stream>, UpstreamError> {
         let stream = self.dial().await?;
         let name = ServerName::try_from(self.target.name.clone())
             .map_err(|error| UpstreamError::Tls(io::Error::other(error)))?;

@@ -14,6 +14,7 @@ use hothouse_edge::{
     terminate::{Dial, Endpoint as EdgeEndpoint, Note, RequestNote, Rewound, Terminate},
 };
 use hothouse_engine::{Engine, Termination, host_bundle};
+use hothouse_host::charged::Charged;
 use hothouse_model::{
     Failure, SandboxRecord,
     config::{Config, HostName, HostPattern, IntegrationClass, Secret, SecretName},
@@ -24,8 +25,8 @@ use hothouse_model::{
 use hothouse_sinks::{llm, objects, queue};
 use hothouse_terminate::{
     Asked, BODY_CAP, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal,
-    RequestRecord, SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed, Terminator,
-    TerminatorSpec, Upstream, Vault, roots_of,
+    RequestRecord, RoomBudget, SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed,
+    Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
 
@@ -87,6 +88,7 @@ pub(super) fn of(
         },
         gate: Arc::new(Gates(gates)),
         stand_in: stand_in(engine, (sandbox, substitutes), runtime, &config, &integrations),
+        budget: substitutes.budget.clone(),
     });
     let recording = substitutes.recording.cloned();
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
@@ -101,6 +103,8 @@ pub(super) struct Substitutes<'a> {
     pub(super) rooms: &'a Arc<dyn Rooms>,
     /// The recording of an integration's responses, if any.
     pub(super) recording: Option<&'a Arc<Recording>>,
+    /// The memory that the room may use.
+    pub(super) budget: &'a RoomBudget,
 }
 
 /// Returns the stand-in for the mocked and sunk hosts of a run, if there are any.
@@ -358,7 +362,9 @@ impl Terminate for RoomTerminator {
 struct Dialled(Dial);
 
 impl Upstream for Dialled {
-    async fn dial(&self) -> io::Result<TcpStream> {
+    type Stream = Charged<TcpStream>;
+
+    async fn dial(&self) -> io::Result<Charged<TcpStream>> {
         (self.0)().await
     }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use hothouse_certificates::{CertificateAuthority, Purpose};
 use hothouse_model::{config::SecretForm, secret::SecretValue};
 use hothouse_terminate::{
-    Asked, Endpoint, Gate, RecordSink, Refusal, RequestRecord, SecretUse, Terminator,
+    Asked, Endpoint, Gate, RecordSink, Refusal, RequestRecord, RoomBudget, SecretUse, Terminator,
     TerminatorSpec, Upstream, Vault, roots_of,
 };
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
@@ -137,6 +137,8 @@ impl Gate for TestGate {
 struct Dial(SocketAddr);
 
 impl Upstream for Dial {
+    type Stream = TcpStream;
+
     async fn dial(&self) -> io::Result<TcpStream> {
         TcpStream::connect(self.0).await
     }
@@ -187,6 +189,7 @@ impl Ground {
             roots: Box::new(move || roots_of(trusted.as_bytes())),
             gate: Arc::new(TestGate),
             stand_in: Some(Arc::new(crate::stand_in::Played)),
+            budget: RoomBudget::default(),
         });
         let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

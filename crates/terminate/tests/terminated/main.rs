@@ -2,6 +2,7 @@
 //! hostile ones.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
+mod budget;
 mod channel;
 mod ground;
 mod hostile;

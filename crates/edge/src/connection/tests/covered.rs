@@ -322,3 +322,22 @@ async fn datagrams_to_an_address_of_a_covered_host_are_refused() {
     assert_eq!(of("127.0.0.1"), Some(ReasonCode::Sealed));
     assert_eq!(of("1.2.3.4"), None);
 }
+
+#[tokio::test]
+async fn a_client_that_needs_many_connections_has_no_more_than_the_share_of_its_room() {
+    let scene = Scene::new("web", "\"covered.example:PORT\"", &["covered.example"], "").await;
+    let name: HostName = "covered.example".parse().unwrap();
+    let facts = Facts::of_mail(name.clone(), scene.target.port());
+    let dial = dial_of(&scene.edge, &name, &facts);
+    let _most: Vec<_> = std::iter::from_fn(|| scene.edge.take(1000)).collect();
+    let mut last: Vec<_> = std::iter::from_fn(|| scene.edge.take(1)).collect();
+    last.truncate(last.len() - 3);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(dial().await.unwrap());
+    }
+    let refused = dial().await.unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+    open.pop();
+    dial().await.unwrap();
+}
