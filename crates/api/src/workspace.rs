@@ -35,7 +35,7 @@ pub struct DiffView {
 /// Something to look at closely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingView {
-    /// `gitlink`, `repository`, `link-out`, `special`, `capability`, `set-id` or `hidden-text`.
+    /// `gitlink`, `repository`, `link-out`, `special`, `capability`, `set-id`, `hidden-text` or `unseen`.
     pub kind: String,
     /// Escaped.
     pub path: String,

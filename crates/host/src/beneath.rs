@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use crate::{
     files::{FileError, about},
     owners::Owner,
+    walk::read_part,
 };
 
 /// How paths below an open folder are resolved.
@@ -151,6 +152,15 @@ impl Folder {
         let mut entries = entries(&fd).map_err(about("list", &path))?;
         entries.sort_unstable();
         Ok(entries)
+    }
+
+    /// Lists the first names of a folder, some thousand at most; also returns whether there are more.
+    pub fn list_some(&self, relative: &Path) -> Result<(Vec<Entry>, bool), FileError> {
+        let path = self.path.join(relative);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = self.open_beneath(relative, flags, Mode::empty(), "list")?;
+        let (entries, rest) = read_part(&fd, None).map_err(about("list", &path))?;
+        Ok((entries, rest.is_some()))
     }
 
     /// Returns the metadata of an entry, without following a link; `None` if it does not exist.

@@ -18,6 +18,11 @@ use crate::{confine::Confinement, relay::Pipes};
 /// How much of one output stream is kept at most.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
+/// Whether a program may have printed more than this output.
+pub fn may_be_cut(output: &[u8]) -> bool {
+    output.len() as u64 >= OUTPUT_LIMIT
+}
+
 /// A program to run, with its arguments and its environment.
 #[derive(Debug)]
 pub struct Program {

@@ -4,8 +4,10 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit that a daemon requests: each connection that leaves a room takes two descriptors.
-const WANTED: u64 = 65_536;
+/// The limit that a daemon requests: each connection that leaves a room takes two descriptors. It is
+/// higher than that of a room's commands, so that none of them can keep it from passing descriptors on
+/// (`room-init::spawn`).
+const WANTED: u64 = 73_728;
 
 /// Raises the limit of open descriptors to the hard limit, within reason. Returns the new limit.
 pub fn raise_limit() -> u64 {

@@ -42,12 +42,16 @@ pub(crate) struct Arrival {
 
 impl Connection {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self {
-            socket,
-            incoming: FrameBuffer::default(),
-            descriptors: VecDeque::new(),
-            outgoing: VecDeque::new(),
-        }
+        Self::with(socket, FrameBuffer::default())
+    }
+
+    /// A peer whose frames have at most `limit` bytes.
+    pub(crate) fn limited(socket: OwnedFd, limit: usize) -> Self {
+        Self::with(socket, FrameBuffer::limited(limit))
+    }
+
+    fn with(socket: OwnedFd, incoming: FrameBuffer) -> Self {
+        Self { socket, incoming, descriptors: VecDeque::new(), outgoing: VecDeque::new() }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -59,6 +63,11 @@ impl Connection {
             true => PollFlags::IN,
             false => PollFlags::IN | PollFlags::OUT,
         }
+    }
+
+    /// Returns how many bytes wait for the rest of their frame.
+    pub(crate) fn pending(&self) -> usize {
+        self.incoming.pending()
     }
 
     /// Whether nothing is queued.

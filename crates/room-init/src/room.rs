@@ -33,6 +33,13 @@ const MEMORY_LIMIT: usize = 2 << 20;
 /// How many `sudo` may run at a time.
 const ELEVATION_LIMIT: usize = 128;
 
+/// The largest request of a `sudo`: the kernel accepts no more arguments and variables by default.
+const ELEVATION_FRAME: usize = 2 << 20;
+
+/// How much of unfinished requests of all `sudo` is held. A room that sends more loses the
+/// connection, and not its PID 1.
+const ELEVATION_PENDING: usize = 16 << 20;
+
 /// How many ended commands are recorded.
 const RECORD_LIMIT: usize = 256;
 
@@ -310,7 +317,7 @@ impl Room {
         }
         if sys::peer(&socket).is_ok_and(|peer| matches!(peer.uid, 0 | spawn::AGENT)) {
             let key = self.key();
-            self.elevations.insert(key, Connection::new(socket));
+            self.elevations.insert(key, Connection::limited(socket, ELEVATION_FRAME));
         }
     }
 
@@ -330,6 +337,9 @@ impl Room {
         let connection = self.elevations.get_mut(&key).ok_or(Gone)?;
         connection.flush()?;
         connection.receive(&mut self.scratch)?;
+        if self.elevations.values().map(Connection::pending).sum::<usize>() > ELEVATION_PENDING {
+            return Err(Gone);
+        }
         while let Some(arrival) = self.elevations.get_mut(&key).ok_or(Gone)?.next_arrival()? {
             match decode::<Elevate>(&arrival.body).map_err(|_| Gone)? {
                 Elevate::Run { argv, env, cwd } => {

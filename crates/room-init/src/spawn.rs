@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{DumpableBehavior, Gid, Uid};
+use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType};
 use std::ffi::{CStr, CString};
 use std::io::{self, Read};
@@ -136,6 +136,7 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
         RoomUser::Root => boot.dropped_capabilities,
     };
     bound_capabilities(dropped).map_err(step("drop capabilities"))?;
+    bound_descriptors().map_err(step("bound its descriptors"))?;
     let id = match program.user {
         RoomUser::Agent => AGENT,
         RoomUser::Root => 0,
@@ -171,6 +172,21 @@ fn connect(streams: &Streams) -> Result<(), Errno> {
         Streams::Terminal(_) => rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()),
         Streams::Three(..) => Ok(()),
     }
+}
+
+/// The most descriptors that a process of the room may have.
+const DESCRIPTORS: u64 = 65_536;
+
+/// Limits a command's descriptors below our own.
+///
+/// The kernel counts descriptors that were sent over a socket and not received yet for all
+/// processes of a uid together, and lets a process send some only while there are fewer than it may
+/// have itself. With a single uid that includes us, the daemon and all other rooms.
+fn bound_descriptors() -> Result<(), Errno> {
+    let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
+    let own = current.or(maximum).unwrap_or(u64::MAX);
+    let most = Some((own - own / 16).min(DESCRIPTORS));
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most })
 }
 
 fn bound_capabilities(dropped: u64) -> Result<(), Errno> {

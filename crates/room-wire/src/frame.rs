@@ -35,7 +35,7 @@ pub struct Frame {
 /// Bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    #[error("a frame of {length} bytes is above the limit of {BODY_LIMIT}")]
+    #[error("a frame of {length} bytes is above the limit")]
     TooLong { length: usize },
     #[error("a frame with {count} descriptors is above the limit of {DESCRIPTOR_LIMIT}")]
     TooManyDescriptors { count: u8 },
@@ -67,13 +67,25 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
 }
 
 /// Collects bytes of a stream until they make whole frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
     taken: usize,
+    limit: usize,
+}
+
+impl Default for FrameBuffer {
+    fn default() -> Self {
+        Self::limited(BODY_LIMIT)
+    }
 }
 
 impl FrameBuffer {
+    /// A buffer that accepts only bodies of at most `limit` bytes.
+    pub fn limited(limit: usize) -> Self {
+        Self { bytes: Vec::new(), taken: 0, limit }
+    }
+
     /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
@@ -87,7 +99,7 @@ impl FrameBuffer {
         let Some((head, rest)) = rest.split_first_chunk::<HEAD>() else { return Ok(None) };
         let [a, b, c, d, descriptors] = *head;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        if length > BODY_LIMIT {
+        if length > self.limit {
             return Err(WireError::TooLong { length });
         }
         if descriptors > DESCRIPTOR_LIMIT {
@@ -99,7 +111,7 @@ impl FrameBuffer {
         if self.taken == self.bytes.len() {
             // An idle connection keeps no buffer, so that one large frame does not occupy memory
             // forever.
-            *self = Self::default();
+            *self = Self::limited(self.limit);
         }
         Ok(Some(frame))
     }

@@ -14,6 +14,8 @@ use std::{
 use hothouse_host::{
     FileError, RunError,
     beneath::{EntryKind, Folder},
+    command::may_be_cut,
+    files,
 };
 
 use crate::{Repository, git, refs};
@@ -22,6 +24,8 @@ use crate::{Repository, git, refs};
 const FINDING_LIMIT: usize = 100;
 /// The maximum number of names scanned in a worktree.
 const NAME_LIMIT: usize = 500_000;
+/// The maximum number of changed links whose targets are read.
+const LINK_LIMIT: usize = 20_000;
 /// How much of a name is shown.
 const NAME_SHOWN: usize = 160;
 /// Modes of a tree's entries.
@@ -41,6 +45,8 @@ pub struct Finding {
 /// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
+    /// There is more than was looked at.
+    Unseen,
     /// A commit of another repository, in place of a folder.
     Gitlink,
     /// A repository among the files, not tracked by git.
@@ -61,6 +67,7 @@ impl FindingKind {
     /// Returns its name for tools.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Unseen => "unseen",
             Self::Gitlink => "gitlink",
             Self::Repository => "repository",
             Self::LinkOut => "link-out",
@@ -77,6 +84,12 @@ impl std::fmt::Display for Finding {
         let Self { kind, path, detail } = self;
         let detail = detail.as_deref().unwrap_or_default();
         match kind {
+            FindingKind::Unseen => {
+                write!(
+                    to,
+                    "there are more {detail} than can be looked at: what is dangerous among the rest is not listed"
+                )
+            }
             FindingKind::Gitlink => {
                 write!(to, "`{path}` is a submodule: git enters the repository in its place")
             }
@@ -109,28 +122,73 @@ impl Repository {
             }
             false => ask()?,
         };
-        let mut found = Vec::new();
-        for entry in entries(&raw) {
-            if found.len() >= FINDING_LIMIT {
-                break;
-            }
-            found.extend(self.look_at_entry(&entry)?);
-        }
+        let mut found: Vec<_> = gitlinks_in(&raw).take(FINDING_LIMIT).chain(unseen(&raw)).collect();
+        found.extend(self.look_at_links(&raw, base, tip)?);
         Ok(sorted(found))
     }
 
-    fn look_at_entry(&self, entry: &RawEntry<'_>) -> Result<Option<Finding>, RunError> {
-        if entry.mode == GITLINK {
-            return Ok(Some(finding(FindingKind::Gitlink, entry.path, None)));
+    /// Inspects the targets of changed links, with one process for all of them.
+    fn look_at_links(&self, raw: &[u8], base: &str, tip: &str) -> Result<Vec<Finding>, RunError> {
+        let all: Vec<_> = entries(raw).filter(|entry| entry.mode == LINK).collect();
+        let links = &all[..all.len().min(LINK_LIMIT)];
+        if links.is_empty() {
+            return Ok(Vec::new());
         }
-        if entry.mode != LINK {
-            return Ok(None);
+        let objects: String = links.iter().map(|entry| format!("{}\n", entry.object)).collect();
+        let ask = || {
+            let objects = files::memory(objects.as_bytes()).map_err(|error| RunError::Spawn {
+                program: "git cat-file".into(),
+                source: error.source,
+            })?;
+            self.git().args(["cat-file", "--batch"]).stdin(objects).output_within(git::PATIENCE)
+        };
+        let question = format!("where the links lead that {tip} changes since {base}");
+        let answer = match refs::is_id(base) && refs::is_id(tip) {
+            true => git::remembered(&self.place.common_dir, &question, ask)?,
+            false => ask()?,
+        };
+        let mut found = Vec::new();
+        let mut targets = Blobs(&answer);
+        for entry in links {
+            match targets.next() {
+                Some(target) => found.extend(link_out(entry.path, target)),
+                None => {
+                    found.push(more("links"));
+                    break;
+                }
+            }
         }
-        let question = format!("the link {}", entry.object);
-        let git = self.git().args(["cat-file", "blob", entry.object]);
-        let target = git::remembered(&self.place.common_dir, &question, || git.output())?;
-        Ok(link_out(entry.path, &target))
+        if all.len() > links.len() {
+            found.push(more("links"));
+        }
+        found.truncate(FINDING_LIMIT);
+        Ok(found)
     }
+}
+
+/// The contents in the output of `git cat-file --batch`, until one that is missing or cut off.
+struct Blobs<'a>(&'a [u8]);
+
+impl<'a> Iterator for Blobs<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == b'\n')?;
+        let (head, rest) = (std::str::from_utf8(&self.0[..end]).ok()?, &self.0[end + 1..]);
+        let size: usize = head.rsplit(' ').next()?.parse().ok()?;
+        let content = rest.get(..size)?;
+        self.0 = rest.get(size + 1..).unwrap_or_default();
+        Some(content)
+    }
+}
+
+/// Returns a finding if git printed more than was kept.
+pub(crate) fn unseen(output: &[u8]) -> Option<Finding> {
+    may_be_cut(output).then(|| more("changes"))
+}
+
+fn more(what: &str) -> Finding {
+    finding(FindingKind::Unseen, b"", Some(what.into()))
 }
 
 /// Returns a finding if a link leads out of the tree.
@@ -149,7 +207,11 @@ pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
         let Ok(entries) = root.list(&folder) else { continue };
         let Some(weight) = hothouse_host::weight(&folder) else { continue };
         seen += entries.len() * weight;
-        if seen > NAME_LIMIT || found.len() >= FINDING_LIMIT {
+        if seen > NAME_LIMIT {
+            found.push(more("files"));
+            break;
+        }
+        if found.len() >= FINDING_LIMIT {
             break;
         }
         for entry in entries {
@@ -325,6 +387,14 @@ mod tests {
         ] {
             assert_eq!(leads_out(Path::new(link), Path::new(target)), expected, "{link} {target}");
         }
+    }
+
+    #[test]
+    fn contents_are_read_until_one_is_missing_or_cut() {
+        let read = |text: &'static str| Blobs(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(read("aa blob 3\na\nb\nbb blob 0\n\ncc blob 1\nx"), [&b"a\nb"[..], b"", b"x"]);
+        assert_eq!(read("aa blob 1\na\nbb missing\ncc blob 1\nx\n"), [b"a"]);
+        assert_eq!(read("aa blob 100\na"), [b""; 0]);
     }
 
     #[test]

@@ -18,8 +18,10 @@ use hothouse_host::{
 
 use crate::content;
 
-/// How many loose branches are read.
+/// How many loose branches are read, and how many names are looked at for them: folders without
+/// branches cost time as well.
 const BRANCH_LIMIT: usize = 1024;
+const NAME_LIMIT: usize = 8192;
 /// The maximum depth of their names.
 const DEPTH_LIMIT: usize = 16;
 /// The maximum size of a loose ref.
@@ -82,7 +84,7 @@ pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
         Err(error) if error.is_not_found() => {}
         Err(_) => found.hidden = Hidden::Somewhere,
     }
-    collect_loose(&folder, Path::new("refs/heads"), DEPTH_LIMIT, &mut found);
+    collect_loose(&folder, Path::new("refs/heads"), DEPTH_LIMIT, &mut 0, &mut found);
     if found.are_all() && folder.stat(Path::new("reftable"))?.is_some() {
         let list = folder.read_capped(Path::new("reftable/tables.list"), TABLES_LIMIT);
         found.hidden = match list {
@@ -140,7 +142,7 @@ pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
         }
     }
     let mut tags = Branches { tips: BTreeMap::new(), hidden: Hidden::Nothing };
-    collect_loose(&folder, Path::new("refs/tags"), DEPTH_LIMIT, &mut tags);
+    collect_loose(&folder, Path::new("refs/tags"), DEPTH_LIMIT, &mut 0, &mut tags);
     tags.tips.iter().for_each(|(name, tip)| note(&tag(name), tip));
     if !tags.are_all() {
         note("tags that cannot be read", "");
@@ -153,8 +155,14 @@ pub fn print(git_dir: &Path) -> Result<u64, FileError> {
     Ok(branches(git_dir)?.print())
 }
 
-fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branches) {
-    let entries = match folder.list(below) {
+fn collect_loose(
+    folder: &Folder,
+    below: &Path,
+    depth: usize,
+    seen: &mut usize,
+    found: &mut Branches,
+) {
+    let entries = match folder.list_some(below) {
         Err(error) if error.is_not_found() => return,
         // With reftables there is a file in its place; anything else planted there is not followed.
         Err(_) if is_placeholder(folder, below) => return,
@@ -162,16 +170,24 @@ fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branch
             found.hidden = Hidden::Somewhere;
             return;
         }
-        Ok(entries) => entries,
+        Ok((entries, is_cut)) => {
+            if is_cut {
+                found.hidden = Hidden::Somewhere;
+            }
+            entries
+        }
     };
     for entry in entries {
-        if found.tips.len() >= BRANCH_LIMIT {
+        *seen += 1;
+        if found.tips.len() >= BRANCH_LIMIT || *seen > NAME_LIMIT {
             found.hidden = Hidden::Somewhere;
             return;
         }
         let path = below.join(&entry.name);
         match entry.kind {
-            EntryKind::Folder if depth > 0 => collect_loose(folder, &path, depth - 1, found),
+            EntryKind::Folder if depth > 0 => {
+                collect_loose(folder, &path, depth - 1, seen, found);
+            }
             EntryKind::File => match folder.read_capped(&path, REF_LIMIT) {
                 Ok(bytes) => {
                     let tip = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -242,6 +258,17 @@ mod tests {
         assert!(found.are_all());
         let shown: Vec<_> = found.tips.iter().map(|(name, tip)| format!("{name} {tip}")).collect();
         assert_eq!(shown, ["a 33", "b 22", "deep/c 44"]);
+    }
+
+    #[test]
+    fn folders_without_branches_are_not_looked_through_for_ever() {
+        let folder = git_dir();
+        for number in 0..=NAME_LIMIT {
+            let group = folder.path().join(format!("refs/heads/{}", number / 1000));
+            std::fs::create_dir_all(group.join(number.to_string())).unwrap();
+        }
+        let found = branches(folder.path()).unwrap();
+        assert!(!found.are_all(), "there may be a branch in one that was not looked into");
     }
 
     #[test]

@@ -89,6 +89,10 @@ pub struct CommitLine {
     pub subject: String,
 }
 
+/// How git shows a commit in one line. A name or subject that is too long is cut: otherwise one of
+/// megabytes would push other commits out of the output.
+const LINE: &str = "%H%n%<(200,trunc)%an%n%aI%n%<(500,trunc)%s";
+
 /// A diff: the files, and git's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
@@ -157,8 +161,12 @@ impl Repository {
         let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
         let mut closely: Vec<_> = closely::gitlinks_in(&links).collect();
         closely.extend(closely::repositories_in(&listed));
-        closely.extend(look_at_worktree(&root, &diff(&["--raw", "-z"], &[])?)?);
+        let raw = diff(&["--raw", "-z"], &[])?;
+        closely.extend(look_at_worktree(&root, &raw)?);
         let numbers = diff(&["--numstat", "-z"], &[])?;
+        closely.extend(
+            [&links, &listed, &raw, &numbers].into_iter().find_map(|all| closely::unseen(all)),
+        );
         let (files, mut text) = (parse_numstat(&numbers), diff(&[], &[])?);
         let hidden = closely::hidden_text(&root, &numbers);
         closely.extend(hidden.found);
@@ -195,7 +203,7 @@ impl Repository {
     ) -> Result<Vec<CommitLine>, ReviewError> {
         let range = format!("{base}..refs/heads/{branch}");
         let git = self.git().args(["log", "-z", "--no-show-signature", "--no-color"]);
-        let git = git.args(["--format=%H%n%an%n%aI%n%s", &format!("--max-count={most}"), &range]);
+        let git = git.args([&format!("--format={LINE}"), &format!("--max-count={most}"), &range]);
         let output = git.arg("--").output();
         let output =
             output.map_err(|source| ReviewError::Log { branch: branch.to_owned(), source })?;
@@ -223,7 +231,7 @@ impl Repository {
         let git = self.git().args(["log", "-z", "--no-show-signature", "--no-color"]);
         let git = git.args(["--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"]);
         let git = git.args(["--ignore-submodules=all", &format!("--max-count={most}")]);
-        let git = git.args(["--format=%x00%H%n%an%n%aI%n%s", &format!("refs/heads/{branch}")]);
+        let git = git.args([format!("--format=%x00{LINE}"), format!("refs/heads/{branch}")]);
         let git = git.args(known.iter().map(|known| format!("^{known}"))).arg("--");
         let output = git.output_within(git::PATIENCE).map_err(failed)?;
         Ok(parse_new(&String::from_utf8_lossy(&output)))
@@ -292,7 +300,9 @@ fn parse_log(output: &str) -> Vec<CommitLine> {
     let commits = output.split('\0').filter(|commit| !commit.is_empty());
     commits
         .filter_map(|commit| {
-            let mut lines = commit.splitn(4, '\n').map(str::to_owned);
+            // git fills what is shorter than its column with spaces.
+            let mut lines =
+                commit.splitn(4, '\n').map(|line| line.trim_end_matches(' ').to_owned());
             Some(CommitLine {
                 id: lines.next()?,
                 author: lines.next()?,

@@ -533,3 +533,45 @@ impl Drop for Disk {
         mount::unmount_tree(&self.folder).ok();
     }
 }
+
+/// Commits a tree of these lines of `git mktree`.
+fn commit_tree(case: &Case, lines: &str) -> String {
+    let lines = hothouse_host::files::memory(lines.as_bytes()).unwrap();
+    let made = Program::new("git").args(["mktree", "--missing"]).folder(&case.root).stdin(lines);
+    let tree = String::from_utf8(made.output().unwrap()).unwrap();
+    git(&case.root, &["commit-tree", "-m", "tree", tree.trim()])
+}
+
+#[test]
+fn what_is_dangerous_is_named_or_there_is_said_to_be_more() {
+    use hothouse_workspace::closely::FindingKind;
+    let case = Case::new(&[]);
+    let blob = |text: &str| {
+        let input = hothouse_host::files::memory(text.as_bytes()).unwrap();
+        let made = Program::new("git").args(["hash-object", "-w", "--stdin"]).folder(&case.root);
+        String::from_utf8(made.stdin(input).output().unwrap()).unwrap().trim().to_owned()
+    };
+    let base = commit_tree(&case, "");
+    let (near, out) = (blob("near"), blob("/etc/passwd"));
+    let dangerous = format!("120000 blob {out}\tzz\n160000 commit {}\tzzsub\n", "1".repeat(40));
+    let look = |lines: &str| {
+        let repository = Repository::discover(&case.root).unwrap();
+        let found = repository.look_at_commits(&base, &commit_tree(&case, lines)).unwrap();
+        found.iter().map(|finding| (finding.kind, finding.path.clone())).collect::<Vec<_>>()
+    };
+    let (link, sub) = (FindingKind::LinkOut, FindingKind::Gitlink);
+    let both = [(sub, "zzsub".to_owned()), (link, "zz".to_owned())];
+    assert_eq!(look(&format!("120000 blob {near}\ta\n{dangerous}")), both);
+    // More than is kept of the output of git: names of 240 letters.
+    let files = |count: usize| -> String {
+        let name = "n".repeat(234);
+        (0..count).map(|number| format!("100644 blob {near}\t{name}{number:06}\n")).collect()
+    };
+    let found = look(&format!("{}{dangerous}", files(220_000)));
+    assert_eq!(found, [(FindingKind::Unseen, String::new())]);
+    // More links than are read.
+    let links: String =
+        (0..20_001).map(|number| format!("120000 blob {near}\ta{number:06}\n")).collect();
+    let found = look(&format!("{links}{dangerous}"));
+    assert_eq!(found, [(FindingKind::Unseen, String::new()), both[0].clone()]);
+}

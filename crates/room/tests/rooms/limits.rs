@@ -214,6 +214,63 @@ until_refused('uts', 2000, uts)
 }
 
 #[test]
+fn descriptors_that_one_room_has_in_flight_do_not_keep_others_from_passing_theirs() {
+    for host in hosts() {
+        let (room, neighbour) = (host.room(), host.room());
+        // Sent and never received: the kernel counts them for all processes of a uid.
+        let send = "
+import array, errno, os, resource, socket, time
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+some, held = array.array('i', [os.open('/dev/null', 0)] * 250), []
+while True:
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); held.append(pair)
+    pair[0].setblocking(False)
+    try:
+        while True: pair[0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, some)])
+    except OSError as error:
+        if error.errno != errno.EAGAIN:
+            open('full', 'w').write(errno.errorcode[error.errno]); break
+time.sleep(600)
+";
+        let hog = room
+            .roomctl("exec")
+            .args(["--detach", "--id", "hog", "--cwd"])
+            .arg(&room.worktree)
+            .args(["--", "/usr/bin/python3", "-c", send])
+            .status()
+            .unwrap();
+        assert!(hog.success());
+        super::lifecycle::until("no more can be sent", || {
+            room.host_shell("grep -q ETOOMANYREFS full").code == Some(0)
+        });
+        others_work(&neighbour);
+        others_work(&room);
+    }
+}
+
+#[test]
+fn unfinished_requests_for_root_do_not_fill_the_memory_of_pid_1() {
+    for host in hosts() {
+        let room = host.room_with(&["--memory", "200000000"]);
+        let send = "
+import socket, struct
+held = []
+for _ in range(128):
+    s = socket.socket(socket.AF_UNIX); s.settimeout(5); s.connect('/run/hothouse/sudo.sock'); held.append(s)
+    for length in (16 << 20, 2 << 20):
+        try: s.sendall(struct.pack('<IB', length, 0) + bytes(length - 1))
+        except OSError: pass
+text = open('/proc/1/status').read()
+print(int(text.split('VmRSS:')[1].split()[0]) < 64 << 10)
+";
+        let ran = room.python(send);
+        assert_eq!(ran.out, "True\n", "{}: {ran:?}", host.mode);
+        others_work(&room);
+    }
+}
+
+#[test]
 fn a_room_with_uids_of_its_own_sees_no_key_of_the_host() {
     for host in hosts() {
         let plant = "

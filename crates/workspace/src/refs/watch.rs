@@ -138,8 +138,9 @@ impl RefWatch {
                 };
                 self.watched.insert(watch, (git_dir.to_owned(), relative.clone()));
                 if relative.starts_with("refs") {
-                    let below = folder.list(Path::new("")).unwrap_or_default().into_iter();
-                    let below = below.filter(|entry| entry.kind == EntryKind::Folder);
+                    let (below, is_cut) = folder.list_some(Path::new("")).unwrap_or_default();
+                    whole &= !is_cut;
+                    let below = below.into_iter().filter(|entry| entry.kind == EntryKind::Folder);
                     next.extend(below.map(|entry| relative.join(entry.name)));
                 }
             }

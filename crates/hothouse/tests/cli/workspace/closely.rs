@@ -148,6 +148,26 @@ fn what_an_agent_wrote_cannot_turn_letters_around_or_move_the_cursor() {
 }
 
 #[test]
+fn a_subject_without_end_hides_no_commit() {
+    rooms(|env, repository| {
+        // As much as is kept of the output of git.
+        agent(
+            env,
+            repository,
+            "git commit -q --allow-empty -m hidden; \
+             head -c 70000000 /dev/zero | tr '\\0' a | git commit -q --allow-empty -F -",
+        );
+        let log = env.json(repository, &["log", "-w", "a", "--json"]);
+        let subjects: Vec<_> =
+            log["commits"].as_array().unwrap().iter().map(|one| &one["subject"]).collect();
+        assert_eq!(subjects.len(), 2, "{}", subjects.len());
+        assert_eq!(subjects[1], "hidden");
+        let long = subjects[0].as_str().unwrap();
+        assert!(long.starts_with("aaa") && long.len() < 1000, "{}", long.len());
+    });
+}
+
+#[test]
 fn a_tree_deeper_than_any_path_is_measured_and_can_be_deleted() {
     rooms(|env, repository| {
         agent(env, repository, "true");
