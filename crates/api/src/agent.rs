@@ -1,6 +1,6 @@
 //! Coding agents in rooms, what they say they will do, and races of them. What is answered is in `model::agent`.
 
-use hothouse_model::agent::LoopSpec;
+use hothouse_model::agent::{Confidence, LoopSpec, Severity, Verdict};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,15 +69,18 @@ pub struct AuditBody {
 }
 
 /// One tool call, as its guard reports it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditCall {
     pub agent: String,
     pub tool: String,
     pub target: String,
     /// `allow`, `ask` or `deny`.
-    pub decision: String,
-    pub severity: String,
-    pub confidence: String,
+    #[schema(value_type = String)]
+    pub decision: Verdict,
+    #[schema(value_type = String)]
+    pub severity: Severity,
+    #[schema(value_type = String)]
+    pub confidence: Confidence,
     pub reason: String,
     /// `sha256:…` of the arguments.
     pub input: String,

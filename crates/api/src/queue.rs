@@ -1,5 +1,6 @@
 //! Queues and schedules on the wire.
 
+use hothouse_model::{Word, queue::JobState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,7 +11,8 @@ pub struct JobView {
     pub id: String,
     pub name: String,
     /// `waiting`, `active`, `delayed`, `paused`, `completed`, or `dead` for one that is not tried again by itself.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: Word<JobState>,
     pub attempts: u64,
     pub error: Option<String>,
 }

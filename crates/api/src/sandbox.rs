@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hothouse_model::{
-    SandboxState,
+    SandboxState, Word,
     agent::{AgentMode, AgentState},
-    caveat::Caveat,
+    caveat::{Caveat, Class},
     fence::Fences,
     room::Capability,
     tree::TreeMaker,
@@ -129,7 +129,8 @@ pub struct CaveatView {
     /// What it is about, such as `network`, or an integration.
     pub area: String,
     /// What kind of caveat it is; of an integration, its class.
-    pub class: String,
+    #[schema(value_type = String)]
+    pub class: Word<Class>,
     pub text: String,
     /// The same as a value: its kind, with what belongs to it. What an older daemon tells has none.
     #[serde(default)]
@@ -140,8 +141,8 @@ pub struct CaveatView {
 impl From<Caveat> for CaveatView {
     fn from(caveat: Caveat) -> Self {
         Self {
-            area: caveat.area().to_string(),
-            class: caveat.class().to_string(),
+            area: caveat.area().to_owned(),
+            class: caveat.class().into(),
             text: caveat.to_string(),
             value: Some(caveat),
         }
@@ -186,7 +187,7 @@ pub struct ForkBody {
     /// What its room stands on: a stack's name, `image:REF` or `devcontainer`.
     #[serde(default)]
     pub stack: Option<String>,
-    /// Whether dependency folders are left out, because they are installed anew.
+    /// Whether dependency folders are left out, because they are installed again.
     #[serde(default)]
     pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the config files.

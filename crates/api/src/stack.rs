@@ -1,5 +1,6 @@
 //! Stacks on the wire: the systems that rooms stand on.
 
+use hothouse_model::room::StackState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +12,8 @@ pub struct StackView {
     /// Where it comes from: the host, the program, a script, an image.
     pub source: String,
     /// `ready`, `outdated` or `not built`.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: StackState,
     /// Follows from all that it was made of.
     pub digest: Option<String>,
     pub bytes: u64,

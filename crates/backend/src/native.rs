@@ -118,7 +118,7 @@ fn all_fences(written: &Fences, disk: Option<u64>) -> Fences {
 
 impl Rooms for NativeRooms {
     fn capabilities(&self) -> Capabilities {
-        let mut offered = BTreeSet::from(Capability::ALL);
+        let mut offered = BTreeSet::from_iter(Capability::ALL.iter().copied());
         if crate::agent().is_none() {
             // With a single uid there is no other user.
             offered.remove(&Capability::Root);

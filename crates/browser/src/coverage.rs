@@ -81,14 +81,14 @@ struct Inner {
     session: String,
     origins: Vec<String>,
     taken: Mutex<Taken>,
-    /// One at a time: each reading begins the counters anew.
+    /// One at a time: each reading begins the counters again.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Taken {
     coverage: PageCoverage,
-    /// Texts by document and script: another process numbers its scripts anew.
+    /// Texts by document and script: another process numbers its scripts again.
     texts: HashMap<(u64, String), Arc<str>>,
     bytes: usize,
     document: u64,

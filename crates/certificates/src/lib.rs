@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_is_kept_and_made_anew_before_it_expires() {
+    fn a_leaf_is_kept_and_made_again_before_it_expires() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::now();
         let ca = CertificateAuthority::open(folder.path(), PURPOSE, now).unwrap();

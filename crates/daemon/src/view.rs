@@ -18,7 +18,7 @@ use hothouse_engine::{Engine, IntegrationReport, UncoveredVendor, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     ask::AskState,
-    caveat::{Caveat, Several},
+    caveat::{Caveat, Several, ShimmedScript},
     config::{DEFAULT_PROFILE, Shim},
     fence::{Fence, FenceState},
     query::Query,
@@ -118,7 +118,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         exposed,
         apps,
         fences,
-        caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
+        caveats: caveats.into_iter().chain(of_integrations).map(CaveatView::from).collect(),
         integrations,
         installed,
         flags,
@@ -185,30 +185,27 @@ fn integrations(
     daemon: &Daemon,
     record: &SandboxRecord,
     lives: bool,
-) -> (Vec<IntegrationBrief>, Vec<CaveatView>) {
+) -> (Vec<IntegrationBrief>, Vec<Caveat>) {
     let reports = daemon.engine.integration_reports(record).unwrap_or_default();
-    let caveat = |report: &IntegrationReport| CaveatView {
-        area: report.name.clone(),
-        class: report.class.to_string(),
-        text: report.caveat.clone(),
-        value: None,
+    let caveat = |report: &IntegrationReport| Caveat::Integration {
+        name: report.name.clone(),
+        class: report.class,
+        limits: report.caveat.clone(),
     };
-    let mut caveats: Vec<CaveatView> = reports.iter().map(caveat).collect();
-    caveats.extend(daemon.engine.open_questions(record).into_iter().map(asked));
+    let mut caveats: Vec<Caveat> = reports.iter().map(caveat).collect();
+    let questions = daemon.engine.open_questions(record).into_iter();
+    caveats.extend(questions.map(|(id, text)| Caveat::Question { id, text }));
     let shims = daemon.engine.shims(record).unwrap_or_default();
     caveats.extend(shims.iter().map(|(name, shim)| shimmed(name.as_str(), shim)));
     let walls = daemon.keepers.walls.get().filter(|_| lives);
     let problems = walls.map(|walls| walls.fixture_problems(record)).unwrap_or_default();
-    caveats.extend(problems.iter().take(FIXTURES_MOST).map(|problem| CaveatView {
-        area: "fixtures".to_owned(),
-        class: "not-loaded".to_owned(),
-        text: problem.render().lines().collect::<Vec<_>>().join("; "),
-        value: None,
+    caveats.extend(problems.iter().take(FIXTURES_MOST).map(|problem| Caveat::NotLoaded {
+        problem: problem.render().lines().collect::<Vec<_>>().join("; "),
     }));
     if lives {
         let hosts = asked_hosts(daemon, record);
         let found = daemon.engine.uncovered_vendors(record, hosts.iter().map(String::as_str));
-        caveats.extend(found.unwrap_or_default().iter().map(uncovered));
+        caveats.extend(found.unwrap_or_default().into_iter().map(uncovered));
     }
     let treated = reports.into_iter().map(|report| IntegrationBrief {
         name: report.name,
@@ -218,40 +215,18 @@ fn integrations(
     (treated.collect(), caveats)
 }
 
-/// A question that `init` could not answer.
-fn asked((id, text): (String, String)) -> CaveatView {
-    let text = format!("{text} Answer with `hothouse init --answer {id}=TEXT`");
-    CaveatView { area: "plan".to_owned(), class: "question".to_owned(), text, value: None }
-}
-
-fn shimmed(name: &str, shim: &Shim) -> CaveatView {
-    let what = match (&shim.url, shim.r#use) {
-        (Some(url), _) => url.to_string(),
-        (None, Some(vendor)) => format!("the script of {vendor}"),
-        (None, None) => "nothing".to_owned(),
+fn shimmed(name: &str, shim: &Shim) -> Caveat {
+    let script = match (&shim.url, shim.r#use) {
+        (Some(url), _) => ShimmedScript::Url(url.to_string()),
+        (None, Some(vendor)) => ShimmedScript::Vendor(vendor.to_string()),
+        (None, None) => ShimmedScript::None,
     };
-    CaveatView {
-        area: name.to_owned(),
-        class: "shim".to_owned(),
-        text: format!(
-            "a script of Hothouse or the project stands in for {what} in `hothouse browse`"
-        ),
-        value: None,
-    }
+    Caveat::Shimmed { name: name.to_owned(), script }
 }
 
-fn uncovered(found: &UncoveredVendor) -> CaveatView {
+fn uncovered(found: UncoveredVendor) -> Caveat {
     let UncoveredVendor { vendor, title, host, sdks, class } = found;
-    CaveatView {
-        area: vendor.clone(),
-        class: "no-integration".to_owned(),
-        text: format!(
-            "the room asked for {host} of {title} ({}), and no integration covers it; `class = \"{class}\"` under \
-             `[integration.{vendor}]` would",
-            sdks.join(", ")
-        ),
-        value: None,
-    }
+    Caveat::Uncovered { vendor, title, host, sdks, class }
 }
 
 /// Returns the hosts that a run asked for lately.

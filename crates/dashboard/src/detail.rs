@@ -284,7 +284,7 @@ fn event(event: EventBody) -> Detail {
 
 fn object(object: ObjectBody, folder: &str) -> Detail {
     let facts = [
-        given("operation", object.operation.clone()),
+        given("operation", object.operation.to_string()),
         given("type", object.r#type.clone()),
         given("size", size(object.size)),
         given("etag", object.etag.clone()),
@@ -386,7 +386,7 @@ fn page(page: BrowseReport, folder: &str) -> Detail {
 fn job(job: JobBody) -> Detail {
     let facts = [
         given("queue", job.queue.clone()),
-        given("state", job.state.clone()),
+        given("state", job.state.to_string()),
         given("attempts", job.attempts.to_string()),
     ];
     let parts = job.error.map(|text| Part::Text { title: "Error", text: cut(&text) });

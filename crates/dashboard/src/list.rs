@@ -1,6 +1,9 @@
 //! Records as a table, with the columns that fit their kind.
 
-use hothouse_model::record::{Kind, Record, bodies::*};
+use hothouse_model::{
+    queue::JobState,
+    record::{Kind, Record, bodies::*},
+};
 use serde_json::Value;
 
 use crate::{
@@ -307,9 +310,9 @@ fn webhook(record: &Record) -> Vec<Cell> {
 
 fn object(record: &Record) -> Vec<Cell> {
     let object: ObjectBody = body(record);
-    let is_put = object.operation == "put";
+    let is_put = object.operation == ObjectOperation::Put;
     vec![
-        pill(object.operation, if is_put { Tone::Good } else { Tone::Still }),
+        pill(object.operation.as_str(), if is_put { Tone::Good } else { Tone::Still }),
         name(short(&format!("{}/{}", object.bucket, object.key), 110)),
         faint(object.r#type),
         number(size(object.size)),
@@ -381,16 +384,16 @@ fn page(record: &Record) -> Vec<Cell> {
 
 fn job(record: &Record) -> Vec<Cell> {
     let job: JobBody = body(record);
-    let tone = match job.state.as_str() {
-        "completed" => Tone::Good,
-        "failed" => Tone::Bad,
+    let tone = match job.state.known() {
+        Some(JobState::Completed) => Tone::Good,
+        Some(state) if state.is_lost() => Tone::Bad,
         _ => Tone::Busy,
     };
     let title = if job.name.is_empty() { job.job } else { job.name };
     vec![
         name(short(&title, 80)),
         faint(job.queue),
-        pill(job.state, tone),
+        pill(job.state.as_str(), tone),
         number(job.attempts),
         plain(short(job.error.as_deref().unwrap_or_default(), 100)),
     ]
@@ -402,6 +405,10 @@ fn any(record: &Record) -> Vec<Cell> {
         name(short(&record.summary, 160)),
         service(record),
     ]
+}
+
+fn job_is_lost(record: &Record) -> bool {
+    self::body::<JobBody>(record).state.known().is_some_and(JobState::is_lost)
 }
 
 /// Returns the tone of a record.
@@ -417,7 +424,7 @@ pub fn tone_of(record: &Record) -> Tone {
         },
         Kind::Browser if body["ok"] == false => Tone::Bad,
         Kind::Service if body["state"] == "failed" => Tone::Bad,
-        Kind::Job if body["state"] == "failed" => Tone::Bad,
+        Kind::Job if job_is_lost(record) => Tone::Bad,
         Kind::Test if body["outcome"] == "unexpected" => Tone::Bad,
         Kind::Exec if body["exit"].as_i64().is_some_and(|code| code != 0) => Tone::Bad,
         Kind::Ask if body["state"] == "open" => Tone::Busy,
@@ -427,30 +434,40 @@ pub fn tone_of(record: &Record) -> Tone {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::record::Draft;
     use jiff::Timestamp;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn rows_stand_in_the_order_of_the_times_that_are_shown() {
-        let record = |seq: u64, second: i64| Record {
-            seq,
-            id: format!("exec_{seq}"),
-            kind: Kind::Exec,
-            time: Timestamp::from_second(second).unwrap(),
-            sandbox: "a".into(),
-            run: "run_1".into(),
-            service: None,
-            process: None,
-            trace: None,
-            summary: String::new(),
-            prev: String::new(),
-            hash: String::new(),
-            body: serde_json::Value::Null,
+        let record = |seq: u64, second: i64| {
+            let time = Timestamp::from_second(second).unwrap();
+            let draft = Draft::new(Kind::Exec, time, "", Value::Null);
+            Record { seq, ..draft.into_record(format!("exec_{seq}"), "a", "run_1") }
         };
         // The third record tells the end of what began first.
         let newest_first = [record(3, 1), record(2, 5), record(1, 1)];
         let shown = rows(Section::Timeline, &newest_first);
         assert_eq!(shown.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 1]);
+    }
+
+    #[test]
+    fn a_job_that_failed_for_good_looks_like_it() {
+        for (state, tone) in [
+            ("dead", Tone::Bad),
+            ("failed", Tone::Bad),
+            ("completed", Tone::Good),
+            ("waiting", Tone::Busy),
+            ("snoozed", Tone::Busy),
+        ] {
+            let body = json!({ "queue": "mail", "job": "1", "name": "send", "state": state });
+            let draft = Draft::new(Kind::Job, Timestamp::UNIX_EPOCH, "", body);
+            let record = draft.into_record("job_1", "a", "run_1");
+            assert_eq!(job(&record)[2], pill(state, tone));
+            let is_bad = tone == Tone::Bad;
+            assert_eq!(tone_of(&record) == Tone::Bad, is_bad, "{state}");
+        }
     }
 }

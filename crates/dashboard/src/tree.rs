@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::record::{Record, bodies::ObjectBody};
+use hothouse_model::record::{
+    Record,
+    bodies::{ObjectBody, ObjectOperation},
+};
 
 use crate::{
     detail::{is_picture, relative},
@@ -35,7 +38,8 @@ pub fn lines(records: &[Record], folder: &str) -> Vec<Line> {
         let Ok(object) = record.body::<ObjectBody>() else { continue };
         let mut path = vec![object.bucket.clone()];
         path.extend(object.key.split('/').filter(|part| !part.is_empty()).map(str::to_owned));
-        let line = (object.operation == "put").then(|| line(&path, record, &object, folder));
+        let line = (object.operation == ObjectOperation::Put)
+            .then(|| line(&path, record, &object, folder));
         newest.entry(path).or_insert(line);
     }
     let mut shown: Vec<Line> = Vec::new();
@@ -79,29 +83,17 @@ fn folder_line(depth: usize, name: &str) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_model::record::Kind;
+    use hothouse_model::record::{Draft, Kind};
     use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
 
     fn record(seq: u64, operation: &str, key: &str, kind: &str) -> Record {
-        Record {
-            seq,
-            id: format!("object_{seq}"),
-            kind: Kind::Object,
-            time: Timestamp::UNIX_EPOCH,
-            sandbox: "a".into(),
-            run: "run_1".into(),
-            service: None,
-            process: None,
-            trace: None,
-            summary: String::new(),
-            prev: String::new(),
-            hash: String::new(),
-            body: json!({ "bucket": "files", "key": key, "size": 2048, "type": kind, "etag": "", "operation": operation,
-                "file": format!("/run/objects/{seq}") }),
-        }
+        let body = json!({ "bucket": "files", "key": key, "size": 2048, "type": kind, "etag": "",
+            "operation": operation, "file": format!("/run/objects/{seq}") });
+        let draft = Draft::new(Kind::Object, Timestamp::UNIX_EPOCH, "", body);
+        Record { seq, ..draft.into_record(format!("object_{seq}"), "a", "run_1") }
     }
 
     #[test]

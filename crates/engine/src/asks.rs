@@ -82,7 +82,7 @@ impl Engine {
         if ask.state != AskState::Open {
             let message = format!("`{}` was answered already: {}", ask.id, ask.state.as_str());
             return Err(Failure::new(FailureKind::Conflict, message)
-                .hint("`hothouse egress allow` and `hothouse secret` decide anew"));
+                .hint("`hothouse egress allow` and `hothouse secret` change the decision"));
         }
         if let Some(host) = ask.wanted.host.as_ref().filter(|_| allowed) {
             let rules = std::slice::from_ref(host);

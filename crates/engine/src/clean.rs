@@ -186,7 +186,7 @@ impl Engine {
         for (at, run) in runs.iter().enumerate() {
             // Newest first.
             let is_newest = !runs[..at].iter().any(|later| later.sandbox_id == run.sandbox_id);
-            let (goes, reason) = fate(run, is_newest, is_kept(run));
+            let (goes, reason) = verdict_on(run, is_newest, is_kept(run));
             let bytes = bytes_of(run);
             if goes && doing == Doing::Now {
                 files::remove_tree(&run.artifacts).map_err(|error| error.failure())?;
@@ -200,7 +200,7 @@ impl Engine {
 
 /// Decides whether a run can be removed, and why. The last run of a sandbox may still be of
 /// interest.
-fn fate(run: &RunLine, is_newest: bool, is_in_trash: bool) -> (bool, String) {
+fn verdict_on(run: &RunLine, is_newest: bool, is_in_trash: bool) -> (bool, String) {
     let whose = match (&run.project, &run.sandbox) {
         (Some(project), Some(sandbox)) => format!("`{project}/{sandbox}`"),
         _ => "its sandbox".to_owned(),

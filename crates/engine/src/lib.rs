@@ -121,7 +121,7 @@ pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
-pub use stacks::{Rebuild, RoomStackError, StackChanges, StackLine, StackState};
+pub use stacks::{Rebuild, RoomStackError, StackChanges, StackLine};
 pub use task::instructions as task_instructions;
 pub use trash::{DeletedSandbox, KEPT_FOR};
 pub use trees::objects_folder;

@@ -370,12 +370,12 @@ impl Engine {
         name: &SecretName,
         source: &SecretSource,
     ) -> Result<SecretValue, SecretError> {
-        let value = self.fetch_anew(project, name, source)?;
+        let value = self.fetch_again(project, name, source)?;
         self.known.note(project, name.as_str(), &value);
         Ok(value)
     }
 
-    fn fetch_anew(
+    fn fetch_again(
         &self,
         project: Option<&Path>,
         name: &SecretName,

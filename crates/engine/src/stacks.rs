@@ -23,7 +23,9 @@ use std::{
 use hothouse_host::{FileError, Lock, files, hands};
 use hothouse_images::{BadReference, ImageError};
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, SandboxRecord, id::SandboxKey, room::Capability,
+    Explain, Failure, FailureKind, OperationId, SandboxRecord,
+    id::SandboxKey,
+    room::{Capability, StackState},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -63,26 +65,6 @@ pub struct StackChanges {
     pub packages: Vec<String>,
     /// Programs on the search path.
     pub programs: Vec<String>,
-}
-
-/// The state of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StackState {
-    Ready,
-    /// It was built, but its inputs have changed since.
-    Outdated,
-    NotBuilt,
-}
-
-impl StackState {
-    /// Returns the word for it in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Outdated => "outdated",
-            Self::NotBuilt => "not built",
-        }
-    }
 }
 
 /// A stack in a listing.
@@ -161,7 +143,7 @@ hothouse_model::explain! {
     }
     hints {
         Self::Unknown { known, .. } => vec![
-            format!("there are {}", known.join(", ")),
+            format!("available: {}", known.join(", ")),
             "a script `stacks/NAME.sh` in the repository is one too; see docs/stacks.md".into(),
         ],
         Self::SingleUid { .. } => vec![

@@ -160,7 +160,7 @@ impl Vendor {
             Verdict::Ask if !can_ask => Verdict::Deny,
             other => other,
         };
-        let word = verdict.word();
+        let word = verdict.as_str();
         let body = match self {
             Self::Claude => json!({ "hookSpecificOutput": {
                 "hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason,

@@ -1,37 +1,7 @@
 //! Verdicts, how bad, how sure, and why.
 
+use hothouse_model::agent::{Confidence, Severity, Verdict};
 use serde::{Deserialize, Serialize};
-
-/// What the tool should do with the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Allow,
-    /// A human decides.
-    Ask,
-    Deny,
-}
-
-/// How bad it would be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    None,
-    Low,
-    /// Worth a look in the audit.
-    Medium,
-    High,
-    Critical,
-}
-
-/// How sure the guard is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    Low,
-    Medium,
-    High,
-}
 
 /// One thing that was found in a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,38 +58,6 @@ impl Decision {
             confidence: worst.confidence,
             target: worst.target.chars().take(TARGET_LIMIT).collect(),
             reason: reasons.join("; "),
-        }
-    }
-}
-
-impl Verdict {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-impl Severity {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-impl Confidence {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
         }
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn unknown(&mut self, target: &str, what: &str) {
         let (verdict, then) = match self.scene.mode {
             Mode::Ask => (Verdict::Ask, ""),
-            Mode::Deny => (Verdict::Deny, ", and nobody is there to ask"),
+            Mode::Deny => (Verdict::Deny, ", and in this mode nothing is asked"),
         };
         let shown = shown(target);
         self.note(

@@ -26,7 +26,8 @@ mod shell;
 
 pub use action::Action;
 pub use contract::{Call, Vendor};
-pub use decision::{Confidence, Decision, Finding, Severity, Verdict};
+pub use decision::{Decision, Finding};
+pub use hothouse_model::agent::{Confidence, Severity, Verdict};
 pub use scene::{Files, Link, Mode, Scene};
 pub use secrets::redacted;
 

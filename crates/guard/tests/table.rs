@@ -71,7 +71,7 @@ fn shell_commands_are_judged() {
         let (verdict, reason) = verdict_of("Bash", json!({ "command": command }));
         count += 1;
         if verdict != wanted(word) {
-            wrong.push(format!("{command:?} is {} instead of {word}: {reason}", verdict.word()));
+            wrong.push(format!("{command:?} is {} instead of {word}: {reason}", verdict.as_str()));
         }
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));

@@ -182,7 +182,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_index_of_garbage_begins_anew() {
+    fn an_index_of_garbage_begins_again() {
         let folder = tempfile::tempdir().unwrap();
         Pen::open(folder.path()).write(b"one\n", 5);
         files::write(&index_file(folder.path(), 1), b"garbage").unwrap();

@@ -276,7 +276,7 @@ pub(crate) fn verify(blob: &Blob, file: &Path) -> Result<(), ImageError> {
         }
         hash.update(&buffer[..count]);
     }
-    let found = hex(hash.finish().as_ref());
+    let found = named(hash.finish().as_ref());
     if found == blob.digest {
         return Ok(());
     }
@@ -285,12 +285,12 @@ pub(crate) fn verify(blob: &Blob, file: &Path) -> Result<(), ImageError> {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hex(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref())
+    named(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+/// Writes a digest as registries do.
+fn named(digest: &[u8]) -> String {
+    format!("sha256:{}", hothouse_model::id::hex(digest))
 }
 
 /// The name that images have for this machine's processor.

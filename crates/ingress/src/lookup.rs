@@ -4,7 +4,7 @@
 //! that no other name has, so that slot holds the name or the name is absent. There is no chain to
 //! walk and no branch that depends on how full the map is, and what is touched is small: for 1,000
 //! names 2 KB of buckets, 15 KB of slots and the names themselves, one after the other. Hashes are
-//! keyed anew for each map, so nobody can choose names that collide.
+//! keyed again for each map, so nobody can choose names that collide.
 
 use std::{
     collections::BTreeMap,

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::words::{Word, Words, word_type};
+
 /// An agent of a sandbox: the one that runs, or the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentRecord {
@@ -35,85 +37,109 @@ pub struct AgentRecord {
     pub rounds: Vec<RoundRecord>,
 }
 
-/// How often an agent runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentMode {
-    #[default]
-    Once,
-    Loop,
-}
-
-impl AgentMode {
-    /// Returns its name, as JSON has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Once => "once",
-            Self::Loop => "loop",
-        }
+word_type! {
+    /// How often an agent runs.
+    #[derive(Default)]
+    AgentMode {
+        #[default]
+        Once = "once",
+        Loop = "loop",
     }
 }
 
-/// How an agent stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentState {
-    #[default]
-    Starting,
-    Running,
-    /// For its user: an answer, an approval, a login.
-    Waiting,
-    /// By itself, and well.
-    Exited,
-    Failed,
-    /// By its user.
-    Stopped,
+word_type! {
+    /// How an agent stands.
+    #[derive(Default)]
+    AgentState {
+        #[default]
+        Starting = "starting",
+        Running = "running",
+        /// For its user: an answer, an approval, a login.
+        Waiting = "waiting",
+        /// By itself, and well.
+        Exited = "exited",
+        Failed = "failed",
+        /// By its user.
+        Stopped = "stopped",
+    }
 }
 
 impl AgentState {
-    /// Returns its name, as JSON has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Exited => "exited",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-        }
-    }
-
     /// Whether the agent has not ended.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running | Self::Waiting)
     }
 }
 
-impl std::fmt::Display for AgentState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+word_type! {
+    /// Whether the room did what a line of an audit tells.
+    Seen {
+        Yes = "yes",
+        /// Said but not seen.
+        No = "no",
+        /// Seen but not said.
+        Unsaid = "unsaid",
     }
 }
 
-/// Whether the room did what a line of an audit tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Seen {
-    Yes,
-    /// Said but not seen.
-    No,
-    /// Seen but not said.
-    Unsaid,
+word_type! {
+    /// What the guard says that a tool should do with a call, the mildest first.
+    Verdict {
+        Allow = "allow",
+        /// A human decides.
+        Ask = "ask",
+        Deny = "deny",
+    }
 }
 
-impl Seen {
-    /// Returns its name, as JSON has it.
-    pub fn as_str(self) -> &'static str {
+word_type! {
+    /// How bad a call would be, the mildest first.
+    Severity {
+        None = "none",
+        Low = "low",
+        /// Worth a look in the audit.
+        Medium = "medium",
+        High = "high",
+        Critical = "critical",
+    }
+}
+
+word_type! {
+    /// How sure the guard is.
+    Confidence { Low = "low", Medium = "medium", High = "high" }
+}
+
+/// What a line of an audit tells of its subject. In JSON it is a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditDecision {
+    /// By the guard, or by the wall.
+    Judged(Verdict),
+    /// The room did it.
+    Seen,
+    /// A program of the room says that it did it.
+    Said,
+    /// No guard reported it.
+    Unreported,
+    /// How the agent stood.
+    Agent(AgentState),
+}
+
+impl Words for AuditDecision {
+    fn word(self) -> &'static str {
         match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::Unsaid => "unsaid",
+            Self::Judged(verdict) => verdict.as_str(),
+            Self::Seen => "seen",
+            Self::Said => "said",
+            Self::Unreported => "none",
+            Self::Agent(state) => state.as_str(),
         }
+    }
+
+    fn of_word(text: &str) -> Option<Self> {
+        let plain = [Self::Seen, Self::Said, Self::Unreported];
+        let judged = Verdict::parse(text).map(Self::Judged);
+        let judged = judged.or_else(|| plain.into_iter().find(|one| one.word() == text));
+        judged.or_else(|| AgentState::parse(text).map(Self::Agent))
     }
 }
 
@@ -173,9 +199,9 @@ pub struct AuditRow {
     /// The tool of the agent; `file`, `exec`, `connection` or `commit` for what nobody said.
     pub tool: String,
     pub target: String,
-    pub decision: String,
-    pub severity: String,
-    pub confidence: String,
+    pub decision: Word<AuditDecision>,
+    pub severity: Word<Severity>,
+    pub confidence: Word<Confidence>,
     pub reason: String,
     /// None for what leaves no trace in the room.
     pub seen: Option<Seen>,

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{fence::Fence, name::SandboxName, room::DiskUse, words::word_type};
+use crate::{
+    config::IntegrationClass, fence::Fence, name::SandboxName, room::DiskUse, words::word_type,
+};
 
 word_type! {
     /// What a caveat is about. Each limit of a room is its own area.
@@ -18,6 +20,7 @@ word_type! {
         Dependencies = "dependencies",
         Disk = "disk",
         Files = "files",
+        Fixtures = "fixtures",
         Git = "git",
         HostGroups = "host-groups",
         KeyNames = "key-names",
@@ -29,6 +32,7 @@ word_type! {
         NoMemoryCgroup = "no-memory-cgroup",
         NoPidsCgroup = "no-pids-cgroup",
         NoSys = "no-sys",
+        Plan = "plan",
         Room = "room",
         RoomFiles = "room-files",
         Secrets = "secrets",
@@ -44,26 +48,52 @@ word_type! {
 }
 
 word_type! {
-    /// What kind of caveat it is, for programs.
+    /// What kind of caveat it is, for programs; of an integration, its class.
     Class {
         Asleep = "asleep",
         Closed = "closed",
         Died = "died",
+        Disable = "disable",
         Diverged = "diverged",
         LeftOut = "left-out",
         Limited = "limited",
         LiveKey = "live-key",
+        Local = "local",
         LookClosely = "look-closely",
         Masked = "masked",
+        Mock = "mock",
+        NoIntegration = "no-integration",
         NotImported = "not-imported",
+        NotLoaded = "not-loaded",
         NotMasked = "not-masked",
         NotReadable = "not-readable",
         Outside = "outside",
         Pending = "pending",
+        Question = "question",
+        ReadOnly = "read-only",
         RoomOnly = "room-only",
+        Seam = "seam",
         SecretMissing = "secret-missing",
         SecretNarrowed = "secret-narrowed",
+        Shim = "shim",
+        Sink = "sink",
+        TestMode = "test-mode",
         VariableMissing = "variable-missing",
+    }
+}
+
+impl From<IntegrationClass> for Class {
+    fn from(class: IntegrationClass) -> Self {
+        match class {
+            IntegrationClass::Local => Self::Local,
+            IntegrationClass::ReadOnly => Self::ReadOnly,
+            IntegrationClass::TestMode => Self::TestMode,
+            IntegrationClass::Mock => Self::Mock,
+            IntegrationClass::Shim => Self::Shim,
+            IntegrationClass::Sink => Self::Sink,
+            IntegrationClass::Disable => Self::Disable,
+            IntegrationClass::Seam => Self::Seam,
+        }
     }
 }
 
@@ -193,12 +223,52 @@ pub enum Caveat {
     NotMasked {
         files: Several,
     },
+    /// An outside service is not the real one, or not wholly.
+    Integration {
+        name: String,
+        class: IntegrationClass,
+        /// What that does not cover, in the words of its vendor's entry.
+        limits: String,
+    },
+    /// In pages, a script stands in for that of a third party.
+    Shimmed {
+        name: String,
+        /// The address or the vendor of the script.
+        script: ShimmedScript,
+    },
+    /// The room asked for a host that no integration covers.
+    Uncovered {
+        vendor: String,
+        title: String,
+        host: String,
+        sdks: Vec<String>,
+        /// The class that would fit.
+        class: IntegrationClass,
+    },
+    /// A fixture of a mock that cannot be used.
+    NotLoaded {
+        problem: String,
+    },
+    /// A question that `init` could not answer.
+    Question {
+        id: String,
+        text: String,
+    },
     /// A text that another build wrote.
     Told {
         area: Area,
         class: Class,
         text: String,
     },
+}
+
+/// A script of a third party for which another stands in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShimmedScript {
+    Url(String),
+    Vendor(String),
+    None,
 }
 
 /// The first few of many things, and how many more there are.
@@ -219,9 +289,19 @@ impl Several {
 }
 
 impl Caveat {
-    /// Returns what it is about.
-    pub fn area(&self) -> Area {
+    /// Returns the word for what it is about: an area, or the name of an integration, a shim or a vendor.
+    pub fn area(&self) -> &str {
         match self {
+            Self::Integration { name, .. }
+            | Self::Shimmed { name, .. }
+            | Self::Uncovered { vendor: name, .. } => name,
+            other => other.own_area().map_or("", Area::as_str),
+        }
+    }
+
+    /// Returns what it is about, unless that has a name of its own.
+    pub fn own_area(&self) -> Option<Area> {
+        Some(match self {
             Self::RoomFiles { .. } => Area::RoomFiles,
             Self::SingleUid => Area::SingleUid,
             Self::SharedUid => Area::SharedUid,
@@ -262,8 +342,13 @@ impl Caveat {
             | Self::Masked { .. }
             | Self::NotReadable { .. }
             | Self::NotMasked { .. } => Area::Secrets,
+            Self::Integration { .. } | Self::Shimmed { .. } | Self::Uncovered { .. } => {
+                return None;
+            }
+            Self::Question { .. } => Area::Plan,
+            Self::NotLoaded { .. } => Area::Fixtures,
             Self::Told { area, .. } => *area,
-        }
+        })
     }
 
     /// Returns what kind of caveat it is.
@@ -286,6 +371,11 @@ impl Caveat {
             Self::Masked { .. } => Class::Masked,
             Self::NotReadable { .. } => Class::NotReadable,
             Self::NotMasked { .. } => Class::NotMasked,
+            Self::Integration { class, .. } => (*class).into(),
+            Self::Shimmed { .. } => Class::Shim,
+            Self::Uncovered { .. } => Class::NoIntegration,
+            Self::NotLoaded { .. } => Class::NotLoaded,
+            Self::Question { .. } => Class::Question,
             Self::Told { class, .. } => *class,
             _ => Class::Limited,
         }
@@ -344,9 +434,24 @@ mod tests {
             Caveat::Full(DiskUse { used: 3 << 20, limit: 2 << 20, beyond: false }),
             Caveat::Full(DiskUse { used: 0, limit: 2 << 20, beyond: true }),
             Caveat::VariableMissing { name: "A".into(), source: "B".into() },
+            Caveat::Integration {
+                name: "stripe".into(),
+                class: IntegrationClass::Mock,
+                limits: "fixtures".into(),
+            },
+            Caveat::Shimmed { name: "map".into(), script: ShimmedScript::Url("https://a".into()) },
         ]);
         let written = serde_json::to_string(&all).unwrap();
         assert_eq!(serde_json::from_str::<File>(&written).unwrap(), all, "{written}");
+    }
+
+    #[test]
+    fn an_integration_is_named_with_its_class() {
+        for word in IntegrationClass::WORDS {
+            let class: IntegrationClass = serde_json::from_value((*word).into()).unwrap();
+            let caveat = Caveat::Integration { name: "stripe".into(), class, limits: "x".into() };
+            assert_eq!((caveat.area(), caveat.class().as_str()), ("stripe", *word));
+        }
     }
 
     #[test]

@@ -90,22 +90,34 @@ impl FenceState {
         match text.split_once(": ").unwrap_or((text, "")) {
             // Earlier builds wrote details after it, which are not used.
             ("on", _) => Self::On,
-            ("off", reason) => OffReason::parse(reason).map_or_else(told, Self::Off),
+            ("off", reason) => Self::Off(OffReason::parse(reason)),
+            ("watched", _) => DiskWatch::parse(text).map_or_else(told, Self::Watched),
             _ => CgroupVersion::parse(text).map_or_else(told, Self::Cgroup),
         }
     }
 }
 
-impl OffReason {
+impl DiskWatch {
+    /// Reads the text of a watched fence. Another build may watch at other times: its text stays as it is.
     fn parse(text: &str) -> Option<Self> {
+        let mebibytes: u64 = text.strip_suffix(" MiB")?.rsplit(' ').next()?.parse().ok()?;
+        let of = |pool| Self { limit: mebibytes << 20, pool };
+        [of(true), of(false)].into_iter().find(|one| FenceState::Watched(*one).to_string() == text)
+    }
+}
+
+impl OffReason {
+    /// Reads a reason. One that is not known is what a kernel answered.
+    fn parse(text: &str) -> Self {
         if text == "no cgroup that we may write" {
             // As earlier builds wrote it.
-            return Some(Self::NoCgroup);
+            return Self::NoCgroup;
         }
         let plain = [Self::NotAsked, Self::NoCgroup].into_iter();
         let abi = || text.strip_prefix("ABI ")?.strip_suffix(" has no scopes")?.parse().ok();
         let mut plain = plain.filter(|reason| reason.to_string() == text);
-        plain.next().or_else(|| abi().map(|abi| Self::NoScopes { abi }))
+        let known = plain.next().or_else(|| abi().map(|abi| Self::NoScopes { abi }));
+        known.unwrap_or_else(|| Self::Kernel(text.to_owned()))
     }
 }
 
@@ -184,20 +196,19 @@ mod tests {
             (FenceState::Off(OffReason::NotAsked), "off: no limit was asked for"),
             (FenceState::Off(OffReason::NoCgroup), "off: no writable cgroup"),
             (FenceState::Off(OffReason::NoScopes { abi: 3 }), "off: ABI 3 has no scopes"),
-            (FenceState::Told("off: of late".into()), "off: of late"),
+            (FenceState::Off(OffReason::Kernel("of late".into())), "off: of late"),
+            (FenceState::Told("half".into()), "half"),
+            (FenceState::Told("watched: by a dog".into()), "watched: by a dog"),
         ] {
             assert_eq!(state.to_string(), text);
             assert_eq!(FenceState::parse(text), state);
         }
         let earlier = FenceState::parse("off: no cgroup that we may write");
         assert_eq!(earlier, FenceState::Off(OffReason::NoCgroup));
-        let watch = DiskWatch { limit: 1 << 30, pool: true };
-        let watched = FenceState::Watched(watch).to_string();
-        assert!(
-            watched.starts_with("watched: the worktree also has a quota in the pool"),
-            "{watched}"
-        );
-        assert_eq!(FenceState::parse(&watched).to_string(), watched);
+        for pool in [true, false] {
+            let watched = FenceState::Watched(DiskWatch { limit: 1 << 30, pool });
+            assert_eq!(FenceState::parse(&watched.to_string()), watched);
+        }
     }
 
     #[test]

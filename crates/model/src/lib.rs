@@ -45,3 +45,4 @@ pub use id::{OperationId, SandboxId};
 pub use name::{NameError, OWN_LABEL, ProjectName, SandboxName, ServiceName};
 pub use plan::{PlanKind, Step};
 pub use sandbox::{SandboxRecord, SandboxRef, SandboxState};
+pub use words::{Word, Words};

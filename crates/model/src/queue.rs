@@ -3,11 +3,40 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{Word, words::word_type};
+
 /// How many jobs are listed.
 pub const JOBS_LIMIT: usize = 2_000;
 
 /// How long a text of a job may be, in characters.
 const TEXT_LIMIT: usize = 500;
+
+word_type! {
+    /// The state of a job.
+    JobState {
+        Waiting = "waiting",
+        Active = "active",
+        Delayed = "delayed",
+        Paused = "paused",
+        Completed = "completed",
+        /// It is not tried again by itself.
+        Dead = "dead",
+        /// A schedule that was run by hand, and failed.
+        Failed = "failed",
+    }
+}
+
+impl JobState {
+    /// Whether it is still to be done.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Active | Self::Delayed)
+    }
+
+    /// Whether it failed for good.
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Dead | Self::Failed)
+    }
+}
 
 /// A job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +44,7 @@ pub struct Job {
     pub queue: String,
     pub id: String,
     pub name: String,
-    /// `waiting`, `active`, `delayed`, `paused`, `completed`, or `dead` for one that is not tried again by itself.
-    pub state: String,
+    pub state: Word<JobState>,
     pub attempts: u64,
     pub error: Option<String>,
 }
@@ -24,7 +52,7 @@ pub struct Job {
 impl Job {
     /// Whether it is still to be done.
     pub fn is_open(&self) -> bool {
-        matches!(self.state.as_str(), "waiting" | "active" | "delayed")
+        self.state.known().is_some_and(JobState::is_open)
     }
 }
 
@@ -50,7 +78,7 @@ fn told(job: &Value, queue: &str) -> Job {
             .unwrap_or_else(|| queue.to_owned()),
         id: text(&["id", "uuid", "jid"]),
         name: text(&["name", "task", "type", "class"]),
-        state: text(&["state", "status"]),
+        state: Word::read(text(&["state", "status"])),
         attempts: number(&["attempts"]),
         error: Some(text(&["error", "last_error"])).filter(|text| !text.is_empty()),
     }
@@ -81,8 +109,8 @@ pub fn read_rows(table: &str, text: &str) -> Vec<Job> {
     };
     let job = |row: &Value| {
         let job = read(row)?;
-        let is_delayed = row["_delayed"] == true && job.state == "waiting";
-        Some(if is_delayed { Job { state: "delayed".into(), ..job } } else { job })
+        let is_delayed = row["_delayed"] == true && job.state == JobState::Waiting;
+        Some(if is_delayed { Job { state: JobState::Delayed.into(), ..job } } else { job })
     };
     rows.iter().take(JOBS_LIMIT).filter_map(job).collect()
 }
@@ -98,11 +126,11 @@ fn pg_boss(row: &Value) -> Option<Job> {
         return None;
     }
     let state = match row["state"].as_str()? {
-        "created" => "waiting",
-        "retry" => "delayed",
-        "failed" => "dead",
-        "cancelled" => "paused",
-        other => other,
+        "created" => JobState::Waiting.into(),
+        "retry" => JobState::Delayed.into(),
+        "failed" => JobState::Dead.into(),
+        "cancelled" => JobState::Paused.into(),
+        _ => Word::read(plain(&row["state"])),
     };
     let output = &row["output"];
     let error = output["message"]
@@ -113,26 +141,26 @@ fn pg_boss(row: &Value) -> Option<Job> {
         queue: plain(&row["name"]),
         id: plain(&row["id"]),
         name: plain(&row["name"]),
-        state: state.to_owned(),
         attempts: as_number(either(row, ["retry_count", "retrycount"])).unwrap_or(0),
-        error: error.filter(|_| state == "dead" || state == "delayed"),
+        error: error.filter(|_| state == JobState::Dead || state == JobState::Delayed),
+        state,
     })
 }
 
 fn graphile(row: &Value) -> Option<Job> {
     let (attempts, most) = (as_number(&row["attempts"])?, as_number(&row["max_attempts"])?);
     let state = match () {
-        () if !row["locked_at"].is_null() => "active",
-        () if attempts >= most => "dead",
-        () if attempts > 0 => "delayed",
-        () => "waiting",
+        () if !row["locked_at"].is_null() => JobState::Active,
+        () if attempts >= most => JobState::Dead,
+        () if attempts > 0 => JobState::Delayed,
+        () => JobState::Waiting,
     };
     let error = row["last_error"].as_str().map(|text| plain(&Value::String(text.into())));
     Some(Job {
         queue: row["queue_name"].as_str().unwrap_or("default").to_owned(),
         id: plain(&row["id"]),
         name: plain(&row["task_identifier"]),
-        state: state.to_owned(),
+        state: state.into(),
         attempts,
         error,
     })
@@ -140,12 +168,12 @@ fn graphile(row: &Value) -> Option<Job> {
 
 fn laravel(row: &Value) -> Option<Job> {
     let payload: Value = serde_json::from_str(row["payload"].as_str()?).ok()?;
-    let state = if row["reserved_at"].is_null() { "waiting" } else { "active" };
+    let state = if row["reserved_at"].is_null() { JobState::Waiting } else { JobState::Active };
     Some(Job {
         queue: plain(&row["queue"]),
         id: plain(&row["id"]),
         name: plain(&payload["displayName"]),
-        state: state.to_owned(),
+        state: state.into(),
         attempts: as_number(&row["attempts"]).unwrap_or(0),
         error: None,
     })
@@ -158,7 +186,7 @@ fn laravel_failed(row: &Value) -> Option<Job> {
         queue: plain(&row["queue"]),
         id: plain(either(row, ["uuid", "id"])),
         name: plain(&payload["displayName"]),
-        state: "dead".into(),
+        state: JobState::Dead.into(),
         attempts: 1,
         error,
     })
@@ -173,13 +201,15 @@ mod tests {
     #[test]
     fn jobs_are_read_from_lists_of_scripts_and_projects() {
         let text = r#"[{"queue":"mail","id":7,"name":"send","state":"dead","attempts":"3","error":"a\u001b[31mb"},
-            {"type":"x","status":"waiting"}]"#;
+            {"type":"x","status":"waiting"},{"id":"2","state":"snoozed"}]"#;
         let jobs = read_jobs(text).unwrap();
         assert_eq!(
             (jobs[0].id.as_str(), jobs[0].attempts, jobs[0].error.as_deref()),
             ("7", 3, Some("a[31mb"))
         );
         assert_eq!((jobs[1].name.as_str(), jobs[1].is_open()), ("x", true));
+        // A project's own word.
+        assert_eq!((jobs[2].state.as_str(), jobs[2].is_open()), ("snoozed", false));
         assert!(read_jobs("{}").unwrap().is_empty());
         assert!(read_jobs("oops").is_err() && read_jobs("3").is_err());
         let many = json!(vec![json!({ "id": 1 }); 5_000]).to_string();
@@ -200,7 +230,7 @@ mod tests {
             .collect();
         assert_eq!(shown, [("a", "dead", 2, Some("boom")), ("b", "waiting", 0, None)]);
         let rows = json!([{ "id": 1, "task_identifier": "t", "attempts": 25, "max_attempts": 25, "last_error": "e", "locked_at": null }]);
-        assert_eq!(read_rows("graphile_worker.jobs", &rows.to_string())[0].state, "dead");
+        assert_eq!(read_rows("graphile_worker.jobs", &rows.to_string())[0].state, JobState::Dead);
         let rows = json!([{ "id": 1, "queue": "default", "payload": "{\"displayName\":\"App\\\\Jobs\\\\Mail\"}", "attempts": 0, "reserved_at": null }]);
         assert_eq!(read_rows("public.jobs", &rows.to_string())[0].name, "App\\Jobs\\Mail");
         assert!(read_rows("other", "[]").is_empty());

@@ -245,6 +245,31 @@ impl Draft {
         let summary = summary.into();
         Self { id: None, kind, time, service: None, process: None, trace: None, summary, body }
     }
+
+    /// Makes the record of it, which has no place in a chain yet: no number and no hashes.
+    pub fn into_record(
+        self,
+        id: impl Into<String>,
+        sandbox: impl Into<String>,
+        run: impl Into<String>,
+    ) -> Record {
+        let Self { id: _, kind, time, service, process, trace, summary, body } = self;
+        Record {
+            seq: 0,
+            id: id.into(),
+            kind,
+            time,
+            sandbox: sandbox.into(),
+            run: run.into(),
+            service,
+            process,
+            trace,
+            summary,
+            prev: String::new(),
+            hash: String::new(),
+            body,
+        }
+    }
 }
 
 /// Returns the trace that a request belongs to, as its headers name it: those of W3C, of Sentry, or the baggage that

@@ -14,6 +14,7 @@ use crate::{
     config::Backend,
     fence::Fences,
     id::SandboxKey,
+    words::word_type,
 };
 
 /// The socket in a room on which its programs reach the daemon, for their own sandbox.
@@ -169,76 +170,47 @@ impl Capabilities {
     }
 }
 
-/// Something that not every backend can do. All of them have rooms, commands with pipes, and signals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Capability {
-    /// Commands with a terminal.
-    Terminals,
-    /// Commands as the room's own root.
-    Root,
-    /// A second client can join a command, and sees the output that was kept.
-    Attach,
-    /// Connections to the room's loopback.
-    Dial,
-    /// Listening sockets inside the room.
-    Listen,
-    /// TCP and DNS that leave the room are handed over.
-    Egress,
-    /// So are UDP and echo requests.
-    Datagrams,
-    /// The process behind a connection is known.
-    Processes,
-    /// All processes can be frozen.
-    Freeze,
-    /// A room that takes too much of the disk is paused.
-    DiskLimit,
-    /// Services are supervised inside.
-    Services,
-    /// Their output is kept in the files of their logs.
-    Logs,
-    /// A worktree can be mounted from its layers only in the room.
-    HiddenTrees,
-    /// Rooms outlive the daemon, and the next one finds them.
-    Adoption,
+word_type! {
+    /// Something that not every backend can do. All of them have rooms, commands with pipes, and signals.
+    Capability {
+        /// Commands with a terminal.
+        Terminals = "terminals",
+        /// Commands as the room's own root.
+        Root = "root",
+        /// A second client can join a command, and sees the output that was kept.
+        Attach = "attach",
+        /// Connections to the room's loopback.
+        Dial = "dial",
+        /// Listening sockets inside the room.
+        Listen = "listen",
+        /// TCP and DNS that leave the room are handed over.
+        Egress = "egress",
+        /// So are UDP and echo requests.
+        Datagrams = "datagrams",
+        /// The process behind a connection is known.
+        Processes = "processes",
+        /// All processes can be frozen.
+        Freeze = "freeze",
+        /// A room that takes too much of the disk is paused.
+        DiskLimit = "disk-limit",
+        /// Services are supervised inside.
+        Services = "services",
+        /// Their output is kept in the files of their logs.
+        Logs = "logs",
+        /// A worktree can be mounted from its layers only in the room.
+        HiddenTrees = "hidden-trees",
+        /// Rooms outlive the daemon, and the next one finds them.
+        Adoption = "adoption",
+    }
 }
 
-impl Capability {
-    pub const ALL: [Self; 14] = [
-        Self::Terminals,
-        Self::Root,
-        Self::Attach,
-        Self::Dial,
-        Self::Listen,
-        Self::Egress,
-        Self::Datagrams,
-        Self::Processes,
-        Self::Freeze,
-        Self::DiskLimit,
-        Self::Services,
-        Self::Logs,
-        Self::HiddenTrees,
-        Self::Adoption,
-    ];
-
-    /// Returns the word for it in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Terminals => "terminals",
-            Self::Root => "root",
-            Self::Attach => "attach",
-            Self::Dial => "dial",
-            Self::Listen => "listen",
-            Self::Egress => "egress",
-            Self::Datagrams => "datagrams",
-            Self::Processes => "processes",
-            Self::Freeze => "freeze",
-            Self::DiskLimit => "disk-limit",
-            Self::Services => "services",
-            Self::Logs => "logs",
-            Self::HiddenTrees => "hidden-trees",
-            Self::Adoption => "adoption",
-        }
+word_type! {
+    /// The state of a stack that rooms can stand on.
+    StackState {
+        Ready = "ready",
+        /// It was built, but its inputs have changed since.
+        Outdated = "outdated",
+        NotBuilt = "not built",
     }
 }
 
@@ -339,14 +311,6 @@ pub const STOP_GRACE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_capability_has_one_word() {
-        for capability in Capability::ALL {
-            let written = serde_json::to_value(capability).unwrap();
-            assert_eq!(written, capability.as_str());
-        }
-    }
 
     #[test]
     fn a_full_room_is_paused_and_a_resumed_one_gets_some_air() {

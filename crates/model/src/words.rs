@@ -1,5 +1,93 @@
 //! Enums that are one word each, in JSON, in tables and in the store.
 
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An enum whose values are words.
+pub trait Words: Copy {
+    /// Returns the word for it in JSON and tables.
+    fn word(self) -> &'static str;
+
+    /// Reads the word that [`word`](Self::word) wrote.
+    fn of_word(text: &str) -> Option<Self>;
+}
+
+/// A word that a room, a project or another build may have chosen: one of `T`, or another that stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Word<T> {
+    Known(T),
+    Other(String),
+}
+
+impl<T: Words> Word<T> {
+    /// Reads a word.
+    pub fn read(text: String) -> Self {
+        T::of_word(&text).map_or(Self::Other(text), Self::Known)
+    }
+
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Known(known) => known.word(),
+            Self::Other(text) => text,
+        }
+    }
+
+    /// Makes a word of another type, in which the known ones are as they are here.
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Word<U> {
+        match self {
+            Self::Known(known) => Word::Known(of(known)),
+            Self::Other(text) => Word::Other(text),
+        }
+    }
+
+    /// Returns what it means, unless it is another word.
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Self::Known(known) => Some(*known),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl<T> Default for Word<T> {
+    /// The word of a field that is missing.
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+impl<T> From<T> for Word<T> {
+    fn from(known: T) -> Self {
+        Self::Known(known)
+    }
+}
+
+impl<T: PartialEq> PartialEq<T> for Word<T> {
+    fn eq(&self, other: &T) -> bool {
+        matches!(self, Self::Known(known) if known == other)
+    }
+}
+
+impl<T: Words> fmt::Display for Word<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl<T: Words> Serialize for Word<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de, T: Words> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self::read)
+    }
+}
+
 /// Declares an enum whose variants are words: `as_str`, `parse`, `ALL`, `Display` and serde agree.
 macro_rules! word_type {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -25,6 +113,16 @@ macro_rules! word_type {
             }
         }
 
+        impl $crate::words::Words for $name {
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
+
+            fn of_word(text: &str) -> Option<Self> {
+                Self::parse(text)
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.as_str())
@@ -34,3 +132,26 @@ macro_rules! word_type {
 }
 
 pub(crate) use word_type;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::JobState;
+
+    #[test]
+    fn words_of_others_stay_as_they_are() {
+        for (text, known) in [
+            ("dead", Some(JobState::Dead)),
+            ("active", Some(JobState::Active)),
+            ("snoozed", None),
+            ("", None),
+        ] {
+            let read: Word<JobState> = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(read.known(), known, "{text}");
+            assert_eq!(serde_json::to_value(&read).unwrap(), text);
+            assert_eq!(read == JobState::Dead, text == "dead");
+        }
+        assert_eq!(Word::<JobState>::default().as_str(), "");
+        assert_eq!(format!("{:<5}|", Word::Known(JobState::Dead)), "dead |");
+    }
+}

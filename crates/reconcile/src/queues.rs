@@ -15,10 +15,10 @@ use std::{
 use hothouse_engine::{CronEntry, Engine, QueueConfig};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord,
+    Failure, FailureKind, SandboxRecord, Word,
     config::rules::nearest,
     cron::{Schedule, ScheduledWork},
-    queue::{Job, read_jobs, read_rows},
+    queue::{Job, JobState, read_jobs, read_rows},
     record::{Draft, bodies::JobBody},
     stack::ServiceOrder,
 };
@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const KNOWN: usize = 50_000;
 
 /// The last known state of each job, by its queue and id.
-type KnownJobs = HashMap<(String, String), String>;
+type KnownJobs = HashMap<(String, String), Word<JobState>>;
 
 /// The queues and schedules of all sandboxes.
 pub struct Queues {
@@ -172,7 +172,7 @@ impl Queues {
                 None => failure.hint("`hothouse queue list` lists them"),
             });
         };
-        if job.state != "dead" {
+        if job.state != JobState::Dead {
             let message =
                 format!("job `{id}` is {}: only dead jobs are tried again by hand", job.state);
             return Err(Failure::new(FailureKind::Conflict, message));
@@ -180,13 +180,13 @@ impl Queues {
         if let Some(sinks) = self.sinks(sandbox).filter(|_| is_message) {
             let tried = sinks.retry_message(id).await;
             if tried.map_err(|error| Failure::of(FailureKind::Host, &error))? {
-                return Ok(Job { state: "waiting".into(), attempts: 0, ..job.clone() });
+                return Ok(Job { state: JobState::Waiting.into(), attempts: 0, ..job.clone() });
             }
         }
         for task in scripts::retry(&room.stack.services, &own, id) {
             let ended = room.run(task).await?;
             if ended.is_ok() && ended.stdout.text().trim_start().starts_with('1') {
-                let again = Job { state: "waiting".into(), error: None, ..job.clone() };
+                let again = Job { state: JobState::Waiting.into(), error: None, ..job.clone() };
                 self.record(sandbox, std::slice::from_ref(&again));
                 return Ok(again);
             }
@@ -310,7 +310,7 @@ impl Queues {
                 Err(why) => (false, why, String::new()),
             },
         };
-        let state = if ok { "completed" } else { "failed" };
+        let state = if ok { JobState::Completed } else { JobState::Failed };
         let body = JobBody {
             queue: "cron".into(),
             job: name.to_owned(),

@@ -13,7 +13,7 @@ mod wire;
 
 use hothouse_model::{
     glob,
-    record::bodies::{LogBody, TraceBody},
+    record::bodies::{LogBody, SpanStatus, TraceBody},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -150,7 +150,7 @@ fn record(span: Span) -> Recorded {
         parent_id: Some(span.parent_id).filter(|id| !id.is_empty()),
         name,
         span_kind: kind(span.kind).to_owned(),
-        status: status(span.status).to_owned(),
+        status: status(span.status).into(),
         status_message: Some(bound::short(&span.message)).filter(|text| !text.is_empty()),
         start: moment(span.start),
         duration_ms,
@@ -177,11 +177,11 @@ fn kind(number: u64) -> &'static str {
         .unwrap_or(&"unspecified")
 }
 
-fn status(number: u64) -> &'static str {
+fn status(number: u64) -> SpanStatus {
     match number {
-        1 => "ok",
-        2 => "error",
-        _ => "unset",
+        1 => SpanStatus::Ok,
+        2 => SpanStatus::Error,
+        _ => SpanStatus::Unset,
     }
 }
 

@@ -209,7 +209,7 @@ struct Form {
     /// S3 encodes a path once, the others twice.
     path_twice: bool,
     /// Whether the query is decoded and encoded again.
-    query_anew: bool,
+    query_again: bool,
     /// For a signature in the query: whether the body counts as unsigned.
     unsigned: bool,
 }
@@ -218,7 +218,7 @@ struct Form {
 fn prove(parts: &Parts, host: &str, body: &[u8], found: &Signature, key: &str) -> Option<Form> {
     let forms = (0..8_u8).map(|bits| Form {
         path_twice: bits & 1 != 0,
-        query_anew: bits & 2 != 0,
+        query_again: bits & 2 != 0,
         unsigned: bits & 4 != 0,
     });
     forms.into_iter().find(|form| sign(parts, host, body, found, key, *form) == found.signature)
@@ -253,15 +253,15 @@ fn canonical(parts: &Parts, host: &str, body: &[u8], with: &Signature, form: For
     format!(
         "{}\n{path}\n{}\n{headers}\n{}\n{hash}",
         parts.method,
-        canonical_query(parts, form.query_anew),
+        canonical_query(parts, form.query_again),
         with.signed.join(";"),
     )
 }
 
-fn canonical_query(parts: &Parts, anew: bool) -> String {
+fn canonical_query(parts: &Parts, again: bool) -> String {
     let pairs = pairs(parts).filter(|(name, _)| *name != "X-Amz-Signature");
     let mut pairs: Vec<(String, String)> = pairs
-        .map(|(name, value)| match anew {
+        .map(|(name, value)| match again {
             true => (recoded(name), recoded(value)),
             false => (name.to_owned(), value.to_owned()),
         })
@@ -374,7 +374,7 @@ mod tests {
     fn again(uri: &str, body: &[u8], more: &[(&str, &str)]) -> (Parts, BTreeSet<String>) {
         let mut parts = request(uri, "AKIDPLACEHOLDER0", "", more);
         let host = "bucket.s3.amazonaws.com";
-        let form = Form { path_twice: false, query_anew: false, unsigned: false };
+        let form = Form { path_twice: false, query_again: false, unsigned: false };
         let found = read(&parts).unwrap();
         let own = sign(&parts, host, body, &found, "placeholder-of-the-key", form);
         parts = request(uri, "AKIDPLACEHOLDER0", &own, more);
@@ -409,7 +409,7 @@ mod tests {
     fn a_body_signed_in_pieces_is_signed_again_and_one_of_events_is_not() {
         let outcome = |hash: &str| {
             let more = [("x-amz-content-sha256", hash)];
-            let form = Form { path_twice: false, query_anew: false, unsigned: false };
+            let form = Form { path_twice: false, query_again: false, unsigned: false };
             let parts = request("/", "AKID", "", &more);
             let found = read(&parts).unwrap();
             let own = sign(&parts, "h", b"", &found, "placeholder-of-the-key", form);
@@ -434,7 +434,7 @@ mod tests {
         let parts = |signature: &str| {
             Request::builder().uri(text(signature)).body(()).unwrap().into_parts().0
         };
-        let form = Form { path_twice: false, query_anew: false, unsigned: true };
+        let form = Form { path_twice: false, query_again: false, unsigned: true };
         let found = read(&parts("x")).unwrap();
         let own = sign(&parts("x"), "h", b"", &found, "placeholder-of-the-key", form);
         let mut signed = parts(&own);

@@ -387,23 +387,8 @@ impl Timeline {
         if prepared.size() > LINE_LIMIT {
             return Err(AppendError::Long);
         }
-        let Draft { kind, time, service, process, trace, summary, body, .. } = draft;
-        let (prev, hash) = (String::new(), String::new());
-        let record = Record {
-            seq: 0,
-            id,
-            kind,
-            time,
-            sandbox,
-            run,
-            service,
-            process,
-            trace,
-            summary,
-            prev,
-            hash,
-            body,
-        };
+        let time = draft.time;
+        let record = draft.into_record(id, sandbox, run);
         Ok((record, prepared, time))
     }
 }

@@ -140,7 +140,7 @@ pub enum ImportError {
     #[error("the commits of `{sandbox}` bring more than {limit} objects")]
     TooManyObjects { sandbox: SandboxName, limit: u32 },
     #[error(
-        "the commits of `{sandbox}` are packed in chains of more than {limit} deltas, and could not be packed anew"
+        "the commits of `{sandbox}` are packed in chains of more than {limit} deltas, and could not be packed again"
     )]
     TooDeep {
         sandbox: SandboxName,
@@ -234,7 +234,7 @@ impl Explain for ImportError {
                 vec!["take what is large, or very deeply packed, out of the commits".into()]
             }
             Self::TooDeep { sandbox, .. } => {
-                vec![format!("pack them anew: `hothouse exec -w {sandbox} -- git repack -adF`")]
+                vec![format!("pack them again: `hothouse exec -w {sandbox} -- git repack -adF`")]
             }
             Self::CutShort { sandbox } => vec![format!(
                 "complete it: `hothouse exec -w {sandbox} -- git fetch --unshallow`; a file `shallow` in the room's git folder that cuts nothing off can be removed"

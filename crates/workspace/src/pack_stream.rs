@@ -215,7 +215,7 @@ mod tests {
         };
         let (alive, said) = (packet(b"\x01"), packet(b"\x02counting"));
         assert!(!comes(10, &packet(b"NAK\n")) && !comes(110, &alive) && !comes(119, &said));
-        assert!(!comes(120, &banded(&pack(3), 100)), "a part of a pack begins it anew");
+        assert!(!comes(120, &banded(&pack(3), 100)), "a part of a pack begins it again");
         assert!(!comes(240, &alive) && comes(241, &said));
     }
 

@@ -64,7 +64,7 @@ fn pages(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     figures.add("overview of 50 sandboxes", *median, "ms");
     figures.add("50 open pages", *share, "%");
     print(&format!("dashboard: {SANDBOXES} sandboxes, {UP} of them up"));
-    bar("overview, rendered anew, median", *median, "ms", Bar::AtMost(100.0));
+    bar("overview, rendered again, median", *median, "ms", Bar::AtMost(100.0));
     print(&format!("  the worst of 12                 {worst:>8.1} ms"));
     bar("50 idle open pages, share of a core", *share, "%", Bar::AtMost(5.0));
     Ok(())

@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
             let count = (records / BATCH).to_string();
             self.load(&["post", "us.i.posthog.com:80", "/batch/", "batch", &count, "16"])
         };
-        // A run keeps so many bytes of records; the next one begins anew.
+        // A run keeps so many bytes of records; the next one begins again.
         for command in ["down", "up"] {
             self.ground.hothouse(&[command, "-w", "a"])?;
         }

@@ -230,21 +230,7 @@ mod tests {
     fn event(name: &str) -> Record {
         let draft =
             Draft::new(Kind::Event, jiff::Timestamp::UNIX_EPOCH, name, json!({ "name": name }));
-        Record {
-            seq: 1,
-            id: "evt_0".into(),
-            kind: draft.kind,
-            time: draft.time,
-            sandbox: "a".into(),
-            run: "run_1".into(),
-            service: None,
-            process: None,
-            trace: None,
-            summary: draft.summary,
-            prev: String::new(),
-            hash: String::new(),
-            body: draft.body,
-        }
+        draft.into_record("evt_0", "a", "run_1")
     }
 
     #[test]

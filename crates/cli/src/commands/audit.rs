@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hothouse_api::{agent::AuditQuery, route};
 use hothouse_model::{
     Failure,
-    agent::{AuditReport, AuditRow, Seen},
+    agent::{AuditDecision, AuditReport, AuditRow, Seen, Verdict},
 };
 
 use super::timeline::checked;
@@ -53,10 +53,10 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: AuditArgs) -> Result<ExitCo
 }
 
 fn row(row: &AuditRow) -> Vec<Cell> {
-    let decision = Cell::new(&row.decision);
-    let decision = match row.decision.as_str() {
-        "deny" => decision.tone(Tone::Bad),
-        "ask" => decision.tone(Tone::Warning),
+    let decision = Cell::new(row.decision.as_str());
+    let decision = match row.decision.known() {
+        Some(AuditDecision::Judged(Verdict::Deny)) => decision.tone(Tone::Bad),
+        Some(AuditDecision::Judged(Verdict::Ask)) => decision.tone(Tone::Warning),
         _ => decision,
     };
     let short = |text: &str, most: usize| -> String {
@@ -67,7 +67,7 @@ fn row(row: &AuditRow) -> Vec<Cell> {
         Cell::new(row.time.strftime("%H:%M:%S").to_string()),
         Cell::new(&row.tool),
         decision,
-        Cell::new(&row.severity),
+        Cell::new(row.severity.as_str()),
         Cell::new(row.seen.map_or("-", Seen::as_str)),
         Cell::new(short(&row.target, 60)),
         Cell::new(short(&row.reason, 80)),

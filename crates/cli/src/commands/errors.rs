@@ -287,28 +287,19 @@ fn frame(frame: &hothouse_model::record::bodies::Frame) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::record::Draft;
     use serde_json::json;
 
     use super::*;
 
     fn record(seq: u64, id: &str, message: &str) -> Record {
-        Record {
-            seq,
-            id: id.into(),
-            kind: Kind::Error,
-            time: Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap(),
-            sandbox: "a".into(),
-            run: "run_1".into(),
-            service: Some("api".into()),
-            process: None,
-            trace: None,
-            summary: String::new(),
-            prev: String::new(),
-            hash: String::new(),
-            body: json!({ "type": "TypeError", "message": message, "level": "error", "culprit": "pay in shop.py",
-                "event_id": format!("e{seq}"), "frames": [{ "file": "shop.py", "function": "pay", "line": 7, "in_app": true }],
-                "group": { "key": "k", "components": ["type: TypeError"] } }),
-        }
+        let body = json!({ "type": "TypeError", "message": message, "level": "error", "culprit": "pay in shop.py",
+            "event_id": format!("e{seq}"), "frames": [{ "file": "shop.py", "function": "pay", "line": 7, "in_app": true }],
+            "group": { "key": "k", "components": ["type: TypeError"] } });
+        let time = Timestamp::from_second(i64::try_from(seq).unwrap()).unwrap();
+        let draft =
+            Draft { service: Some("api".into()), ..Draft::new(Kind::Error, time, "", body) };
+        Record { seq, ..draft.into_record(id, "a", "run_1") }
     }
 
     #[test]

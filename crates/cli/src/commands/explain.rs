@@ -175,22 +175,37 @@ fn of_caveat(class: Class) -> Explanation {
         Class::Asleep => "the sandbox sleeps, and wakes with the next request or command",
         Class::Closed => "the room has no way out at the moment",
         Class::Died => "the room ended by itself",
+        Class::Disable => "an outside service is switched off: requests to it are refused",
         Class::Diverged => {
             "you and the agent both have commits; the agent's are on a branch of their own"
         }
         Class::LeftOut => "something of the configuration is left out here",
         Class::Limited => "something works less well here than elsewhere",
         Class::LiveKey => "a key of a live account would have reached the room",
+        Class::Local => "an outside service is replaced by a real one that runs in the room",
         Class::LookClosely => "the changes have something to look at before they are merged",
         Class::Masked => "a secret file is hidden from the room",
+        Class::Mock => "fixtures answer for an outside service",
+        Class::NoIntegration => {
+            "the room asked for a host of a known vendor, and no integration covers it"
+        }
         Class::NotImported => "commits of the room were refused",
+        Class::NotLoaded => "a fixture has a mistake, and is not used",
         Class::NotMasked => "a secret file could not be hidden",
         Class::NotReadable => "the room cannot read a file of yours",
         Class::Outside => "a program that the project needs lies where the room does not look",
         Class::Pending => "the agent changed settings that wait for your approval",
+        Class::Question => "`hothouse init` could not decide something, and waits for your answer",
+        Class::ReadOnly => "only requests that change nothing reach the outside service",
         Class::RoomOnly => "the files of the worktree are visible in the room only",
+        Class::Seam => "the app has its own switch for the outside service",
         Class::SecretMissing => "a declared secret has no value",
         Class::SecretNarrowed => "a secret is used for fewer hosts than the agent's config names",
+        Class::Shim => "in pages, a script stands in for that of a third party",
+        Class::Sink => {
+            "what is sent to an outside service is recorded and acknowledged, not forwarded"
+        }
+        Class::TestMode => "the outside service is the real one, with test credentials",
         Class::VariableMissing => "a variable of the configuration has no value",
     };
     let next = "`hothouse status` shows the caveat with its subject.".to_owned();

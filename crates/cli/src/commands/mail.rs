@@ -296,6 +296,8 @@ fn page(mail: &MailView) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::record::Draft;
+
     use super::*;
 
     #[test]
@@ -317,21 +319,8 @@ mod tests {
             "headers": [["X-Tag", "Blue"]], "files": { "eml": "email-outbox/m.eml" },
             "checks": [{ "check": "no-date", "text": "there is no Date header" }],
         });
-        let record = Record {
-            seq: 1,
-            id: "mail_0".into(),
-            kind: Kind::Mail,
-            time: jiff::Timestamp::UNIX_EPOCH,
-            sandbox: "a".into(),
-            run: "run_1".into(),
-            service: None,
-            process: None,
-            trace: None,
-            summary: String::new(),
-            prev: String::new(),
-            hash: String::new(),
-            body,
-        };
+        let draft = Draft::new(Kind::Mail, jiff::Timestamp::UNIX_EPOCH, "", body);
+        let record = draft.into_record("mail_0", "a", "run_1");
         MailView::of(&record, "/runs/1")
     }
 

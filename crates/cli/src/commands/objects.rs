@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use hothouse_model::{
-    Failure,
+    Failure, Word,
     record::{
         Kind, Record,
-        bodies::{MediaSize, ObjectBody},
+        bodies::{MediaSize, ObjectBody, ObjectOperation},
     },
 };
 use serde::Serialize;
@@ -29,7 +29,7 @@ struct ObjectLine<'a> {
     size: u64,
     r#type: String,
     etag: String,
-    operation: String,
+    operation: Word<ObjectOperation>,
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     media: Option<MediaSize>,
@@ -85,7 +85,8 @@ fn standing(lines: Vec<ObjectLine<'_>>) -> Vec<ObjectLine<'_>> {
         .collect();
     let stands = |line: &ObjectLine<'_>| {
         let place = (line.bucket.clone(), line.key.clone());
-        line.operation != "delete" && last.get(&place).is_some_and(|id| id == line.id)
+        line.operation != ObjectOperation::Delete
+            && last.get(&place).is_some_and(|id| id == line.id)
     };
     lines.into_iter().filter(stands).collect()
 }
@@ -102,6 +103,7 @@ fn row(line: &ObjectLine<'_>) -> Vec<Cell> {
         Cell::new(line.size.to_string()),
         Cell::new(&line.r#type),
         Cell::new(image(line)),
-        Cell::new(if line.operation == "delete" { "deleted" } else { "" }).tone(Tone::Faint),
+        Cell::new(if line.operation == ObjectOperation::Delete { "deleted" } else { "" })
+            .tone(Tone::Faint),
     ]
 }

@@ -2,7 +2,11 @@
 //! it; it teaches the commands.
 
 use hothouse_api::{SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView};
-use hothouse_model::{SandboxState, caveat::Class, stack::service::ServiceState};
+use hothouse_model::{
+    SandboxState,
+    caveat::{Area, Caveat, Class},
+    stack::service::ServiceState,
+};
 
 use crate::{
     render::{Cell, indented_table, plain, wrapped},
@@ -38,7 +42,7 @@ pub(super) fn ports(sandbox: &SandboxView) -> String {
 
 /// Renders what waits for the user's word.
 pub(super) fn pending(ui: &Ui, sandbox: &SandboxView) -> Option<String> {
-    let pending = sandbox.caveats.iter().find(|caveat| caveat.class == Class::Pending.as_str())?;
+    let pending = sandbox.caveats.iter().find(|caveat| caveat.class == Class::Pending)?;
     let text = format!("Approval needed: {}", plain(&pending.text));
     let lines = wrapped(&text, ui.columns().unwrap_or(usize::MAX));
     let lines = lines.iter().map(|line| ui.paint(Tone::Warning, line));
@@ -93,7 +97,7 @@ pub(super) fn further(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
 
 /// Renders caveats: each in full, or all in one line that names what matters most.
 pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Option<String> {
-    let is_told_above = |caveat: &&CaveatView| caveat.class == Class::Pending.as_str();
+    let is_told_above = |caveat: &&CaveatView| caveat.class == Class::Pending;
     if sandbox.caveats.iter().all(|caveat| is_told_above(&caveat)) {
         return None;
     }
@@ -109,7 +113,7 @@ pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Optio
 
 /// Names missing fences and integrations that are not the real ones, and counts the rest.
 fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
-    let told = |caveat: &&CaveatView| caveat.class != Class::Pending.as_str();
+    let told = |caveat: &&CaveatView| caveat.class != Class::Pending;
     let mut names: Vec<String> = caveats.iter().filter(told).filter_map(short).collect();
     names.dedup();
     let named = caveats.iter().filter(told).filter(|caveat| short(caveat).is_some()).count();
@@ -124,30 +128,31 @@ fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
 
 /// Returns a caveat in a few words, if it is one that a reader must know without asking.
 fn short(caveat: &CaveatView) -> Option<String> {
-    let area = &caveat.area;
-    Some(match (area.as_str(), caveat.class.as_str()) {
-        ("no-memory-cgroup", _) => "memory unlimited".into(),
-        ("no-cpu-cgroup", _) => "CPU unlimited".into(),
-        ("no-pids-cgroup", _) => "processes limited for the user only".into(),
-        ("single-uid", _) => "no root in the room".into(),
-        ("fixtures", "not-loaded") => "fixtures not loaded".into(),
-        (_, "mock") => format!("{area} mocked"),
-        (_, "sink") => format!("{area} recorded, not sent"),
-        (_, "disable") => format!("{area} disabled"),
-        (_, "shim") => format!("{area} shimmed"),
-        (_, "test-mode") => format!("{area} in test mode"),
-        (_, "read-only") => format!("{area} read-only"),
-        (_, "no-integration") => format!("{area} not covered"),
-        (_, "live-key") => "a live key is allowed".into(),
-        (_, "closed") => "network closed".into(),
-        (_, "died") => "the room ended unexpectedly".into(),
-        (_, "outside") => "a tool is outside the room".into(),
-        (_, "diverged") => "branch diverged".into(),
-        (_, "not-imported") => "commits not imported".into(),
-        (_, "look-closely") => "files to look at closely".into(),
-        (_, "secret-missing") => "a secret is missing".into(),
-        (_, "room-only") => "files only in the room".into(),
-        (_, "left-out") => "dependencies left out".into(),
+    let name = &caveat.area;
+    let area = caveat.value.as_ref().and_then(Caveat::own_area);
+    Some(match (area, caveat.class.known()?) {
+        (Some(Area::NoMemoryCgroup), _) => "memory unlimited".into(),
+        (Some(Area::NoCpuCgroup), _) => "CPU unlimited".into(),
+        (Some(Area::NoPidsCgroup), _) => "processes limited for the user only".into(),
+        (Some(Area::SingleUid), _) => "no root in the room".into(),
+        (_, Class::NotLoaded) => "fixtures not loaded".into(),
+        (_, Class::Mock) => format!("{name} mocked"),
+        (_, Class::Sink) => format!("{name} recorded, not sent"),
+        (_, Class::Disable) => format!("{name} disabled"),
+        (_, Class::Shim) => format!("{name} shimmed"),
+        (_, Class::TestMode) => format!("{name} in test mode"),
+        (_, Class::ReadOnly) => format!("{name} read-only"),
+        (_, Class::NoIntegration) => format!("{name} not covered"),
+        (_, Class::LiveKey) => "a live key is allowed".into(),
+        (_, Class::Closed) => "network closed".into(),
+        (_, Class::Died) => "the room ended unexpectedly".into(),
+        (_, Class::Outside) => "a tool is outside the room".into(),
+        (_, Class::Diverged) => "branch diverged".into(),
+        (_, Class::NotImported) => "commits not imported".into(),
+        (_, Class::LookClosely) => "files to look at closely".into(),
+        (_, Class::SecretMissing) => "a secret is missing".into(),
+        (_, Class::RoomOnly) => "files only in the room".into(),
+        (_, Class::LeftOut) => "dependencies left out".into(),
         _ => return None,
     })
 }
@@ -290,23 +295,25 @@ fn section(ui: &Ui, title: &str, body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::{SandboxName, caveat::Several, config::IntegrationClass, fence::Fence};
+
     use super::*;
 
     #[test]
     fn one_line_names_what_matters_and_counts_the_rest() {
-        let caveat = |area: &str, class: &str| CaveatView {
-            area: area.into(),
-            class: class.into(),
-            text: String::new(),
-            value: None,
-        };
+        let changes = Several { shown: Vec::new(), more: 1 };
         let all = [
-            caveat("no-memory-cgroup", "limited"),
-            caveat("stripe", "mock"),
-            caveat("room-files", "limited"),
-            caveat("config", "pending"),
-            caveat("urls", "limited"),
-        ];
+            Caveat::Unlimited(Fence::Memory),
+            Caveat::Integration {
+                name: "stripe".into(),
+                class: IntegrationClass::Mock,
+                limits: String::new(),
+            },
+            Caveat::RoomFiles { uid: 1 },
+            Caveat::Pending { changes, sandbox: SandboxName::try_from("a".to_owned()).unwrap() },
+            Caveat::NoResolver,
+        ]
+        .map(CaveatView::from);
         assert_eq!(
             caveat_line(&all, "a"),
             "memory unlimited; stripe mocked; 2 more: `hothouse status a --caveats`"

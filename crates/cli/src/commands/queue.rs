@@ -7,7 +7,7 @@ use hothouse_api::{
     route,
     sandbox::FindQuery,
 };
-use hothouse_model::Failure;
+use hothouse_model::{Failure, queue::JobState};
 
 use super::{
     room::duration,
@@ -41,7 +41,7 @@ pub(crate) fn queue(
             };
             let jobs: Vec<JobView> = session.post(route::QUEUES, &session.operation(), &body)?;
             let left: Vec<JobView> =
-                jobs.into_iter().filter(|job| job.state != "completed").collect();
+                jobs.into_iter().filter(|job| job.state != JobState::Completed).collect();
             show(ui, &left, "Every job is done.");
         }
         QueueCommand::Retry { id, which } => {
@@ -77,17 +77,17 @@ fn show(ui: &Ui, jobs: &[JobView], none: &str) {
 }
 
 fn row(job: &JobView) -> Vec<Cell> {
-    let tone = match job.state.as_str() {
-        "dead" => Tone::Bad,
-        "completed" => Tone::Good,
-        "active" => Tone::Strong,
+    let tone = match job.state.known() {
+        Some(state) if state.is_lost() => Tone::Bad,
+        Some(JobState::Completed) => Tone::Good,
+        Some(JobState::Active) => Tone::Strong,
         _ => Tone::Faint,
     };
     vec![
         Cell::new(&job.queue),
         Cell::new(cut(&job.id)).tone(Tone::Strong),
         Cell::new(cut(&job.name)),
-        Cell::new(&job.state).tone(tone),
+        Cell::new(job.state.as_str()).tone(tone),
         Cell::new(job.attempts.to_string()),
         Cell::new(cut(job.error.as_deref().unwrap_or("-"))).tone(Tone::Faint),
     ]

@@ -64,8 +64,8 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
-        let told = [Class::RoomOnly, Class::Pending, Class::LeftOut].map(Class::as_str);
-        for caveat in made.caveats.iter().filter(|caveat| told.contains(&&*caveat.class)) {
+        let told = |class| matches!(class, Class::RoomOnly | Class::Pending | Class::LeftOut);
+        for caveat in made.caveats.iter().filter(|caveat| caveat.class.known().is_some_and(told)) {
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);

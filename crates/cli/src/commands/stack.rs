@@ -6,7 +6,7 @@ use hothouse_api::{
     route,
     stack::{StackBody, StackChangesView, StackQuery, StackRemovedView, StackView},
 };
-use hothouse_model::Failure;
+use hothouse_model::{Failure, room::StackState};
 
 use crate::{
     args::{StackBuildArgs, StackCommand},
@@ -34,14 +34,14 @@ fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = all.iter().map(|stack| {
-        let tone = match stack.state.as_str() {
-            "ready" => Tone::Good,
-            "outdated" => Tone::Warning,
-            _ => Tone::Faint,
+        let tone = match stack.state {
+            StackState::Ready => Tone::Good,
+            StackState::Outdated => Tone::Warning,
+            StackState::NotBuilt => Tone::Faint,
         };
         vec![
             Cell::new(plain(&stack.name)).tone(Tone::Strong),
-            Cell::new(plain(&stack.state)).tone(tone),
+            Cell::new(stack.state.as_str()).tone(tone),
             Cell::new(if stack.bytes == 0 { String::new() } else { bytes(stack.bytes) }),
             Cell::new(plain(&stack.source)).tone(Tone::Faint),
         ]

@@ -315,7 +315,10 @@ fn is_up(state: SandboxState) -> bool {
 #[cfg(test)]
 mod tests {
     use hothouse_api::sandbox::{AppView, CaveatView, RunView};
-    use hothouse_model::stack::service::{Exit, Found};
+    use hothouse_model::{
+        Word,
+        stack::service::{Exit, Found},
+    };
 
     use super::*;
 
@@ -375,7 +378,12 @@ mod tests {
                 .into(),
             exposed: Vec::new(),
             fences: BTreeMap::new(),
-            caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
+            caveats: vec![CaveatView {
+                area: word(),
+                class: Word::read(word()),
+                text: word(),
+                value: None,
+            }],
             integrations: Vec::new(),
             asks: 0,
             agent: None,

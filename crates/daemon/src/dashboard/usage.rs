@@ -51,7 +51,7 @@ impl Usages {
 }
 
 impl Kept {
-    /// Adds measurements; a room that was gone begins anew.
+    /// Adds measurements; a room that was gone begins again.
     fn take(&mut self, found: Vec<(SandboxKey, Option<RoomUsage>)>, at: Instant) {
         let mut former = std::mem::take(&mut self.rooms);
         for (key, usage) in found.into_iter().filter_map(|(key, usage)| Some((key, usage?))) {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_that_was_gone_begins_anew() {
+    fn a_room_that_was_gone_begins_again() {
         let (mut kept, at) = (Kept::default(), Instant::now());
         let usage = |cpu_ms| RoomUsage { cpu_ms, memory_bytes: 1 << 20, processes: 3 };
         let key = SandboxKey(7);

@@ -177,19 +177,13 @@ pub(crate) async fn report(
 
 fn drafted(call: AuditCall) -> Draft {
     let cut = |text: String| -> String { text.chars().take(TEXT).collect() };
-    let word = |text: String, known: &[&str]| {
-        known
-            .iter()
-            .find(|word| **word == text)
-            .map_or("unknown".to_owned(), |word| (*word).to_owned())
-    };
     let body = bodies::AuditBody {
         agent: cut(call.agent),
         tool: cut(call.tool),
         target: cut(call.target),
-        decision: word(call.decision, &["allow", "ask", "deny"]),
-        severity: word(call.severity, &["none", "low", "medium", "high", "critical"]),
-        confidence: word(call.confidence, &["low", "medium", "high"]),
+        decision: call.decision.into(),
+        severity: call.severity.into(),
+        confidence: call.confidence.into(),
         reason: cut(call.reason),
         seen: None,
         input: cut(call.input),

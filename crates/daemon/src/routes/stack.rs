@@ -74,7 +74,7 @@ fn view(line: StackLine) -> StackView {
     StackView {
         name: line.name,
         source: line.source,
-        state: line.state.as_str().to_owned(),
+        state: line.state,
         digest: line.digest,
         bytes: line.bytes,
         built: line.built,

@@ -96,7 +96,7 @@ pub(crate) async fn listen(
 
 #[utoipa::path(
     post, path = "/v1/webhooks/forward", operation_id = "webhook_forward", request_body = ForwardBody,
-    description = "Verifies a delivery of a real vendor, signs it anew, and hands it to the app.",
+    description = "Verifies a delivery of a real vendor, signs it again, and hands it to the app.",
     responses((status = 200, body = ForwardView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn forward(

@@ -1,6 +1,9 @@
 //! What is left of queues.
 
-use hothouse_model::{config::QueueExpectation, queue::Job};
+use hothouse_model::{
+    config::QueueExpectation,
+    queue::{Job, JobState},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Check, Observed, at_most, cut};
@@ -31,7 +34,7 @@ impl QueueSeen {
             });
             let queue = &mut all[at];
             queue.open += u64::from(job.is_open());
-            if job.state == "dead" {
+            if job.state == JobState::Dead {
                 queue.dead += 1;
                 queue.error = queue.error.take().or_else(|| job.error.clone());
             }
@@ -70,18 +73,18 @@ pub(super) fn check(wanted: &QueueExpectation, observed: &Observed<'_>) -> Check
 mod tests {
     use super::*;
 
-    fn job(queue: &str, state: &str) -> Job {
-        let error = (state == "dead").then(|| "no such user".to_owned());
+    fn job(queue: &str, state: JobState) -> Job {
+        let error = (state == JobState::Dead).then(|| "no such user".to_owned());
         Job { queue: queue.into(), state: state.into(), error, ..Job::default() }
     }
 
     #[test]
     fn a_queue_may_have_so_much_left() {
         let seen = QueueSeen::of(&[
-            job("mail", "completed"),
-            job("mail", "dead"),
-            job("bills", "waiting"),
-            job("bills", "delayed"),
+            job("mail", JobState::Completed),
+            job("mail", JobState::Dead),
+            job("bills", JobState::Waiting),
+            job("bills", JobState::Delayed),
         ]);
         for (wanted, ok, told) in [
             (serde_json::json!({ "name": "mail" }), false, "0 open, 1 dead: no such user"),

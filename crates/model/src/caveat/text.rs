@@ -2,8 +2,18 @@
 
 use std::fmt;
 
-use super::{Caveat, Several};
+use super::{Caveat, Several, ShimmedScript};
 use crate::{fence::Fence, room::DiskUse};
+
+impl fmt::Display for ShimmedScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.write_str(url),
+            Self::Vendor(vendor) => write!(f, "the script of {vendor}"),
+            Self::None => f.write_str("nothing"),
+        }
+    }
+}
 
 impl fmt::Display for Caveat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +85,21 @@ impl fmt::Display for Caveat {
                 "{refused} connections were refused in the last minute, because the sandbox has more open than its share"
             ),
             Self::Told { text, .. } => f.write_str(text),
+            Self::Integration { limits, .. } => f.write_str(limits),
+            Self::Shimmed { script, .. } => write!(
+                f,
+                "a script of Hothouse or the project stands in for {script} in `hothouse browse`"
+            ),
+            Self::Uncovered { vendor, title, host, sdks, class } => write!(
+                f,
+                "the room asked for {host} of {title} ({}), and no integration covers it; `class = \"{class}\"` \
+                 under `[integration.{vendor}]` would",
+                sdks.join(", ")
+            ),
+            Self::NotLoaded { problem } => f.write_str(problem),
+            Self::Question { id, text } => {
+                write!(f, "{text} Answer with `hothouse init --answer {id}=TEXT`")
+            }
             Self::SecretMissing { problem, hint } => {
                 write!(f, "{problem}: requests that need it are refused; {hint}")
             }

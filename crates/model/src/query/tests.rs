@@ -5,24 +5,18 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Explain, record::Process};
+use crate::{
+    Explain,
+    record::{Draft, Process},
+};
 
 fn record(kind: Kind, body: Value) -> Record {
-    Record {
-        seq: 7,
-        id: kind.id([1; 8]),
-        kind,
-        time: Timestamp::UNIX_EPOCH,
-        sandbox: "a".into(),
-        run: "run_1".into(),
+    let draft = Draft {
         service: Some("worker".into()),
         process: Some(Process { room_pid: 77, command: "node".into() }),
-        trace: None,
-        summary: "Receipt to Buyer@example.com".into(),
-        prev: String::new(),
-        hash: String::new(),
-        body,
-    }
+        ..Draft::new(kind, Timestamp::UNIX_EPOCH, "Receipt to Buyer@example.com", body)
+    };
+    Record { seq: 7, ..draft.into_record(kind.id([1; 8]), "a", "run_1") }
 }
 
 fn check(record: &Record, query: &str, expected: bool) {

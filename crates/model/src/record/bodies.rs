@@ -18,7 +18,10 @@ pub use self::{
         CommitBody, ExecBody, GapKind, LogBody, MarkBody, PolicyBody, RestoreBody, SeedBody,
         ServiceBody, SnapshotBody, TestBody, TestFile,
     },
-    sunk::{EventBody, FlagBody, JobBody, LlmBody, MediaSize, ObjectBody, Prompt, TraceBody},
+    sunk::{
+        EventBody, FlagBody, JobBody, LlmBody, MediaSize, ObjectBody, ObjectOperation, Prompt,
+        SpanStatus, TraceBody,
+    },
 };
 
 use serde::Serialize;

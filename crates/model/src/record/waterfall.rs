@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{Kind, Record, bodies::TraceBody};
+use super::{
+    Kind, Record,
+    bodies::{SpanStatus, TraceBody},
+};
 
 /// A line of a waterfall.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +69,7 @@ pub fn lines(records: &[Record]) -> Vec<Line> {
             depth,
             kind: Kind::Trace,
             text: span.name.clone(),
-            failed: span.status == "error",
+            failed: span.status == SpanStatus::Error,
         });
         open.extend(stacked(&below, &span.span_id, depth + 1));
     }
@@ -103,23 +106,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::record::Draft;
 
     fn record(kind: Kind, at_ms: i64, body: Value) -> Record {
-        Record {
-            seq: 1,
-            id: String::new(),
-            kind,
-            time: Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at_ms),
-            sandbox: String::new(),
-            run: String::new(),
-            service: None,
-            process: None,
-            trace: Some("t".into()),
-            summary: kind.to_string(),
-            prev: String::new(),
-            hash: String::new(),
-            body,
-        }
+        let time = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(at_ms);
+        let draft = Draft::new(kind, time, kind.as_str(), body);
+        Draft { trace: Some("t".into()), ..draft }.into_record("", "", "")
     }
 
     fn span(id: &str, parent: &str, at_ms: i64) -> Record {

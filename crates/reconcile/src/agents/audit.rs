@@ -13,10 +13,12 @@ use std::{
 use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{
-    Explain, Failure, SandboxRecord,
-    agent::{AgentState, AuditReport, AuditRow, Seen},
+    Explain, Failure, SandboxRecord, Word,
+    agent::{
+        AgentState, AuditDecision, AuditReport, AuditRow, Confidence, Seen, Severity, Verdict,
+    },
     query::Query,
-    record::{Kind, Record},
+    record::{Kind, Record, bodies::AuditBody},
 };
 use hothouse_timeline::{Order, Selection};
 use serde_json::Value;
@@ -131,9 +133,9 @@ fn join(said: &[Record], seen: &Done) -> Vec<AuditRow> {
             time,
             tool: "file".to_owned(),
             target: file.clone(),
-            decision: "seen".to_owned(),
-            severity: "low".to_owned(),
-            confidence: "high".to_owned(),
+            decision: AuditDecision::Seen.into(),
+            severity: Severity::Low.into(),
+            confidence: Confidence::High.into(),
             reason: "changed, but no tool call names it".to_owned(),
             seen: Some(Seen::Unsaid),
             record: None,
@@ -168,9 +170,9 @@ fn unreported(call: &TranscriptCall) -> AuditRow {
         time: call.time,
         tool: call.tool.clone(),
         target: call.target.clone(),
-        decision: "none".to_owned(),
-        severity: "medium".to_owned(),
-        confidence: "medium".to_owned(),
+        decision: AuditDecision::Unreported.into(),
+        severity: Severity::Medium.into(),
+        confidence: Confidence::Medium.into(),
         reason: "in the tool's transcript, but no guard reported it".to_owned(),
         seen: None,
         record: None,
@@ -179,39 +181,39 @@ fn unreported(call: &TranscriptCall) -> AuditRow {
 
 /// A reported call, and whether the room did it.
 fn said_row<'s>(record: &Record, seen: &'s Done, named: &mut BTreeSet<&'s str>) -> AuditRow {
-    let body = &record.body;
-    let (tool, target, decision) =
-        (text(body, "tool"), text(body, "target"), text(body, "decision"));
-    let writes = is_write(tool);
+    let AuditBody { tool, target, decision, severity, confidence, mut reason, .. } =
+        record.body().unwrap_or_default();
+    let writes = is_write(&tool);
     let files: Vec<&str> = seen
         .files
         .iter()
         .map(String::as_str)
-        .filter(|file| names(target, file, &seen.worktree))
+        .filter(|file| names(&target, file, &seen.worktree))
         .collect();
     named.extend(files.iter().copied());
-    let was_seen = match (writes, decision) {
-        (true, "allow" | "deny") => Some(if files.is_empty() { Seen::No } else { Seen::Yes }),
+    let was_seen = match (writes, decision.known()) {
+        (true, Some(Verdict::Allow | Verdict::Deny)) => {
+            Some(if files.is_empty() { Seen::No } else { Seen::Yes })
+        }
         (false, _) if !files.is_empty() => Some(Seen::Yes),
         _ => None,
     };
-    let mut reason = text(body, "reason").to_owned();
-    match (decision, was_seen) {
-        ("deny", Some(Seen::Yes)) if writes => {
+    match (decision.known(), was_seen) {
+        (Some(Verdict::Deny), Some(Seen::Yes)) if writes => {
             reason = format!("{reason}; the file changed all the same")
         }
-        ("allow", Some(Seen::No)) if writes && !seen.worktree.is_empty() => {
+        (Some(Verdict::Allow), Some(Seen::No)) if writes && !seen.worktree.is_empty() => {
             reason = format!("{reason}; said but not seen: nothing changed there");
         }
         _ => {}
     }
     AuditRow {
         time: record.time,
-        tool: tool.to_owned(),
-        target: target.to_owned(),
-        decision: decision.to_owned(),
-        severity: text(body, "severity").to_owned(),
-        confidence: text(body, "confidence").to_owned(),
+        tool,
+        target,
+        decision: decision.map(AuditDecision::Judged),
+        severity,
+        confidence,
         reason,
         seen: was_seen,
         record: Some(record.id.clone()),
@@ -245,14 +247,17 @@ fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> 
         let port = body["port"].as_u64().map_or(String::new(), |port| format!(":{port}"));
         let (target, denied) = (format!("{host}{port}"), body["allowed"].as_bool() == Some(false));
         let said = says(host) && !host.is_empty();
-        let (decision, severity) = if denied { ("deny", "high") } else { ("allow", "low") };
+        let (verdict, severity) = match denied {
+            true => (Verdict::Deny, Severity::High),
+            false => (Verdict::Allow, Severity::Low),
+        };
         let made = || AuditRow {
             time: record.time,
             tool: "connection".to_owned(),
             target: target.clone(),
-            decision: decision.to_owned(),
-            severity: severity.to_owned(),
-            confidence: "high".to_owned(),
+            decision: AuditDecision::Judged(verdict).into(),
+            severity: severity.into(),
+            confidence: Confidence::High.into(),
             reason: record.summary.clone(),
             seen: Some(if said { Seen::Yes } else { Seen::Unsaid }),
             record: Some(record.id.clone()),
@@ -283,9 +288,9 @@ fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Ve
                 time: record.time,
                 tool: "process".to_owned(),
                 target,
-                decision: "seen".to_owned(),
-                severity: "none".to_owned(),
-                confidence: "high".to_owned(),
+                decision: AuditDecision::Seen.into(),
+                severity: Severity::None.into(),
+                confidence: Confidence::High.into(),
                 reason: "ran in the room".to_owned(),
                 seen: is_guarded
                     .then(|| if names_program(says, &argv) { Seen::Yes } else { Seen::Unsaid }),
@@ -320,28 +325,32 @@ fn names_program(says: &dyn Fn(&str) -> bool, argv: &[&str]) -> bool {
 /// Something that the room did.
 fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
     let body = &record.body;
-    let row =
-        |tool: &str, target: String, decision: &str, severity: &str, reason: String, said: bool| {
-            AuditRow {
-                time: record.time,
-                tool: tool.to_owned(),
-                target,
-                decision: decision.to_owned(),
-                severity: severity.to_owned(),
-                confidence: "high".to_owned(),
-                reason,
-                seen: Some(if said { Seen::Yes } else { Seen::Unsaid }),
-                record: Some(record.id.clone()),
-            }
-        };
+    let row = |tool: &str,
+               target: String,
+               decision: Word<AuditDecision>,
+               severity: Severity,
+               reason: String,
+               said: bool| {
+        AuditRow {
+            time: record.time,
+            tool: tool.to_owned(),
+            target,
+            decision,
+            severity: severity.into(),
+            confidence: Confidence::High.into(),
+            reason,
+            seen: Some(if said { Seen::Yes } else { Seen::Unsaid }),
+            record: Some(record.id.clone()),
+        }
+    };
     match record.kind {
         Kind::Commit => {
             let said = says("git commit");
             Some(row(
                 "commit",
                 text(body, "commit").chars().take(12).collect(),
-                "seen",
-                "none",
+                AuditDecision::Seen.into(),
+                Severity::None,
                 record.summary.clone(),
                 said,
             ))
@@ -352,22 +361,32 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
             // A command reported by a program of the room was not observed.
             let is_noted = body["inside"] == true;
             let (decision, reason) = match is_noted {
-                true => ("said", "noted by a program of the room"),
-                false => ("seen", "run from outside of the room"),
+                true => (AuditDecision::Said, "noted by a program of the room"),
+                false => (AuditDecision::Seen, "run from outside of the room"),
             };
             // The end of a command is a separate record.
             body["exit"].is_null().then(|| AuditRow {
                 seen: (!is_noted).then_some(Seen::Yes),
-                ..row("exec", argv.join(" "), decision, "none", reason.to_owned(), true)
+                ..row(
+                    "exec",
+                    argv.join(" "),
+                    decision.into(),
+                    Severity::None,
+                    reason.to_owned(),
+                    true,
+                )
             })
         }
         Kind::Agent => {
-            let state = text(body, "state");
-            let severity = if state == AgentState::Failed.as_str() { "medium" } else { "none" };
+            let state: Word<AgentState> = Word::read(text(body, "state").to_owned());
+            let severity = match state.known() {
+                Some(AgentState::Failed) => Severity::Medium,
+                _ => Severity::None,
+            };
             Some(row(
                 "agent",
                 text(body, "tool").to_owned(),
-                state,
+                state.map(AuditDecision::Agent),
                 severity,
                 record.summary.clone(),
                 true,
@@ -379,14 +398,15 @@ fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
 
 /// Whether a row is highlighted.
 fn stands_out(row: &AuditRow) -> bool {
-    let quiet = row.tool == "commit" || row.tool == "connection" && row.decision == "allow";
+    let is = |verdict| row.decision == AuditDecision::Judged(verdict);
+    let quiet = row.tool == "commit" || row.tool == "connection" && is(Verdict::Allow);
     let unseen = row.seen == Some(Seen::Unsaid) && !quiet;
-    let not_done = row.decision == "allow" && row.seen == Some(Seen::No);
-    row.decision == "deny"
-        || row.decision == "ask"
+    let not_done = is(Verdict::Allow) && row.seen == Some(Seen::No);
+    is(Verdict::Deny)
+        || is(Verdict::Ask)
         || unseen
         || not_done
-        || matches!(row.severity.as_str(), "medium" | "high" | "critical")
+        || row.severity.known().is_some_and(|severity| severity >= Severity::Medium)
 }
 
 /// Formats the audit: highlighted rows first, then all by kind.
@@ -394,13 +414,14 @@ fn markdown(run: &str, rows: &[AuditRow]) -> String {
     let mut out = format!(
         "# Audit of {run}\n\nWhat the agent's guard reported is the agent's word; what the room did is what Hothouse saw.\n"
     );
-    let count = |decision: &str| rows.iter().filter(|row| row.decision == decision).count();
+    let count =
+        |verdict| rows.iter().filter(|row| row.decision == AuditDecision::Judged(verdict)).count();
     out.push_str(&format!(
         "\n{} rows: {} allowed, {} asked, {} denied.\n",
         rows.len(),
-        count("allow"),
-        count("ask"),
-        count("deny")
+        count(Verdict::Allow),
+        count(Verdict::Ask),
+        count(Verdict::Deny)
     ));
     section(&mut out, "Blocked and suspicious", rows.iter().filter(|row| stands_out(row)));
     let tools: BTreeSet<&str> = rows.iter().map(|row| row.tool.as_str()).collect();
@@ -421,8 +442,8 @@ fn section<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = &'a Aud
         let seen = seen.map_or("–", Seen::as_str);
         out.push_str(&format!(
             "| {time} | {} | {} | {seen} | {} | {} |\n",
-            cell(decision),
-            cell(severity),
+            cell(decision.as_str()),
+            cell(severity.as_str()),
             cell(target),
             cell(reason)
         ));
@@ -445,29 +466,25 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_model::record::bodies;
+    use hothouse_model::record::Draft;
     use jiff::Timestamp;
     use serde_json::json;
 
     use super::*;
 
-    fn said(tool: &str, target: &str, decision: &str) -> Record {
-        let body = bodies::AuditBody {
+    fn said(tool: &str, target: &str, decision: Verdict) -> Record {
+        let body = AuditBody {
             tool: tool.into(),
             target: target.into(),
             decision: decision.into(),
-            severity: "none".into(),
-            ..bodies::AuditBody::default()
+            severity: Severity::None.into(),
+            ..AuditBody::default()
         };
         record(Kind::Audit, serde_json::to_value(body).unwrap(), "")
     }
 
     fn record(kind: Kind, body: Value, summary: &str) -> Record {
-        let text = json!({
-            "seq": 1, "id": "x_1", "kind": kind.as_str(), "time": Timestamp::UNIX_EPOCH, "sandbox": "a", "run": "run_1",
-            "service": null, "process": null, "trace": null, "summary": summary, "prev": "", "hash": "", "body": body,
-        });
-        serde_json::from_value(text).unwrap()
+        Draft::new(kind, Timestamp::UNIX_EPOCH, summary, body).into_record("x_1", "a", "run_1")
     }
 
     fn seen(files: &[&str], records: Vec<Record>) -> Done {
@@ -481,9 +498,9 @@ mod tests {
     #[test]
     fn what_was_said_is_compared_with_what_was_seen() {
         let all = [
-            said("Write", "/w/a/x.txt", "allow"),
-            said("Write", "/w/a/never", "allow"),
-            said("Write", "/etc/x", "deny"),
+            said("Write", "/w/a/x.txt", Verdict::Allow),
+            said("Write", "/w/a/never", Verdict::Allow),
+            said("Write", "/etc/x", Verdict::Deny),
         ];
         let rows = join(&all, &seen(&["x.txt", "quiet.txt"], Vec::new()));
         let found: Vec<_> =
@@ -511,13 +528,22 @@ mod tests {
     }
 
     #[test]
+    fn words_of_earlier_builds_stay_as_they_are() {
+        let body = json!({ "tool": "Write", "target": "x", "decision": "unknown", "severity": "", "reason": "r" });
+        let rows = join(&[record(Kind::Audit, body, "")], &seen(&[], Vec::new()));
+        let written = serde_json::to_value(&rows[0]).unwrap();
+        assert_eq!((&written["decision"], &written["severity"]), (&json!("unknown"), &json!("")));
+        assert!(!stands_out(&rows[0]));
+    }
+
+    #[test]
     fn a_denied_connection_that_nobody_announced_stands_out() {
         let denied = record(
             Kind::Connection,
             json!({ "host": "evil.example", "port": 80, "allowed": false }),
             "denied",
         );
-        let rows = join(&[said("Bash", "ls", "allow")], &seen(&[], vec![denied]));
+        let rows = join(&[said("Bash", "ls", Verdict::Allow)], &seen(&[], vec![denied]));
         let row = rows.iter().find(|row| row.tool == "connection").unwrap();
         assert_eq!(
             (row.target.as_str(), row.decision.as_str(), row.seen.map(Seen::as_str)),

@@ -85,7 +85,7 @@ impl StateFile {
         let most = LEAST.max(FACTOR * state.bytes() as u64);
         let length = self.length.map(|length| length + line.len() as u64);
         let Some(length) = length.filter(|length| *length <= most) else {
-            self.write_anew(state)?;
+            self.write_again(state)?;
             return Ok(None);
         };
         let receipt = self.file.append(&line)?;
@@ -93,7 +93,7 @@ impl StateFile {
         Ok(Some(receipt))
     }
 
-    fn write_anew(&mut self, state: &State) -> Result<(), FileError> {
+    fn write_again(&mut self, state: &State) -> Result<(), FileError> {
         let Value::Object(entries) = state.to_value()["entries"].take() else { return Ok(()) };
         let set = entries.into_iter().map(|(key, value)| (key, Some(value))).collect();
         let line = text(&Line { revision: state.revision(), whole: true, set });

@@ -13,7 +13,10 @@ use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::{ledger::RoomProcess, record::bodies::ObjectBody};
+use hothouse_model::{
+    ledger::RoomProcess,
+    record::bodies::{ObjectBody, ObjectOperation},
+};
 use hothouse_objects::{
     About, Deleted, Digests, Expected, Incoming, Object, Received, Store, StoreError,
 };
@@ -235,7 +238,7 @@ impl ObjectSink {
                     store.put((&here.bucket, &here.key), received, about, HostClock.now())
                 };
                 let object = self.receive_into(incoming, &asked, body, put).await?;
-                self.tell(&at, &object, "put", call).await?;
+                self.tell(&at, &object, ObjectOperation::Put, call).await?;
                 Ok(answers::stored(&object))
             }
             Operation::CopyObject { bucket, key } => {
@@ -280,7 +283,7 @@ impl ObjectSink {
                     store.complete((&here.bucket, &here.key), &upload, &named, HostClock.now())
                 });
                 let object = completed.await?;
-                self.tell(&at, &object, "put", call).await?;
+                self.tell(&at, &object, ObjectOperation::Put, call).await?;
                 let (etag, location) = (xml::quoted(&object.etag), call.path.as_str());
                 let texts = [
                     ("Location", location),
@@ -361,7 +364,7 @@ impl ObjectSink {
                 store.put((&here.bucket, &here.key), received, about, HostClock.now())
             })
             .await?;
-        self.tell(&at, &object, "put", call).await?;
+        self.tell(&at, &object, ObjectOperation::Put, call).await?;
         Ok(object)
     }
 
@@ -394,7 +397,7 @@ impl ObjectSink {
         });
         let deleted = deleting.await?;
         if let Some(object) = &deleted.object {
-            self.tell(&at, object, "delete", call).await?;
+            self.tell(&at, object, ObjectOperation::Delete, call).await?;
         }
         Ok(deleted)
     }
@@ -509,10 +512,11 @@ impl ObjectSink {
         &self,
         at: &At,
         object: &Object,
-        operation: &'static str,
+        operation: ObjectOperation,
         call: &Call,
     ) -> Result<(), StoreError> {
-        let content = (operation == "put").then(|| self.store.content(&at.bucket, object));
+        let content =
+            (operation == ObjectOperation::Put).then(|| self.store.content(&at.bucket, object));
         let body = ObjectBody {
             bucket: at.bucket.clone(),
             key: at.key.clone(),

@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hothouse_engine::Engine;
+use hothouse_http::strip_hop_by_hop;
 use hothouse_model::{SandboxRecord, config::Config, id::SandboxKey};
 use hothouse_terminate::{Piece, StandInAnswer, StandInRequest};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Request,
     client::conn::http1,
-    header::{HeaderName, HeaderValue},
+    header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time::timeout};
@@ -23,20 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The size limit of its response.
 const ANSWER_MOST: usize = 32 << 20;
-
-/// Headers that belong to one connection, or to the transfer of the body.
-const OWN: [&str; 10] = [
-    "connection",
-    "content-encoding",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// The services of a room that answer for integrations.
 pub(super) struct LedHosts {
@@ -125,23 +112,28 @@ fn forwarded(request: StandInRequest) -> Result<Request<Full<Bytes>>, String> {
         true => request.path,
         false => format!("{}?{}", request.path, request.query),
     };
-    let mut forwarded = Request::builder().method(request.method.as_str()).uri(path);
-    let mut has_host = false;
+    let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        if OWN.contains(&name.to_ascii_lowercase().as_str()) {
-            continue;
-        }
-        has_host |= name.eq_ignore_ascii_case("host");
         let pair = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value));
         if let (Ok(name), Ok(value)) = pair {
-            forwarded = forwarded.header(name, value);
+            headers.append(name, value);
         }
     }
-    if !has_host {
-        forwarded = forwarded.header("host", request.host.as_str());
+    strip_hop_by_hop(&mut headers, false);
+    // The body comes whole and decoded.
+    for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::EXPECT] {
+        headers.remove(name);
     }
-    let forwarded = forwarded.header("x-forwarded-proto", "https");
-    forwarded.body(Full::new(request.body)).map_err(|error| error.to_string())
+    if !headers.contains_key(header::HOST) {
+        let host = HeaderValue::from_str(request.host.as_str());
+        headers.insert(header::HOST, host.map_err(|error| error.to_string())?);
+    }
+    headers.append("x-forwarded-proto", HeaderValue::from_static("https"));
+    let forwarded = Request::builder().method(request.method.as_str()).uri(path);
+    let mut forwarded =
+        forwarded.body(Full::new(request.body)).map_err(|error| error.to_string())?;
+    *forwarded.headers_mut() = headers;
+    Ok(forwarded)
 }
 
 async fn answered(
@@ -150,11 +142,13 @@ async fn answered(
 ) -> Result<StandInAnswer, String> {
     let status = response.status().as_u16();
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let (mut parts, body) = response.into_parts();
+    strip_hop_by_hop(&mut parts.headers, false);
     // The service's content encoding stays; only the length is computed again.
-    let is_kept = |name: &str| name == "content-encoding" || !OWN.contains(&name);
-    let headers = response.headers().iter().filter(|(name, _)| is_kept(name.as_str()));
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let headers = parts.headers.iter();
     let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
-    let body = Limited::new(response.into_body(), ANSWER_MOST).collect().await;
+    let body = Limited::new(body, ANSWER_MOST).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     Ok(StandInAnswer {
         status,
@@ -186,6 +180,8 @@ mod tests {
                 header("Transfer-Encoding", "chunked"),
                 header("Content-Encoding", "gzip"),
                 header("Authorization", "Bearer sk_test_1"),
+                header("Connection", "close, X-Hop"),
+                header("X-Hop", "1"),
             ],
             body: Bytes::from_static(b"amount=1"),
             process: None,

@@ -56,7 +56,7 @@ fn is_aws(host: &str, service: &str) -> bool {
 
 /// Formats random bytes as hexadecimal digits.
 pub(crate) fn hex(random: [u8; 16]) -> String {
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    hothouse_model::id::hex(&random)
 }
 
 /// Formats random bytes as a UUID.

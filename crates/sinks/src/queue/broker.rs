@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hothouse_model::{queue::Job, record::bodies::JobBody};
+use hothouse_model::{
+    queue::{Job, JobState},
+    record::bodies::JobBody,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -101,9 +104,9 @@ impl Queue {
 
     /// Counts messages that are waiting, being processed, and delayed.
     pub fn counts(&self, now: i64) -> (usize, usize, usize) {
-        let state =
-            |wanted: &str| self.messages.values().filter(|one| one.state(now) == wanted).count();
-        (state("waiting") + state("dead"), state("active"), state("delayed"))
+        let state = |wanted| self.messages.values().filter(|one| one.state(now) == wanted).count();
+        let waiting = state(JobState::Waiting) + state(JobState::Dead);
+        (waiting, state(JobState::Active), state(JobState::Delayed))
     }
 
     /// The default wait of a receive, in seconds.
@@ -113,12 +116,12 @@ impl Queue {
 }
 
 impl Message {
-    fn state(&self, now: i64) -> &'static str {
+    fn state(&self, now: i64) -> JobState {
         match (self.visible > now, self.receives) {
-            (true, 0) => "delayed",
-            (true, _) => "active",
-            (false, _) if self.died_in.is_some() => "dead",
-            (false, _) => "waiting",
+            (true, 0) => JobState::Delayed,
+            (true, _) => JobState::Active,
+            (false, _) if self.died_in.is_some() => JobState::Dead,
+            (false, _) => JobState::Waiting,
         }
     }
 
@@ -130,12 +133,12 @@ impl Message {
         bound::short(named.unwrap_or("message"))
     }
 
-    fn job(&self, queue: &str, state: &str) -> Job {
+    fn job(&self, queue: &str, state: JobState) -> Job {
         Job {
             queue: self.died_in.clone().unwrap_or_else(|| queue.to_owned()),
             id: self.id.clone(),
             name: self.name(),
-            state: state.to_owned(),
+            state: state.into(),
             attempts: self.receives,
             error: None,
         }
@@ -330,7 +333,7 @@ impl Broker {
         let Some(queue) = self.queues.get_mut(name) else { return };
         if let Some(message) = queue.messages.remove(&number) {
             self.changes.push((key_of(name, number), None));
-            self.note(message.job(name, "completed"));
+            self.note(message.job(name, JobState::Completed));
         }
     }
 
@@ -354,7 +357,7 @@ impl Broker {
 
     /// Makes delayed messages due.
     pub fn promote(&mut self, now: i64) {
-        let delayed = self.found(|one| one.state(now) == "delayed");
+        let delayed = self.found(|one| one.state(now) == JobState::Delayed);
         for (name, number, message) in delayed {
             self.store(&name, number, Message { visible: now, ..message }, now);
         }

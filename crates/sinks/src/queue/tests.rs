@@ -54,7 +54,11 @@ impl Asked {
     }
 
     fn states(&mut self) -> Vec<(String, String)> {
-        self.broker.jobs(self.now).into_iter().map(|job| (job.queue, job.state)).collect()
+        self.broker
+            .jobs(self.now)
+            .into_iter()
+            .map(|job| (job.queue, job.state.to_string()))
+            .collect()
     }
 }
 
@@ -159,7 +163,7 @@ fn what_is_kept_is_what_was_there() {
     }
     let mut again = Broker::load(kept);
     assert_eq!(again.jobs(0), broker.jobs(0));
-    assert_eq!(again.jobs(0)[0].state, "delayed");
+    assert_eq!(again.jobs(0)[0].state.as_str(), "delayed");
     again.promote(1);
     assert_eq!(again.receive("work", (10, None), 1).len(), 1);
 }

@@ -109,7 +109,7 @@ fn a_file_whose_sync_failed_is_written_again_before_the_next_record() {
     std::fs::rename(&aside, &path).unwrap();
     let before = std::fs::metadata(&path).unwrap().ino();
     timeline.append(log("three")).unwrap();
-    assert_ne!(std::fs::metadata(&path).unwrap().ino(), before, "it was written anew");
+    assert_ne!(std::fs::metadata(&path).unwrap().ino(), before, "it was written again");
     assert_eq!(std::fs::read(&path).unwrap(), b"{}");
     // A removed file does not block the records of others.
     timeline.put_files(Kind::Error, [("errors/3.json", &b"{}"[..])]).unwrap();

@@ -251,7 +251,7 @@ async fn a_task_awaits_a_record() {
 }
 
 #[test]
-fn views_follow_the_timeline_and_can_be_made_anew() {
+fn views_follow_the_timeline_and_can_be_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let view = |name: &str| -> Vec<Value> {
         let text = fs::read_to_string(folder.path().join(name)).unwrap();

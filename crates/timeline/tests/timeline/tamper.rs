@@ -72,7 +72,7 @@ fn ended(folder: &Path, run: &str, count: usize) -> Vec<Anchor> {
 }
 
 #[test]
-fn a_chain_that_was_computed_anew_differs_from_its_anchors() {
+fn a_chain_that_was_computed_again_differs_from_its_anchors() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let anchors = ended(folder.path(), RUN, 3);
     assert!(check(folder.path(), &anchors).ok);

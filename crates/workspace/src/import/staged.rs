@@ -94,7 +94,7 @@ impl Work<'_> {
         let packs = |source| ImportError::Packs { sandbox: self.import.sandbox.clone(), source };
         for index in pack_depth::deeper(&objects, &names, self.import.depth).map_err(packs)? {
             let names = pack_depth::names(&index).map_err(packs)?;
-            self.pack_anew(&objects, &names)?;
+            self.pack_again(&objects, &names)?;
             // The index first: a pack without one is ignored.
             for extension in ["idx", "rev", "pack"] {
                 files::remove_file(&index.with_extension(extension))?;
@@ -103,7 +103,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn pack_anew(&self, objects: &Path, names: &str) -> Result<(), ImportError> {
+    fn pack_again(&self, objects: &Path, names: &str) -> Result<(), ImportError> {
         let depth = format!("--depth={}", self.import.depth);
         let git = self.git().args(["-c", "pack.threads=2", "pack-objects", "--quiet"]);
         let git = git.args(["--no-reuse-delta", &depth]).arg(objects.join("pack/pack"));

@@ -157,7 +157,7 @@ fn more_objects_than_may_come_are_refused_before_git_reads_them() {
 }
 
 #[test]
-fn chains_of_deltas_that_are_too_long_are_packed_anew() {
+fn chains_of_deltas_that_are_too_long_are_packed_again() {
     let case = Case::new();
     // A small fetch creates loose objects, which have no deltas (`fetch.unpackLimit`).
     let mut lines: Vec<_> = (0..200).map(|line| format!("line {line} {}", line * 7919)).collect();

@@ -246,7 +246,7 @@ mod tests {
         state.take(view(12, &[line("a", SandboxState::Ready, 2000)]));
         let row = &state.rows()[0];
         assert_eq!((row.cells[4].as_str(), row.cells[5].as_str()), ("50%", "3 MB"));
-        // A room that was started again begins anew.
+        // A room that was started again begins again.
         state.take(view(14, &[line("a", SandboxState::Ready, 0)]));
         assert_eq!(state.rows()[0].cells[4], "0%");
     }

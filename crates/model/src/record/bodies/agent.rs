@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentMode, AgentState};
+use crate::{
+    Word,
+    agent::{AgentMode, AgentState, Confidence, Severity, Verdict},
+};
 
 /// Something that an agent asks the user for, and what the user answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +53,9 @@ pub struct AuditBody {
     pub agent: String,
     pub tool: String,
     pub target: String,
-    pub decision: String,
-    pub severity: String,
-    pub confidence: String,
+    pub decision: Word<Verdict>,
+    pub severity: Word<Severity>,
+    pub confidence: Word<Confidence>,
     pub reason: String,
     pub seen: Option<String>,
     /// `sha256:…` of the arguments.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{Word, queue::JobState, words::word_type};
+
 /// An event of analytics. Who it is about is hashed when it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -26,6 +28,11 @@ pub struct EventBody {
     pub gained: Vec<String>,
 }
 
+word_type! {
+    /// What an app did with an object.
+    ObjectOperation { Put = "put", Delete = "delete" }
+}
+
 /// An object that an app stored or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -36,8 +43,7 @@ pub struct ObjectBody {
     pub r#type: String,
     /// Without quotes.
     pub etag: String,
-    /// `put` or `delete`.
-    pub operation: String,
+    pub operation: Word<ObjectOperation>,
     /// Its bytes, below the run's folder.
     pub file: Option<String>,
     /// What the bytes are, where they are an image, whatever the app says.
@@ -112,6 +118,11 @@ pub struct Prompt {
     pub begins: String,
 }
 
+word_type! {
+    /// How a span ended, as the app says.
+    SpanStatus { Unset = "unset", Ok = "ok", Error = "error" }
+}
+
 /// A span of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -122,8 +133,7 @@ pub struct TraceBody {
     pub name: String,
     /// Such as `server` or `client`.
     pub span_kind: String,
-    /// `unset`, `ok` or `error`.
-    pub status: String,
+    pub status: Word<SpanStatus>,
     pub status_message: Option<String>,
     pub start: Option<jiff::Timestamp>,
     pub duration_ms: f64,
@@ -140,8 +150,7 @@ pub struct JobBody {
     /// The id that the queue gave it.
     pub job: String,
     pub name: String,
-    /// Such as `waiting`, `active`, `delayed`, `completed` or `failed`.
-    pub state: String,
+    pub state: Word<JobState>,
     pub attempts: u64,
     pub error: Option<String>,
 }

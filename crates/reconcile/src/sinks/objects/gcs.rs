@@ -1,6 +1,7 @@
 //! The JSON API of Google Cloud Storage, on the same store.
 
 use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::record::bodies::ObjectOperation;
 use hothouse_objects::{About, Digests, Expected, Object, StoreError};
 use hothouse_sinks::objects::{
     List, ObjectError, conditions,
@@ -298,7 +299,7 @@ impl ObjectSink {
             store.complete_all((&here.bucket, &here.key), &upload, (DIGESTS, HostClock.now()))
         });
         let object = completing.await?;
-        self.tell(&at, &object, "put", call).await?;
+        self.tell(&at, &object, ObjectOperation::Put, call).await?;
         Ok(tree(200, &described(&at, &object)))
     }
 }

@@ -14,7 +14,7 @@ use hothouse_model::{
     ledger::RoomProcess,
     record::{
         Kind,
-        bodies::{MediaSize, ObjectBody},
+        bodies::{MediaSize, ObjectBody, ObjectOperation},
     },
 };
 use hothouse_objects::{Object, Store, StoreError};
@@ -37,10 +37,10 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) type ToldOfChanges = Option<(Instant, Option<(String, WebhookTarget)>)>;
 
 /// Returns S3's name for a change.
-pub(super) fn event_of(operation: &str, call: &Call) -> &'static str {
+pub(super) fn event_of(operation: ObjectOperation, call: &Call) -> &'static str {
     let asked = call.asked();
     match (operation, asked.method) {
-        ("delete", _) => "ObjectRemoved:Delete",
+        (ObjectOperation::Delete, _) => "ObjectRemoved:Delete",
         (_, "POST") if asked.parameter("uploadId").is_some() => {
             "ObjectCreated:CompleteMultipartUpload"
         }
@@ -144,8 +144,8 @@ fn recorded(
         body.media = measured(&content);
         body.file = Some(file);
     }
-    let summary = match body.operation.as_str() {
-        "delete" => format!("{}/{} deleted", body.bucket, body.key),
+    let summary = match body.operation.known() {
+        Some(ObjectOperation::Delete) => format!("{}/{} deleted", body.bucket, body.key),
         _ => {
             let image = body.media.as_ref();
             let image = image.map(|image| format!(", {} × {}", image.width, image.height));

@@ -130,7 +130,7 @@ fn commands_come_in_their_order() {
 }
 
 #[test]
-fn tls_begins_anew_and_drops_what_was_pipelined() {
+fn tls_begins_again_and_drops_what_was_pipelined() {
     let mut talk = Talk::new(SessionSpec { can_start_tls: true, ..spec() });
     assert!(talk.say("EHLO x\r\n").ends_with("250 STARTTLS\r\n"));
     let said = talk.say("STARTTLS\r\nEHLO evil\r\nMAIL FROM:<evil@x>\r\n");
