@@ -68,7 +68,7 @@ pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
         all.push(section(ui, "Exposed", &rows_of(ui, rows.collect())));
     }
     if !sandbox.services.is_empty() {
-        all.push(section(ui, "Services", &services(ui, &sandbox.services)));
+        all.push(section(ui, "Services", &services(ui, sandbox)));
     }
     if let Some(seed) = sandbox.run.as_ref().and_then(|run| run.seed.as_ref()) {
         all.push(section(ui, "Seed", &seeded(ui, seed)));
@@ -109,45 +109,55 @@ pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Optio
 
 /// Names missing fences and integrations that are not the real ones, and counts the rest.
 fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
-    let told = |caveat: &&CaveatView| caveat.class != Class::Pending.as_str();
-    let mut names: Vec<String> = caveats.iter().filter(told).filter_map(short).collect();
-    names.dedup();
-    let named = caveats.iter().filter(told).filter(|caveat| short(caveat).is_some()).count();
-    let more = caveats.iter().filter(told).count() - named;
-    let more = match (more, names.is_empty()) {
+    let told: Vec<_> =
+        caveats.iter().filter(|caveat| caveat.class != Class::Pending.as_str()).collect();
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (what, area) in told.iter().filter_map(|caveat| short(caveat)) {
+        match named.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, areas)) => areas.extend(area),
+            None => named.push((what, area.into_iter().collect())),
+        }
+    }
+    let more = told.iter().filter(|caveat| short(caveat).is_none()).count();
+    let more = match (more, named.is_empty()) {
         (0, _) => None,
         (more, true) => Some(format!("{more}, see `hothouse status {sandbox} --caveats`")),
         (more, false) => Some(format!("{more} more: `hothouse status {sandbox} --caveats`")),
     };
-    names.into_iter().map(|name| plain(&name)).chain(more).collect::<Vec<_>>().join("; ")
+    let names = named.iter().map(|(what, areas)| match areas.as_slice() {
+        [] => (*what).to_owned(),
+        [one] => format!("{} {what}", plain(one)),
+        [all @ .., last] => format!("{} and {} {what}", plain(&all.join(", ")), plain(last)),
+    });
+    names.chain(more).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a caveat in a few words, if it is one that a reader must know without asking.
-fn short(caveat: &CaveatView) -> Option<String> {
-    let area = &caveat.area;
-    Some(match (area.as_str(), caveat.class.as_str()) {
-        ("no-memory-cgroup", _) => "memory unlimited".into(),
-        ("no-cpu-cgroup", _) => "CPU unlimited".into(),
-        ("no-pids-cgroup", _) => "processes limited for the user only".into(),
-        ("single-uid", _) => "no root in the room".into(),
-        ("fixtures", "not-loaded") => "fixtures not loaded".into(),
-        (_, "mock") => format!("{area} mocked"),
-        (_, "sink") => format!("{area} recorded, not sent"),
-        (_, "disable") => format!("{area} disabled"),
-        (_, "shim") => format!("{area} shimmed"),
-        (_, "test-mode") => format!("{area} in test mode"),
-        (_, "read-only") => format!("{area} read-only"),
-        (_, "no-integration") => format!("{area} not covered"),
-        (_, "live-key") => "a live key is allowed".into(),
-        (_, "closed") => "network closed".into(),
-        (_, "died") => "the room ended unexpectedly".into(),
-        (_, "outside") => "a tool is outside the room".into(),
-        (_, "diverged") => "branch diverged".into(),
-        (_, "not-imported") => "commits not imported".into(),
-        (_, "look-closely") => "files to look at closely".into(),
-        (_, "secret-missing") => "a secret is missing".into(),
-        (_, "room-only") => "files only in the room".into(),
-        (_, "left-out") => "dependencies left out".into(),
+/// Returns a caveat in a few words, and what it is about, if it is one that a reader must know without asking.
+fn short(caveat: &CaveatView) -> Option<(&'static str, Option<&str>)> {
+    let about = |what| (what, Some(caveat.area.as_str()));
+    Some(match (caveat.area.as_str(), caveat.class.as_str()) {
+        ("no-memory-cgroup", _) => ("memory unlimited", None),
+        ("no-cpu-cgroup", _) => ("CPU unlimited", None),
+        ("no-pids-cgroup", _) => ("processes limited for the user only", None),
+        ("single-uid", _) => ("no root in the room", None),
+        ("fixtures", "not-loaded") => ("fixtures not loaded", None),
+        (_, "mock") => about("mocked"),
+        (_, "sink") => about("recorded, not sent"),
+        (_, "disable") => about("disabled"),
+        (_, "shim") => about("shimmed"),
+        (_, "test-mode") => about("in test mode"),
+        (_, "read-only") => about("read-only"),
+        (_, "no-integration") => about("not covered"),
+        (_, "live-key") => ("a live key is allowed", None),
+        (_, "closed") => ("network closed", None),
+        (_, "died") => ("the room ended unexpectedly", None),
+        (_, "outside") => ("a tool is outside the room", None),
+        (_, "diverged") => ("branch diverged", None),
+        (_, "not-imported") => ("commits not imported", None),
+        (_, "look-closely") => ("files to look at closely", None),
+        (_, "secret-missing") => ("a secret is missing", None),
+        (_, "room-only") => ("files only in the room", None),
+        (_, "left-out") => ("dependencies left out", None),
         _ => return None,
     })
 }
@@ -215,8 +225,19 @@ fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
     rows_of(ui, rows.collect())
 }
 
+/// Returns how a service stands as a person says it: in a room that rests, it rests too.
+fn service_word(sandbox: &SandboxView, service: &ServiceView) -> &'static str {
+    let ran = !matches!(service.state, ServiceState::Completed | ServiceState::Failed);
+    match sandbox.state {
+        _ if sandbox.asleep && ran => "asleep",
+        SandboxState::Paused if service.pid.is_some() => "paused",
+        _ => service.state.as_str(),
+    }
+}
+
 /// Shows services as a table.
-fn services(ui: &Ui, services: &[ServiceView]) -> String {
+fn services(ui: &Ui, sandbox: &SandboxView) -> String {
+    let services = &sandbox.services;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let columns = ui.columns();
     let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
@@ -224,13 +245,17 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
     const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
     let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE + longest));
     let rows = services.iter().map(|service| {
+        let word = service_word(sandbox, service);
+        let rests = word != service.state.as_str();
+        let tone = if rests { Tone::Faint } else { service_tone(service.state) };
         let told = match &service.exit {
+            _ if rests => None,
             Some(exit) if service.pid.is_none() => Some(exit.to_string()),
             _ => service.health.as_ref().map(ToString::to_string),
         };
         vec![
             Cell::new(&service.name).tone(Tone::Strong),
-            Cell::new(service.state.as_str()).tone(service_tone(service.state)),
+            Cell::new(word).tone(tone),
             Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
             Cell::new(or_dash(service.port.map(|port| port.to_string()))),
             Cell::new(service.restarts.to_string()),
@@ -312,6 +337,17 @@ mod tests {
             "memory unlimited; stripe mocked; 2 more: `hothouse status a --caveats`"
         );
         assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
+        let shop = [
+            caveat("mail", "sink"),
+            caveat("llm", "mock"),
+            caveat("s3", "sink"),
+            caveat("stripe", "mock"),
+            caveat("tax", "mock"),
+        ];
+        assert_eq!(
+            caveat_line(&shop, "a"),
+            "mail and s3 recorded, not sent; llm, stripe and tax mocked"
+        );
         assert_eq!(caveat_line(&all[2..4], "a"), "1, see `hothouse status a --caveats`");
     }
 }
