@@ -218,10 +218,12 @@ pub(crate) enum Command {
     )]
     Snapshot(SnapshotArgs),
     /// List the snapshots of a sandbox
-    #[command(after_help = "Example:\n  hothouse snapshots agent-a")]
+    #[command(after_help = "Examples:\n  hothouse snapshots agent-a\n  hothouse snapshots --json")]
     Snapshots(Named),
     /// Restore a sandbox to a snapshot; a running room is restarted
-    #[command(after_help = "Example:\n  hothouse restore before-migration -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse restore before-migration\n  hothouse restore before-migration -w agent-a"
+    )]
     Restore(RestoreArgs),
     /// Show the disk usage of sandboxes, and how much of it is shared
     #[command(after_help = "Examples:\n  hothouse size\n  hothouse size agent-a --json")]
@@ -247,6 +249,7 @@ pub(crate) enum Command {
     ///
     /// Uses $VISUAL, $EDITOR, or `code` if it is installed. Prints the path.
     #[command(
+        visible_alias = "code",
         after_help = "Examples:\n  hothouse edit agent-a\n  hothouse edit agent-a --with 'code --new-window'"
     )]
     Edit(EditArgs),
@@ -279,7 +282,9 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  hothouse ui --open\n  hothouse ui agent-a")]
     Ui(UiArgs),
     /// List runs, including those of deleted sandboxes
-    #[command(after_help = "Example:\n  hothouse runs --json")]
+    #[command(
+        after_help = "Examples:\n  hothouse runs\n  hothouse runs --json | jq -r '.[0].artifacts'"
+    )]
     Runs,
     /// List the sandboxes of all projects
     #[command(
@@ -300,13 +305,13 @@ pub(crate) enum Command {
     )]
     Up(UpArgs),
     /// Stop the room; worktree, installed packages and home are kept
-    #[command(after_help = "Example:\n  hothouse down agent-a")]
+    #[command(after_help = "Examples:\n  hothouse down agent-a\n  hothouse down")]
     Down(Named),
     /// Pause every process of the room
-    #[command(after_help = "Example:\n  hothouse pause agent-a")]
+    #[command(after_help = "Examples:\n  hothouse pause agent-a\n  hothouse pause")]
     Pause(Named),
     /// Resume a paused room
-    #[command(after_help = "Example:\n  hothouse resume agent-a")]
+    #[command(after_help = "Examples:\n  hothouse resume agent-a\n  hothouse resume")]
     Resume(Named),
     /// Show the logs of services; -f follows them
     ///
@@ -318,13 +323,15 @@ pub(crate) enum Command {
     )]
     Logs(LogsArgs),
     /// Start a service and the services it needs
-    #[command(after_help = "Example:\n  hothouse start api -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse start api -w agent-a\n  hothouse start worker --timeout 5m"
+    )]
     Start(ServiceArgs),
     /// Stop a service: its stop signal first, SIGKILL after its grace period
-    #[command(after_help = "Example:\n  hothouse stop worker")]
+    #[command(after_help = "Examples:\n  hothouse stop worker\n  hothouse stop api -w agent-a")]
     Stop(ServiceArgs),
     /// Restart a service
-    #[command(after_help = "Example:\n  hothouse restart api")]
+    #[command(after_help = "Examples:\n  hothouse restart api\n  hothouse restart web -w agent-a")]
     Restart(ServiceArgs),
     /// Send a signal to a service
     #[command(after_help = "Examples:\n  hothouse signal api HUP\n  hothouse signal api SIGUSR1")]
@@ -361,7 +368,9 @@ pub(crate) enum Command {
     )]
     Timeline(TimelineArgs),
     /// Set a mark in the timeline, for `since` and --since
-    #[command(after_help = "Example:\n  hothouse mark before-checkout -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse mark before-checkout\n  hothouse mark before-checkout -w agent-a"
+    )]
     Mark(MarkArgs),
     /// Count what happened since a mark, kinds without a record included
     #[command(
@@ -386,7 +395,9 @@ pub(crate) enum Command {
     )]
     Verify(VerifyArgs),
     /// List the scenarios that a sandbox declares
-    #[command(after_help = "Example:\n  hothouse scenarios -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse scenarios\n  hothouse scenarios -w agent-a --json"
+    )]
     Scenarios(ScenariosArgs),
     /// Carry out a scenario in a running sandbox, and check its effects
     ///
@@ -643,6 +654,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Daemon(DaemonCommand),
     /// Print the version
+    #[command(after_help = "Examples:\n  hothouse version\n  hothouse version --json")]
     Version,
     /// Print the completion script for a shell, or install it
     ///

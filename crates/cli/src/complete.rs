@@ -11,7 +11,13 @@ use hothouse_api::{
 };
 use hothouse_host::{files, folders::Folders};
 
-use crate::{args::Global, session::Session, ui::Ui};
+use hothouse_model::config::{Config, Scenario};
+
+use crate::{
+    args::{Global, parse::Noun},
+    session::Session,
+    ui::Ui,
+};
 
 /// Where names are looked for.
 struct Source {
@@ -31,20 +37,36 @@ pub(crate) fn look_in(folders: Folders, build: Build, folder: PathBuf, words: Ve
 }
 
 pub(crate) fn sandboxes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| {
-        let here = SOURCE.get().map(|source| source.folder.clone()).unwrap_or_default();
-        let all = all().into_iter().flat_map(|sandbox| {
-            let whole = format!("{}/{}", sandbox.project, sandbox.name);
-            // In its project the name alone is enough.
-            let names = match is_near(&sandbox, &here) {
-                true => vec![sandbox.name.clone(), whole],
-                false => vec![whole],
-            };
-            let help = sandbox.state.as_str();
-            names.into_iter().map(move |name| (name, help.to_owned()))
-        });
-        candidates(all, typed)
-    })
+    ArgValueCompleter::new(|typed: &OsStr| candidates(near().into_iter(), typed))
+}
+
+/// Lists all sandboxes with their states; in its project the name alone is enough.
+fn near() -> Vec<(String, String)> {
+    let here = SOURCE.get().map(|source| source.folder.clone()).unwrap_or_default();
+    let names = all().into_iter().flat_map(|sandbox| {
+        let whole = format!("{}/{}", sandbox.project, sandbox.name);
+        let names = match is_near(&sandbox, &here) {
+            true => vec![sandbox.name.clone(), whole],
+            false => vec![whole],
+        };
+        let help = sandbox.state.as_str();
+        names.into_iter().map(move |name| (name, help.to_owned()))
+    });
+    names.collect()
+}
+
+/// Returns what a word of a line is the name of, as far as a running daemon knows.
+pub(crate) fn noun(word: &str) -> Noun {
+    let is_name =
+        |one: &SandboxView| one.name == word || format!("{}/{}", one.project, one.name) == word;
+    if all().iter().any(is_name) {
+        return Noun::Sandbox;
+    }
+    let services = meant().map(|sandbox| sandbox.services).unwrap_or_default();
+    match services.iter().any(|service| service.name == word) {
+        true => Noun::Service,
+        false => Noun::Unknown,
+    }
 }
 
 pub(crate) fn deleted() -> ArgValueCompleter {
@@ -56,11 +78,23 @@ pub(crate) fn deleted() -> ArgValueCompleter {
 }
 
 pub(crate) fn services() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| candidates(services_of_line(), typed))
+}
+
+/// Services, and sandboxes where none is named yet: `logs agent-a web`.
+pub(crate) fn sandboxes_and_services() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        let sandbox = meant();
-        let services = sandbox.into_iter().flat_map(|sandbox| sandbox.services);
-        candidates(services.map(|one| (one.name, one.state.as_str().to_owned())), typed)
+        let names = match sandbox_of_line() {
+            None => near(),
+            Some(_) => Vec::new(),
+        };
+        candidates(services_of_line().chain(names), typed)
     })
+}
+
+fn services_of_line() -> impl Iterator<Item = (String, String)> {
+    let services = meant().into_iter().flat_map(|sandbox| sandbox.services);
+    services.map(|one| (one.name, one.state.as_str().to_owned()))
 }
 
 pub(crate) fn apps() -> ArgValueCompleter {
@@ -82,17 +116,48 @@ pub(crate) fn snapshots() -> ArgValueCompleter {
 }
 
 pub(crate) fn profiles() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| {
+    declared(|config| {
+        config.profiles.keys().map(|name| (name.to_string(), String::new())).collect()
+    })
+}
+
+pub(crate) fn scenarios() -> ArgValueCompleter {
+    declared(scenarios_of)
+}
+
+/// Bundles, radii and scenarios: all that data can be chosen by.
+pub(crate) fn seeds() -> ArgValueCompleter {
+    declared(|config| {
+        let named = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+        let bundles = config.seed.bundles.keys().map(|name| named(name.as_str(), "bundle"));
+        let radii = config.seed.radii.keys().map(|name| named(name.as_str(), "radius"));
+        bundles.chain(radii).chain(scenarios_of(config)).collect()
+    })
+}
+
+fn scenarios_of(config: &Config) -> Vec<(String, String)> {
+    let named = config.scenarios.iter();
+    let about = |one: &Scenario| {
+        one.about.as_ref().map_or_else(String::new, |line| line.as_str().to_owned())
+    };
+    named.map(|(name, one)| (name.to_string(), about(one))).collect()
+}
+
+/// Completes names that a config declares: that of the sandbox on the line, else the nearest one.
+fn declared(names: fn(&Config) -> Vec<(String, String)>) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |typed: &OsStr| {
         let Some(source) = SOURCE.get() else { return Vec::new() };
-        let mut above = source.folder.ancestors().map(|folder| folder.join("hothouse.toml"));
-        let read =
-            |file: PathBuf| files::read_regular(&file, hothouse_config::MAX_BYTES as u64).ok();
-        let text = above.find_map(read).and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = text.unwrap_or_default();
+        let named = sandbox_of_line().and_then(|_| meant()).map(|one| PathBuf::from(one.worktree));
+        let folders = named.into_iter().chain(source.folder.ancestors().map(PathBuf::from));
+        let read = |folder: PathBuf| {
+            let file = folder.join("hothouse.toml");
+            files::read_regular(&file, hothouse_config::MAX_BYTES as u64).ok()
+        };
+        let text = folders.into_iter().find_map(read);
+        let text = text.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         let config = hothouse_config::parse("hothouse.toml", &text).map(|read| read.config);
-        let names = config.map(|config| config.profiles.into_keys().collect::<Vec<_>>());
-        let names = names.unwrap_or_default().into_iter();
-        candidates(names.map(|name| (name.to_string(), String::new())), typed)
+        let names = config.map(|config| names(&config)).unwrap_or_default();
+        candidates(names.into_iter(), typed)
     })
 }
 
@@ -129,11 +194,19 @@ fn meant() -> Option<SandboxView> {
     })
 }
 
-/// Returns what the line has after `-w`.
+/// Returns the sandbox that the line names: after `-w`, or as the first word of `logs` and `up`.
 fn sandbox_of_line() -> Option<String> {
     let words = &SOURCE.get()?.words;
-    let at = words.iter().position(|word| word == "-w" || word == "--sandbox")?;
-    words.get(at + 1).cloned()
+    if let Some(at) = words.iter().position(|word| word == "-w" || word == "--sandbox") {
+        return words.get(at + 1).cloned();
+    }
+    let at = words.iter().position(|word| word == "logs" || word == "up")?;
+    // The last word is the one that is being typed.
+    let before = words.get(at + 1..words.len().saturating_sub(1))?;
+    let first = before.iter().find(|word| !word.starts_with('-'))?;
+    let is_it =
+        |one: &SandboxView| one.name == *first || format!("{}/{}", one.project, one.name) == *first;
+    all().iter().any(is_it).then(|| first.clone())
 }
 
 /// Asks a daemon that is running; whatever goes wrong completes nothing.

@@ -83,7 +83,7 @@ pub fn run(surroundings: Surroundings) -> ExitCode {
     if let Some(code) = complete(&surroundings) {
         return code;
     }
-    let arguments = match Arguments::parse(&surroundings.arguments) {
+    let arguments = match Arguments::parse(&surroundings.arguments, complete::noun) {
         Ok(arguments) => arguments,
         Err(early) => return early.finish(),
     };

@@ -28,8 +28,6 @@ pub(crate) fn after(command: &Command) -> Option<String> {
         Command::Down(named) => format!("up{}", named_with(named)),
         Command::Pause(named) => format!("resume{}", named_with(named)),
         Command::Resume(named) => format!("status{}", named_with(named)),
-        Command::Diff(args) => format!("promote{}", named_with(&args.which)),
-        Command::Log(args) => format!("diff{}", named_with(&args.which)),
         Command::Snapshot(args) => format!("snapshots{}", which(&args.which)),
         Command::Restore(args) => format!("status{}", which(&args.which)),
         Command::Start(args) | Command::Restart(args) => {

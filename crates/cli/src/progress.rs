@@ -122,8 +122,12 @@ impl Progress {
 /// Shows one event: on the board, or as a line where there is none.
 fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<String, String>) {
     match what {
-        Happening::StepBegun { title, .. } | Happening::Waiting { title } => {
+        Happening::StepBegun { title, .. } => {
             board.into_iter().for_each(|board| board.title(&title));
+        }
+        // Services that are waited for have their own lines.
+        Happening::Waiting { title } => {
+            board.into_iter().filter(|board| !board.waits()).for_each(|board| board.title(&title));
         }
         Happening::Note { text } => {
             let say = || text.lines().for_each(|line| ui.say(&plain(line)));
@@ -137,6 +141,7 @@ fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<Str
                 let longest = services.iter().map(|service| service.name.chars().count()).max();
                 let width = longest.unwrap_or(0).min(WIDEST);
                 services.iter().for_each(|service| board.service(service, width));
+                waiting_for(&services).iter().for_each(|title| board.title(title));
             }
             None => services.iter().for_each(|service| {
                 let before = known.insert(service.name.clone(), service.state.clone());
@@ -172,6 +177,9 @@ impl Board {
         self.is_drawn.store(true, Ordering::Relaxed);
         self.lines.set_draw_target(ProgressDrawTarget::stderr());
         self.head.enable_steady_tick(FRAME);
+        // A line that does not move any more is drawn only now.
+        let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().filter(|bar| bar.is_finished()).for_each(ProgressBar::tick);
     }
 
     /// Takes every line off the terminal, for good.
@@ -181,6 +189,12 @@ impl Board {
         self.lines.clear().ok();
         // A line that is dropped later would be drawn again.
         self.lines.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    /// Whether a service is waited for.
+    fn waits(&self) -> bool {
+        let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().any(|bar| !bar.is_finished())
     }
 
     fn title(&self, title: &str) {
@@ -205,10 +219,21 @@ impl Board {
                 bar.set_style(style(&format!(
                     "    {{prefix:<{width}!}}  {{wide_msg}} {{elapsed}}"
                 )));
+                bar.disable_steady_tick();
                 bar.finish_with_message(plain(&service.state));
             }
             false => bar.set_message(plain(&service.state)),
         }
+    }
+}
+
+/// Tells how many services are waited for, if there are any.
+fn waiting_for(services: &[ServiceProgress]) -> Option<String> {
+    let open = services.iter().filter(|service| !service.settled).count();
+    match (open, services.len()) {
+        (0, _) => None,
+        (1, 1) => Some("waiting for a service".to_owned()),
+        (open, all) => Some(format!("waiting for {open} of {all} services")),
     }
 }
 

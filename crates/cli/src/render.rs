@@ -72,7 +72,8 @@ fn fitted(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>, room: usize) -> Strin
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<_> = (0..columns).map(width).collect();
+    let widths = narrowed((0..columns).map(width).collect(), room);
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(|row| within(row, &widths)).collect();
     let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
     let left = room.saturating_sub(before);
     let lines = rows.iter().flat_map(|row| match row.last() {
@@ -82,6 +83,43 @@ fn fitted(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>, room: usize) -> Strin
         _ => vec![line(ui, row, &widths)],
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The least width to which a column is narrowed: ids and most names stay whole.
+const NARROWEST: usize = 24;
+
+/// Takes from the widest columns before the last one what a terminal has no room for.
+fn narrowed(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
+    let others = widths.len().saturating_sub(1);
+    loop {
+        let last = widths.last().map_or(0, |width| (*width).min(LEAST));
+        let before: usize = widths[..others].iter().map(|width| width + 2).sum();
+        let excess = (before + last).saturating_sub(room);
+        let widest = (0..others).max_by_key(|column| widths[*column]);
+        match widest.filter(|column| excess > 0 && widths[*column] > NARROWEST) {
+            Some(column) => widths[column] = NARROWEST.max(widths[column].saturating_sub(excess)),
+            None => return widths,
+        }
+    }
+}
+
+/// Cuts the cells of a row before the last one to their columns, in the middle: what a path or URL begins and ends
+/// with tells most.
+fn within(row: Vec<Cell>, widths: &[usize]) -> Vec<Cell> {
+    let last = widths.len().saturating_sub(1);
+    let cut = |(column, cell): (usize, Cell)| {
+        let length = cell.text.chars().count();
+        match widths.get(column).filter(|width| column < last && length > **width) {
+            Some(width) => {
+                let (front, back) = (width / 2, width - width / 2 - 1);
+                let text = cell.text.chars().take(front).chain(['…']);
+                let text = text.chain(cell.text.chars().skip(length - back)).collect();
+                Cell { text, ..cell }
+            }
+            None => cell,
+        }
+    };
+    row.into_iter().enumerate().map(cut).collect()
 }
 
 /// How much room the last cell of a row has.
@@ -125,11 +163,12 @@ fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
 /// The least room in which text is broken.
 const LEAST: usize = 16;
 
-/// Breaks a text between words; a word that is longer than the room stays whole.
+/// Breaks a text between words; a word that is longer than the room stays whole, and so does a command in backquotes
+/// that fits on a line.
 pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let room = if room < LEAST { usize::MAX } else { room };
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    for word in words(text, room) {
         let line = lines.last_mut().expect("there is a first line");
         if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= room {
             if !line.is_empty() {
@@ -141,6 +180,21 @@ pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Splits a text at blanks; what stands in backquotes is one word, unless it is longer than the room.
+fn words(text: &str, room: usize) -> Vec<&str> {
+    let mut quoted = false;
+    let whole = text.split(|c| {
+        quoted ^= c == '`';
+        c == ' ' && !quoted
+    });
+    whole
+        .flat_map(|word| match word.chars().count() > room {
+            true => word.split(' ').collect(),
+            false => vec![word],
+        })
+        .collect()
 }
 
 /// Breaks a text between words that begins at column `from`; what follows stands at column `indent`.
@@ -158,19 +212,8 @@ pub(crate) fn message_within(text: &str, columns: usize) -> String {
             return line.to_owned();
         }
         let indent: String = line.chars().take_while(|c| *c == ' ').collect();
-        let (mut lines, mut quoted) = (vec![indent.clone()], false);
-        for word in line.trim_start().split_inclusive(|c| {
-            quoted ^= c == '`';
-            c == ' ' && !quoted
-        }) {
-            let last = lines.last_mut().expect("there is a first line");
-            let length = last.chars().count() + word.trim_end().chars().count();
-            match length <= columns || last.trim().is_empty() {
-                true => last.push_str(word),
-                false => lines.push(format!("{indent}{word}")),
-            }
-        }
-        lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+        let lines = wrapped(line.trim_start(), columns.saturating_sub(indent.len()));
+        lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
     };
     text.split('\n').map(fit).collect::<Vec<_>>().join("\n")
 }
@@ -234,11 +277,16 @@ mod tests {
             shown,
             "Interrupted: `a` keeps starting.\n`hothouse status a` shows its state,\n`hothouse down a` stops it."
         );
-        assert_eq!(message_within("  one two three", 9), "  one two\n  three");
+        assert_eq!(message_within("    one two three four", 20), "    one two three\n    four");
         assert_eq!(message_within("short\n\n  as it is\n", 40), "short\n\n  as it is\n");
         assert_eq!(
-            message_within("averylongwordthatfitsnowhere x", 10),
+            message_within("averylongwordthatfitsnowhere x", 20),
             "averylongwordthatfitsnowhere\nx"
+        );
+        let long = "hint: `hothouse exec -w agent-a -- sh -c 'git add -A'` commits it";
+        assert_eq!(
+            message_within(long, 24),
+            "hint: `hothouse exec -w\nagent-a -- sh -c 'git\nadd -A'` commits it"
         );
     }
 
@@ -273,6 +321,21 @@ mod tests {
         );
         let whole = fitted(&plain_ui(), &["AREA", "TEXT"], rows(), usize::MAX);
         assert_eq!(whole.lines().count(), 3);
+    }
+
+    #[test]
+    fn a_column_that_leaves_no_room_for_the_last_is_cut_in_the_middle() {
+        let path = "/api/1/envelope/?version=7&key=0123456789&client=javascript/11";
+        let row = |cells: [&str; 3]| cells.map(Cell::new).into_iter().collect::<Vec<_>>();
+        let rows = || vec![row(["POST", path, "sentry"]), row(["GET", "/", "-"])];
+        assert_eq!(
+            fitted(&plain_ui(), &["METHOD", "PATH", "BY"], rows(), 50),
+            "METHOD  PATH                                BY\n\
+             POST    /api/1/envelope/?…nt=javascript/11  sentry\n\
+             GET     /                                   -"
+        );
+        let whole = fitted(&plain_ui(), &["METHOD", "PATH", "BY"], rows(), usize::MAX);
+        assert!(whole.contains(path));
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Ui {
             verbose: global.verbose,
             color_out: color && io::stdout().is_terminal(),
             color_talk: color && talk_terminal,
-            hints: talk_terminal && hints,
+            hints: talk_terminal && hints && io::stdout().is_terminal(),
             progress: talk_terminal && !dumb_terminal && !global.quiet && !global.json,
         }
     }
@@ -151,6 +151,20 @@ impl Ui {
         columns.map(usize::from)
     }
 
+    /// Prints sentences as data: on a terminal, broken between words.
+    pub(crate) fn print_message(&self, text: &str) {
+        match self.columns() {
+            Some(columns) => self.print(&message_within(text, columns)),
+            None => self.print(text),
+        }
+    }
+
+    /// Returns how many rows the terminal has that data is printed on, if it is one.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        let size = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok());
+        size.flatten().map(|(_, rows)| usize::from(rows)).filter(|rows| *rows > 0)
+    }
+
     /// Prints a message, unless `--quiet`.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
@@ -208,9 +222,10 @@ impl Ui {
     /// Says something that helps, in the same way.
     pub(crate) fn hint(&self, text: &str) {
         if self.hints && !self.quiet && !self.json {
-            let line = visible::lines(text).into_owned();
-            let line = painted(self.color_talk, Tone::Faint, &line);
-            writeln!(io::stderr().lock(), "{line}").ok();
+            let lines = fit(&visible::lines(text));
+            let lines = lines.lines().map(|line| painted(self.color_talk, Tone::Faint, line));
+            let lines: Vec<_> = lines.collect();
+            writeln!(io::stderr().lock(), "{}", lines.join("\n")).ok();
         }
     }
 
@@ -224,7 +239,8 @@ impl Ui {
         if !self.can_ask() {
             return None;
         }
-        write!(io::stderr().lock(), "{question} [y/N] ").ok()?;
+        let question = fit(&visible::lines(&format!("{question} [y/N]")));
+        write!(io::stderr().lock(), "{question} ").ok()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -235,7 +251,7 @@ impl Ui {
         if !self.can_ask() {
             return None;
         }
-        write!(io::stderr().lock(), "{} ", visible::lines(question)).ok()?;
+        write!(io::stderr().lock(), "{} ", fit(&visible::lines(question))).ok()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(answer.trim().to_ascii_lowercase())
@@ -246,7 +262,7 @@ impl Ui {
         if !self.can_ask() {
             return None;
         }
-        write!(io::stderr().lock(), "{} ", visible::lines(question)).ok()?;
+        write!(io::stderr().lock(), "{} ", fit(&visible::lines(question))).ok()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(answer.trim().to_owned())

@@ -118,7 +118,27 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     problems.extend(check_tree(&tree));
     let sets = tree.get("service").into_iter().chain(profiles.iter().map(|(_, services)| services));
     problems.extend(sets.flat_map(check_services));
-    prove(tree, profiles, settle(problems))
+    prove(tree, profiles, settle(without_consequences(problems)))
+}
+
+/// Leaves out that a table lacks one of its keys, where an unknown key in it was plainly meant to be that one.
+fn without_consequences(problems: Vec<Problem>) -> Vec<Problem> {
+    let meant: Vec<(String, String)> = problems
+        .iter()
+        .filter(|problem| problem.message.starts_with("unknown key"))
+        .filter_map(|problem| {
+            let (table, _) = problem.key.rsplit_once('.')?;
+            Some((table.to_owned(), format!("`{}`", problem.suggestion.as_ref()?)))
+        })
+        .collect();
+    let follows = |problem: &Problem| {
+        let lacks = problem.message.contains("needs one of");
+        lacks
+            && meant
+                .iter()
+                .any(|(table, key)| *table == problem.key && problem.message.contains(key.as_str()))
+    };
+    problems.into_iter().filter(|problem| !follows(problem)).collect()
 }
 
 /// Turns the merged tree into types, once nothing is wrong with it.

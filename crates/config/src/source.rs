@@ -14,6 +14,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// The parser's message for a heading without its closing bracket.
 const UNCLOSED: &str = "unclosed table";
 
+/// How a problem of a key ends that is there already.
+const SET_TWICE: &str = "is set twice";
+
 /// A file as the reader knows it, and the beginnings of its lines.
 pub(super) struct Source<'a> {
     file: Arc<str>,
@@ -60,7 +63,29 @@ impl<'a> Source<'a> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         let problems =
             errors.iter().map(|error| self.syntax_problem(error.message(), error.span()));
-        (table, problems.collect())
+        (table, self.without_echoes(problems.collect()))
+    }
+
+    /// Leaves out what follows from another problem: the keys below a heading that is there twice.
+    fn without_echoes(&self, problems: Vec<Problem>) -> Vec<Problem> {
+        let lines: Vec<_> = self.text.lines().collect();
+        let is_heading = |line: usize| {
+            lines.get(line.wrapping_sub(1)).is_some_and(|line| line.trim_start().starts_with('['))
+        };
+        let is_twice = |problem: &Problem| problem.message.ends_with(SET_TWICE);
+        let twice: Vec<usize> = problems
+            .iter()
+            .filter(|problem| is_twice(problem) && is_heading(problem.line))
+            .map(|problem| problem.line)
+            .collect();
+        let heading_of = |line: usize| (1..=line).rev().find(|line| is_heading(*line));
+        let is_echo = |problem: &Problem| {
+            let heading = heading_of(problem.line);
+            is_twice(problem)
+                && heading != Some(problem.line)
+                && heading.is_some_and(|heading| twice.contains(&heading))
+        };
+        problems.into_iter().filter(|problem| !is_echo(problem)).collect()
     }
 
     /// Returns the lines below each heading that is not closed, up to the next heading.
@@ -86,7 +111,7 @@ impl<'a> Source<'a> {
         };
         let message = match key.as_str() {
             "" => format!("not TOML: {message}"),
-            key => format!("key `{key}` is set twice"),
+            key => format!("key `{key}` {SET_TWICE}"),
         };
         self.place(span.start, key).bare_problem(Complaint::new(message))
     }

@@ -347,7 +347,10 @@ pub(crate) fn service_of(
         let hints = match (wanted, names.is_empty()) {
             (_, true) => vec!["this sandbox has no services; declare them in hothouse.toml".into()],
             (Some(wanted), false) => among(wanted, &known),
-            (None, false) => vec![format!("available: {}", names.join(", "))],
+            (None, false) => vec![
+                "declare one in hothouse.toml, such as `[service.db]` with `recipe = \"postgres\"`"
+                    .into(),
+            ],
         };
         hints.into_iter().fold(Failure::new(FailureKind::NotFound, what), Failure::hint)
     })

@@ -17,7 +17,7 @@ use hothouse_model::{
     room::{RoomWall, RoomWish},
     stack::{
         ServiceAction, StackOrder, StackReport, Verdict,
-        service::{Found, ServiceState, ServiceStatus},
+        service::{Exit, Found, ServiceState, ServiceStatus},
     },
 };
 
@@ -449,9 +449,17 @@ impl Engine {
                 "`ready = { http = \"/path\", host = \"NAME\" }` asks for another path, or under another host name",
             );
         }
-        failure
-            .hint(format!("`hothouse logs {first} -w {name}` shows the full log"))
-            .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
+        let mut failed = report.statuses().filter(|service| names.contains(&service.name));
+        if failed.any(|service| service.exit == Some(Exit::Code(0))) {
+            failure = failure.hint("a command that is meant to end is a task: set `task = true`");
+        }
+        let others = match report.statuses().count() > names.len() {
+            true => "the other services are up",
+            false => "the room is up",
+        };
+        failure.hint(format!("`hothouse logs {first} -w {name}` shows the full log")).hint(format!(
+            "{others}: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"
+        ))
     }
 
     /// Returns the last lines that a service wrote since its last requested start: earlier ones
@@ -567,9 +575,17 @@ fn why(service: &ServiceStatus) -> Vec<String> {
         causes.push(format!("`{name}` is waiting for {}", service.needs.join(", ")));
     }
     if let Some(answer) = service.answers.last() {
-        causes.push(format!("last probe result: {}", answer.found));
+        causes.push(format!("last probe result: {}", without_page(&answer.found)));
     }
     causes
+}
+
+/// Leaves out the page that an app answered a probe with: its status says enough.
+fn without_page(found: &Found) -> String {
+    match found {
+        Found::Http { status, said } if said.starts_with('<') => format!("http {status}"),
+        found => found.to_string(),
+    }
 }
 
 /// Returns the deadline of services whose task is still running: they get their own time after it,
@@ -581,6 +597,13 @@ fn put_off(deadline: Instant, after_task: Instant, last: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_left_out_of_what_a_probe_found() {
+        let found = |said: &str| Found::Http { status: 404, said: said.to_owned() };
+        assert_eq!(without_page(&found("<!DOCTYPE html> <html>")), "http 404");
+        assert_eq!(without_page(&found("no such path")), "http 404: no such path");
+    }
 
     #[test]
     fn what_waits_for_a_task_has_its_own_time_after_it() {

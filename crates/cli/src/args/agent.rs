@@ -79,6 +79,7 @@ pub(crate) enum SkillsCommand {
     )]
     Install(SkillsInstallArgs),
     /// List the skills
+    #[command(after_help = "Examples:\n  hothouse skills list\n  hothouse skills list --json")]
     List,
 }
 

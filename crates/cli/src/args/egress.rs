@@ -20,7 +20,9 @@ pub(crate) enum EgressCommand {
     )]
     Why(EgressWhyArgs),
     /// Suggest rules for denied connections, to paste into hothouse.toml
-    #[command(after_help = "Example:\n  hothouse egress learn -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse egress learn\n  hothouse egress learn -w agent-a --json"
+    )]
     Learn(WhichRun),
     /// Allow hosts for a sandbox, effective immediately; without a host, list those allowed so far
     ///

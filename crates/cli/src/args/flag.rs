@@ -15,6 +15,9 @@ pub(crate) struct FlagsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum FlagsCommand {
     /// Pin a flag for the run that the sandbox is in
+    #[command(
+        after_help = "Examples:\n  hothouse flags set new-checkout true -w agent-a\n  hothouse flags set arm '\"control\"'"
+    )]
     Set {
         /// The key
         key: String,
@@ -24,6 +27,9 @@ pub(crate) enum FlagsCommand {
         which: Which,
     },
     /// Let a flag go back to what the config says
+    #[command(
+        after_help = "Examples:\n  hothouse flags unset new-checkout\n  hothouse flags unset new-checkout -w agent-a"
+    )]
     Unset {
         /// The key
         key: String,

@@ -19,31 +19,96 @@ pub(crate) struct Early {
     help: Option<String>,
 }
 
+/// What a word on the command line is the name of, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noun {
+    Sandbox,
+    Service,
+    Unknown,
+}
+
 impl Arguments {
-    /// Parses the command line.
-    pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
+    /// Parses the command line. `noun` is asked only about the words of one that cannot be parsed.
+    pub(crate) fn parse(
+        arguments: &[OsString],
+        noun: impl Fn(&str) -> Noun,
+    ) -> Result<Self, Early> {
         // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
         Self::try_parse_from(verb_first(arguments)).map_err(|mut error| {
-            name_the_nearest(&mut error);
-            let hint = misplaced(&error, arguments);
+            name_the_meant(&mut error, arguments);
+            let hint = misplaced(&error, arguments, &noun);
             let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
             Early { error, hint, json, help }
         })
     }
 }
 
-/// Keeps one of several commands that look like the one that was typed, if it is plainly the one that was meant.
-fn name_the_nearest(error: &mut clap::Error) {
+/// The words of other tools, and the commands that do the same here.
+pub(super) const SYNONYMS: [(&str, &str); 38] = [
+    ("add", "fork"),
+    ("attach", "shell"),
+    ("bash", "shell"),
+    ("build", "stack build"),
+    ("check", "config check"),
+    ("checkout", "fork"),
+    ("create", "fork"),
+    ("dashboard", "ui"),
+    ("del", "delete"),
+    ("destroy", "delete"),
+    ("enter", "shell"),
+    ("gc", "clean"),
+    ("halt", "down"),
+    ("info", "status"),
+    ("inspect", "status"),
+    ("kill", "stop"),
+    ("land", "promote"),
+    ("mail", "emails"),
+    ("mails", "emails"),
+    ("make", "fork"),
+    ("merge", "promote"),
+    ("new", "fork"),
+    ("pr", "promote"),
+    ("prune", "clean"),
+    ("push", "promote"),
+    ("remove", "delete"),
+    ("rollback", "restore"),
+    ("run", "exec"),
+    ("save", "snapshot"),
+    ("sh", "shell"),
+    ("show", "status"),
+    ("ssh", "shell"),
+    ("tail", "logs"),
+    ("undo", "undelete"),
+    ("validate", "config check"),
+    ("wake", "resume"),
+    ("watch", "top"),
+    ("worktree", "fork"),
+];
+
+/// Names the one command that was plainly meant by one that does not exist; none where that is a guess.
+fn name_the_meant(error: &mut clap::Error, arguments: &[OsString]) {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
-    let Some(ContextValue::Strings(alike)) = error.get(ContextKind::SuggestedSubcommand) else {
-        return;
-    };
-    let Some(meant) = nearest(typed, alike.iter().map(String::as_str)) else { return };
-    let meant = ContextValue::Strings(vec![meant.to_owned()]);
-    error.insert(ContextKind::SuggestedSubcommand, meant);
+    let typed = typed.clone();
+    let tree = command();
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let before = words.take_while(|word| *word != typed).filter(|word| *word != "help");
+    let parent = before.fold(&tree, |at, word| at.find_subcommand(word).unwrap_or(at));
+    let names = parent.get_subcommands().flat_map(|one| {
+        std::iter::once(one.get_name()).chain(one.get_visible_aliases()).collect::<Vec<_>>()
+    });
+    let is_top = parent.get_name() == tree.get_name();
+    let synonym = SYNONYMS.iter().find(|(word, _)| is_top && *word == typed);
+    let meant = synonym.map(|(_, meant)| *meant).or_else(|| nearest(&typed, names));
+    match meant {
+        Some(meant) => {
+            let meant = ContextValue::Strings(vec![meant.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, meant);
+        }
+        None => drop(error.remove(ContextKind::SuggestedSubcommand)),
+    }
 }
 
 /// Puts the verb of `integration NAME record` before the name.
@@ -63,40 +128,78 @@ pub fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// Returns a hint for a sandbox that was named without `-w`, or a command of `exec` without `--`.
-fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    if let Some(hint) = command_without_dashes(error, arguments) {
+fn misplaced(
+    error: &clap::Error,
+    arguments: &[OsString],
+    noun: &dyn Fn(&str) -> Noun,
+) -> Option<String> {
+    let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    if let Some(hint) = command_without_dashes(error, &words, noun) {
         return Some(hint);
     }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || wrong.starts_with('-') {
         return None;
     }
-    let mut words = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let name = words.find(|word| !word.starts_with('-'))?;
+    let at = words.iter().position(|word| !word.starts_with('-'))?;
+    let (name, given) = (words[at], &words[at + 1..]);
     let tree = command();
     let mut takes = tree.find_subcommand(name)?.get_arguments();
-    takes
-        .any(|argument| argument.get_long() == Some("sandbox"))
-        .then(|| format!("pass the sandbox with -w: `hothouse {name} -w {word}`"))
+    let takes_sandbox = takes.any(|argument| argument.get_long() == Some("sandbox"));
+    if !takes_sandbox || given.iter().any(|word| matches!(*word, "-w" | "--sandbox")) {
+        return None;
+    }
+    // The one that is a sandbox may stand before the one that is too many.
+    let meant = given.iter().find(|word| noun(word) == Noun::Sandbox);
+    let sandbox = meant.copied().unwrap_or(wrong);
+    let rest = given.iter().filter(|word| **word != sandbox && **word != "--json");
+    let rest: String = rest.map(|word| format!(" {word}")).collect();
+    Some(format!("pass the sandbox with -w: `hothouse {name}{rest} -w {sandbox}`"))
 }
 
 /// Returns a hint for `exec npm test`, where `npm` was taken for a service.
-fn command_without_dashes(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+fn command_without_dashes(
+    error: &clap::Error,
+    words: &[&str],
+    noun: &dyn Fn(&str) -> Noun,
+) -> Option<String> {
     let kinds = [ErrorKind::UnknownArgument, ErrorKind::MissingRequiredArgument];
-    let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
     let at = words.iter().position(|word| *word == "exec")?;
     let is_plain = !words.iter().any(|word| *word == "--" || *word == "--attach");
-    let first = words[at + 1..].iter().position(|word| !word.starts_with('-'))?;
-    let follows_a_flag = first > 0 && matches!(words[at + first], "-w" | "--sandbox" | "-C");
-    if !is_plain || follows_a_flag || !kinds.contains(&error.kind()) {
+    let first = first_operand(&words[at + 1..])?;
+    if !is_plain || !kinds.contains(&error.kind()) {
         return None;
     }
-    let (options, command) = words[at + 1..].split_at(first);
+    let (options, line) = words[at + 1..].split_at(first);
     let options: String = options.iter().map(|word| format!("{word} ")).collect();
-    Some(format!("put the command after `--`: `hothouse exec {options}-- {}`", command.join(" ")))
+    let (head, tail) = (line[0], line[1..].join(" "));
+    let command = if tail.is_empty() { "COMMAND" } else { &tail };
+    let meant = match noun(head) {
+        Noun::Sandbox => format!("{options}-w {head} -- {command}"),
+        Noun::Service => format!("{options}{head} -- {command}"),
+        Noun::Unknown => format!("{options}-- {}", line.join(" ")),
+    };
+    Some(format!("put the command after `--`: `hothouse exec {meant}`"))
+}
+
+/// Returns where the first word is that is neither a flag of `exec` nor the value of one.
+fn first_operand(words: &[&str]) -> Option<usize> {
+    let takes_value = |word: &str| matches!(word, "-w" | "--sandbox" | "-C" | "--folder");
+    let mut is_value = false;
+    words.iter().position(|word| {
+        let is_operand = !is_value && !word.starts_with('-');
+        is_value = takes_value(word);
+        is_operand
+    })
 }
 
 impl Early {
+    /// Returns what is told to programs.
+    #[cfg(test)]
+    pub(super) fn told(&self) -> Failure {
+        failure(&self.error, self.hint.clone())
+    }
+
     /// Prints the help or error and returns the exit code.
     pub(crate) fn finish(self) -> ExitCode {
         if let Some(help) = self.help {
@@ -115,14 +218,25 @@ impl Early {
                 ExitCode::from(FailureKind::Usage.exit_code())
             };
         }
-        let text = self.error.render().to_string();
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let hint = self.hint.unwrap_or_else(|| "`hothouse --help` lists the commands".to_owned());
-        let failure = Failure::new(FailureKind::Usage, message).hint(hint);
+        let failure = failure(&self.error, self.hint);
         // Indented like every other answer, although there is no `Ui` yet.
         let body = serde_json::json!({ "error": failure });
         writeln!(std::io::stdout(), "{body:#}").ok();
         ExitCode::from(failure.kind.exit_code())
+    }
+}
+
+/// Tells an error of the command line as one value: its first paragraph, and what clap advises.
+fn failure(error: &clap::Error, hint: Option<String>) -> Failure {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let message: Vec<&str> = first.lines().map(str::trim).collect();
+    let message = message.join(" ").trim_start_matches("error: ").to_owned();
+    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    let hints: Vec<String> = tips.map(str::to_owned).chain(hint).collect();
+    let failure = Failure::new(FailureKind::Usage, message);
+    match hints.is_empty() {
+        true => failure.hint("`hothouse --help` lists the commands"),
+        false => hints.into_iter().fold(failure, Failure::hint),
     }
 }

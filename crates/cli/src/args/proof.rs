@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::{Which, WhichRun};
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct ScenariosArgs {
@@ -13,6 +14,7 @@ pub(crate) struct ScenariosArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SmokeArgs {
     /// The scenario, as `hothouse scenarios` lists it
+    #[arg(add = complete::scenarios())]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) which: Which,
@@ -29,7 +31,7 @@ pub(crate) enum JudgeArg {
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
     /// The scenarios; each has a fresh sandbox of its own
-    #[arg(required = true)]
+    #[arg(required = true, add = complete::scenarios())]
     pub(crate) scenarios: Vec<String>,
     /// Prove the files as they are, uncommitted ones included
     #[arg(long)]
@@ -50,10 +52,10 @@ pub(crate) struct ProveArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Sandboxes, or runs by their ids; the first is compared with each of the others
-    #[arg(required = true, num_args = 2..=8)]
+    #[arg(required = true, num_args = 2..=8, add = complete::sandboxes())]
     pub(crate) sides: Vec<String>,
     /// Carry out this scenario on every side first
-    #[arg(long, value_name = "SCENARIO")]
+    #[arg(long, value_name = "SCENARIO", add = complete::scenarios())]
     pub(crate) scenario: Option<String>,
 }
 

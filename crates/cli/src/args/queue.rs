@@ -10,7 +10,9 @@ pub(crate) enum QueueCommand {
     ///
     /// Finds the queues of BullMQ, RQ, Celery, Sidekiq, Resque, Laravel, pg-boss and Graphile Worker in the
     /// sandbox's Redis and PostgreSQL, and those that hothouse.toml declares.
-    #[command(after_help = "Example:\n  hothouse queue list -w agent-a --json")]
+    #[command(
+        after_help = "Examples:\n  hothouse queue list\n  hothouse queue list -w agent-a --json"
+    )]
     List {
         #[command(flatten)]
         which: Which,
@@ -18,7 +20,9 @@ pub(crate) enum QueueCommand {
     /// Let delayed jobs be due now, and wait until nothing waits or runs
     ///
     /// The app's own workers do the jobs. Exits with 1 at the timeout; prints what is left, dead jobs included.
-    #[command(after_help = "Example:\n  hothouse queue drain -w agent-a --timeout 2m")]
+    #[command(
+        after_help = "Examples:\n  hothouse queue drain\n  hothouse queue drain -w agent-a --timeout 2m"
+    )]
     Drain {
         /// How long to wait [default: 1m]
         #[arg(long, value_name = "DURATION")]
@@ -27,7 +31,9 @@ pub(crate) enum QueueCommand {
         which: Which,
     },
     /// Put a dead job back into its queue
-    #[command(after_help = "Example:\n  hothouse queue retry 42 -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse queue retry 42\n  hothouse queue retry 42 -w agent-a"
+    )]
     Retry {
         /// The id of the job
         id: String,
@@ -39,7 +45,7 @@ pub(crate) enum QueueCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronCommand {
     /// List schedules: of hothouse.toml, crontabs, vercel.json and GitHub workflows
-    #[command(after_help = "Example:\n  hothouse cron list -w agent-a")]
+    #[command(after_help = "Examples:\n  hothouse cron list\n  hothouse cron list -w agent-a")]
     List {
         #[command(flatten)]
         which: Which,
@@ -47,7 +53,9 @@ pub(crate) enum CronCommand {
     /// Run a schedule once, now
     ///
     /// Exits with 1 if it fails. Of a GitHub workflow the `run` steps are run, without the actions between them.
-    #[command(after_help = "Example:\n  hothouse cron run nightly-settlement -w agent-a")]
+    #[command(
+        after_help = "Examples:\n  hothouse cron run nightly-settlement\n  hothouse cron run nightly-settlement -w agent-a"
+    )]
     Run {
         /// The name, as `cron list` shows it
         name: String,

@@ -25,7 +25,7 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     pub(crate) restrict_domains: bool,
     /// Seed these once the services are ready: bundles, radii and scenarios [default: those of the profile]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "no_wait")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "no_wait", add = complete::seeds())]
     pub(crate) seed: Vec<String>,
     /// Wait until the services are ready (the default)
     #[arg(long, conflicts_with = "no_wait")]

@@ -19,7 +19,7 @@ pub(crate) struct ForkArgs {
     #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<String>,
     /// Copy another sandbox, or a snapshot of it, including its uncommitted work and data
-    #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
+    #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", add = complete::sandboxes(), conflicts_with_all = ["base", "tree", "setup"])]
     pub(crate) from: Option<String>,
     /// Fork the repository at this URL; it is cloned once, and only fetched afterwards
     #[arg(long, value_name = "URL", conflicts_with = "from")]
@@ -79,7 +79,7 @@ pub(crate) struct SizeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
     /// Delete this sandbox, as `delete --now` does
-    #[arg(conflicts_with_all = ["all", "merged", "runs", "trash"])]
+    #[arg(conflicts_with_all = ["all", "merged", "runs", "trash"], add = complete::sandboxes())]
     pub(crate) name: Option<String>,
     /// Delete every sandbox with nothing to lose, and empty the trash
     #[arg(long, conflicts_with_all = ["merged", "runs", "trash"])]

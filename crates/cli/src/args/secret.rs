@@ -18,7 +18,9 @@ pub(crate) enum SecretCommand {
     #[command(after_help = "Examples:\n  hothouse secret list\n  hothouse secret list --json")]
     List,
     /// Remove a secret and its value
-    #[command(after_help = "Example:\n  hothouse secret rm GITHUB_TOKEN")]
+    #[command(
+        after_help = "Examples:\n  hothouse secret rm GITHUB_TOKEN\n  hothouse secret rm GITHUB_TOKEN --json"
+    )]
     Rm(SecretRemoveArgs),
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::Which;
+use crate::complete;
 
 #[derive(Debug, Args)]
 pub(crate) struct SeedsArgs {
@@ -16,7 +17,7 @@ pub(crate) struct SeedsArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SeedArgs {
     /// Bundles, radii (z, s, m, l, xl) and scenarios, also separated by commas
-    #[arg(value_name = "LIST", required = true)]
+    #[arg(value_name = "LIST", required = true, add = complete::seeds())]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,

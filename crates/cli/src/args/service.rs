@@ -10,7 +10,7 @@ use crate::complete;
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The services [default: all]; a sandbox may be named first
-    #[arg(add = complete::services())]
+    #[arg(add = complete::sandboxes_and_services())]
     pub(crate) services: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,

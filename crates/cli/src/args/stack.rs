@@ -19,7 +19,7 @@ pub(crate) enum StackCommand {
     )]
     Build(StackBuildArgs),
     /// Remove what was built of a stack
-    #[command(after_help = "Examples:\n  hothouse stack rm node")]
+    #[command(after_help = "Examples:\n  hothouse stack rm node\n  hothouse stack rm node --json")]
     Rm {
         /// The name of the stack
         name: String,

@@ -1,4 +1,4 @@
-use super::*;
+use super::{parse::Noun, *};
 
 #[test]
 fn the_command_tree_is_sound() {
@@ -9,7 +9,11 @@ fn the_command_tree_is_sound() {
 fn a_name_can_stand_alone_and_a_command_without_dashes_is_recognized() {
     let parse = |line: &str| {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Arguments::parse(&words)
+        Arguments::parse(&words, |word| match word {
+            "agent-a" => Noun::Sandbox,
+            "db" => Noun::Service,
+            _ => Noun::Unknown,
+        })
     };
     let status = parse("hothouse status agent-a").ok().and_then(|parsed| parsed.command);
     let Some(Command::Status(args)) = status else { panic!("status agent-a is not parsed") };
@@ -20,7 +24,14 @@ fn a_name_can_stand_alone_and_a_command_without_dashes_is_recognized() {
         ("hothouse exec --root apt-get update", Some("`hothouse exec --root -- apt-get update`")),
         ("hothouse exec npm", Some("`hothouse exec -- npm`")),
         ("hothouse exec -w agent-a", None),
-        ("hothouse url web agent-a", Some("`hothouse url -w agent-a`")),
+        ("hothouse exec agent-a ls", Some("`hothouse exec -w agent-a -- ls`")),
+        ("hothouse exec agent-a", Some("`hothouse exec -w agent-a -- COMMAND`")),
+        ("hothouse exec db psql -l", Some("`hothouse exec db -- psql -l`")),
+        ("hothouse exec -w agent-b npm test", Some("`hothouse exec -w agent-b -- npm test`")),
+        ("hothouse url web agent-a", Some("`hothouse url web -w agent-a`")),
+        ("hothouse restart agent-a web", Some("`hothouse restart web -w agent-a`")),
+        ("hothouse url web other", Some("`hothouse url web -w other`")),
+        ("hothouse url web -w agent-b agent-a", None),
     ] {
         let early = parse(line).err().unwrap_or_else(|| panic!("{line} is parsed"));
         let told = early.hint.unwrap_or_default();
@@ -35,4 +46,61 @@ fn every_command_has_a_help_text() {
     {
         assert!(command.get_about().is_some(), "{}", command.get_name());
     }
+}
+
+#[test]
+fn a_word_of_another_tool_is_told_what_it_is_called_here() {
+    let told = |line: &str| {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let early = Arguments::parse(&words, |_| Noun::Unknown).err();
+        early.unwrap_or_else(|| panic!("{line} is parsed")).told()
+    };
+    for (line, meant) in [
+        ("hothouse remove a", Some("delete")),
+        ("hothouse create a", Some("fork")),
+        ("hothouse run npm test", Some("exec")),
+        ("hothouse merge a", Some("promote")),
+        ("hothouse stauts", Some("status")),
+        ("hothouse help forkk", Some("fork")),
+        ("hothouse egress wyh", Some("why")),
+        ("hothouse frobnicate", None),
+    ] {
+        let failure = told(line);
+        assert!(failure.message.starts_with("unrecognized subcommand"), "{line}: {failure:?}");
+        let hint = &failure.hints[0];
+        match meant {
+            Some(meant) => assert!(hint.ends_with(&format!("exists: '{meant}'")), "{line}: {hint}"),
+            None => assert!(!hint.contains("exist"), "{line}: {hint}"),
+        }
+    }
+    let missing = told("hothouse fork --json");
+    assert!(missing.message.ends_with("not provided: <NAME>"), "{missing:?}");
+    let flag = told("hothouse up a --profle x");
+    assert_eq!(flag.hints, ["a similar argument exists: '--profile'"]);
+}
+
+#[test]
+fn every_word_of_another_tool_leads_to_a_command_and_is_none_itself() {
+    let tree = command();
+    for (word, meant) in parse::SYNONYMS {
+        assert!(tree.find_subcommand(word).is_none(), "{word} is a command");
+        let found = meant.split(' ').try_fold(&tree, |at, name| at.find_subcommand(name));
+        assert!(found.is_some(), "{word}: there is no {meant}");
+    }
+}
+
+#[test]
+fn every_command_that_does_something_has_two_examples() {
+    fn check(command: &clap::Command, path: &str) {
+        let path = format!("{path} {}", command.get_name());
+        // A group explains itself by its commands.
+        if !command.is_subcommand_required_set() {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = after.split("Examples:").nth(1).unwrap_or_default();
+            let count = examples.lines().filter(|line| line.contains("hothouse")).count();
+            assert!(count >= 2, "{path} has {count} examples");
+        }
+        command.get_subcommands().for_each(|below| check(below, &path));
+    }
+    command().get_subcommands().for_each(|command| check(command, "hothouse"));
 }

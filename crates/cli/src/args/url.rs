@@ -59,6 +59,7 @@ pub(crate) struct PortsArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortsCommand {
     /// Release a port, or all ports of deleted sandboxes
+    #[command(after_help = "Examples:\n  hothouse ports release\n  hothouse ports release 43100")]
     Release {
         /// The port
         port: Option<u16>,

@@ -54,7 +54,7 @@ pub(crate) fn check(
             &serde_json::json!({ "file": file, "problems": problems, "missing": missing }),
         );
     } else {
-        problems.iter().for_each(|problem| ui.print(&plain_lines(&problem.render())));
+        problems.iter().for_each(|problem| ui.print_message(&plain_lines(&problem.render())));
         // The file is right; it is this host that lacks something.
         missing.iter().for_each(|missing| ui.say(&format!("Note: {}.", with_hint(missing))));
         ui.say(&match problems.len() {
@@ -95,13 +95,16 @@ pub(super) fn with_hint(missing: &RecipeError) -> String {
 /// Prints the JSON Schema, and says how an editor uses it.
 pub(crate) fn schema(ui: &Ui) -> ExitCode {
     ui.print_json(&hothouse_config::json_schema());
-    if ui.is_terminal() || ui.json {
+    if ui.json {
         return ExitCode::SUCCESS;
     }
-    ui.say(
-        "Save it beside hothouse.toml, such as `.hothouse.schema.json`, and make this the first line of hothouse.toml:\n  \
-         #:schema ./.hothouse.schema.json",
-    );
+    let save = match ui.is_terminal() {
+        true => {
+            "Save it beside hothouse.toml: `hothouse config schema >.hothouse.schema.json`. Then make this"
+        }
+        false => "Save it beside hothouse.toml, such as `.hothouse.schema.json`, and make this",
+    };
+    ui.say(&format!("{save} the first line of hothouse.toml:\n  #:schema ./.hothouse.schema.json"));
     ExitCode::SUCCESS
 }
 

@@ -83,7 +83,9 @@ pub(crate) fn before_up(
     surroundings: &Surroundings,
 ) -> Result<(), Failure> {
     let root = root(&session.folder);
-    if session.is_inside() || files::exists(&root.join(CONFIG_FILE)) {
+    // Outside a repository the sandbox is one of another folder, with a config of its own.
+    let is_repository = files::exists(&root.join(".git"));
+    if session.is_inside() || !is_repository || files::exists(&root.join(CONFIG_FILE)) {
         return Ok(());
     }
     let question = format!("{} has no hothouse.toml. Draft one now?", root.display());

@@ -18,6 +18,9 @@ use crate::{
 /// About how many bytes a token has.
 const TOKEN_BYTES: usize = 4;
 
+/// The least width of the column of services.
+const NAME_WIDTH: usize = 8;
+
 /// How long one request waits for new lines.
 const FOLLOW_WAIT_MS: u64 = 10_000;
 
@@ -49,7 +52,8 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
         wait_ms: None,
     };
     let several = services.len() != 1;
-    let mut printer = Printer { ui, several, last: None };
+    let width = services.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut printer = Printer { ui, several, width: width.max(NAME_WIDTH), last: None };
     let mut gathered = Vec::new();
     loop {
         let mut page: LogPage = session.query(route::LOGS, &query)?;
@@ -83,6 +87,8 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
 struct Printer<'a> {
     ui: &'a Ui,
     several: bool,
+    /// How wide the names of services are, so far.
+    width: usize,
     last: Option<(String, u64)>,
 }
 
@@ -91,6 +97,8 @@ impl Printer<'_> {
         if lines.is_empty() {
             return;
         }
+        let longest = lines.iter().map(|line| line.service.chars().count()).max().unwrap_or(0);
+        self.width = self.width.max(longest);
         let text: Vec<String> = lines.iter().map(|line| self.line(line)).collect();
         self.ui.print(&text.join("\n"));
     }
@@ -110,7 +118,7 @@ impl Printer<'_> {
         match self.several {
             true => format!(
                 "{gap}{} {text}",
-                self.ui.paint(Tone::Faint, &format!("{:<8}|", line.service))
+                self.ui.paint(Tone::Faint, &format!("{:<1$}|", line.service, self.width))
             ),
             false => format!("{gap}{text}"),
         }

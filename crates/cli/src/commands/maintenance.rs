@@ -57,22 +57,31 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     let part = |size: &SizeView, name: &str| bytes(size.parts.get(name).copied().unwrap_or(0));
-    let rows = all.iter().map(|size| {
-        vec![
-            sandbox_cell(size),
-            Cell::new(bytes(size.own)),
-            Cell::new(bytes(size.shared)),
-            Cell::new(bytes(size.total)),
-            Cell::new(part(size, "worktree")),
-            Cell::new(part(size, "room")),
-            Cell::new(part(size, "data")),
-            Cell::new(part(size, "snapshots")),
-        ]
-    });
+    let rows = |with_parts: bool| {
+        let row = |size: &SizeView| {
+            let whole = [size.own, size.shared, size.total].map(|size| Cell::new(bytes(size)));
+            let mut row = vec![sandbox_cell(size)];
+            row.extend(whole);
+            if with_parts {
+                row.extend(PARTS.map(|name| Cell::new(part(size, name))));
+            }
+            row
+        };
+        all.iter().map(row).collect::<Vec<_>>()
+    };
     let heading = ["SANDBOX", "OWN", "SHARED", "TOTAL", "WORKTREE", "ROOM", "DATA", "SNAPSHOTS"];
-    ui.print(&table(ui, &heading, rows.collect()));
+    let whole = table(ui, &heading, rows(true));
+    // The parts are left out on a terminal that has no room for them; `--verbose` shows them there too.
+    let is_broken = whole.lines().count() > all.len() + 1;
+    match is_broken && !ui.is_verbose() {
+        true => ui.print(&table(ui, &heading[..heading.len() - PARTS.len()], rows(false))),
+        false => ui.print(&whole),
+    }
     Ok(ExitCode::SUCCESS)
 }
+
+/// What the size of a sandbox is made of.
+const PARTS: [&str; 4] = ["worktree", "room", "data", "snapshots"];
 
 /// Shows the name; one in the trash takes space, and is not there.
 fn sandbox_cell(size: &SizeView) -> Cell {

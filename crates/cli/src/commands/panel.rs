@@ -72,7 +72,7 @@ pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
         all.push(section(ui, "Exposed", &rows_of(ui, rows.collect())));
     }
     if !sandbox.services.is_empty() {
-        all.push(section(ui, "Services", &services(ui, &sandbox.services)));
+        all.push(section(ui, "Services", &services(ui, sandbox)));
     }
     if let Some(seed) = sandbox.run.as_ref().and_then(|run| run.seed.as_ref()) {
         all.push(section(ui, "Seed", &seeded(ui, seed)));
@@ -113,46 +113,55 @@ pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Optio
 
 /// Names missing fences and integrations that are not the real ones, and counts the rest.
 fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
-    let told = |caveat: &&CaveatView| caveat.class != Class::Pending;
-    let mut names: Vec<String> = caveats.iter().filter(told).filter_map(short).collect();
-    names.dedup();
-    let named = caveats.iter().filter(told).filter(|caveat| short(caveat).is_some()).count();
-    let more = caveats.iter().filter(told).count() - named;
-    let more = match (more, names.is_empty()) {
+    let told: Vec<_> = caveats.iter().filter(|caveat| caveat.class != Class::Pending).collect();
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (what, area) in told.iter().filter_map(|caveat| short(caveat)) {
+        match named.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, areas)) => areas.extend(area),
+            None => named.push((what, area.into_iter().collect())),
+        }
+    }
+    let more = told.iter().filter(|caveat| short(caveat).is_none()).count();
+    let more = match (more, named.is_empty()) {
         (0, _) => None,
         (more, true) => Some(format!("{more}, see `hothouse status {sandbox} --caveats`")),
         (more, false) => Some(format!("{more} more: `hothouse status {sandbox} --caveats`")),
     };
-    names.into_iter().map(|name| plain(&name)).chain(more).collect::<Vec<_>>().join("; ")
+    let names = named.iter().map(|(what, areas)| match areas.as_slice() {
+        [] => (*what).to_owned(),
+        [one] => format!("{} {what}", plain(one)),
+        [all @ .., last] => format!("{} and {} {what}", plain(&all.join(", ")), plain(last)),
+    });
+    names.chain(more).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a caveat in a few words, if it is one that a reader must know without asking.
-fn short(caveat: &CaveatView) -> Option<String> {
-    let name = &caveat.area;
+/// Returns a caveat in a few words, and what it is about, if it is one that a reader must know without asking.
+fn short(caveat: &CaveatView) -> Option<(&'static str, Option<&str>)> {
+    let about = |what| (what, Some(caveat.area.as_str()));
     let area = caveat.value.as_ref().and_then(Caveat::own_area);
     Some(match (area, caveat.class.known()?) {
-        (Some(Area::NoMemoryCgroup), _) => "memory unlimited".into(),
-        (Some(Area::NoCpuCgroup), _) => "CPU unlimited".into(),
-        (Some(Area::NoPidsCgroup), _) => "processes limited for the user only".into(),
-        (Some(Area::SingleUid), _) => "no root in the room".into(),
-        (_, Class::NotLoaded) => "fixtures not loaded".into(),
-        (_, Class::Mock) => format!("{name} mocked"),
-        (_, Class::Sink) => format!("{name} recorded, not sent"),
-        (_, Class::Disable) => format!("{name} disabled"),
-        (_, Class::Shim) => format!("{name} shimmed"),
-        (_, Class::TestMode) => format!("{name} in test mode"),
-        (_, Class::ReadOnly) => format!("{name} read-only"),
-        (_, Class::NoIntegration) => format!("{name} not covered"),
-        (_, Class::LiveKey) => "a live key is allowed".into(),
-        (_, Class::Closed) => "network closed".into(),
-        (_, Class::Died) => "the room ended unexpectedly".into(),
-        (_, Class::Outside) => "a tool is outside the room".into(),
-        (_, Class::Diverged) => "branch diverged".into(),
-        (_, Class::NotImported) => "commits not imported".into(),
-        (_, Class::LookClosely) => "files to look at closely".into(),
-        (_, Class::SecretMissing) => "a secret is missing".into(),
-        (_, Class::RoomOnly) => "files only in the room".into(),
-        (_, Class::LeftOut) => "dependencies left out".into(),
+        (Some(Area::NoMemoryCgroup), _) => ("memory unlimited", None),
+        (Some(Area::NoCpuCgroup), _) => ("CPU unlimited", None),
+        (Some(Area::NoPidsCgroup), _) => ("processes limited for the user only", None),
+        (Some(Area::SingleUid), _) => ("no root in the room", None),
+        (_, Class::NotLoaded) => ("fixtures not loaded", None),
+        (_, Class::Mock) => about("mocked"),
+        (_, Class::Sink) => about("recorded, not sent"),
+        (_, Class::Disable) => about("disabled"),
+        (_, Class::Shim) => about("shimmed"),
+        (_, Class::TestMode) => about("in test mode"),
+        (_, Class::ReadOnly) => about("read-only"),
+        (_, Class::NoIntegration) => about("not covered"),
+        (_, Class::LiveKey) => ("a live key is allowed", None),
+        (_, Class::Closed) => ("network closed", None),
+        (_, Class::Died) => ("the room ended unexpectedly", None),
+        (_, Class::Outside) => ("a tool is outside the room", None),
+        (_, Class::Diverged) => ("branch diverged", None),
+        (_, Class::NotImported) => ("commits not imported", None),
+        (_, Class::LookClosely) => ("files to look at closely", None),
+        (_, Class::SecretMissing) => ("a secret is missing", None),
+        (_, Class::RoomOnly) => ("files only in the room", None),
+        (_, Class::LeftOut) => ("dependencies left out", None),
         _ => return None,
     })
 }
@@ -220,8 +229,19 @@ fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
     rows_of(ui, rows.collect())
 }
 
+/// Returns how a service stands as a person says it: in a room that rests, it rests too.
+fn service_word(sandbox: &SandboxView, service: &ServiceView) -> &'static str {
+    let ran = !matches!(service.state, ServiceState::Completed | ServiceState::Failed);
+    match sandbox.state {
+        _ if sandbox.asleep && ran => "asleep",
+        SandboxState::Paused if service.pid.is_some() => "paused",
+        _ => service.state.as_str(),
+    }
+}
+
 /// Shows services as a table.
-fn services(ui: &Ui, services: &[ServiceView]) -> String {
+fn services(ui: &Ui, sandbox: &SandboxView) -> String {
+    let services = &sandbox.services;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let columns = ui.columns();
     let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
@@ -229,13 +249,17 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
     const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
     let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE + longest));
     let rows = services.iter().map(|service| {
+        let word = service_word(sandbox, service);
+        let rests = word != service.state.as_str();
+        let tone = if rests { Tone::Faint } else { service_tone(service.state) };
         let told = match &service.exit {
+            _ if rests => None,
             Some(exit) if service.pid.is_none() => Some(exit.to_string()),
             _ => service.health.as_ref().map(ToString::to_string),
         };
         vec![
             Cell::new(&service.name).tone(Tone::Strong),
-            Cell::new(service.state.as_str()).tone(service_tone(service.state)),
+            Cell::new(word).tone(tone),
             Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
             Cell::new(or_dash(service.port.map(|port| port.to_string()))),
             Cell::new(service.restarts.to_string()),
@@ -319,6 +343,17 @@ mod tests {
             "memory unlimited; stripe mocked; 2 more: `hothouse status a --caveats`"
         );
         assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
+        let shop = [
+            caveat("mail", "sink"),
+            caveat("llm", "mock"),
+            caveat("s3", "sink"),
+            caveat("stripe", "mock"),
+            caveat("tax", "mock"),
+        ];
+        assert_eq!(
+            caveat_line(&shop, "a"),
+            "mail and s3 recorded, not sent; llm, stripe and tax mocked"
+        );
         assert_eq!(caveat_line(&all[2..4], "a"), "1, see `hothouse status a --caveats`");
     }
 }

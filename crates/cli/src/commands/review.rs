@@ -23,7 +23,9 @@ use crate::{
 
 /// Shows what a sandbox changed.
 pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCode, Failure> {
-    let query = query(session, args.which.which(), args.base)?;
+    let which = args.which.which();
+    let name = which.sandbox.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+    let query = query(session, which, args.base)?;
     let diff: DiffView = session.query(route::SANDBOX_DIFF, &query)?;
     if ui.json {
         ui.print_json(&diff);
@@ -41,6 +43,7 @@ pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCod
     if diff.truncated && !args.stat {
         ui.say("The diff is too long to show; `--stat` lists every file.");
     }
+    ui.next(&format!("hothouse promote{name}"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,7 +94,9 @@ fn print_within(
 
 /// Lists the commits of a sandbox.
 pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode, Failure> {
-    let query = query(session, args.which.which(), args.base)?;
+    let which = args.which.which();
+    let name = which.sandbox.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+    let query = query(session, which, args.base)?;
     let log: LogView = session.query(route::SANDBOX_LOG, &query)?;
     if ui.json {
         ui.print_json(&log);
@@ -112,6 +117,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode,
     });
     let text = table(ui, &["COMMIT", "AGE", "AUTHOR", "SUBJECT"], rows.collect());
     print_within(ui, &text, args.budget, args.since)?;
+    ui.next(&format!("hothouse diff{name}"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -59,9 +59,9 @@ pub(crate) fn fork(
     if ui.json {
         ui.print_json(&made);
     } else {
-        let base = plain(&made.base);
+        let base = short_base(&made.base);
         ui.say(&format!(
-            "Made sandbox `{}` on branch `{}`, based on `{base}`.",
+            "Made sandbox `{}` on branch `{}`, based on {base}.",
             made.name, made.branch
         ));
         let told = |class| matches!(class, Class::RoomOnly | Class::Pending | Class::LeftOut);
@@ -70,7 +70,7 @@ pub(crate) fn fork(
         }
         ui.print(&made.worktree);
         if made.caveats.iter().any(|caveat| caveat.value == Some(Caveat::FullCopies)) {
-            ui.hint(&format!("{}.", Caveat::FullCopies));
+            ui.hint(&format!("Note: {}.", Caveat::FullCopies));
         }
         if setup.is_none() {
             ui.next(&format!("hothouse up {}", made.name));
@@ -90,6 +90,15 @@ pub(crate) fn fork(
             Ok(code)
         }
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Names the base: a branch or tag, or a commit by the beginning of its id.
+fn short_base(base: &str) -> String {
+    const SHORT: usize = 10;
+    match base.len() >= 40 && base.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => format!("commit `{}`", &base[..SHORT]),
+        false => format!("`{}`", plain(base)),
     }
 }
 
@@ -123,6 +132,10 @@ fn read_context(path: &Path) -> Result<String, Failure> {
 /// Deletes sandboxes, in order, until one cannot be deleted.
 pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     args.names.iter().try_for_each(|name| check_reference(name))?;
+    if args.names.len() > 1 {
+        // A name that is mistyped must not leave the work half done.
+        args.names.iter().try_for_each(|name| find(session, name).map(drop))?;
+    }
     let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new(), until: None };
     for name in &args.names {
         match delete_one(session, ui, name, args) {
@@ -142,6 +155,11 @@ pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<Ex
     }
     show_deleted(ui, &all);
     Ok(ExitCode::SUCCESS)
+}
+
+fn find(session: &Session, name: &str) -> Result<SandboxView, Failure> {
+    let query = FindQuery { sandbox: Some(name.to_owned()), folder: session.folder_text()? };
+    session.query(route::SANDBOX_FIND, &query)
 }
 
 fn delete_one(
@@ -204,9 +222,15 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
             ui.say(&format!("Kept the branches and their commits: {}.", several.join(", ")));
         }
     }
-    if let (Some(_), Some(first)) = (gone.until, gone.deleted.first()) {
-        let name = first.rsplit('/').next().unwrap_or(first);
-        ui.say(&format!("In the trash for a day: `hothouse undelete {name}` brings it back."));
+    let name = |whole: &str| whole.rsplit('/').next().unwrap_or(whole).to_owned();
+    match gone.deleted.as_slice() {
+        _ if gone.until.is_none() => {}
+        [] => {}
+        [one] => {
+            let name = name(one);
+            ui.say(&format!("In the trash for a day: `hothouse undelete {name}` brings it back."));
+        }
+        _ => ui.say("In the trash for a day: `hothouse undelete NAME` brings one back."),
     }
 }
 
@@ -319,10 +343,16 @@ fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
         true => ui.print_json(sandbox),
         false if ui.is_quiet() => sandbox.apps.values().for_each(|app| ui.print(&app.url)),
         false => {
-            if args.follow && ui.is_terminal() {
-                ui.clear_screen();
+            let text = in_full(ui, sandbox, args.caveats);
+            match ui.rows().filter(|_| args.follow) {
+                // What a person came for is on top, and must not scroll away.
+                Some(rows) => {
+                    ui.clear_screen();
+                    let lines: Vec<_> = text.lines().take(rows.saturating_sub(1)).collect();
+                    ui.print(&lines.join("\n"));
+                }
+                None => ui.print(&text),
             }
-            ui.print(&in_full(ui, sandbox, args.caveats));
             if !args.follow {
                 ui.next(&panel::next(sandbox));
             }
@@ -333,7 +363,14 @@ fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
 fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
     let (now, verbose) = (HostClock.now(), ui.is_verbose());
     let mut facts = vec![
-        ("branch", format!("{} (from {})", plain(&sandbox.branch), plain(&sandbox.base))),
+        (
+            "branch",
+            format!(
+                "{} (from {})",
+                plain(&sandbox.branch),
+                short_base(&sandbox.base).replace('`', "")
+            ),
+        ),
         ("worktree", plain(&sandbox.worktree)),
         ("profile", plain(&sandbox.profile)),
         ("tree", sandbox.tree_driver.to_string()),

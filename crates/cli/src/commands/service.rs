@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     SandboxView, route,
+    sandbox::FindQuery,
     service::{ServiceAct, ServiceBody},
 };
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, config::rules::among};
 
-use super::{room::duration, sandbox::check_reference};
+use super::{overview::is_sandbox, room::duration, sandbox::check_reference};
 use crate::{
     args::{ServiceArgs, SignalArgs, Which},
     session::Session,
@@ -90,7 +91,8 @@ fn ask(
     let folder = session.folder_text()?;
     let body = ServiceBody { sandbox: which.sandbox, folder, service, action, timeout_seconds };
     let operation = session.operation();
-    let shown: SandboxView = session.post(route::SERVICE_ACT, &operation, &body)?;
+    let shown: Result<SandboxView, Failure> = session.post(route::SERVICE_ACT, &operation, &body);
+    let shown = shown.map_err(|failure| named_better(session, failure, &body))?;
     if ui.json {
         let own = shown.services.iter().find(|service| service.name == body.service);
         ui.print_json(&own);
@@ -98,6 +100,28 @@ fn ask(
         ui.say(&done);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was meant by a name that no service has: a similar one, or a sandbox.
+fn named_better(session: &Session, failure: Failure, body: &ServiceBody) -> Failure {
+    let word = &body.service;
+    if failure.message != format!("no service `{word}`") {
+        return failure;
+    }
+    let query = FindQuery { sandbox: body.sandbox.clone(), folder: body.folder.clone() };
+    let services = session.query(route::SANDBOX_FIND, &query);
+    let services = services.map_or_else(|_| Vec::new(), |one: SandboxView| one.services);
+    let known: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+    let mut hints = if known.is_empty() { failure.hints.clone() } else { among(word, &known) };
+    let command = match body.action {
+        ServiceAct::Start => "up",
+        ServiceAct::Stop => "down",
+        _ => "status",
+    };
+    if is_sandbox(session, word).unwrap_or(false) {
+        hints.push(format!("`{word}` is a sandbox: `hothouse {command} {word}`"));
+    }
+    Failure { hints, ..failure }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `url`, `ports` and `expose`: the addresses of apps.
 
-use std::{collections::BTreeMap, path::Path, process::ExitCode};
+use std::{collections::BTreeMap, ffi::OsStr, path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView,
@@ -8,7 +8,7 @@ use hothouse_api::{
     route,
     sandbox::{ExposedView, FindQuery},
 };
-use hothouse_host::command::Program;
+use hothouse_host::{command::Program, files};
 use hothouse_model::{Failure, FailureKind, config::rules::among};
 
 use super::{panel::is_up, past::Past, sandbox::check_reference};
@@ -80,7 +80,8 @@ pub(crate) fn edit(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let sandbox = found(session, args.which.which())?;
-    let Some(editor) = args.with.or_else(|| surroundings.editor.clone()) else {
+    let editor = args.with.or_else(|| surroundings.editor.clone());
+    let Some(editor) = editor.or_else(|| code(&surroundings.search_path)) else {
         return Err(Failure::new(FailureKind::NotFound, "no editor is known")
             .hint("set EDITOR, or pass `--with 'code --new-window'`"));
     };
@@ -94,8 +95,16 @@ pub(crate) fn edit(
     // A terminal's editor needs the terminal, and is waited for.
     let ran = editor.in_foreground();
     ran.map(ExitCode::from).map_err(|error| {
-        Failure::of(FailureKind::Host, &error).hint(format!("is `{program}` installed?"))
+        Failure::of(FailureKind::Host, &error)
+            .hint("set EDITOR, or pass another program: `--with 'code --new-window'`")
     })
+}
+
+/// Returns the editor `code`, if it is installed.
+fn code(search_path: &OsStr) -> Option<String> {
+    const CODE: &str = "code";
+    let mut folders = std::env::split_paths(search_path);
+    folders.any(|folder| files::exists(&folder.join(CODE))).then(|| CODE.to_owned())
 }
 
 /// The most that the file of variables may have.

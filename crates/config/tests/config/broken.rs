@@ -29,6 +29,7 @@ macro_rules! broken {
 
 broken! {
     what_stands_below_an_unclosed_heading_is_not_another_problem: "unclosed",
+    one_mistake_is_one_problem: "once",
     typing_mistakes_get_their_near_miss: "foundation",
     a_wrong_type_says_what_was_expected_and_found: "types",
     values_out_of_range_say_their_range: "ranges",

@@ -145,8 +145,11 @@ fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {
         builder.multi_line(true).size_limit(PATTERN_LIMIT).dfa_size_limit(PATTERN_LIMIT).build()
     });
     let pattern = pattern.transpose().map_err(|error| {
-        Failure::new(FailureKind::Usage, "the pattern is not a valid regular expression")
-            .hint(error.to_string().lines().last().unwrap_or_default().to_owned())
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        let message = format!("--grep is not a valid regular expression: {reason}");
+        Failure::new(FailureKind::Usage, message)
+            .hint("put a `\\` before characters that stand for themselves, such as `\\(`")
     })?;
     let since = query.since.as_deref().map(|text| since(text, now)).transpose();
     Ok(logs::Wanted {

@@ -114,6 +114,18 @@ fn what_stands_in_the_way_is_a_conflict() {
 }
 
 #[test]
+fn a_mistyped_name_among_several_deletes_nothing() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    for line in [["delete", "a", "nothing"], ["delete", "nothing", "a"]] {
+        let told = check(&env, &repository, &line, 4);
+        assert!(told.contains("no sandbox `nothing`"), "{told}");
+    }
+    assert!(env.root().join("acme-sandboxes/a/.git").exists(), "it is untouched");
+}
+
+#[test]
 fn a_broken_config_stops_a_fork_with_every_problem() {
     let env = surroundings();
     let repository =

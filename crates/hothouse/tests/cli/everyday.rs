@@ -112,18 +112,24 @@ fn a_sandbox_that_is_followed_is_shown_again_when_it_changes() {
 fn a_terminal_is_told_what_comes_next_until_the_user_turns_that_off() {
     let env = surroundings();
     let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
-    let Some(told) =
-        shown(&env, &repository, 80, "hothouse fork a; hothouse diff a; hothouse list")
-    else {
-        return;
-    };
+    let line = "hothouse fork a; hothouse diff a; echo more >>../acme-sandboxes/a/README; \
+                hothouse diff a; hothouse list";
+    let Some(told) = shown(&env, &repository, 80, line) else { return };
+    let (before, _) = told.split_once("diff --git").expect("the change is shown");
+    assert!(before.contains("No changes.") && !before.contains("promote"), "{told}");
     for next in ["Next: `hothouse up a`", "Next: `hothouse promote a`", "Next: `hothouse status a`"]
     {
         assert!(told.contains(next), "{next}: {told}");
     }
     let piped = env.run(&repository, &["list"]);
     assert!(!piped.stderr.contains("Next:"), "{piped}");
-    for quiet in ["hothouse list -q", "hothouse list --json", "HOTHOUSE_HINTS=off hothouse list"] {
+    let quiet = [
+        "hothouse list -q",
+        "hothouse list --json",
+        "HOTHOUSE_HINTS=off hothouse list",
+        "hothouse list | cat",
+    ];
+    for quiet in quiet {
         let told = shown(&env, &repository, 80, quiet).unwrap();
         assert!(!told.contains("Next:"), "{quiet}: {told}");
     }

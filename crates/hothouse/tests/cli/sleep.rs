@@ -55,6 +55,8 @@ fn an_idle_sandbox_is_paused_and_the_first_use_wakes_it() {
         before["apps"]["web"]["direct"].as_str().unwrap(),
     );
     asleep(&env, &repository, "paused");
+    let shown = env.ok(&repository, &["status", "a"]);
+    assert!(shown.contains("Sandbox asleep: a") && shown.contains("web      asleep"), "{shown}");
     assert!(curl(&[url]).starts_with("i am a"), "a request wakes it");
     assert_eq!(status(&env, &repository)["run"], before["run"], "its run goes on");
     asleep(&env, &repository, "paused");

@@ -258,7 +258,8 @@ fn commands_without_a_room_print_their_pages() {
     story.both("mcp-install", &[mcp, &format!("{mcp} --remove"), "mcp install"]);
     story.both("mcp", &["mcp", "mcp --port 1", "mcp -w no!name"]);
     let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];
-    let delete = [&delete[..], &["delete b other nothing --force"]].concat();
+    let delete =
+        [&delete[..], &["delete b other nothing --force", "delete b other --force"]].concat();
     story.page("delete", &[&delete[..], &["delete a", "delete a --json"]].concat());
     let undelete = ["undelete", "undelete --json", "undelete nothing", "undelete a", "undelete a"];
     let undelete = [&undelete[..], &["undelete b --as no!name", "delete a --now --force"]].concat();

@@ -33,6 +33,40 @@ fn shells_complete_names_that_the_daemon_knows() {
 }
 
 #[test]
+fn seeds_scenarios_and_the_services_of_a_named_sandbox_are_completed() {
+    let env = surroundings();
+    let config = "[project]\nname = \"acme\"\n[service.web]\nrun = \"sleep 1000\"\nport = 3000\nurl = \"web\"\n\
+                  [seed.bundle.users]\nrun = \"true\"\n[scenario.checkout]\napp = \"web\"\npath = \"/\"\n";
+    let repository = env.repository("acme", config);
+    env.ok(&repository, &["fork", "agent-a"]);
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_hothouse")).display();
+    let completed = |words: &str| {
+        let index = words.split(' ').count() - 1;
+        let line = format!("COMPLETE=zsh _CLAP_COMPLETE_INDEX={index} {binary} -- {words}");
+        String::from_utf8_lossy(&env.shell(&repository, &line).stdout).into_owned()
+    };
+    for (words, name) in [
+        ("hothouse seed us", "users"),
+        ("hothouse seed check", "checkout"),
+        ("hothouse up agent-a --seed us", "users"),
+        ("hothouse smoke ch", "checkout"),
+        ("hothouse prove ch", "checkout"),
+        ("hothouse logs ag", "agent-a"),
+        ("hothouse clean ag", "agent-a"),
+    ] {
+        let told = completed(words);
+        assert!(told.contains(name), "{words}: {told}");
+    }
+    if !env.can_have_rooms("services of a named sandbox") {
+        return;
+    }
+    env.ok(&repository, &["up", "agent-a", "--no-wait"]);
+    env.ok(&repository, &["fork", "agent-b"]);
+    let told = completed("hothouse logs agent-a w");
+    assert!(told.contains("web"), "{told}");
+}
+
+#[test]
 fn manual_pages_and_the_schema_are_made_from_the_same_tables() {
     let env = surroundings();
     let repository = env.repository("acme", "");

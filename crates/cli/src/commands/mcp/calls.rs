@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     DaemonEnd, Surroundings,
-    args::Arguments,
+    args::{Arguments, parse::Noun},
     commands,
     describe::{self, Description, Risk},
     session::Session,
@@ -162,7 +162,7 @@ impl Calls {
         let words = std::iter::once("hothouse").chain(words.iter().map(String::as_str));
         let arguments: Vec<OsString> = words.map(OsString::from).collect();
         // What is wrong with the arguments is told by the command itself.
-        let parsed = Arguments::parse(&arguments).ok()?;
+        let parsed = Arguments::parse(&arguments, |_| Noun::Unknown).ok()?;
         let session = self.session().ok()?;
         let ui = Ui::new(&parsed.global, true, true, false);
         let surroundings = self.surroundings(arguments);
