@@ -12,7 +12,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How much is moved at once. A pipe that is ready accepts this much without blocking (`PIPE_BUF`).
+/// How much is moved at once.
 const CHUNK: usize = 4096;
 
 /// The two pipes to an untrusted program.
@@ -54,6 +54,10 @@ pub fn relay(
     inspect: Inspect<'_>,
 ) -> io::Result<RelayEnd> {
     let Pipes { to, from } = pipes;
+    // A pipe that was ready a moment ago may not be: whoever has its other end may fill or empty it.
+    for end in [&to, &from] {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
     let patience = Timespec::try_from(patience).ok();
     thread::scope(|scope| {
         let outward = scope.spawn(move || {
@@ -214,6 +218,29 @@ mod tests {
             while ours.write(&[0; 65536]).is_ok() {}
         });
         assert_eq!(end, RelayEnd::Closed);
+    }
+
+    /// Fills and empties its own standard input, then leaves it full.
+    const FILLER: &str = "exec python3 -c '
+import os, time
+w = os.open(\"/proc/self/fd/0\", os.O_WRONLY | os.O_NONBLOCK)
+r = os.open(\"/proc/self/fd/0\", os.O_RDONLY | os.O_NONBLOCK)
+def attempt(what):
+    try: what(); return True
+    except BlockingIOError: return False
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    attempt(lambda: os.write(w, bytes(4096))); attempt(lambda: os.read(r, 4096))
+while attempt(lambda: os.write(w, bytes(4096))): pass
+os.write(1, b\"!\"); time.sleep(600)'";
+
+    #[test]
+    fn who_fills_the_pipe_at_the_last_moment_does_not_hold_us() {
+        let end = conversation(FILLER, 100, |mut ours| {
+            // Until the relay closes it.
+            while ours.write_all(&[0; 4096]).is_ok() {}
+        });
+        assert_eq!(end, RelayEnd::Refused);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! do harm: no devices, no setuid bits, no path that leads out.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     io::{self, Read, Write},
+    rc::Rc,
 };
 
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Archive, Builder, Entry, EntryType, Header};
 
 /// The most entries of all layers together.
 const ENTRIES_MOST: usize = 1_000_000;
@@ -14,8 +16,15 @@ const ENTRIES_MOST: usize = 1_000_000;
 /// The most bytes of all files together.
 const BYTES_MOST: u64 = 32 << 30;
 
-/// The most bytes of a name, a target or a set of attributes in a layer: whoever reads one holds it in memory.
+/// The most bytes of names, targets and attributes of one entry: whoever reads them holds them in memory.
 const NAME_MOST: u64 = 1 << 20;
+
+/// The most bytes of all paths and targets together, which are held in memory until the end.
+const NAMES_MOST: u64 = if cfg!(test) { 8 << 20 } else { 128 << 20 };
+
+/// The most bytes of paths that are built or compared: a layer can have every entry go through long links, or hide
+/// everything again and again.
+const WORK_MOST: u64 = if cfg!(test) { 64 << 20 } else { 4 << 30 };
 
 /// The longest path.
 const PATH_MOST: usize = 4096;
@@ -40,6 +49,10 @@ pub(crate) enum FlattenError {
     Bytes,
     #[error("a name in the image takes more than 1 MiB")]
     Names,
+    #[error("the names in the image take more than 128 MiB")]
+    AllNames,
+    #[error("the layers of the image are too entangled to be put together")]
+    Work,
 }
 
 /// What came of it.
@@ -81,6 +94,10 @@ struct Tree {
     nodes: BTreeMap<String, Node>,
     left_out: usize,
     bytes: u64,
+    /// Bytes of paths and targets so far.
+    names: u64,
+    /// Bytes of paths that were built or compared.
+    work: Cell<u64>,
 }
 
 /// Opens a layer to be read, from the first one at the bottom.
@@ -94,7 +111,6 @@ pub(crate) fn flatten(
 ) -> Result<Flattened, FlattenError> {
     let mut tree = Tree::default();
     for layer in 0..count {
-        check(open(layer)?)?;
         tree.read(layer, open(layer)?)?;
     }
     let mut done = Flattened {
@@ -121,26 +137,48 @@ pub(crate) fn flatten(
     Ok(done)
 }
 
-/// Refuses a layer that would unpack without end, before anything of it is held in memory.
-fn check(input: Box<dyn Read>) -> Result<(), FlattenError> {
-    let mut archive = Archive::new(input);
-    let mut bytes = 0_u64;
-    for (at, entry) in archive.entries()?.raw(true).enumerate() {
-        let entry = entry?;
-        let (kind, size) = (entry.header().entry_type(), entry.size());
-        let is_name = kind.is_gnu_longname()
-            || kind.is_gnu_longlink()
-            || kind.is_pax_local_extensions()
-            || kind.is_pax_global_extensions();
-        bytes = bytes.saturating_add(size);
-        match () {
-            () if is_name && size > NAME_MOST => return Err(FlattenError::Names),
-            () if bytes > BYTES_MOST => return Err(FlattenError::Bytes),
-            () if at > ENTRIES_MOST * 2 => return Err(FlattenError::Entries),
-            () => {}
+/// A layer of which only so much is read: what comes before the content of an entry (its name, its attributes) is held
+/// in memory by whoever reads it, however large it says it is.
+struct Fused {
+    layer: Box<dyn Read>,
+    /// How much may be read; `None` while the content of an entry is read.
+    left: Rc<Cell<Option<u64>>>,
+}
+
+/// What an error of a blown fuse says.
+const BLOWN: &str = "the names of an entry are too long";
+
+impl Read for Fused {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.layer.read(buffer)?;
+        if let Some(left) = self.left.get() {
+            let left = left.checked_sub(length as u64).ok_or_else(|| io::Error::other(BLOWN))?;
+            self.left.set(Some(left));
         }
+        Ok(length)
     }
-    Ok(())
+}
+
+/// Passes on each entry of a layer with its number.
+fn each_entry(
+    layer: Box<dyn Read>,
+    mut take: impl FnMut(usize, &mut Entry<'_, Fused>) -> Result<(), FlattenError>,
+) -> Result<(), FlattenError> {
+    let left = Rc::new(Cell::new(None));
+    let mut archive = Archive::new(Fused { layer, left: left.clone() });
+    let mut entries = archive.entries()?.enumerate();
+    loop {
+        left.set(Some(NAME_MOST));
+        let Some((at, entry)) = entries.next() else { return Ok(()) };
+        let mut entry = entry.map_err(|error| match left.get() {
+            Some(left) if left > 0 && error.to_string() != BLOWN => FlattenError::Io(error),
+            _ => FlattenError::Names,
+        })?;
+        left.set(None);
+        take(at, &mut entry)?;
+        // The library would skip the rest together with the next names.
+        io::copy(&mut entry, &mut io::sink())?;
+    }
 }
 
 fn header(node: &Node, kind: EntryType, size: u64) -> Header {
@@ -172,10 +210,8 @@ fn write_files(
         if wanted.range((layer, 0)..(layer + 1, 0)).next().is_none() {
             continue;
         }
-        let mut archive = Archive::new(open(layer)?);
-        for (at, entry) in archive.entries()?.enumerate() {
-            let mut entry = entry?;
-            let Some(names) = wanted.get(&(layer, at)) else { continue };
+        each_entry(open(layer)?, |at, entry| {
+            let Some(names) = wanted.get(&(layer, at)) else { return Ok(()) };
             let (path, node) = names[0];
             let mut first = header(node, EntryType::Regular, entry.size());
             if names.iter().any(|(path, _)| KEPT.contains(path)) && entry.size() < 1 << 20 {
@@ -187,22 +223,21 @@ fn write_files(
                 }
                 builder.append_data(&mut first, format!("./{path}"), bytes.as_slice())?;
             } else {
-                builder.append_data(&mut first, format!("./{path}"), &mut entry)?;
+                builder.append_data(&mut first, format!("./{path}"), entry)?;
             }
             for (other, node) in &names[1..] {
                 let mut link = header(node, EntryType::Link, 0);
                 builder.append_link(&mut link, format!("./{other}"), format!("./{path}"))?;
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(())
 }
 
 impl Tree {
     fn read(&mut self, layer: usize, input: Box<dyn Read>) -> Result<(), FlattenError> {
-        let mut archive = Archive::new(input);
-        for (at, entry) in archive.entries()?.enumerate() {
-            let entry = entry?;
+        each_entry(input, |at, entry| {
             if at > ENTRIES_MOST || self.nodes.len() > ENTRIES_MOST {
                 return Err(FlattenError::Entries);
             }
@@ -223,8 +258,12 @@ impl Tree {
                 time: head.mtime().unwrap_or(0).min(u64::from(u32::MAX)),
             };
             self.add(layer, at, &path, head.entry_type(), target, entry.size(), node);
-        }
-        Ok(())
+            match () {
+                () if self.names > NAMES_MOST => Err(FlattenError::AllNames),
+                () if self.work.get() > WORK_MOST => Err(FlattenError::Work),
+                () => Ok(()),
+            }
+        })
     }
 
     #[expect(clippy::too_many_arguments, reason = "all of them are fields of one entry")]
@@ -298,32 +337,42 @@ impl Tree {
         if !stays {
             self.remove(&path);
         }
+        self.names += path.len() as u64;
+        if let Kind::Link(target) = &kind {
+            self.names += target.len() as u64;
+        }
         self.nodes.insert(path, Node { kind, ..node });
+    }
+
+    fn count(&self, bytes: usize) {
+        self.work.set(self.work.get().saturating_add(bytes as u64));
     }
 
     /// Follows links in the folders of a path, within the root.
     fn resolve(&self, above: &[&str]) -> Option<String> {
         let mut waiting: Vec<String> = above.iter().rev().map(|part| (*part).to_owned()).collect();
-        let (mut here, mut hops): (Vec<String>, usize) = (Vec::new(), 0);
+        let (mut here, mut hops) = (String::new(), 0);
+        let leave = |here: &mut String| here.truncate(here.rfind('/').unwrap_or(0));
         while let Some(part) = waiting.pop() {
             match part.as_str() {
                 "" | "." => continue,
                 ".." => {
-                    here.pop();
+                    leave(&mut here);
                     continue;
                 }
-                _ => here.push(part),
+                part if here.is_empty() => here.push_str(part),
+                part => here.extend(["/", part]),
             }
-            let path = here.join("/");
-            match self.nodes.get(&path).map(|node| &node.kind) {
+            self.count(here.len());
+            match self.nodes.get(&here).map(|node| &node.kind) {
                 Some(Kind::Link(target)) => {
                     hops += 1;
-                    if hops > HOPS_MOST || path.len() > PATH_MOST {
+                    if hops > HOPS_MOST || here.len() > PATH_MOST {
                         return None;
                     }
-                    here.pop();
-                    if target.starts_with('/') {
-                        here.clear();
+                    match target.starts_with('/') {
+                        true => here.clear(),
+                        false => leave(&mut here),
                     }
                     waiting.extend(target.split('/').rev().map(str::to_owned));
                 }
@@ -331,7 +380,7 @@ impl Tree {
                 _ => {}
             }
         }
-        Some(here.join("/"))
+        Some(here)
     }
 
     fn make_folders(&mut self, folder: &str, layer: usize) {
@@ -341,7 +390,11 @@ impl Tree {
             .chain((!folder.is_empty()).then_some(folder.len()));
         for end in ends.collect::<Vec<_>>() {
             let plain = Node { layer, kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0 };
-            self.nodes.entry(folder[..end].to_owned()).or_insert(plain);
+            self.count(end);
+            if !self.nodes.contains_key(&folder[..end]) {
+                self.names += end as u64;
+                self.nodes.insert(folder[..end].to_owned(), plain);
+            }
         }
     }
 
@@ -355,6 +408,7 @@ impl Tree {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let from =
             self.nodes.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
+        let from = from.inspect(|(path, _)| self.count(path.len()));
         let gone: Vec<String> =
             from.filter(|(_, node)| node.layer < layer).map(|(path, _)| path.clone()).collect();
         gone.iter().for_each(|path| {
@@ -375,9 +429,9 @@ fn parts(path: &str) -> Option<Vec<&str>> {
 mod tests {
     use super::*;
 
-    type Entry<'a> = (&'a str, EntryType, &'a str);
+    type Listed<'a> = (&'a str, EntryType, &'a str);
 
-    fn layer(entries: &[Entry<'_>]) -> Vec<u8> {
+    fn layer(entries: &[Listed<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (path, kind, content) in entries {
             let mut header = Header::new_gnu();
@@ -401,7 +455,7 @@ mod tests {
         bytes
     }
 
-    fn flat(layers: &[&[Entry<'_>]]) -> (Vec<String>, Flattened) {
+    fn flat(layers: &[&[Listed<'_>]]) -> (Vec<String>, Flattened) {
         let layers: Vec<Vec<u8>> = layers.iter().map(|entries| layer(entries)).collect();
         let open = |at: usize| -> io::Result<Box<dyn Read>> {
             Ok(Box::new(io::Cursor::new(layers[at].clone())))
@@ -507,15 +561,103 @@ mod tests {
     }
 
     #[test]
+    fn no_attribute_hides_a_name_that_fills_the_memory() {
+        // The header says that the file has 1 GiB, its attributes that it is empty: then the next header follows at
+        // once, and announces a name that takes all of that.
+        let record = |size: u64, kind, path: &str| {
+            let mut head = Header::new_gnu();
+            head.set_entry_type(kind);
+            head.set_size(size);
+            head.set_path(path).unwrap();
+            head.set_cksum();
+            head.as_bytes().to_vec()
+        };
+        let mut attributes = b"10 size=0\n".to_vec();
+        attributes.resize(512, 0);
+        let head = [
+            record(10, EntryType::XHeader, "x"),
+            attributes,
+            record(1 << 30, F, "file"),
+            record(1 << 30, EntryType::GNULongName, "name"),
+        ]
+        .concat();
+        let read = Rc::new(Cell::new(0));
+        struct Counted(Box<dyn Read>, Rc<Cell<usize>>);
+        impl Read for Counted {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let length = self.0.read(buffer)?;
+                self.1.set(self.1.get() + length);
+                Ok(length)
+            }
+        }
+        let open = |_: usize| -> io::Result<Box<dyn Read>> {
+            let layer = io::Cursor::new(head.clone()).chain(io::repeat(b'a'));
+            Ok(Box::new(Counted(Box::new(layer), read.clone())))
+        };
+        assert!(matches!(flatten(1, &open, &mut io::sink()), Err(FlattenError::Names)));
+        assert!(read.get() < 4 << 20, "{} bytes were read", read.get());
+    }
+
+    /// Layers made of one entry after another.
+    fn many(count: usize, entry: fn(usize) -> Vec<u8>) -> Result<Flattened, FlattenError> {
+        struct Entries(usize, fn(usize) -> Vec<u8>, io::Cursor<Vec<u8>>, usize);
+        impl Read for Entries {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                loop {
+                    match self.2.read(buffer)? {
+                        0 if self.0 < self.3 => {
+                            self.2 = io::Cursor::new(self.1(self.0));
+                            self.0 += 1;
+                        }
+                        length => return Ok(length),
+                    }
+                }
+            }
+        }
+        let open = |_: usize| -> io::Result<Box<dyn Read>> {
+            Ok(Box::new(Entries(0, entry, io::Cursor::default(), count)))
+        };
+        flatten(1, &open, &mut io::sink())
+    }
+
+    fn long_entry(path: &str, kind: EntryType) -> Vec<u8> {
+        let mut builder = Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(0);
+        builder.append_data(&mut header, path, io::empty()).unwrap();
+        let mut bytes = builder.into_inner().unwrap();
+        bytes.truncate(bytes.len() - 1024);
+        bytes
+    }
+
+    #[test]
+    fn names_that_fill_the_memory_together_are_refused() {
+        let made = many(4_000, |number| long_entry(&format!("{}{number}", "n".repeat(4000)), F));
+        assert!(matches!(made, Err(FlattenError::AllNames)), "{made:?}");
+    }
+
+    #[test]
+    fn layers_that_take_for_ever_are_refused() {
+        // Each entry has many folders above it.
+        let deep =
+            many(200, |number| long_entry(&format!("{}{}", "d/".repeat(1990), number % 50), F));
+        assert!(matches!(deep, Err(FlattenError::Work)), "{deep:?}");
+        // Everything is hidden once more with every entry, and stays, because the layer is the same.
+        let hidden = many(4_000, |number| match number < 2_000 {
+            true => long_entry(&format!("{}{number}", "n".repeat(90)), F),
+            false => long_entry(".wh..wh..opq", F),
+        });
+        assert!(matches!(hidden, Err(FlattenError::Work)), "{hidden:?}");
+    }
+
+    #[test]
     fn a_layer_that_unpacks_without_end_is_refused_before_it_is_unpacked() {
         assert!(matches!(bomb(F, 40 << 30), Err(FlattenError::Bytes)));
-        for kind in [
-            EntryType::GNULongName,
-            EntryType::GNULongLink,
-            EntryType::XHeader,
-            EntryType::XGlobalHeader,
-        ] {
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
             assert!(matches!(bomb(kind, 4 << 30), Err(FlattenError::Names)), "{kind:?}");
         }
+        // Nobody holds these, but they count.
+        assert!(matches!(bomb(EntryType::XGlobalHeader, 40 << 30), Err(FlattenError::Bytes)));
     }
 }

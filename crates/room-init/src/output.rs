@@ -37,6 +37,17 @@ pub(crate) enum Kind {
     Terminal,
 }
 
+/// Why an iteration stopped moving output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pumped {
+    Empty,
+    /// A follower is full.
+    Blocked,
+    /// More was moved than a pipe holds: if the command has ended, what is left was written by a
+    /// process that it left behind.
+    Enough,
+}
+
 struct Follower {
     pipe: OwnedFd,
     pending: Vec<u8>,
@@ -128,36 +139,39 @@ impl Output {
     /// After the command's exit: delivers the rest of its output; true when done.
     pub(crate) fn settle(&mut self, scratch: &mut [u8]) -> bool {
         if !self.settled {
-            self.settled = self.pump(scratch);
+            self.settled = self.pump(scratch) != Pumped::Blocked;
         }
         self.settled
     }
 
-    /// Moves output until none is left or a follower is full; true if none is left.
-    fn pump(&mut self, scratch: &mut [u8]) -> bool {
+    /// Moves output until none is left, a follower is full, or it is enough for one iteration.
+    fn pump(&mut self, scratch: &mut [u8]) -> Pumped {
         let mut moved = 0;
         while moved < TURN {
             if self.followers.iter().any(|follower| follower.full || !follower.is_idle()) {
-                return false;
+                return Pumped::Blocked;
             }
             match self.step(scratch) {
                 Ok(0) => {
                     self.source = None;
                     self.followers.clear();
-                    return true;
+                    return Pumped::Empty;
                 }
                 Ok(length) => moved += length,
-                Err(Errno::AGAIN) => return self.followers.iter().all(|follower| !follower.full),
+                Err(Errno::AGAIN) if self.followers.iter().any(|follower| follower.full) => {
+                    return Pumped::Blocked;
+                }
+                Err(Errno::AGAIN) => return Pumped::Empty,
                 Err(Errno::INTR) => {}
                 // A terminal without users reports EIO.
                 Err(_) => {
                     self.source = None;
                     self.followers.clear();
-                    return true;
+                    return Pumped::Empty;
                 }
             }
         }
-        false
+        Pumped::Enough
     }
 
     fn step(&mut self, scratch: &mut [u8]) -> Result<usize, Errno> {

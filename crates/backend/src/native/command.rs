@@ -1,12 +1,14 @@
 //! Commands that Hothouse itself runs in a room, as the agent and without a terminal.
 
-use std::{io::Read, path::Path, time::Duration};
+use std::{os::fd::OwnedFd, path::Path, time::Duration};
 
 use hothouse_host::{random, relay::Pipes};
 use hothouse_room::{
     ClientError, ExecStreams, RoomClient,
     wire::{ExecId, ExecSpec, Exit, RoomUser, Stdio},
 };
+
+use tokio::{io::AsyncReadExt, net::unix::pipe};
 
 use super::block_on;
 use crate::{RoomCommand, RoomError, RoomRun};
@@ -15,6 +17,8 @@ use crate::{RoomCommand, RoomError, RoomRun};
 const OUTPUT_LIMIT: u64 = 1 << 20;
 /// How long a command of ours may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one that was killed may take to exit, and its last output to arrive.
+const LAST: Duration = Duration::from_secs(5);
 
 /// Starts a command and passes on its pipe ends. It ends when they are closed.
 pub(super) fn converse(runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError> {
@@ -29,7 +33,8 @@ pub(super) fn converse(runtime: &Path, command: &RoomCommand) -> Result<Pipes, R
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end. A process that it leaves behind may hold its output open, or write to
+/// it without end: neither delays the result.
 pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
     let spec = spec(command);
     let conversation = async {
@@ -39,29 +44,50 @@ pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, Room
             return Err(ClientError::Unexpected);
         };
         drop(stdin);
-        let read = tokio::task::spawn_blocking(move || {
-            let mut bytes = Vec::new();
-            // What could be read is returned.
-            std::fs::File::from(stdout).take(OUTPUT_LIMIT).read_to_end(&mut bytes).ok();
-            bytes
-        });
-        let ended = tokio::time::timeout(PATIENCE, client.wait(exec.clone())).await;
-        let exit = match ended {
-            Ok(exit) => exit?,
-            Err(_) => {
-                client.signal(exec.clone(), KILL).await?;
-                client.wait(exec.clone()).await?
+        let (mut printed, mut is_read) = (Vec::new(), false);
+        let exit = {
+            let (reading, ending) = (read(stdout, &mut printed), end(&client, exec));
+            tokio::pin!(reading, ending);
+            let exit = loop {
+                tokio::select! {
+                    exit = &mut ending => break exit?,
+                    () = &mut reading, if !is_read => is_read = true,
+                }
+            };
+            if !is_read {
+                tokio::time::timeout(LAST, reading).await.ok();
             }
+            exit
         };
-        let stdout = read.await.unwrap_or_default();
-        client.forget(exec).await.ok();
         let code = match exit {
-            Exit::Code(code) => Some(code),
-            Exit::Signal(_) | Exit::NotStarted { .. } => None,
+            Some(Exit::Code(code)) => Some(code),
+            Some(Exit::Signal(_) | Exit::NotStarted { .. }) | None => None,
         };
-        Ok(RoomRun { code, stdout })
+        Ok(RoomRun { code, stdout: printed })
     };
     block_on(conversation)?.map_err(RoomError::Talk)
+}
+
+/// Reads the beginning of a command's output, then closes it.
+async fn read(stdout: OwnedFd, printed: &mut Vec<u8>) {
+    // What could be read is returned.
+    if let Ok(stdout) = pipe::Receiver::from_owned_fd(stdout) {
+        stdout.take(OUTPUT_LIMIT).read_to_end(printed).await.ok();
+    }
+}
+
+/// Waits for a command's exit, then has the room close its output; kills it if it takes too long.
+/// `None` if not even that ends it.
+async fn end(client: &RoomClient, exec: ExecId) -> Result<Option<Exit>, ClientError> {
+    let exit = match tokio::time::timeout(PATIENCE, client.wait(exec.clone())).await {
+        Ok(exit) => Some(exit?),
+        Err(_) => {
+            client.signal(exec.clone(), KILL).await?;
+            tokio::time::timeout(LAST, client.wait(exec.clone())).await.ok().transpose()?
+        }
+    };
+    client.forget(exec).await.ok();
+    Ok(exit)
 }
 
 const KILL: i32 = 9;

@@ -96,6 +96,35 @@ fn the_users_commits_reach_the_room_before_its_next_command() {
     });
 }
 
+/// A hook that takes the standard output of the git that runs it, and leaves it to a process that
+/// goes on.
+const HOLDER: &str = r#"
+hooks=$(git rev-parse --git-path hooks); mkdir -p "$hooks"
+cat >"$hooks/reference-transaction" <<'HOOK'
+#!/usr/bin/python3
+import ctypes, os
+held = ctypes.CDLL(None).syscall(438, os.pidfd_open(os.getppid()), 1, 0)
+if held >= 0 and os.fork() == 0:
+    os.setsid(); os.set_inheritable(held, True); nothing = os.open('/dev/null', os.O_RDWR)
+    for number in range(3): os.dup2(nothing, number)
+    open('/tmp/held', 'w').close(); os.execvp('sleep', ['sleep', '600'])
+HOOK
+chmod +x "$hooks/reference-transaction"
+"#;
+
+#[test]
+fn a_process_that_keeps_the_output_of_our_own_command_does_not_hold_the_users() {
+    rooms(|env, repository| {
+        agent(env, repository, HOLDER);
+        let commit = git(repository, &["commit-tree", "-p", "a", "-m", "user", "a^{tree}"]);
+        git(repository, &["update-ref", "refs/heads/a", &commit]);
+        let begun = std::time::Instant::now();
+        let log = agent(env, repository, "git log -1 --format=%s; ls /tmp/held");
+        assert_eq!(log.stdout, "user\n/tmp/held\n");
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    });
+}
+
 #[test]
 fn a_branch_that_the_user_moved_is_the_users() {
     rooms(|env, repository| {
