@@ -323,16 +323,16 @@ mod tests {
 
     use super::*;
 
+    fn integration(name: &str, class: IntegrationClass) -> Caveat {
+        Caveat::Integration { name: name.into(), class, limits: String::new() }
+    }
+
     #[test]
     fn one_line_names_what_matters_and_counts_the_rest() {
         let changes = Several { shown: Vec::new(), more: 1 };
         let all = [
             Caveat::Unlimited(Fence::Memory),
-            Caveat::Integration {
-                name: "stripe".into(),
-                class: IntegrationClass::Mock,
-                limits: String::new(),
-            },
+            integration("stripe", IntegrationClass::Mock),
             Caveat::RoomFiles { uid: 1 },
             Caveat::Pending { changes, sandbox: SandboxName::try_from("a".to_owned()).unwrap() },
             Caveat::NoResolver,
@@ -344,12 +344,13 @@ mod tests {
         );
         assert_eq!(caveat_line(&all[1..2], "a"), "stripe mocked");
         let shop = [
-            caveat("mail", "sink"),
-            caveat("llm", "mock"),
-            caveat("s3", "sink"),
-            caveat("stripe", "mock"),
-            caveat("tax", "mock"),
-        ];
+            integration("mail", IntegrationClass::Sink),
+            integration("llm", IntegrationClass::Mock),
+            integration("s3", IntegrationClass::Sink),
+            integration("stripe", IntegrationClass::Mock),
+            integration("tax", IntegrationClass::Mock),
+        ]
+        .map(CaveatView::from);
         assert_eq!(
             caveat_line(&shop, "a"),
             "mail and s3 recorded, not sent; llm, stripe and tax mocked"
