@@ -93,6 +93,10 @@ fn every_word_of_another_tool_leads_to_a_command_and_is_none_itself() {
 fn every_command_that_does_something_has_two_examples() {
     fn check(command: &clap::Command, path: &str) {
         let path = format!("{path} {}", command.get_name());
+        // Nobody types a hidden one.
+        if command.is_hide_set() {
+            return;
+        }
         // A group explains itself by its commands.
         if !command.is_subcommand_required_set() {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
