@@ -26,7 +26,7 @@ struct Chore {
     work: fn(&Engine) -> Result<(), Failure>,
 }
 
-const CHORES: [Chore; 8] = [
+const CHORES: [Chore; 9] = [
     Chore {
         name: "times of rooms",
         first: Duration::from_secs(1),
@@ -75,6 +75,14 @@ const CHORES: [Chore; 8] = [
         period: Duration::from_secs(60),
         trouble: "deleted sandboxes could not be removed for good",
         work: Engine::expire_deleted,
+    },
+    Chore {
+        // A helper of a daemon that was killed may finish a room after the next daemon has looked for such rooms.
+        name: "rooms of single commands",
+        first: Duration::from_secs(2),
+        period: Duration::from_secs(10),
+        trouble: "a room of a single command could not be stopped",
+        work: Engine::end_temporary_rooms,
     },
     Chore {
         name: "memory",

@@ -288,11 +288,11 @@ fn nothing_of_the_progress_stays_after_ctrl_c() {
     tmux.open("start", &up);
     wait_until("it waits for both", || {
         let shown = tmux.shows("start");
-        shown.contains("wait for one") && shown.contains(" two  starting")
+        shown.contains(" one  starting") && shown.contains(" two  starting")
     });
     tmux.run(&["send-keys", "-t", "start", "C-c"]);
     wait_until("it is told", || tmux.shows("start").contains("Interrupted: `a`"));
     let shown = tmux.shows("start");
-    assert!(!shown.contains("wait for") && !shown.contains(" two  "), "{shown}");
+    assert!(!shown.contains(" one  ") && !shown.contains(" two  "), "{shown}");
     env.ok(&repository, &["down", "a"]);
 }
