@@ -102,7 +102,7 @@ fn ask(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was meant by a name that no service has: a similar one, or a sandbox.
+/// Returns hints for an unknown service: a similar name, or a sandbox.
 fn named_better(session: &Session, failure: Failure, body: &ServiceBody) -> Failure {
     let word = &body.service;
     if failure.message != format!("no service `{word}`") {

@@ -42,7 +42,7 @@ pub(super) struct Conversation {
     cuts: Vec<Cut>,
     /// keyboard --leave--> conversation
     pub(super) leave_rx: Option<mpsc::UnboundedReceiver<Leave>>,
-    /// Whether the user has left a command that goes on.
+    /// Whether the user has left a command that is still running.
     pub(super) left: bool,
 }
 
@@ -143,7 +143,7 @@ impl Conversation {
                 }
                 Some(Leave) = next_of(&mut self.leave_rx) => {
                     framed.send(&Ask::Leave, &[]).await.ok();
-                    // Dropped without waiting: the command goes on and prints.
+                    // Dropped without waiting: the command keeps running and printing.
                     self.pumps = None;
                     self.left = true;
                     return Ok(Ended::Code(0));
@@ -160,7 +160,7 @@ impl Conversation {
                     self.cuts.push(cut);
                 }
                 word = signals.next() => {
-                    // A viewer whose terminal is closed leaves; the command goes on.
+                    // A viewer whose terminal is closed leaves; the command keeps running.
                     if let (Ask::Attach(_), Ask::Signal { number: number @ (HANGUP | TERMINATE) }) =
                         (&self.ask, &word)
                     {
