@@ -2,6 +2,7 @@
 
 use hothouse_model::visible;
 use jiff::Timestamp;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::ui::{Tone, Ui};
 
@@ -32,6 +33,35 @@ pub(crate) fn plain(text: &str) -> String {
 /// Escapes a text of several lines for a terminal; tabs are kept.
 pub(crate) fn plain_lines(text: &str) -> String {
     visible::lines(text).into_owned()
+}
+
+/// Returns how many columns of a terminal a text takes: a Chinese character takes two, an accent of its own none.
+pub(crate) fn columns_of(text: &str) -> usize {
+    text.width()
+}
+
+/// Cuts a text that takes more columns than there are, and marks the cut.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    match columns_of(text) > columns {
+        true => format!("{}…", taken(text.chars(), columns.saturating_sub(1))),
+        false => text.to_owned(),
+    }
+}
+
+/// Cuts a text in the middle: what a path or URL begins and ends with tells most.
+fn cut_in_the_middle(text: &str, columns: usize) -> String {
+    let (front, back) = (columns / 2, (columns - columns / 2).saturating_sub(1));
+    let end: String = taken(text.chars().rev(), back).chars().rev().collect();
+    format!("{}…{end}", taken(text.chars(), front))
+}
+
+/// Takes the characters that fit into so many columns.
+fn taken(text: impl Iterator<Item = char>, columns: usize) -> String {
+    let fits = |used: &mut usize, c: char| {
+        *used += c.width().unwrap_or(0);
+        (*used <= columns).then_some(c)
+    };
+    text.scan(0, fits).collect()
 }
 
 /// Formats a number of bytes in its largest unit.
@@ -70,14 +100,14 @@ fn fitted(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>, room: usize) -> Strin
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| columns_of(&cell.text)).max().unwrap_or(0)
     };
     let widths = narrowed((0..columns).map(width).collect(), room);
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(|row| within(row, &widths)).collect();
     let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
     let left = room.saturating_sub(before);
     let lines = rows.iter().flat_map(|row| match row.last() {
-        Some(last) if row.len() == columns && last.text.chars().count() > left => {
+        Some(last) if row.len() == columns && columns_of(&last.text) > left => {
             broken(ui, row, &widths, Room { left, before, whole: room })
         }
         _ => vec![line(ui, row, &widths)],
@@ -103,21 +133,14 @@ fn narrowed(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     }
 }
 
-/// Cuts the cells of a row before the last one to their columns, in the middle: what a path or URL begins and ends
-/// with tells most.
+/// Cuts the cells of a row before the last one to their columns.
 fn within(row: Vec<Cell>, widths: &[usize]) -> Vec<Cell> {
     let last = widths.len().saturating_sub(1);
-    let cut = |(column, cell): (usize, Cell)| {
-        let length = cell.text.chars().count();
-        match widths.get(column).filter(|width| column < last && length > **width) {
-            Some(width) => {
-                let (front, back) = (width / 2, width - width / 2 - 1);
-                let text = cell.text.chars().take(front).chain(['…']);
-                let text = text.chain(cell.text.chars().skip(length - back)).collect();
-                Cell { text, ..cell }
-            }
-            None => cell,
+    let cut = |(column, cell): (usize, Cell)| match widths.get(column) {
+        Some(most) if column < last && columns_of(&cell.text) > *most => {
+            Cell { text: cut_in_the_middle(&cell.text, *most), ..cell }
         }
+        _ => cell,
     };
     row.into_iter().enumerate().map(cut).collect()
 }
@@ -136,7 +159,7 @@ struct Room {
 fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
     const BELOW: usize = 4;
     let Some((last, others)) = row.split_last() else { return Vec::new() };
-    let longest = last.text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+    let longest = last.text.split(' ').map(columns_of).max().unwrap_or(0);
     let paint = |text: String| last.tone.map_or(text.clone(), |tone| ui.paint(tone, &text));
     let beside = longest <= room.left && room.left >= LEAST || others.is_empty();
     let (indent, width) = match beside {
@@ -149,7 +172,7 @@ fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
     let mut lines: Vec<_> = parts.map(|part| format!("{blank}{part}")).collect();
     if beside && !lines.is_empty() {
         let shown: usize = others.iter().zip(widths).map(|(_, width)| width + 2).sum();
-        let own = others.last().map_or(0, |cell| cell.text.chars().count());
+        let own = others.last().map_or(0, |cell| columns_of(&cell.text));
         let gap = widths.get(others.len().saturating_sub(1)).map_or(0, |width| width - own) + 2;
         let gap = if shown == 0 { String::new() } else { " ".repeat(gap) };
         let rest = lines.remove(0).split_off(blank.len());
@@ -170,7 +193,7 @@ pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words(text, room) {
         let line = lines.last_mut().expect("there is a first line");
-        if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= room {
+        if line.is_empty() || columns_of(line) + 1 + columns_of(word) <= room {
             if !line.is_empty() {
                 line.push(' ');
             }
@@ -190,7 +213,7 @@ fn words(text: &str, room: usize) -> Vec<&str> {
         c == ' ' && !quoted
     });
     whole
-        .flat_map(|word| match word.chars().count() > room {
+        .flat_map(|word| match columns_of(word) > room {
             true => word.split(' ').collect(),
             false => vec![word],
         })
@@ -208,7 +231,7 @@ pub(crate) fn hanging(text: &str, from: usize, indent: usize, columns: Option<us
 /// a command to be copied, and stays whole where it can.
 pub(crate) fn message_within(text: &str, columns: usize) -> String {
     let fit = |line: &str| {
-        if line.chars().count() <= columns {
+        if columns_of(line) <= columns {
             return line.to_owned();
         }
         let indent: String = line.chars().take_while(|c| *c == ' ').collect();
@@ -222,7 +245,7 @@ fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
         let last = index + 1 == row.len();
-        let padding = if last { 0 } else { width - cell.text.chars().count() + 2 };
+        let padding = if last { 0 } else { width - columns_of(&cell.text) + 2 };
         let text = cell.tone.map_or_else(|| cell.text.clone(), |tone| ui.paint(tone, &cell.text));
         line.push_str(&text);
         line.extend(std::iter::repeat_n(' ', padding));
@@ -346,6 +369,18 @@ mod tests {
             fitted(&plain_ui(), &[], vec![row], 60).trim_start_matches('\n'),
             "web  https://web.agent-a.acme.localhost\n    http://127.0.0.1:43100"
         );
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_accents_none() {
+        let row = |cells: [&str; 2]| cells.map(Cell::new).into_iter().collect::<Vec<_>>();
+        let rows = vec![row(["東京", "a"]), row(["cafe\u{301}", "b"]), row(["plain", "c"])];
+        assert_eq!(
+            fitted(&plain_ui(), &["NAME", "X"], rows, 40),
+            "NAME   X\n東京   a\ncafe\u{301}   b\nplain  c"
+        );
+        assert_eq!([cut("東京都庁", 5), cut("東京", 4)], ["東京…", "東京"]);
+        assert_eq!(cut_in_the_middle("東京/都庁/a", 7), "東…/a");
     }
 
     #[test]

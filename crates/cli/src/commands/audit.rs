@@ -11,7 +11,7 @@ use hothouse_model::{
 use super::timeline::checked;
 use crate::{
     args::AuditArgs,
-    render::{Cell, plain_lines, table},
+    render::{Cell, cut, plain_lines, table},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -59,17 +59,13 @@ fn row(row: &AuditRow) -> Vec<Cell> {
         Some(AuditDecision::Judged(Verdict::Ask)) => decision.tone(Tone::Warning),
         _ => decision,
     };
-    let short = |text: &str, most: usize| -> String {
-        let line: String = text.chars().take(most).collect();
-        if text.chars().count() > most { line + "…" } else { line }
-    };
     vec![
         Cell::new(row.time.strftime("%H:%M:%S").to_string()),
         Cell::new(&row.tool),
         decision,
         Cell::new(row.severity.as_str()),
         Cell::new(row.seen.map_or("-", Seen::as_str)),
-        Cell::new(short(&row.target, 60)),
-        Cell::new(short(&row.reason, 80)),
+        Cell::new(cut(&row.target, 60)),
+        Cell::new(cut(&row.reason, 80)),
     ]
 }

@@ -29,7 +29,8 @@ pub(crate) fn write(ui: &Ui, args: &ManArgs) -> Result<ExitCode, Failure> {
 /// Writes the page of a command and those below it; returns how many.
 fn write_all(command: Command, name: &str, folder: &Path) -> Result<usize, Failure> {
     let mut count = 1;
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+    let documented = |below: &&Command| !below.is_hide_set() && below.get_name() != "help";
+    for below in command.get_subcommands().filter(documented) {
         let name = format!("{name}-{}", below.get_name());
         count += write_all(below.clone(), &name, folder)?;
     }

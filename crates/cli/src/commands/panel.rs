@@ -9,7 +9,7 @@ use hothouse_model::{
 };
 
 use crate::{
-    render::{Cell, indented_table, plain, wrapped},
+    render::{Cell, cut, indented_table, plain, wrapped},
     ui::{Tone, Ui},
 };
 
@@ -247,6 +247,7 @@ fn services(ui: &Ui, sandbox: &SandboxView) -> String {
     let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
     // What stands before the last column: its margin, name, state, pid, port and restarts.
     const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
+    const LEAST: usize = 12;
     let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE + longest));
     let rows = services.iter().map(|service| {
         let word = service_word(sandbox, service);
@@ -263,21 +264,11 @@ fn services(ui: &Ui, sandbox: &SandboxView) -> String {
             Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
             Cell::new(or_dash(service.port.map(|port| port.to_string()))),
             Cell::new(service.restarts.to_string()),
-            Cell::new(cut(&or_dash(told), left)),
+            Cell::new(cut(&or_dash(told), left.max(LEAST))),
         ]
     });
     let heads = ["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"];
     indented_table(ui, &heads, rows.collect(), INDENT)
-}
-
-/// Cuts a text that would wrap; `--json` has all of it.
-fn cut(text: &str, most: usize) -> String {
-    const LEAST: usize = 12;
-    let most = most.max(LEAST);
-    match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['…']).collect(),
-        false => text.to_owned(),
-    }
 }
 
 /// Shows what a run was seeded with.

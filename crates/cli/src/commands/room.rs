@@ -15,6 +15,7 @@ use hothouse_model::{
     Failure, FailureKind, config,
     stack::{ServiceReport, StackReport, service::ServiceStatus},
 };
+use jiff::Timestamp;
 
 use super::{panel::panel, sandbox::check_reference};
 use crate::{
@@ -87,7 +88,9 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         shown.apps.values().for_each(|app| ui.print(&app.url));
     } else {
         ui.print(&panel(ui, &shown));
-        let chain = critical_chain(&shown.services, begun.elapsed());
+        let run_age = shown.run.as_ref().map(|run| Timestamp::now().duration_since(run.started));
+        let run_age = run_age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
+        let chain = critical_chain(&shown.services, Ran { took: begun.elapsed(), run_age });
         if !chain.is_empty() {
             ui.say(&chain);
         }
@@ -132,9 +135,26 @@ pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration
     })
 }
 
+/// When an `up` ran, as far as the times of services need it.
+#[derive(Clone, Copy)]
+struct Ran {
+    /// How long it took.
+    took: Duration,
+    /// How old the run of the room was when it ended. The room itself is a little younger.
+    run_age: Duration,
+}
+
 /// Shows how long the command took, and the slowest chain: the service that was ready last, and those it needed.
-fn critical_chain(services: &[ServiceView], took: Duration) -> String {
-    let services = services.iter().map(|service| ServiceReport {
+/// Services that were ready before it are left out, and times count from its start.
+fn critical_chain(services: &[ServiceView], ran: Ran) -> String {
+    let at = |time: Option<u64>| Duration::from_millis(time.unwrap_or_default());
+    let last = services.iter().map(|service| at(service.ready_ms)).max().unwrap_or_default();
+    if ran.run_age.saturating_sub(last) > ran.took {
+        return String::new();
+    }
+    let begun = last.saturating_sub(ran.took);
+    let started = services.iter().filter(|service| at(service.ready_ms) >= begun);
+    let started = started.map(|service| ServiceReport {
         status: ServiceStatus {
             name: service.name.clone(),
             needs: service.needs.clone(),
@@ -144,24 +164,17 @@ fn critical_chain(services: &[ServiceView], took: Duration) -> String {
         },
         host_pid: None,
     });
-    let report = StackReport { version: 0, services: services.collect() };
+    let report = StackReport { version: 0, services: started.collect() };
     let chain = report.critical_chain();
-    let at = |time: Option<u64>| Duration::from_millis(time.unwrap_or_default());
     if chain.is_empty() {
         return String::new();
     }
-    let spent = |service: &ServiceStatus| {
-        seconds(at(service.ready_ms).saturating_sub(at(service.started_ms)))
-    };
-    let mut text = format!("Ready in {}. Slowest chain:", seconds(took));
+    let mut text = format!("Ready in {}. Slowest chain:", seconds(ran.took));
     for (depth, service) in chain.iter().enumerate() {
-        let ready = seconds(at(service.ready_ms));
-        text.push_str(&format!(
-            "\n  {}{} @{ready} +{}",
-            "  ".repeat(depth),
-            service.name,
-            spent(service)
-        ));
+        let (ready, indent) = (at(service.ready_ms), "  ".repeat(depth));
+        let spent = seconds(ready.saturating_sub(at(service.started_ms)));
+        let ready = seconds(ready.saturating_sub(begun));
+        text.push_str(&format!("\n  {indent}{} @{ready} +{spent}", service.name));
     }
     text
 }
@@ -225,10 +238,29 @@ mod tests {
     #[test]
     fn the_longest_way_is_told_with_its_times() {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
+        let ran = |took, run_age| Ran {
+            took: Duration::from_millis(took),
+            run_age: Duration::from_millis(run_age),
+        };
         assert_eq!(
-            critical_chain(&services, Duration::from_millis(1_900)),
+            critical_chain(&services, ran(1_900, 1_800)),
             "Ready in 1.90s. Slowest chain:\n  api @1.50s +1.37s\n    db @130ms +125ms"
         );
-        assert_eq!(critical_chain(&[], Duration::ZERO), "");
+        assert_eq!(critical_chain(&[], ran(0, 0)), "");
+    }
+
+    #[test]
+    fn times_count_from_the_command_that_started_the_services() {
+        let ran = |took| Ran {
+            took: Duration::from_millis(took),
+            run_age: Duration::from_millis(61_600),
+        };
+        let services = [service("db", &[], 5, 130), service("api", &["db"], 60_100, 61_500)];
+        assert_eq!(
+            critical_chain(&services, ran(1_600)),
+            "Ready in 1.60s. Slowest chain:\n  api @1.60s +1.40s"
+        );
+        let all_were_ready = critical_chain(&services, ran(90));
+        assert_eq!(all_were_ready, "");
     }
 }

@@ -27,7 +27,7 @@ use serde::Serialize;
 use super::{sandbox::check_reference, sign, waterfall};
 use crate::{
     args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which, WhichRun},
-    render::{Cell, plain, table},
+    render::{self, Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -45,7 +45,7 @@ const SHOWN: usize = 200;
 const STEP: Duration = Duration::from_secs(10);
 
 /// How much of a summary a table shows.
-const SUMMARY: usize = 100;
+const SUMMARY: usize = 101;
 
 /// Asks for the records of a run; of one kind, if that is named.
 fn of_run(
@@ -201,11 +201,9 @@ fn row(record: &Record) -> Vec<Cell> {
     ]
 }
 
+/// Cuts a summary to what a line of a table has room for.
 pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(SUMMARY) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    render::cut(text, SUMMARY)
 }
 
 /// Sets a mark.
@@ -467,6 +465,6 @@ mod tests {
     #[test]
     fn a_long_summary_is_cut_at_a_character() {
         assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"ä".repeat(150)), format!("{}…", "ä".repeat(SUMMARY)));
+        assert_eq!(cut(&"ä".repeat(150)), format!("{}…", "ä".repeat(SUMMARY - 1)));
     }
 }
