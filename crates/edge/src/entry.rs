@@ -16,12 +16,13 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
-/// How many process lookups may run at a time, over all rooms; if the wait is too long, the process
-/// stays unknown.
-static LOOKUPS: Semaphore = Semaphore::const_new(4);
+/// How many process lookups of a room may run at a time; if the wait is too long, the process stays
+/// unknown. A room that floods the wall waits for itself alone.
+pub(crate) const LOOKUPS: usize = 2;
 
-/// How long to wait for the process of a connection when it is needed.
-const LOOKUP_WAIT: Duration = Duration::from_millis(200);
+/// How long to wait for the process of a connection when it is needed. A machine with all its
+/// processors busy takes hundreds of milliseconds for what is a matter of one.
+const LOOKUP_WAIT: Duration = Duration::from_secs(1);
 
 /// One connection in the ledger, or the datagrams between two endpoints.
 pub(crate) struct Entry {
@@ -47,10 +48,13 @@ struct Whose {
 
 type Search = JoinHandle<Option<RoomProcess>>;
 
-/// Looks up a process, as soon as not too many lookups are running.
-fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Search {
+/// Looks up a process, as soon as not too many lookups of its room are running.
+fn search(
+    lookups: Arc<Semaphore>,
+    find: impl FnOnce() -> Option<RoomProcess> + Send + 'static,
+) -> Search {
     tokio::spawn(async move {
-        let permit = timeout(LOOKUP_WAIT, LOOKUPS.acquire()).await.ok()?.ok()?;
+        let permit = timeout(LOOKUP_WAIT, lookups.acquire()).await.ok()?.ok()?;
         let owner = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(permit);
         owner
@@ -66,7 +70,7 @@ impl Entry {
     ) -> Self {
         let search = client.map(|client| {
             let processes = edge.processes.clone();
-            search(move || processes.owner(client, target))
+            search(edge.lookups.clone(), move || processes.owner(client, target))
         });
         Self::new(edge, AttemptKind::Connection, (target.ip(), Some(target.port())), search)
     }
@@ -81,7 +85,7 @@ impl Entry {
     ) -> Self {
         let search = source.map(|source| {
             let processes = edge.processes.clone();
-            search(move || processes.datagram_owner(transport, source))
+            search(edge.lookups.clone(), move || processes.datagram_owner(transport, source))
         });
         let entry = Self::new(edge, AttemptKind::Datagram, target, search);
         Self { protocol: Some(transport.to_string().into()), ..entry }
@@ -169,10 +173,12 @@ impl Entry {
 }
 
 impl Whose {
+    /// Returns the process, if it is found in time; a lookup that is not may be by the next record.
     async fn find(&mut self) -> Option<RoomProcess> {
-        if let Some(search) = self.search.take() {
-            self.known = timeout(LOOKUP_WAIT, search).await.ok().and_then(Result::ok).flatten();
-        }
+        let Some(search) = self.search.as_mut() else { return self.known.clone() };
+        let Ok(found) = timeout(LOOKUP_WAIT, search).await else { return None };
+        self.search = None;
+        self.known = found.ok().flatten();
         self.known.clone()
     }
 }

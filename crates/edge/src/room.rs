@@ -23,7 +23,7 @@ use hothouse_model::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{OnceCell, watch},
+    sync::{OnceCell, Semaphore, watch},
     time::timeout,
 };
 
@@ -32,6 +32,7 @@ use crate::{
     budget::Refused,
     covered::Covered,
     datagram::{Noted, Place},
+    entry::LOOKUPS,
     ledger::{Ledger, record_id},
     pace::Paced,
     resolver::{Resolver, Servers},
@@ -95,6 +96,8 @@ pub struct RoomEdge {
     /// The rate limit of records.
     pub(crate) records: Paced,
     pub(crate) processes: Arc<dyn Processes>,
+    /// The lookups of processes that may run at a time.
+    pub(crate) lookups: Arc<Semaphore>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
     /// Names whose denial was recorded recently.
@@ -133,6 +136,7 @@ impl RoomEdge {
             ledger: spec.ledger,
             records: Paced::records(),
             processes: spec.processes,
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),
             quiet: Mutex::default(),

@@ -18,8 +18,8 @@ use hothouse_backend::{
 use hothouse_edge::Processes;
 use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
-/// The time limit for a room's report.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The time limit for a room's report. It is asked for once for each start of a service.
+const PATIENCE: Duration = Duration::from_millis(800);
 
 /// The processes of a room, for the ledger.
 pub(super) struct RoomProcesses {
