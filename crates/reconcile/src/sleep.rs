@@ -172,6 +172,9 @@ pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, F
 
 /// Returns an awake sandbox: a sleeping one is woken, a start in progress is waited for.
 pub async fn awake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
+    // While a room is being stopped for sleep, its record does not say yet that it sleeps.
+    let lock = keepers.sleep_locks.of(key);
+    let turn = lock.lock().await;
     let engine = keepers.engine.clone();
     let sandbox = tokio::task::spawn_blocking(move || {
         let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
@@ -182,15 +185,17 @@ pub async fn awake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, 
         engine.sandbox(key)?.ok_or_else(gone)
     });
     let sandbox = sandbox.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    drop(turn);
     match is_asleep(&sandbox) || keepers.activities.of(key).is_waking() {
         true => wake(keepers, key).await,
         false => Ok(sandbox),
     }
 }
 
-/// Whether a sandbox must be waited for.
+/// Whether a sandbox must be waited for: it sleeps, or is being put to sleep, woken or started.
 pub fn is_away(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
-    is_asleep(sandbox) || is_starting(sandbox) || keepers.activities.of(sandbox.key).is_waking()
+    let changes = || keepers.sleep_locks.of(sandbox.key).try_lock().is_err();
+    is_asleep(sandbox) || is_starting(sandbox) || changes()
 }
 
 fn is_starting(sandbox: &SandboxRecord) -> bool {
