@@ -26,14 +26,14 @@ use crate::{
     images::ServiceImageError,
     project::{CONFIG_FILE, ProjectError},
     recipe::{self, RecipeError},
-    room,
+    room, setup,
     stack::{self, Facts, Stack, StackError},
     trees,
     wall::WallError,
 };
 
 /// How many lines of a service's log a failed start shows.
-const LAST_LINES: usize = 12;
+const LAST_LINES: usize = 20;
 
 /// How often a wait checks whether the room is still running.
 const LOOK_UP: Duration = Duration::from_secs(1);
@@ -118,6 +118,16 @@ hothouse_model::explain! {
 }
 
 impl Engine {
+    /// Fails if the worktree's config has no such profile.
+    pub(crate) fn check_profile(
+        &self,
+        sandbox: &SandboxRecord,
+        profile: &str,
+    ) -> Result<(), ServicesError> {
+        self.worktree_config(sandbox)?.for_profile(Some(profile))?;
+        Ok(())
+    }
+
     /// Computes the stack of a sandbox from its worktree's config, within what is pinned.
     pub(crate) fn stack_for(
         &self,
@@ -452,6 +462,15 @@ impl Engine {
         let mut failed = report.statuses().filter(|service| names.contains(&service.name));
         if failed.any(|service| service.exit == Some(Exit::Code(0))) {
             failure = failure.hint("a command that is meant to end is a task: set `task = true`");
+        }
+        let declared =
+            self.pinned_config(sandbox).ok().and_then(|config| config.project.setup.clone());
+        let has = |file: &str| files::exists(&sandbox.worktree.join(file));
+        if let Some((folder, command)) = setup::missing_install(has) {
+            let command = declared.as_ref().map_or(command, |declared| declared.as_str());
+            failure = failure.hint(format!(
+                "the worktree has no `{folder}`: `hothouse exec -w {name} -- {command}` installs it"
+            ));
         }
         let others = match report.statuses().count() > names.len() {
             true => "the other services are up",

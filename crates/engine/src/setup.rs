@@ -87,6 +87,25 @@ impl Engine {
     }
 }
 
+/// Lock files, the folder that their manager installs into, and the command that does it.
+const INSTALLS: [(&str, &str, &str); 9] = [
+    ("pnpm-lock.yaml", "node_modules", "pnpm install --frozen-lockfile"),
+    ("yarn.lock", "node_modules", "yarn install"),
+    ("bun.lock", "node_modules", "bun install"),
+    ("bun.lockb", "node_modules", "bun install"),
+    ("package-lock.json", "node_modules", "npm ci"),
+    ("package.json", "node_modules", "npm install"),
+    ("uv.lock", ".venv", "uv sync"),
+    ("composer.lock", "vendor", "composer install"),
+    ("mix.lock", "deps", "mix deps.get"),
+];
+
+/// Returns the dependency folder that a worktree lacks, and the usual command that installs it.
+pub(crate) fn missing_install(has: impl Fn(&str) -> bool) -> Option<(&'static str, &'static str)> {
+    let (_, folder, command) = INSTALLS.iter().find(|(lock, ..)| has(lock))?;
+    (!has(folder)).then_some((*folder, *command))
+}
+
 /// Returns the cache key of a fork's install.
 pub(crate) fn key(
     repository: &Repository,
@@ -117,5 +136,21 @@ pub(crate) fn is_users_own(repository: &Repository, commit: &str) -> Result<bool
     match repository.head_around(&repository.place.root)? {
         Some(head) => repository.is_ancestor(commit, &head.commit),
         None => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_install;
+
+    #[test]
+    fn an_install_is_missing_if_a_lock_file_has_no_folder() {
+        let missing = |files: &[&str]| missing_install(|file| files.contains(&file));
+        let npm = ["package.json", "package-lock.json"];
+        assert_eq!(missing(&npm), Some(("node_modules", "npm ci")));
+        assert_eq!(missing(&["package.json"]), Some(("node_modules", "npm install")));
+        assert_eq!(missing(&["package.json", "yarn.lock", "node_modules"]), None);
+        assert_eq!(missing(&["uv.lock"]), Some((".venv", "uv sync")));
+        assert_eq!(missing(&["Cargo.lock"]), None);
     }
 }

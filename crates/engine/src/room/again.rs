@@ -61,7 +61,8 @@ impl Engine {
         let runtime = self.places(sandbox).runtime;
         let running = self.with.rooms.stack(&runtime);
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
-        if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
+        if let Some(wanted) = spec.profile.as_deref().filter(|wanted| *wanted != profile) {
+            self.check_profile(sandbox, wanted)?;
             return match spec.reuse {
                 true => Ok(()),
                 false => Err(RoomRequestError::OtherProfile {
