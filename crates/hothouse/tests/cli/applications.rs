@@ -92,7 +92,9 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["delete", "a"]);
     let tip = user(&env, &repository, "git commit -q --allow-empty -m more && git rev-parse main");
-    env.ok(&repository, &["fork", "a"]);
+    let forked = env.run(&repository, &["fork", "a"]);
+    let told = "1 commit behind `main`; it was moved forward";
+    assert!(forked.code == 0 && forked.stderr.contains(told), "{forked}");
     assert_eq!(user(&env, &repository, "git rev-parse a"), tip);
     // A branch with its own commit can still be requested by name.
     env.ok(&repository, &["delete", "a", "--force"]);
@@ -102,6 +104,17 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     let refused = env.run(&repository, &["fork", "a"]);
     assert_eq!(refused.code, 5, "{refused}");
     assert_eq!(user(&env, &repository, "git rev-parse a"), own);
+}
+
+#[test]
+fn empty_folders_of_submodules_are_told() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_hothouse"));
+    let repository = env.repository("acme", "");
+    let told = |name: &str| env.run(&repository, &["fork", name]).stderr.contains("submodules");
+    assert!(!told("a"));
+    let add = "git -c protocol.file.allow=always submodule --quiet add \"$PWD\" parts && git commit -qm parts";
+    user(&env, &repository, add);
+    assert!(told("b"));
 }
 
 /// An app that answers to a single host name, like Django.
@@ -154,8 +167,11 @@ fn a_first_crash_is_told_at_once_and_a_failed_build_is_not_repeated() {
     let service =
         "run = \"echo no such table; exit 3\"\nrestart = { policy = \"on-failure\", max = 3 }\n";
     let Some((env, repository)) = one_service(service) else { return };
+    std::fs::write(env.root().join("acme-sandboxes/a/package.json"), "{}").unwrap();
     let failed = env.run(&repository, &["up", "-w", "a"]);
     assert_ne!(failed.code, 0, "{failed}");
+    let install = "`hothouse exec -w a -- npm install` installs it";
+    assert!(failed.stderr.contains(install), "{failed}");
     let told = failed.stderr.find("`web` exited (exit 3) and is being restarted:\nno such table");
     let error = failed.stderr.find("error: service `web` did not start");
     assert!(told.is_some() && told < error, "{failed}");

@@ -336,7 +336,7 @@ run = "cat README built; pwd; sleep 1000"
     assert_eq!(other.code, 5, "{other}");
     env.ok(&repository, &["up", "-w", "a", "--profile", "dev", "--reuse"]);
     let unknown = env.run(&repository, &["up", "-w", "a", "--profile", "nope"]);
-    assert_eq!(unknown.code, 5, "{unknown}");
+    assert_eq!(unknown.code, 4, "{unknown}");
     env.ok(&repository, &["down", "-w", "a"]);
     let unknown = env.run(&repository, &["up", "-w", "a", "--profile", "nope"]);
     assert_eq!(unknown.code, 4, "{unknown}");
