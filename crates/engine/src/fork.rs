@@ -262,7 +262,6 @@ impl Engine {
         }
         let branch = spec.branch.clone().unwrap_or_else(|| spec.name.to_string());
         let origin = find_branch(&repository, spec, &branch, &base)?;
-        let moved = Moved::of(&repository, &branch, origin, &base)?;
         let sandboxes = match &parent {
             // Trees are shared within one folder.
             Some(parent) => parent.sandbox.sandboxes.clone(),
@@ -312,7 +311,7 @@ impl Engine {
             ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
         let plan = NewPlan {
-            operation: operation.clone(),
+            operation,
             kind: PlanKind::Fork,
             subject: spec.name.to_string(),
             steps: plan_fork(&facts),
@@ -326,30 +325,9 @@ impl Engine {
                 },
             )?;
         self.run(&plan)?;
-        self.note_surprises(&operation, &repository, moved.as_ref(), &facts)?;
         let made = plan.sandboxes.first().copied().expect("a fork makes one sandbox");
         let record = self.with.store.sandbox(made).map_err(ForkError::Store)?;
         record.ok_or_else(|| ForkError::Taken { name: spec.name.clone() })
-    }
-
-    /// Tells what a fork did, or did not do, that its user may not expect.
-    fn note_surprises(
-        &self,
-        operation: &OperationId,
-        repository: &Repository,
-        moved: Option<&Moved>,
-        facts: &ForkFacts,
-    ) -> Result<(), ForkError> {
-        if let Some(moved) = moved {
-            self.note(Some(operation), moved.to_string());
-        }
-        let has_submodules = repository.file_at(&facts.worktree.commit, ".gitmodules")?.is_some();
-        if has_submodules && matches!(facts.worktree.source, WorktreeSource::Commit { .. }) {
-            let text = "the folders of submodules are empty; `hothouse exec -- git submodule update --init` fetches \
-                        them where the network rules allow their hosts";
-            self.note(Some(operation), text.to_owned());
-        }
-        Ok(())
     }
 
     /// Returns the clone of a repository given by URL.
@@ -621,39 +599,6 @@ fn find_branch(
     let (ahead, behind) = repository.ahead_and_behind(&tip, &base.commit)?;
     let (branch, base) = (branch.to_owned(), base.shown());
     Err(ForkError::BranchTaken { branch, base, tip, distance: Distance { ahead, behind } })
-}
-
-/// A branch that a fork moved forward to its base.
-struct Moved {
-    branch: String,
-    base: String,
-    from: String,
-    distance: Distance,
-}
-
-impl Moved {
-    fn of(
-        repository: &Repository,
-        branch: &str,
-        origin: BranchOrigin,
-        base: &Base,
-    ) -> Result<Option<Self>, ForkError> {
-        let tip = repository.branch_tip(branch)?.filter(|_| origin == BranchOrigin::Behind);
-        let Some(from) = tip else { return Ok(None) };
-        let (ahead, behind) = repository.ahead_and_behind(&from, &base.commit)?;
-        let distance = Distance { ahead, behind };
-        Ok(Some(Self { branch: branch.to_owned(), base: base.shown(), from, distance }))
-    }
-}
-
-impl fmt::Display for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { branch, base, from, distance } = self;
-        write!(
-            f,
-            "branch `{branch}` existed at {from:.7}, {distance} `{base}`; it was moved forward"
-        )
-    }
 }
 
 fn check_place(worktree: &Path) -> Result<(), ForkError> {

@@ -273,15 +273,17 @@ impl Others {
     }
 }
 
-/// The dependency folders that were not copied, by worktree. Only in memory: the user who forked
-/// was told.
+/// What a fork did not bring along, by worktree. Only in memory: the user who forked was told.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutFolders(Mutex<HashMap<PathBuf, Vec<String>>>);
 
 impl LeftOutFolders {
-    fn note(&self, worktree: &Path, left_out: &[LeftOut]) {
+    fn note(&self, worktree: &Path, left_out: &[LeftOut], has_submodules: bool) {
+        const SUBMODULES: &str = "the folders of submodules are empty: `hothouse exec -- git submodule update --init` \
+                                  fetches them where the network rules allow their hosts";
         let told = left_out.iter().filter(|left| left.reason != golden::ABSENT);
         let told = told.map(|left| format!("`{}` is left out: {}", left.folder, left.reason));
+        let told = told.chain(has_submodules.then(|| SUBMODULES.to_owned()));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(worktree.to_owned(), told.collect());
     }
@@ -307,7 +309,7 @@ impl Engine {
         self.installed.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&sandbox.worktree)
     }
 
-    /// Returns which dependency folders were not copied, and why.
+    /// Returns what a fork did not bring along, and why.
     pub fn left_out(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let all = self.left_out.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox.worktree).cloned().unwrap_or_default()
@@ -335,7 +337,8 @@ impl Engine {
                     &golden,
                     dependencies,
                 )?;
-                self.left_out.note(&order.tree.path, &found.left_out);
+                let has_submodules = files::exists(&golden.tree().join(".gitmodules"));
+                self.left_out.note(&order.tree.path, &found.left_out, has_submodules);
                 let kept = setup.as_ref().map(|key| golden::kept_setup(&store, key)).transpose()?;
                 let kept = kept.flatten();
                 self.installed.note(&order.tree.path, kept.is_some());

@@ -92,9 +92,7 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["delete", "a"]);
     let tip = user(&env, &repository, "git commit -q --allow-empty -m more && git rev-parse main");
-    let forked = env.run(&repository, &["fork", "a"]);
-    let told = "1 commit behind `main`; it was moved forward";
-    assert!(forked.code == 0 && forked.stderr.contains(told), "{forked}");
+    env.ok(&repository, &["fork", "a"]);
     assert_eq!(user(&env, &repository, "git rev-parse a"), tip);
     // A branch with its own commit can still be requested by name.
     env.ok(&repository, &["delete", "a", "--force"]);
