@@ -61,6 +61,14 @@ const OWN_BUNDLES: [&str; 6] = [
     "CARGO_HTTP_CAINFO",
 ];
 
+/// Where administrators add certificate authorities: Debian and Alpine, Fedora, openSUSE, Arch.
+const ADDED_AUTHORITIES: [&str; 4] = [
+    "/usr/local/share/ca-certificates",
+    "/etc/pki/ca-trust/source/anchors",
+    "/etc/pki/trust/anchors",
+    "/etc/ca-certificates/trust-source/anchors",
+];
+
 /// The maximum size of a settings file.
 const SETTINGS_MOST: u64 = 1 << 20;
 
@@ -173,13 +181,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns variables that point tools with their own certificates to the room's, if the host
-    /// has them too: behind a proxy that intercepts TLS nothing could be installed otherwise.
+    /// Returns variables that point tools with their own certificates to the room's, if the host has
+    /// them too, or authorities that its administrator added: behind a proxy that intercepts TLS
+    /// nothing could be installed otherwise.
     fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
         let of_host = &self.with.wall.environment;
         // The variable that the wall sets for Node names only the wall's own certificate.
         let is_open = |name: &str| name == OWN_BUNDLES[0] || !known.contains_key(name);
-        let told = OWN_BUNDLES.iter().filter(|name| of_host.contains_key(**name) && is_open(name));
+        let added = has_added_authorities();
+        let is_meant = |name: &str| added || of_host.contains_key(name);
+        let told = OWN_BUNDLES.iter().filter(|name| is_meant(name) && is_open(name));
         let bundle = crate::wall::bundle_inside().display().to_string();
         told.map(|name| ((*name).to_owned(), bundle.clone())).collect()
     }
@@ -198,6 +209,12 @@ impl Engine {
         let bytes = files::read_capped(&self.expand(path), SETTINGS_MOST).unwrap_or_default();
         String::from_utf8(bytes).unwrap_or_default()
     }
+}
+
+/// Whether the host's administrator added certificate authorities to those of the distribution.
+fn has_added_authorities() -> bool {
+    let added = ADDED_AUTHORITIES.iter().map(|folder| files::list(Path::new(folder)));
+    added.flatten().any(|found| !found.is_empty())
 }
 
 /// Returns the variables of a room's managers.

@@ -16,7 +16,7 @@ use hothouse_model::{
     event::ServiceProgress,
     room::{RoomWall, RoomWish},
     stack::{
-        ServiceAction, StackOrder, StackReport, Verdict,
+        ServiceAction, ServiceOrder, StackOrder, StackReport, Verdict,
         service::{Exit, Found, ServiceState, ServiceStatus},
     },
 };
@@ -463,14 +463,8 @@ impl Engine {
         if failed.any(|service| service.exit == Some(Exit::Code(0))) {
             failure = failure.hint("a command that is meant to end is a task: set `task = true`");
         }
-        let declared =
-            self.pinned_config(sandbox).ok().and_then(|config| config.project.setup.clone());
-        let has = |file: &str| files::exists(&sandbox.worktree.join(file));
-        if let Some((folder, command)) = setup::missing_install(has) {
-            let command = declared.as_ref().map_or(command, |declared| declared.as_str());
-            failure = failure.hint(format!(
-                "the worktree has no `{folder}`: `hothouse exec -w {name} -- {command}` installs it"
-            ));
+        if let Some(hint) = self.install_hint(sandbox) {
+            failure = failure.hint(hint);
         }
         let others = match report.statuses().count() > names.len() {
             true => "the other services are up",
@@ -479,6 +473,21 @@ impl Engine {
         failure.hint(format!("`hothouse logs {first} -w {name}` shows the full log")).hint(format!(
             "{others}: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"
         ))
+    }
+
+    /// Says how to install dependencies that a worktree lacks, unless its stack installs them itself.
+    fn install_hint(&self, sandbox: &SandboxRecord) -> Option<String> {
+        let has = |file: &str| files::exists(&sandbox.worktree.join(file));
+        let (folder, command) = setup::missing_install(has)?;
+        let stack = self.stack_of(sandbox).unwrap_or_default();
+        let installs =
+            |service: &ServiceOrder| service.spec.run.join(" ").contains(setup::verb(command));
+        let name = &sandbox.name;
+        (!stack.services.iter().any(installs)).then(|| {
+            format!(
+                "the worktree has no `{folder}`: `hothouse exec -w {name} -- {command}` installs it"
+            )
+        })
     }
 
     /// Returns the last lines that a service wrote since its last requested start: earlier ones

@@ -106,6 +106,11 @@ pub(crate) fn missing_install(has: impl Fn(&str) -> bool) -> Option<(&'static st
     (!has(folder)).then_some((*folder, *command))
 }
 
+/// Returns what an install command begins with, whatever its options: `npm ci`, `uv sync`.
+pub(crate) fn verb(command: &str) -> &str {
+    command.match_indices(' ').nth(1).map_or(command, |(at, _)| &command[..at])
+}
+
 /// Returns the cache key of a fork's install.
 pub(crate) fn key(
     repository: &Repository,
@@ -141,7 +146,7 @@ pub(crate) fn is_users_own(repository: &Repository, commit: &str) -> Result<bool
 
 #[cfg(test)]
 mod tests {
-    use super::missing_install;
+    use super::{missing_install, verb};
 
     #[test]
     fn an_install_is_missing_if_a_lock_file_has_no_folder() {
@@ -152,5 +157,11 @@ mod tests {
         assert_eq!(missing(&["package.json", "yarn.lock", "node_modules"]), None);
         assert_eq!(missing(&["uv.lock"]), Some((".venv", "uv sync")));
         assert_eq!(missing(&["Cargo.lock"]), None);
+    }
+
+    #[test]
+    fn an_install_is_known_by_its_first_two_words() {
+        assert_eq!(verb("pnpm install --frozen-lockfile"), "pnpm install");
+        assert_eq!(verb("npm ci"), "npm ci");
     }
 }

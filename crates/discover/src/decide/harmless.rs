@@ -46,8 +46,8 @@ const SECRET_WORDS: [&str; 19] = [
 pub(super) fn is_secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_word = |part: &str| SECRET_WORDS.contains(&part);
-    // How long a token lasts, or how many characters a password has, is none.
-    if upper.rsplit('_').next().is_some_and(|last| MEASURES.contains(&last)) {
+    // How long a token lasts, or who may sign in from where, is none.
+    if upper.rsplit('_').next().is_some_and(|last| HARMLESS_ENDINGS.contains(&last)) {
         return false;
     }
     upper.split('_').any(is_word)
@@ -57,8 +57,8 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || upper.contains("APIKEY")
 }
 
-/// Last words of names that measure something.
-const MEASURES: [&str; 14] = [
+/// Last words of names that measure something, or tell a place or a choice.
+const HARMLESS_ENDINGS: [&str; 25] = [
     "MINUTES",
     "HOURS",
     "DAYS",
@@ -73,6 +73,17 @@ const MEASURES: [&str; 14] = [
     "LENGTH",
     "ROUNDS",
     "AGE",
+    "CORS",
+    "ORIGIN",
+    "ORIGINS",
+    "DOMAIN",
+    "DOMAINS",
+    "ISSUER",
+    "AUDIENCE",
+    "ALGORITHM",
+    "HEADER",
+    "PROVIDER",
+    "ENABLED",
 ];
 
 /// Whether a text says that a value is to be filled in.
@@ -223,6 +234,7 @@ mod tests {
             ("API_TOKEN", "1234"),
             ("X", "9f86d081884c7d659a2feaa0c55ad015"),
             ("URL", "https://user:pw@host/x"),
+            ("AUTH_ORIGIN", "https://user:pw@host/x"),
             ("HOST", "your-host-here"),
             ("EMPTY", ""),
         ] {
@@ -238,6 +250,8 @@ mod tests {
             ("TOKEN_TTL", "15m"),
             ("AUTH_JWT_TOKEN_EXPIRES_IN", "30d"),
             ("AUTH_UNIFORM_ERRORS", "false"),
+            ("AUTH_CORS", "http://localhost:5173,https://docs.medusajs.com"),
+            ("JWT_SECRET_ALGORITHM", "HS256"),
         ] {
             assert!(is_plain(name, value), "{name}");
         }

@@ -102,6 +102,22 @@ fn migration(
         let line = if has_migrations { "drizzle-kit migrate" } else { "drizzle-kit push" };
         return Some((manager.exec(line), view.evidence(&file, "dialect", "Drizzle's settings")));
     }
+    if let Some(file) = at(&["medusa-config.ts", "medusa-config.js"])
+        .filter(|_| package.has("@medusajs/medusa") && package.has("@medusajs/framework"))
+    {
+        let evidence = view.evidence(&file, "databaseUrl", "Medusa's settings");
+        found.store(Store::new(StoreKind::Postgres, Certainty::Named, evidence.clone()));
+        return Some((manager.exec("medusa db:migrate"), evidence));
+    }
+    if let Some(file) =
+        at(&["mikro-orm.config.ts", "src/mikro-orm.config.ts", "mikro-orm.config.js"])
+            .filter(|_| package.has("@mikro-orm/cli"))
+    {
+        return Some((
+            manager.exec("mikro-orm migration:up"),
+            view.evidence(&file, "", "the settings of MikroORM"),
+        ));
+    }
     if let Some(file) = at(&["knexfile.js", "knexfile.ts", "knexfile.cjs"]) {
         return Some((
             manager.exec("knex migrate:latest"),
