@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_right_guess_comes_out_like_a_wrong_one_in_every_writing() {
-        for writing in writings(VALUE, true) {
+        for writing in writings(VALUE, Written { web: true, ascii: true }) {
             for right in 1..writing.len() {
                 for before in ["", "x", "line\n"] {
                     let guess = |letters: &[u8]| {
