@@ -522,7 +522,7 @@ mod tests {
         let whiteouts = &[(".wh.a", F, ""), (".wh.b", F, ""), ("c/.wh..wh..opq", F, "")][..];
         for top in [[own, whiteouts].concat(), [whiteouts, own].concat()] {
             let (shown, _) = flat(&[below, &top]);
-            let expected = ["a", "c", "c/d", "a/new = 2", "b = new", "c/d/new = 2"];
+            let expected = ["a", "a/new = 2", "b = new", "c", "c/d", "c/d/new = 2"];
             assert_eq!(shown, expected.map(|line| line.to_owned()), "{top:?}");
         }
     }
