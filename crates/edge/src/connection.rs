@@ -393,7 +393,7 @@ async fn terminated(
             record.duration_ms = u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX);
             record.request = Some(note.to_json());
             record.bodies = note.bodies;
-            edge.append(&mut record);
+            edge.append_redacted(&mut record);
         })
     };
     let mut changes = edge.watch_policy();

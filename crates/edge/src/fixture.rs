@@ -46,5 +46,6 @@ pub(crate) fn wall_of(
         terminate: None,
         share: Shares::new(1 << 20).of("p/a"),
         settle,
+        redact: None,
     })
 }

@@ -44,7 +44,7 @@ pub mod wire;
 
 use std::{future::Future, pin::Pin};
 
-pub use room::{About, Limit, Processes, RoomEdge, RoomSpec, Settle};
+pub use room::{About, Limit, Processes, Redact, RoomEdge, RoomSpec, Settle};
 pub use serve::{Serving, Sockets};
 
 /// A future that may be sent between threads.

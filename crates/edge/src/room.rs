@@ -1,6 +1,7 @@
 //! One room as seen by the wall: its policy, its known names, its ledger.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     io,
     net::{IpAddr, SocketAddr},
@@ -70,6 +71,32 @@ pub struct About {
     pub run: String,
 }
 
+/// Takes values of secrets out of texts: a room may send one to any host, or ask for a name that contains it.
+pub trait Redact: Send + Sync {
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
+}
+
+fn redact_texts(redact: &dyn Redact, record: &mut LedgerRecord) {
+    let texts = [&mut record.host, &mut record.reason, &mut record.error];
+    texts.into_iter().flatten().for_each(|text| redact_text(redact, text));
+    record.request.iter_mut().for_each(|request| redact_json(redact, request));
+}
+
+fn redact_text(redact: &dyn Redact, text: &mut String) {
+    if let Cow::Owned(clean) = redact.redact(text) {
+        *text = clean;
+    }
+}
+
+fn redact_json(redact: &dyn Redact, value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => redact_text(redact, text),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|one| redact_json(redact, one)),
+        serde_json::Value::Object(all) => all.values_mut().for_each(|one| redact_json(redact, one)),
+        _ => {}
+    }
+}
+
 /// The parameters of a room's wall.
 pub struct RoomSpec {
     pub about: About,
@@ -81,6 +108,8 @@ pub struct RoomSpec {
     pub own_names: Vec<String>,
     pub terminate: Option<Arc<dyn Terminate>>,
     pub settle: Option<Box<dyn Settle>>,
+    /// What keeps values of secrets out of the ledger.
+    pub redact: Option<Box<dyn Redact>>,
     /// The room's share of the daemon's descriptors.
     pub share: RoomShare,
 }
@@ -100,6 +129,7 @@ pub struct RoomEdge {
     pub(crate) lookups: Arc<Semaphore>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
+    redact: Option<Box<dyn Redact>>,
     /// Names whose denial was recorded recently.
     quiet: Mutex<HashMap<HostName, Instant>>,
     noted: Mutex<Noted>,
@@ -139,6 +169,7 @@ impl RoomEdge {
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),
+            redact: spec.redact,
             quiet: Mutex::default(),
             noted: Mutex::default(),
             gate: OnceLock::new(),
@@ -331,6 +362,14 @@ impl RoomEdge {
 
     /// Appends a record to the ledger, and counts it. Callers must wait for [`Paced::turn`] first.
     pub(crate) fn append(&self, record: &mut LedgerRecord) {
+        if let Some(redact) = &self.redact {
+            redact_texts(&**redact, record);
+        }
+        self.append_redacted(record);
+    }
+
+    /// Appends a record of the terminator, which has redacted it.
+    pub(crate) fn append_redacted(&self, record: &mut LedgerRecord) {
         self.records.count();
         self.ledger.append(record);
     }

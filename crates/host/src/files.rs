@@ -14,7 +14,7 @@ use crate::remove::{Crew, remove_tree_with};
 
 /// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{attempt} {}", .path.display())]
+#[error("{attempt} {}", crate::view::known_path(.path).display())]
 pub struct FileError {
     pub attempt: &'static str,
     pub path: PathBuf,
@@ -36,7 +36,8 @@ impl Explain for FileError {
 
     fn hints(&self) -> Vec<String> {
         use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-        let place = self.path.display();
+        let place = crate::view::known_path(&self.path);
+        let place = place.display();
         match self.source.kind() {
             StorageFull | QuotaExceeded => {
                 vec![format!("free some space on the file system of {place}")]

@@ -96,6 +96,20 @@ impl Drop for View {
     }
 }
 
+/// Returns the path by which people know a file that is read through a view: the sandbox's own.
+pub(crate) fn known_path(path: &Path) -> PathBuf {
+    let mut parts = path.components().skip(1).map(|part| part.as_os_str());
+    let is_process = |part: &OsStr| part.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(proc), Some(pid), Some(root))
+            if path.is_absolute() && proc == "proc" && is_process(pid) && root == "root" =>
+        {
+            Path::new("/").join(parts.collect::<PathBuf>())
+        }
+        _ => path.to_owned(),
+    }
+}
+
 /// Creates the view given by the arguments, and becomes the command that uses it.
 pub fn view_main(arguments: &[OsString]) -> ExitCode {
     let Err(error) = see(arguments);
@@ -158,4 +172,25 @@ fn stay() -> io::Result<Never> {
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     io::stdin().read_to_end(&mut Vec::new())?;
     sys::exit_now(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_a_file_by_the_path_that_people_know() {
+        for (path, known) in [
+            ("/proc/71/root/home/u/acme-sandboxes/a/x", "/home/u/acme-sandboxes/a/x"),
+            ("/proc/self/root/etc", "/proc/self/root/etc"),
+            ("/proc/71/status", "/proc/71/status"),
+            ("/home/u/proc/71/root/x", "/home/u/proc/71/root/x"),
+            ("proc/71/root/x", "proc/71/root/x"),
+        ] {
+            assert_eq!(known_path(Path::new(path)), Path::new(known));
+            let source = io::ErrorKind::NotFound.into();
+            let error = FileError { attempt: "read", path: path.into(), source };
+            assert_eq!(error.to_string(), format!("read {known}"));
+        }
+    }
 }

@@ -157,10 +157,16 @@ fn restates(name: &str) -> bool {
         "matched",
         "raw",
     ];
-    let Some(rest) = name.strip_prefix("x-") else { return false };
-    let mut words = rest.rsplit('-');
-    words.next().is_some_and(|last| PARTS.contains(&last))
-        && words.all(|word| GENERAL.contains(&word))
+    // `_method` is one of CGI's too. Alone, `host` is the request's own, and `path` or `url` may be data.
+    const ALONE: [&str; 2] = ["method", "verb"];
+    let (is_extension, rest) = match name.strip_prefix("x-").or_else(|| name.strip_prefix('-')) {
+        Some(rest) => (true, rest),
+        None => (false, name),
+    };
+    let (before, last) = rest.rsplit_once('-').unwrap_or(("", rest));
+    PARTS.contains(&last)
+        && (is_extension || !before.is_empty() || ALONE.contains(&last))
+        && before.split('-').all(|word| word.is_empty() || GENERAL.contains(&word))
 }
 
 /// Returns the protocol that an HTTP/1.1 request asks for in its `Upgrade` header.
@@ -256,6 +262,15 @@ mod tests {
             ("x_real_uri", true),
             ("x-invoke-path", true),
             ("forwarded", true),
+            ("_method", true),
+            ("method", true),
+            ("http-method", true),
+            ("http_method", true),
+            ("request-method", true),
+            ("http-request-uri", true),
+            ("host", false),
+            ("path", false),
+            ("access-control-request-method", false),
             ("x-shop-callback-url", false),
             ("x-request-id", false),
             ("x-path-style", false),

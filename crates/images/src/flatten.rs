@@ -293,7 +293,7 @@ impl Tree {
             return self.remove_below(&folder, layer);
         }
         if let Some(hidden) = name.strip_prefix(".wh.") {
-            return self.remove(&join(hidden));
+            return self.hide(&join(hidden), layer);
         }
         let kind = match kind {
             EntryType::Directory => Kind::Folder,
@@ -391,9 +391,13 @@ impl Tree {
         for end in ends.collect::<Vec<_>>() {
             let plain = Node { layer, kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0 };
             self.count(end);
-            if !self.nodes.contains_key(&folder[..end]) {
-                self.names += end as u64;
-                self.nodes.insert(folder[..end].to_owned(), plain);
+            match self.nodes.get_mut(&folder[..end]) {
+                // What a layer has below it, no whiteout of that layer takes away.
+                Some(known) => known.layer = layer,
+                None => {
+                    self.names += end as u64;
+                    self.nodes.insert(folder[..end].to_owned(), plain);
+                }
             }
         }
     }
@@ -401,6 +405,14 @@ impl Tree {
     fn remove(&mut self, path: &str) {
         self.nodes.remove(path);
         self.remove_below(path, usize::MAX);
+    }
+
+    /// Hides what earlier layers have at a path. A whiteout says nothing about its own layer, wherever in it it stands.
+    fn hide(&mut self, path: &str, layer: usize) {
+        if self.nodes.get(path).is_some_and(|node| node.layer < layer) {
+            self.nodes.remove(path);
+        }
+        self.remove_below(path, layer);
     }
 
     /// Removes what earlier layers have below a folder.
@@ -501,6 +513,18 @@ mod tests {
             ],
         ]);
         assert_eq!(shown, ["a", "a/two = 2", "b", "b/y = y"].map(|line| line.to_owned()));
+    }
+
+    #[test]
+    fn a_whiteout_hides_nothing_of_its_own_layer() {
+        let below = &[("a/", D, ""), ("a/old", F, "1"), ("b", F, "old"), ("c/d/old", F, "1")][..];
+        let own = &[("a/new", F, "2"), ("b", F, "new"), ("c/d/new", F, "2")][..];
+        let whiteouts = &[(".wh.a", F, ""), (".wh.b", F, ""), ("c/.wh..wh..opq", F, "")][..];
+        for top in [[own, whiteouts].concat(), [whiteouts, own].concat()] {
+            let (shown, _) = flat(&[below, &top]);
+            let expected = ["a", "a/new = 2", "b = new", "c", "c/d", "c/d/new = 2"];
+            assert_eq!(shown, expected.map(|line| line.to_owned()), "{top:?}");
+        }
     }
 
     #[test]

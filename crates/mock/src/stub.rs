@@ -10,14 +10,30 @@ use crate::{
 /// The most fields of a body that a stub names.
 const FIELDS: usize = 8;
 
+/// The longest name of a file.
+const NAME: usize = 80;
+
 /// Returns a name for a file of this request's fixture.
+///
+/// A path may hold the value of a secret, and whoever redacts the name finds it only as it is, or in lower case. So a
+/// segment is in it unchanged but for its case and as a whole, or not at all.
 pub fn file_name(request: &Request<'_>) -> String {
     let (path, _) = generalise(request.path);
-    let text = format!("{} {path}", request.method).to_ascii_lowercase();
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let mut name = words.take(8).collect::<Vec<_>>().join("-");
-    name.truncate(80);
-    name + ".toml"
+    let mut name = String::new();
+    for part in std::iter::once(request.method).chain(path.split('/')) {
+        let part = part.trim_matches(['{', '}']);
+        let is_plain =
+            part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if part.is_empty() || part.starts_with('.') || !is_plain {
+            continue;
+        }
+        if name.len() + part.len() >= NAME {
+            break;
+        }
+        name.push_str(if name.is_empty() { "" } else { "-" });
+        name.push_str(part);
+    }
+    name.to_ascii_lowercase() + ".toml"
 }
 
 /// Returns the text of a fixture that would match this request.

@@ -5,6 +5,7 @@
 //! failure here costs a room its network, but never lets anything pass.
 
 mod led;
+mod redact;
 mod terminate;
 mod toolchain;
 mod whose;
@@ -40,7 +41,7 @@ use hothouse_model::{
 use hothouse_terminate::RoomBudget;
 use tokio::runtime::Handle;
 
-use self::{toolchain::Toolchain, whose::RoomProcesses};
+use self::{redact::KnownValues, toolchain::Toolchain, whose::RoomProcesses};
 use crate::{
     Keepers, LateRoomApi, Stop, Timelines, Webhooks,
     mocks::Mocks,
@@ -384,6 +385,7 @@ impl Walls {
             terminate: None,
             share: self.shares.of(sandbox.id.as_str()),
             settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
+            redact: Some(Box::new(KnownValues::of(&self.engine, sandbox))),
         });
         let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
         // In parallel, because a client waits for the room; but before anything is served: a host

@@ -144,7 +144,11 @@ impl Own {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
-            text = format!("{text}: {cause}");
+            let cause_text = match cause.downcast_ref::<h2::Error>() {
+                Some(error) => reason_of(error),
+                None => cause.to_string(),
+            };
+            text = format!("{text}: {cause_text}");
             source = cause.source();
         }
         Self::new(StatusCode::BAD_GATEWAY, "upstream", text)
@@ -154,8 +158,7 @@ impl Own {
         Self::bad_request("the body ended early")
     }
 
-    /// Replaces values in it: an error may quote the host, such as its reason for closing an HTTP/2
-    /// connection.
+    /// Replaces values in it: an error may quote the host, such as the names in its certificate.
     pub(crate) fn without(self, echoes: &Echoes) -> Self {
         let message =
             String::from_utf8_lossy(&echoes.replace(self.message.as_bytes())).into_owned();
@@ -178,5 +181,19 @@ impl Own {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
+    }
+}
+
+/// Says why HTTP/2 failed, without the text that a host may send along: it would be shown escaped, and a value in it
+/// could not be recognized.
+fn reason_of(error: &h2::Error) -> String {
+    let who = match error.is_remote() {
+        true => "the host ended it",
+        false => "it was ended here",
+    };
+    match (error.reason(), error.get_io()) {
+        (Some(reason), _) => format!("{who}: {}", reason.description()),
+        (None, Some(error)) => error.to_string(),
+        (None, None) => who.to_owned(),
     }
 }

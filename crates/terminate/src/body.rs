@@ -50,6 +50,25 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// A body with nothing in it that does not say so: with `HEAD`, a length of 0 would be said of the body that `GET` gets.
+pub(crate) fn of_unknown_length() -> Body {
+    Unsized.boxed_unsync()
+}
+
+struct Unsized;
+
+impl hyper::body::Body for Unsized {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(None)
+    }
+}
+
 /// Wraps the body of a connection.
 pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
     body.map_err(BodyError::from).boxed_unsync()

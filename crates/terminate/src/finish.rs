@@ -13,7 +13,7 @@ use hyper::{
 
 use crate::{
     answer::Own,
-    body::{Body, Scanned, Sliced, scrub},
+    body::{Body, Scanned, Sliced, of_unknown_length, scrub},
     budget::RoomBudget,
     decode::{self, Undecodable},
     messages::Messages,
@@ -56,13 +56,15 @@ pub(crate) fn finish(
     strip_hop_by_hop(&mut parts.headers, false);
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    if codings.as_ref().map_or(true, |codings| !codings.is_empty()) {
+    let packed = codings.as_ref().map_or(true, |codings| !codings.is_empty());
+    if packed {
         // How well it was compressed tells whether text that an agent chose is like the rest of it; so
         // also without a body.
         parts.headers.remove(header::CONTENT_ENCODING);
         parts.headers.remove(header::CONTENT_LENGTH);
     }
     let body = match codings {
+        _ if head && packed => of_unknown_length(),
         _ if bare => body,
         Err(Undecodable(coding)) => return Err(Own::compressed(coding)),
         Ok(codings) if codings.is_empty() => body,

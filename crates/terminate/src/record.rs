@@ -231,7 +231,8 @@ pub fn unpacked(kept: &[u8], headers: &[(String, String)]) -> Vec<u8> {
     body.kept
 }
 
-/// Replaces values in the request with placeholders; the response was already scanned.
+/// Replaces values with placeholders. The response was scanned for secrets of its host only, and a host, or a stand-in,
+/// may repeat any other that it was sent.
 fn clean(record: &mut RequestRecord, echoes: &Echoes) {
     let text = |text: &mut String| {
         if let Cow::Owned(clean) = echoes.replace(text.as_bytes()) {
@@ -240,15 +241,17 @@ fn clean(record: &mut RequestRecord, echoes: &Echoes) {
     };
     text(&mut record.path);
     text(&mut record.method);
-    for (name, value) in &mut record.request_headers {
+    for (name, value) in record.request_headers.iter_mut().chain(&mut record.response_headers) {
         if echoes.in_name(name) {
             *name = "[redacted]".to_owned();
         }
         text(value);
     }
     record.refused.iter_mut().for_each(text);
-    if let Cow::Owned(clean) = echoes.replace(&record.request_body.kept) {
-        record.request_body.kept = clean;
+    for body in [&mut record.request_body, &mut record.response_body] {
+        if let Cow::Owned(clean) = echoes.replace(&body.kept) {
+            body.kept = clean;
+        }
     }
 }
 

@@ -45,8 +45,8 @@ impl Echoes {
         let mut pairs: Vec<Pair> = Vec::new();
         for secret in secrets {
             let (value, placeholder) = (secret.value.expose(), secret.placeholder.as_str());
-            let web = is_changed_by_web(value);
-            for (value, instead) in writings(value, web).into_iter().zip(writings(placeholder, web))
+            let how = Written { web: is_changed_by_web(value), ascii: value.is_ascii() };
+            for (value, instead) in writings(value, how).into_iter().zip(writings(placeholder, how))
             {
                 add(&mut pairs, value, instead.to_vec());
             }
@@ -135,9 +135,16 @@ fn is_changed_by_web(text: &str) -> bool {
     !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Returns the likely encodings of a text, always in the same order. Those in which encoders for
-/// the web differ are left out if they would not change it.
-fn writings(value: &str, web: bool) -> Vec<Secret> {
+/// What encoders differ in, for a value.
+#[derive(Clone, Copy)]
+struct Written {
+    web: bool,
+    ascii: bool,
+}
+
+/// Returns the likely encodings of a text, always in the same order. Those in which encoders differ are left out if they
+/// would not change the value.
+fn writings(value: &str, Written { web, ascii }: Written) -> Vec<Secret> {
     let whole = Secret::new(value.as_bytes().to_vec());
     let mut all = vec![whole, text::percent(value), text::json(value), slashed(value)];
     // Names of headers and hosts are often written in one case, and sent back so.
@@ -152,6 +159,13 @@ fn writings(value: &str, web: bool) -> Vec<Secret> {
     all.push(text::percent_small(value));
     if web {
         all.extend(text::percent_ways(value));
+    }
+    if !ascii {
+        // Python and .NET write JSON in ASCII, and PHP escapes slashes as well.
+        for upper in [false, true] {
+            let of_json = [text::json(value), slashed(value), text::json_of_web(value, upper)];
+            all.extend(of_json.iter().map(|json| text::escaped_to_ascii(json, upper)));
+        }
     }
     for offset in 0..3 {
         let [plain, url_safe] =
@@ -242,6 +256,27 @@ mod tests {
         Echoes::of(&[secret], Vec::new()).unwrap()
     }
 
+    #[test]
+    fn json_in_ascii_has_no_value_either() {
+        let secret = Known {
+            name: "T".into(),
+            form: SecretForm::Header,
+            placeholder: PLACEHOLDER.into(),
+            value: SecretValue::new("pä/ss-€-😀".into()).unwrap(),
+        };
+        let echoes = Echoes::of(&[secret], Vec::new()).unwrap();
+        for written in [
+            "pä/ss-€-😀",
+            // Python, .NET and PHP.
+            r"p\u00e4/ss-\u20ac-\ud83d\ude00",
+            r"p\u00E4/ss-\u20AC-\uD83D\uDE00",
+            r"p\u00e4\/ss-\u20ac-\ud83d\ude00",
+        ] {
+            let text = format!("x{written}y");
+            assert_eq!(echoes.replace(text.as_bytes()), format!("x{PLACEHOLDER}y").as_bytes());
+        }
+    }
+
     fn through(pieces: &[&[u8]]) -> Vec<u8> {
         let mut scanner = Scanner::new(Arc::new(echoes()));
         let mut all: Vec<u8> = pieces.iter().flat_map(|piece| scanner.push(piece, 0)).collect();
@@ -326,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_right_guess_comes_out_like_a_wrong_one_in_every_writing() {
-        for writing in writings(VALUE, true) {
+        for writing in writings(VALUE, Written { web: true, ascii: true }) {
             for right in 1..writing.len() {
                 for before in ["", "x", "line\n"] {
                     let guess = |letters: &[u8]| {

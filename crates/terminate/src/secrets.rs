@@ -31,6 +31,11 @@ pub struct SecretUse {
 pub trait Vault: Send + Sync {
     /// Returns the value of a secret, or the reason why there is none.
     fn value(&self, secret: &str) -> Result<SecretValue, String>;
+
+    /// Returns values that were read before, for whatever purpose, by the names of their secrets. Reads none.
+    fn remembered(&self) -> Vec<(String, SecretValue)> {
+        Vec::new()
+    }
 }
 
 /// A secret with its value.
@@ -136,7 +141,7 @@ impl Secrets {
         held
     }
 
-    /// Returns the secrets of every host whose values were read so far. Reads none itself: that may
+    /// Returns the secrets of every host whose values were read so far, here or elsewhere. Reads none itself: that may
     /// run a command, or prompt the user.
     pub(crate) fn seen(&self) -> Vec<Known> {
         let kept = self.kept();
@@ -148,6 +153,16 @@ impl Secrets {
         let mut all: Vec<Known> = self.uses.iter().filter_map(known).collect();
         drop(kept);
         all.extend(self.uses.iter().flat_map(|secret| self.former(secret)));
+        for (name, value) in self.vault.remembered() {
+            if !all.iter().any(|known| known.value.expose() == value.expose()) {
+                let used = self.uses.iter().find(|secret| secret.name == name);
+                let (form, placeholder) = match used {
+                    Some(secret) => (secret.form, secret.placeholder.clone()),
+                    None => (SecretForm::Header, format!("[secret {name}]")),
+                };
+                all.push(Known { name, form, placeholder, value });
+            }
+        }
         all
     }
 

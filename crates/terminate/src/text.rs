@@ -111,6 +111,15 @@ pub(crate) fn unicode_json(text: &str, upper: bool) -> Secret {
     each(text, |c, all| escape(c, upper, all))
 }
 
+/// Escapes what is not ASCII in JSON.
+pub(crate) fn escaped_to_ascii(json: &[u8], upper: bool) -> Secret {
+    let json = Zeroizing::new(String::from_utf8_lossy(json).into_owned());
+    each(&json, |c, all| match c.is_ascii() {
+        true => all.push(c),
+        false => escape(c, upper, all),
+    })
+}
+
 /// Escapes a text as JSON for use in HTML, where .NET and Go escape more characters.
 pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     let (delicate, quote) = if upper { ("&'<>+`", "\\u0022") } else { ("&<>", "\\\"") };

@@ -12,7 +12,9 @@ use hothouse_api::{
     service::ServiceView,
 };
 use hothouse_model::{
-    Failure, FailureKind, config,
+    Failure, FailureKind,
+    caveat::Class,
+    config,
     stack::{ServiceReport, StackReport, service::ServiceStatus},
 };
 use jiff::Timestamp;
@@ -95,7 +97,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
             ui.say(&chain);
         }
         if shown.services.is_empty() {
-            ui.say(idle(Path::new(&shown.worktree)));
+            ui.say(idle(&shown));
         }
         ui.next(&super::panel::next(&shown));
     }
@@ -117,9 +119,14 @@ fn tell_interrupted(ui: &Ui, sandbox: Option<&str>) {
 }
 
 /// Explains why no services are running.
-fn idle(worktree: &Path) -> &'static str {
-    match std::fs::symlink_metadata(worktree.join("hothouse.toml")) {
+fn idle(shown: &SandboxView) -> &'static str {
+    // Then the folder on the host is empty, whatever the worktree has.
+    let is_hidden = shown.caveats.iter().any(|caveat| caveat.class == Class::RoomOnly);
+    match std::fs::symlink_metadata(Path::new(&shown.worktree).join("hothouse.toml")) {
         Ok(_) => "No services are running: hothouse.toml declares none.",
+        Err(_) if is_hidden => {
+            "No services are running: the worktree has no hothouse.toml that declares any."
+        }
         Err(_) => {
             "No services are running: the worktree has no hothouse.toml. Commit one before you fork, or create one there."
         }

@@ -132,6 +132,15 @@ fn a_stub_makes_the_call_match() {
         body: b"",
     };
     assert_eq!(stub::file_name(&request), "get-v1-things-id.toml");
+    // The value of a secret is found in a name only if it is written as it is.
+    let long = "long-".repeat(14);
+    for (path, name) in [
+        ("/v1/Secret_in-the.path/x", "get-v1-secret_in-the.path-x.toml"),
+        ("/v1/secret+with%20others/x", "get-v1-x.toml"),
+        (&*format!("/v1/{long}/Secret_in-the.path/x"), &*format!("get-v1-{long}.toml")),
+    ] {
+        assert_eq!(stub::file_name(&Request { path, ..request }), name);
+    }
 }
 
 #[test]

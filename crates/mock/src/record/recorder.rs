@@ -80,7 +80,8 @@ impl Recorder {
             Some(call) if call.answers.last() == Some(&answer) => return Ok(()),
             Some(call) if call.answers.len() < ANSWERS => call.answers.push(answer),
             None if !is_full => {
-                let stem = stub::file_name(request).trim_end_matches(".toml").to_owned();
+                let named = Request { path: &redact(request.path), ..*request };
+                let stem = stub::file_name(&named).trim_end_matches(".toml").to_owned();
                 let stem = if stem.is_empty() { "call".to_owned() } else { stem };
                 self.calls.push(RecordedCall { stem, request: asked, answers: vec![answer] });
             }

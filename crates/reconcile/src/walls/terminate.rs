@@ -244,6 +244,10 @@ impl Vault for EngineVault {
         let value = self.engine.secret_value(&self.project, &name, declared);
         value.map_err(|error| error.to_string())
     }
+
+    fn remembered(&self) -> Vec<(String, SecretValue)> {
+        self.engine.known_secrets(&self.project).1
+    }
 }
 
 /// Checks each request against the current policy.

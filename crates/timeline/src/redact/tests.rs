@@ -94,6 +94,21 @@ fn no_part_of_a_value_is_left_whatever_it_looks_like() {
 }
 
 #[test]
+fn a_value_is_found_in_hexadecimal_in_one_case_and_in_json_of_ascii() {
+    let redactor = redactor().with([("KEY", "Pä/ss-€")]);
+    for written in [
+        "50c3a42f73732de282ac",
+        "50C3A42F73732DE282AC",
+        "pä/ss-€",
+        r"P\u00e4/ss-\u20ac",
+        r"P\u00E4/ss-\u20AC",
+        "%50%c3%a4%2f%73%73%2d%e2%82%ac",
+    ] {
+        assert_eq!(redactor.text(&format!("x {written} y")), "x [secret KEY] y");
+    }
+}
+
+#[test]
 fn a_part_of_a_value_is_written_as_any_other_text() {
     let value = "vnd/9fQ2zLk3Xw8RtYp1+Mc5aBcDeFgHiJkLmNoPq";
     let redactor = redactor().with([("KEY", value)]);

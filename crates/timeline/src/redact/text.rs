@@ -57,8 +57,8 @@ pub(super) fn redact(text: &str, care: Care) -> Option<String> {
     pass.end()
 }
 
-/// Returns the encodings of a value: plain, base64 at any alignment, JSON, and as in URLs and
-/// forms.
+/// Returns the encodings of a value: plain and in one case, base64 at any alignment, hexadecimal, JSON, also in ASCII,
+/// and as in URLs and forms.
 pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
     let json = Zeroizing::new(serde_json::to_string(value).expect("text is JSON"));
     let mut all = vec![value.to_owned(), json[1..json.len() - 1].to_owned()];
@@ -68,6 +68,11 @@ pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
     ] {
         all.extend([encoded.replace("%20", "+"), encoded]);
     }
+    all.extend([value.to_ascii_lowercase(), value.to_ascii_uppercase()]);
+    let each = |write: fn(u8) -> String| value.bytes().map(write).collect::<String>();
+    all.extend([each(|byte| format!("{byte:02x}")), each(|byte| format!("{byte:02X}"))]);
+    all.extend([each(|byte| format!("%{byte:02x}")), each(|byte| format!("%{byte:02X}"))]);
+    all.extend([json_in_ascii(&json, false), json_in_ascii(&json, true)]);
     for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
         all.extend((0..3).map(|shift| base64_inside(engine, value, shift)));
     }
@@ -75,6 +80,24 @@ pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
     all.dedup();
     all.retain(|writing| writing.len() >= super::LEAST);
     all.into_iter().map(Zeroizing::new).collect()
+}
+
+/// Writes the inside of a JSON text as Python and .NET do.
+fn json_in_ascii(json: &str, upper: bool) -> String {
+    let mut all = String::new();
+    for c in json[1..json.len() - 1].chars() {
+        if c.is_ascii() {
+            all.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            all.push_str(&match upper {
+                true => format!("\\u{unit:04X}"),
+                false => format!("\\u{unit:04x}"),
+            });
+        }
+    }
+    all
 }
 
 fn percent_encoded(value: &str, hex: fn(u8) -> String) -> String {

@@ -44,7 +44,8 @@ fn placeholder(env: &TestEnv, repository: &Path) -> String {
 /// All hosts here have one address, so one that is not terminated must be named to pass.
 const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\", \"evil.example\"]\n\
     [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n\
-    [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
+    [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n\
+    [integration.shop]\nclass = \"mock\"\nhosts = [\"mock.example\"]\n";
 
 /// The value of the host's variable `MY_TOKEN`.
 const VALUE: &str = "tok_0123456789abcdefghijklmnop";
@@ -165,6 +166,14 @@ def talk(host, lines, body=b'', tls=True, most=1 << 16):
     stream.close()
     return answer
 token = 'Authorization: Bearer ' + os.environ['TOKEN']
+# Before the wall has put the value in anywhere: hosts without a secret that answer with what they were sent, and names.
+for writing in [value, writings[2]]:
+    for host, tls in [('mock.example', True), ('mock.example', False), ('other.example', True), ('evil.example', False)]:
+        lines = ['GET /' + writing + '/x?q=' + writing + ' HTTP/1.1', 'Host: ' + host, 'X-Guess: ' + writing]
+        assert talk(host, lines, writing.encode(), tls).startswith(b'HTTP/1.1 '), host
+for name in [value + '.evil.example', value]:
+    try: socket.getaddrinfo(name, 80)
+    except OSError: pass
 for tls in [True, False]:
     for writing in writings + [value[:length] for length in range(5, len(value))]:
         answer = talk('good.example', ['POST /say?guess=' + writing + ' HTTP/1.1', 'Host: good.example', token,
