@@ -14,7 +14,7 @@ use crate::remove::{Crew, remove_tree_with};
 
 /// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{attempt} {}", .path.display())]
+#[error("could not {attempt} {}", .path.display())]
 pub struct FileError {
     pub attempt: &'static str,
     pub path: PathBuf,

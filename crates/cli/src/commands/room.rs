@@ -12,11 +12,11 @@ use hothouse_api::{
     service::ServiceView,
 };
 use hothouse_model::{
-    Failure, FailureKind, config,
+    Failure,
     stack::{ServiceReport, StackReport, service::ServiceStatus},
 };
 
-use super::{panel::panel, sandbox::check_reference};
+use super::{given::duration, panel::panel, sandbox::check_reference};
 use crate::{
     args::{UpArgs, Which},
     progress::Progress,
@@ -121,15 +121,6 @@ fn idle(worktree: &Path) -> &'static str {
             "No services are running: the worktree has no hothouse.toml. Commit one before you fork, or create one there."
         }
     }
-}
-
-/// Parses a duration from an argument.
-pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Failure> {
-    let parsed = text.map(config::parse_duration).transpose();
-    parsed.map_err(|error| {
-        Failure::new(FailureKind::Usage, format!("{flag} {error}"))
-            .hint("write it as `30m` or `2h`")
-    })
 }
 
 /// Shows how long the command took, and the slowest chain: the service that was ready last, and those it needed.
