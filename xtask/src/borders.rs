@@ -17,8 +17,8 @@ const LAUNCHER: &str = "hothouse/src/main.rs";
 const NATIVE: [&str; 2] = ["hothouse_room", "RoomClient"];
 
 /// Crates that may name namespaces although they make no rooms: `host` has the system calls, `guard` judges the
-/// commands of agents.
-const OF_THE_KERNEL: [&str; 2] = ["host", "guard"];
+/// commands of agents, `testkit` looks for processes of rooms from outside.
+const OF_THE_KERNEL: [&str; 3] = ["host", "guard", "testkit"];
 
 /// What names a namespace of the kernel, beside the flags `CLONE_NEW…` and the files in `/proc/PID/ns`.
 const NAMESPACES: [&str; 6] = ["setns", "nsenter", "netns", "mntns", "pidns", "userns"];

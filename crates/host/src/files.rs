@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn an_error_names_what_was_attempted_and_where() {
         let error = read_text(Path::new("/nowhere/at/all")).unwrap_err();
-        assert_eq!(error.to_string(), "read /nowhere/at/all");
+        assert_eq!(error.to_string(), "could not read /nowhere/at/all");
         assert!(error.is_not_found());
     }
 
