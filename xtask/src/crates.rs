@@ -15,6 +15,16 @@ use crate::borders;
 const UNNAMED: [(&str, &str, &str); 1] =
     [("hothouse-model", "idna_adapter", "chooses the tables of `idna`; see Cargo.toml")];
 
+/// Dependencies that a crate must not have, and why; the rest of the borders are in `deny.toml`.
+const ABSENT: [(&str, &str, &str); 6] = [
+    ("hothouse-api", "hothouse-host", "it opens no sockets"),
+    ("hothouse-browser", "hothouse-host", "streams come in"),
+    ("hothouse-engine", "tokio", "it awaits nothing"),
+    ("hothouse-images", "tokio", "it awaits nothing"),
+    ("hothouse-room-init", "tokio", "PID 1 has its own loop"),
+    ("hothouse-supervise", "hothouse-model", "it depends on `service` alone"),
+];
+
 /// A crate of the workspace.
 struct Package {
     name: String,
@@ -42,6 +52,7 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 pub(crate) fn check_dependencies() -> Result<(), String> {
     let packages = packages()?;
     let mut unused = offered_to_nobody(&packages)?;
+    unused.extend(present(&packages));
     for package in packages {
         let own = text_of(&package.folder, &["src", "build.rs"])?;
         let all = text_of(&package.folder, &["src", "build.rs", "tests", "benches", "examples"])?;
@@ -60,6 +71,17 @@ pub(crate) fn check_dependencies() -> Result<(), String> {
         true => Ok(()),
         false => Err(unused.join("; ")),
     }
+}
+
+/// Returns which crates have a dependency that they must not have.
+fn present(packages: &[Package]) -> Vec<String> {
+    let has = |(of, absent, _): &&(&str, &str, &str)| {
+        let package = packages.iter().find(|package| package.name == *of);
+        let mut all = package.into_iter().flat_map(|package| &package.dependencies);
+        all.any(|one| one.kind != Kind::Dev && one.name == *absent)
+    };
+    let crossed = ABSENT.iter().filter(has);
+    crossed.map(|(of, absent, why)| format!("{of} must not depend on {absent}: {why}")).collect()
 }
 
 /// Returns which versions the workspace has for crates that no member takes.
@@ -224,6 +246,18 @@ mod tests {
         let text = draw(&example());
         assert!(text.contains("  engine --> host\n  host --> model\n```"), "{text}");
         assert!(text.ends_with("| 0 | `lone` |  |\n| 0 | `model` |  |\n| 1 | `host` | `model` |\n| 2 | `engine` | `host`, `model` |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_dependency_that_must_be_absent_is_found() {
+        let package = |name: &str, of: &str, kind| Package {
+            name: name.to_owned(),
+            folder: PathBuf::new(),
+            dependencies: vec![Dependency { name: of.to_owned(), kind }],
+        };
+        assert_eq!(present(&[package("hothouse-engine", "tokio", Kind::Normal)]).len(), 1);
+        assert_eq!(present(&[package("hothouse-engine", "tokio", Kind::Dev)]).len(), 0);
+        assert_eq!(present(&[package("hothouse-daemon", "tokio", Kind::Normal)]).len(), 0);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Egress on the wire: the ledger, why a connection was denied, and what a user allows.
 
 use hothouse_model::{
-    config::IntegrationClass,
+    config::{IntegrationClass, RuleTransport},
     ledger::{AttemptKind, Learned, LedgerRecord},
     policy::{Decision, RecordedCode},
+    reach::Reach,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ pub struct EgressRecord {
     pub process: Option<ProcessView>,
     pub open: bool,
     pub error: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub request: Option<serde_json::Value>,
 }
 
@@ -140,7 +141,8 @@ pub struct DecisionView {
     /// None for `icmp`.
     pub port: Option<u16>,
     /// `tcp`, `udp` or `icmp`.
-    pub transport: String,
+    #[schema(value_type = String)]
+    pub transport: RuleTransport,
     #[schema(value_type = String)]
     pub verdict: Decision,
     pub rule: String,
@@ -207,7 +209,8 @@ pub struct AllowBody {
 pub struct GrantView {
     pub rule: String,
     /// `sandbox` or `project`.
-    pub reach: String,
+    #[schema(value_type = String)]
+    pub reach: Reach,
     #[schema(value_type = String, format = DateTime)]
     pub granted: Timestamp,
 }
@@ -226,10 +229,10 @@ pub struct PendingView {
 pub struct ChangeView {
     pub key: String,
     /// The current value.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub base: Option<serde_json::Value>,
     /// The value in the worktree.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub worktree: Option<serde_json::Value>,
 }
 

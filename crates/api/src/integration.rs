@@ -1,5 +1,6 @@
 //! Integrations on the wire: how each outside service is treated.
 
+use hothouse_model::integration::Wiring;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -13,7 +14,8 @@ pub struct IntegrationView {
     /// The packages of the worktree that talk to it, as `ECOSYSTEM:NAME@VERSION`.
     pub sdks: Vec<String>,
     /// By what it is led elsewhere: `wall`, `env` or `both`.
-    pub wiring: String,
+    #[schema(value_type = String)]
+    pub wiring: Wiring,
     /// Whether a request that changes something can reach the real service.
     pub writes: bool,
     /// What is done about its credentials.

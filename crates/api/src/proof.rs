@@ -4,6 +4,7 @@ use hothouse_evidence::{
     checks::Check,
     judge::ChangedCheck,
     outcome::{Attempt, JudgedBy},
+    summary::Verdict,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -58,7 +59,8 @@ pub struct ProofView {
     pub scenario: String,
     pub run: String,
     /// `proved`, `failed`, `incomplete` or `unproved`: of all scenarios of the run.
-    pub verdict: String,
+    #[schema(value_type = String)]
+    pub verdict: Verdict,
     pub commit: String,
     #[schema(value_type = String)]
     pub judged_by: JudgedBy,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hothouse_model::reach::Reach;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +12,8 @@ use utoipa::ToSchema;
 pub struct SecretView {
     pub name: String,
     /// `project`, or `everywhere`.
-    pub scope: String,
+    #[schema(value_type = String)]
+    pub scope: Reach,
     /// `keyring`, `file`, `env:NAME` or `command`.
     pub source: String,
     /// The hosts that receive it.

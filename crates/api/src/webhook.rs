@@ -1,5 +1,6 @@
 //! Webhooks on the wire: what to send to an app, and what came of it.
 
+use hothouse_model::webhook::Expected;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -46,7 +47,8 @@ pub struct WebhookView {
     /// Why there is no status.
     pub error: Option<String>,
     /// What an endpoint should do: `accepted`, `accepted-once`, `refused` or `no-failure`.
-    pub expected: String,
+    #[schema(value_type = String)]
+    pub expected: Expected,
     /// Whether the app did what was expected.
     pub ok: bool,
 }

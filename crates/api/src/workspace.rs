@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::tree::TreeMaker;
+use hothouse_model::{
+    review::{FindingKind, MergeKind},
+    tree::TreeMaker,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -36,7 +39,8 @@ pub struct DiffView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingView {
     /// `gitlink`, `repository`, `link-out`, `special`, `capability`, `set-id`, `hidden-text` or `unseen`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: FindingKind,
     /// Escaped.
     pub path: String,
     /// A sentence about it.
@@ -120,7 +124,8 @@ pub struct PromotedView {
     pub into: String,
     pub commits: usize,
     /// `nothing`, `forward` or `commit`, when it was merged.
-    pub merged: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub merged: Option<MergeKind>,
     /// The new commit of the base.
     pub commit: Option<String>,
     pub pushed_to: Option<String>,

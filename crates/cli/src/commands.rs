@@ -15,6 +15,7 @@ mod event;
 mod exec;
 pub(crate) mod explain;
 mod flag;
+mod given;
 pub(crate) mod guard;
 mod init;
 mod inside;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hothouse_model::integration::Wiring;
 use serde::Serialize;
 
 use crate::finding::{Evidence, StoreKind};
@@ -59,7 +60,7 @@ pub struct DraftIntegration {
     pub class: String,
     pub hosts: Vec<String>,
     /// By which it is led elsewhere: `env`, or `wall` alone.
-    pub wiring: &'static str,
+    pub wiring: Wiring,
     pub caveat: Option<String>,
     pub evidence: Vec<Evidence>,
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hothouse_model::integration::Wiring;
+
 use crate::{
     draft::{Draft, DraftIntegration, DraftService, DraftWork},
     finding::Evidence,
@@ -259,7 +261,7 @@ fn outside(one: &DraftIntegration) -> Vec<String> {
     let class = format!(
         "{} (by {})",
         one.class,
-        if one.wiring == "wall" { "the wall" } else { "variables and the wall" }
+        if one.wiring == Wiring::Wall { "the wall" } else { "variables and the wall" }
     );
     [
         one.title.clone(),

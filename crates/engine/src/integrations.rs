@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use self::lockfiles::KnownSdks;
-pub use self::report::{IntegrationReport, Sdks, UncoveredVendor, Wiring, vendor_of};
+pub use self::report::{IntegrationReport, Sdks, UncoveredVendor, vendor_of};
 use crate::{Engine, stack::made_secret, trees};
 
 /// What receives webhooks.

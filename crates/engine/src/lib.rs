@@ -95,7 +95,7 @@ pub use hothouse_workspace::{
     review::{Difference, NewCommit, parse_numstat},
 };
 pub use integrations::{
-    IntegrationReport, Sdks, UncoveredVendor, WebhookPlace, WebhookTarget, Wiring, vendor_of,
+    IntegrationReport, Sdks, UncoveredVendor, WebhookPlace, WebhookTarget, vendor_of,
 };
 pub use inventory::Stray;
 pub use journal::Journal;

@@ -110,9 +110,9 @@ pub enum RoomStackError {
         "stack `{name}` needs rooms with several uids, and those of this user have a single one"
     )]
     SingleUid { name: String },
-    #[error("build stack `{name}`: cannot reach {}", .addresses.join(", "))]
+    #[error("could not build stack `{name}`: cannot reach {}", .addresses.join(", "))]
     Unreachable { name: String, addresses: Vec<String>, said: String },
-    #[error("build stack `{name}`: its script exited with {code}")]
+    #[error("could not build stack `{name}`: its script ended with {code}")]
     Script { name: String, code: String, said: String },
     #[error("stack `{name}` is in use by {by}")]
     InUse { name: String, by: StackUser },
@@ -160,7 +160,11 @@ hothouse_model::explain! {
         }
         Self::NotBuilt { name } => vec![format!("build it: `hothouse stack build {name}`")],
         Self::Image { source, .. } => source.hints(),
-        Self::Reference { .. } | Self::Devcontainer { .. } | Self::Script { .. } | Self::Host => Vec::new(),
+        Self::Script { name, .. } => {
+            vec![format!("mend the script, then: `hothouse stack build {name}`")]
+        }
+        Self::Host => vec!["`hothouse stack list` shows those that are built".into()],
+        Self::Reference { .. } | Self::Devcontainer { .. } => Vec::new(),
     }
 }
 

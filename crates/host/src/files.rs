@@ -14,7 +14,7 @@ use crate::remove::{Crew, remove_tree_with};
 
 /// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{attempt} {}", crate::view::known_path(.path).display())]
+#[error("could not {attempt} {}", crate::view::known_path(.path).display())]
 pub struct FileError {
     pub attempt: &'static str,
     pub path: PathBuf,
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn an_error_names_what_was_attempted_and_where() {
         let error = read_text(Path::new("/nowhere/at/all")).unwrap_err();
-        assert_eq!(error.to_string(), "read /nowhere/at/all");
+        assert_eq!(error.to_string(), "could not read /nowhere/at/all");
         assert!(error.is_not_found());
     }
 

@@ -46,7 +46,7 @@ pub use self::{
     race::{RaceWish, race},
     tool::{Tool, visible_text},
 };
-use crate::{Activities, Connections, Stop, Timelines, in_room::InRoom};
+use crate::{Activities, Connections, Stop, Subtasks, Timelines, in_room::InRoom};
 
 /// How long an agent may take to exit after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -73,6 +73,7 @@ pub struct Agents {
     turns: Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>,
     /// The sandboxes whose agent is followed by a task.
     followed: Mutex<HashMap<SandboxKey, String>>,
+    following: Subtasks,
     races: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -128,6 +129,7 @@ impl Agents {
             with,
             turns: Mutex::default(),
             followed: Mutex::default(),
+            following: Subtasks::new("agents that are followed"),
             races: Mutex::default(),
         })
     }
@@ -349,8 +351,8 @@ impl Agents {
             return Ok(());
         }
         let AgentRecord { tool, mode, .. } = &kept.record;
-        let what = if *mode == AgentMode::Loop { "a loop of" } else { "an agent," };
-        let message = format!("`{}` has {what} `{tool}` already", sandbox.name);
+        let what = if *mode == AgentMode::Loop { "a loop" } else { "an agent" };
+        let message = format!("`{}` already has {what}: `{tool}`", sandbox.name);
         Err(Failure::new(FailureKind::Conflict, message).hint(format!(
             "end it with `hothouse agent stop {}`, or attach: `hothouse agent attach {}`",
             sandbox.name, sandbox.name
@@ -507,6 +509,7 @@ impl Agents {
                 }
             }
         }
+        self.following.end().await;
     }
 
     /// Returns what an agent's terminal showed, without escape sequences.

@@ -46,7 +46,9 @@ use tokio::time::Instant;
 use self::{
     auth::States, kept::Numbers, outside::RoomOutside, place::Place, sessions::Sessions, warm::Warm,
 };
-use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks, queues::JobInterest};
+use crate::{
+    Activities, Connections, Stop, Subtasks, Timelines, Urls, Webhooks, queues::JobInterest,
+};
 
 pub use self::auth::SignedIn;
 pub(crate) use self::warm::EXEC_PREFIX;
@@ -77,6 +79,7 @@ pub struct Browsers {
     interest: Arc<JobInterest>,
     /// By runtime folder.
     warm: Mutex<HashMap<PathBuf, Slot>>,
+    starting: Subtasks,
     numbers: Numbers,
     sessions: Sessions,
     states: States,
@@ -154,6 +157,7 @@ impl Browsers {
             urls,
             interest,
             warm: Mutex::default(),
+            starting: Subtasks::new("browsers that start"),
             numbers: Numbers::default(),
             sessions: Sessions::default(),
             states: States::default(),
@@ -345,7 +349,7 @@ impl Browsers {
     /// that page says so.
     pub(crate) fn warm_up(self: &Arc<Self>, sandbox: &SandboxRecord) {
         let (browsers, sandbox) = (self.clone(), sandbox.clone());
-        tokio::spawn(async move {
+        self.starting.start(async move {
             let runtime = browsers.engine.places(&sandbox).runtime;
             if let Err(failure) = browsers.browser(&sandbox, &runtime).await {
                 tracing::debug!(?failure, "a browser was not started ahead of its page");
@@ -381,6 +385,7 @@ impl Browsers {
             tokio::task::spawn_blocking(move || own.forget_ended()).await.ok();
             self.sweep();
         }
+        self.starting.end().await;
         self.sessions.clear();
         self.warm().clear();
     }

@@ -72,7 +72,7 @@ pub use queues::{CronRun, Queues};
 pub use recordings::Recordings;
 pub use room_api::{LateRoomApi, RoomApi};
 pub use seeds::{SeedWish, Seeds};
-pub use tasks::{Stop, Tasks};
+pub use tasks::{Stop, Subtasks, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
 pub use walls::{LateWalls, Walls};

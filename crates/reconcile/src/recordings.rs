@@ -21,7 +21,10 @@ use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{Integration, IntegrationClass},
     id::{SandboxKey, hex},
-    record::{Draft, bodies::PolicyBody},
+    record::{
+        Draft,
+        bodies::{PolicyAction, PolicyArea, PolicyBody},
+    },
 };
 use hothouse_terminate::{RECORDED_CAP, RecordedBody, RequestRecord};
 use hothouse_timeline::Redactor;
@@ -109,8 +112,10 @@ impl Recordings {
         let one = pinned.get(name).ok_or_else(|| {
             let names: Vec<&str> = pinned.keys().map(|name| name.as_str()).collect();
             let message = format!("`{}` has no integration `{name}`", sandbox.name);
-            Failure::new(FailureKind::NotFound, message)
-                .hint(format!("integrations: {}", names.join(", ")))
+            Failure::new(FailureKind::NotFound, message).hint(match names.is_empty() {
+                true => "declare one in hothouse.toml: `[integration.NAME]`".to_owned(),
+                false => format!("available: {}", names.join(", ")),
+            })
         })?;
         can_be_recorded(name, one)?;
         let timeline = self.timelines.of(sandbox).ok_or_else(|| not_up(sandbox))?;
@@ -139,7 +144,7 @@ impl Recordings {
             }
             open.insert(sandbox.key, recording.clone());
         }
-        self.tell(&recording, "recording began");
+        self.tell(&recording, PolicyAction::RecordingBegan);
         Ok(recording.state(Vec::new()))
     }
 
@@ -160,7 +165,7 @@ impl Recordings {
     pub fn close(&self, id: &str) -> Result<Arc<Recording>, Failure> {
         let recording = self.find(id)?;
         self.open().remove(&recording.sandbox.key);
-        self.tell(&recording, "recording ended");
+        self.tell(&recording, PolicyAction::RecordingEnded);
         Ok(recording)
     }
 
@@ -201,12 +206,12 @@ impl Recordings {
         }
     }
 
-    fn tell(&self, recording: &Recording, action: &str) {
+    fn tell(&self, recording: &Recording, action: PolicyAction) {
         let rule = recording.integration.clone();
         let body = PolicyBody {
-            area: "integration".to_owned(),
+            area: PolicyArea::Integration.into(),
             rule: rule.clone(),
-            action: action.to_owned(),
+            action: action.into(),
             by: "user".to_owned(),
             ..PolicyBody::default()
         };

@@ -22,7 +22,10 @@ use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord,
     config::EntryName,
     id::SandboxKey,
-    record::{Draft, Kind, bodies::SeedBody},
+    record::{
+        Draft, Kind,
+        bodies::{SeedBody, SeedStep},
+    },
     seed::{
         self, BundleOutcome, BundleResult, BundleState, CONTEXT_FILE, CONTEXT_LIMIT, STATE_FILE,
         SUMMARY_FILE as SUMMARY, SUMMARY_LIMIT, SeedPlan, SeedState, SeedSummary, SeededBundle,
@@ -238,7 +241,7 @@ impl Seeding<'_> {
             SeedBody { bundles: names.clone(), radius: radius.clone(), ..SeedBody::default() };
         self.record(
             format!("seed {}", names.join(", ")),
-            SeedBody { state: "begun".into(), ..whole.clone() },
+            SeedBody { state: SeedStep::Begun.into(), ..whole.clone() },
         );
         let mut results: Vec<BundleResult> = Vec::new();
         let mut failed: Option<(String, Failure)> = None;
@@ -277,7 +280,7 @@ impl Seeding<'_> {
         }
         summary.describe(self.context.clone());
         self.seeds.write(self.sandbox(), &mut summary)?;
-        let state = if failed.is_some() { "failed" } else { "done" };
+        let state = if failed.is_some() { SeedStep::Failed } else { SeedStep::Done };
         self.record(
             format!("seed {state}: {}", names.join(", ")),
             SeedBody {
@@ -302,11 +305,14 @@ impl Seeding<'_> {
         };
         let (done, left) =
             (names(BundleResult::is_there), names(|bundle| bundle.state == BundleOutcome::Left));
-        let listed =
-            |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let rest = std::iter::once(failed).chain(left.iter().copied());
         let rest = rest.collect::<Vec<_>>().join(",");
-        failure.hint(format!("done: {}; left: {}", listed(&done), listed(&left))).hint(format!(
+        let others = [("done", &done), ("left", &left)];
+        let others = others.iter().filter(|(_, names)| !names.is_empty());
+        let told = others.fold(failure, |failure, (state, names)| {
+            failure.hint(format!("{state}: {}", names.join(", ")))
+        });
+        told.hint(format!(
             "once it is fixed, `hothouse seed {rest} -w {}` continues from there",
             self.sandbox().name
         ))
@@ -322,11 +328,11 @@ impl Seeding<'_> {
         let key = self.config.keys.get(name).cloned().unwrap_or_default();
         let known = self.state.of(name.as_str(), &key);
         if known == BundleState::Seeded && !again {
-            self.record_bundle(name, "kept", None, None);
+            self.record_bundle(name, SeedStep::Kept, None, None);
             return Ok(outcome(name.as_str(), BundleOutcome::Kept));
         }
         self.progress(format!("seed `{name}` ({at} of {of})"));
-        self.record_bundle(name, "begun", None, None);
+        self.record_bundle(name, SeedStep::Begun, None, None);
         let begun = Instant::now();
         let before = match known {
             BundleState::Seeded => Some(self.digests().await),
@@ -353,12 +359,17 @@ impl Seeding<'_> {
                 if let Some(before) = before {
                     self.compare(before).await;
                 }
-                self.record_bundle(name, "done", None, Some(result.duration_ms));
+                self.record_bundle(name, SeedStep::Done, None, Some(result.duration_ms));
                 self.say(format!("seeded {name} ({})", shown_time(result.duration_ms)));
                 Ok(result)
             }
             Err(BundleFailure { why, lines }) => {
-                self.record_bundle(name, "failed", Some(why.clone()), Some(result.duration_ms));
+                self.record_bundle(
+                    name,
+                    SeedStep::Failed,
+                    Some(why.clone()),
+                    Some(result.duration_ms),
+                );
                 let mut failure =
                     Failure::new(FailureKind::Unmet, format!("bundle `{name}` failed: {why}"));
                 if !lines.is_empty() {
@@ -447,14 +458,14 @@ impl Seeding<'_> {
     fn record_bundle(
         &self,
         name: &EntryName,
-        state: &str,
+        state: SeedStep,
         error: Option<String>,
         taken: Option<u64>,
     ) {
         let summary = format!("bundle {name} {state}");
         let body = SeedBody {
             bundle: Some(name.to_string()),
-            state: state.to_owned(),
+            state: state.into(),
             error,
             duration_ms: taken,
             ..SeedBody::default()

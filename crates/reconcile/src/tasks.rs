@@ -1,8 +1,14 @@
-//! Background loops of the daemon: started by name, and joined.
+//! Background work of the daemon: loops that are started by name and joined, and what they start.
 
-use std::{collections::HashMap, future::Future, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::{
+    runtime::Handle,
     sync::watch,
     task::{Id, JoinError, JoinSet},
 };
@@ -70,9 +76,81 @@ impl Tasks {
     }
 }
 
+/// What the owner of a loop starts as things happen. The loop joins it before it ends.
+#[derive(Debug)]
+pub struct Subtasks {
+    name: &'static str,
+    running: Mutex<JoinSet<()>>,
+}
+
+impl Subtasks {
+    pub fn new(name: &'static str) -> Self {
+        Self { name, running: Mutex::default() }
+    }
+
+    /// Starts one.
+    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.running().spawn(task);
+    }
+
+    /// The same from a thread outside of the runtime.
+    pub fn start_on(&self, handle: &Handle, task: impl Future<Output = ()> + Send + 'static) {
+        self.running().spawn_on(task, handle);
+    }
+
+    /// Returns how many have not ended.
+    pub fn count(&self) -> usize {
+        self.running().len()
+    }
+
+    /// Cancels those that have not ended, and waits for them.
+    pub async fn end(&self) {
+        let mut rest = std::mem::take(&mut *self.running());
+        rest.abort_all();
+        while let Some(ended) = rest.join_next().await {
+            self.check(ended);
+        }
+    }
+
+    /// Locks the set, without those that have ended.
+    fn running(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = running.try_join_next() {
+            self.check(ended);
+        }
+        running
+    }
+
+    fn check(&self, ended: Result<(), JoinError>) {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            tracing::error!(%error, name = self.name, "a task panicked");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_a_loop_started_ends_with_it() {
+        let (held_tx, mut held_rx) = watch::channel(());
+        let subtasks = Subtasks::new("test");
+        subtasks.start(async {});
+        subtasks.start(async move {
+            std::future::pending::<()>().await;
+            drop(held_tx);
+        });
+        while subtasks.count() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!held_rx.has_changed().unwrap());
+        subtasks.end().await;
+        assert!(held_rx.changed().await.is_err(), "its end was waited for");
+        assert_eq!(subtasks.count(), 0);
+    }
 
     const LONG: Duration = Duration::from_secs(3600);
 

@@ -36,7 +36,7 @@ use hothouse_timeline::{
 };
 
 use self::{commits::Told, secrets::Redacting};
-use crate::Stop;
+use crate::{Stop, Subtasks};
 
 /// How often to retry opening timelines, and to end those of ended runs.
 const CHECK: Duration = Duration::from_secs(2);
@@ -57,6 +57,8 @@ pub struct Timelines {
     /// Held while one is opened, which waits for the disk; walls only wait for `state`.
     opening: Mutex<()>,
     state: Mutex<State>,
+    /// Failures whose report is waited for.
+    pub(crate) suspicions: Subtasks,
 }
 
 #[derive(Default)]
@@ -90,6 +92,7 @@ impl Timelines {
             engine: engine.clone(),
             opening: Mutex::default(),
             state: Mutex::default(),
+            suspicions: Subtasks::new("failures without a report"),
         });
         let told = Arc::downgrade(&all);
         engine.on_import(Box::new(move |sandbox, branch, commit| {
@@ -327,6 +330,7 @@ impl Timelines {
                 tracing::warn!(?failure, "timelines could not be brought in step");
             }
         }
+        self.suspicions.end().await;
     }
 
     /// Opens the timelines of running rooms, and ends those of ended runs.

@@ -45,7 +45,7 @@ use tokio::{
 
 pub use self::{
     attempt::Attempt,
-    by_hand::{ByHand, holds, word},
+    by_hand::{ByHand, holds},
 };
 use self::{
     by_hand::Choice,

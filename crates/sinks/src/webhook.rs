@@ -16,6 +16,7 @@ pub mod retry;
 pub mod scheme;
 pub mod verify;
 
-pub use adversary::{Adversary, Delivery, Expected, Signing};
+pub use adversary::{Adversary, Delivery, Signing};
 pub use fixture::{Payload, UnknownFixture, fixture};
+pub use hothouse_model::webhook::Expected;
 pub use scheme::{Encoding, HmacForm, Scheme, ToSign, sign};

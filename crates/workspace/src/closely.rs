@@ -18,6 +18,8 @@ use hothouse_host::{
     files,
 };
 
+pub use hothouse_model::review::FindingKind;
+
 use crate::{Repository, git, refs};
 
 /// The maximum number of reported findings.
@@ -40,43 +42,6 @@ pub struct Finding {
     pub path: String,
     /// The target of a link, or the type of a file.
     pub detail: Option<String>,
-}
-
-/// The kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FindingKind {
-    /// There is more than was looked at.
-    Unseen,
-    /// A commit of another repository, in place of a folder.
-    Gitlink,
-    /// A repository among the files, not tracked by git.
-    Repository,
-    /// A link that leads out of the tree.
-    LinkOut,
-    /// A pipe, a socket or a device.
-    Special,
-    /// A file that grants capabilities to whoever runs it.
-    Capability,
-    /// A file that runs as its owner or group.
-    SetId,
-    /// Text that attributes declare to be binary, so that git does not show it.
-    HiddenText,
-}
-
-impl FindingKind {
-    /// Returns its name for tools.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unseen => "unseen",
-            Self::Gitlink => "gitlink",
-            Self::Repository => "repository",
-            Self::LinkOut => "link-out",
-            Self::Special => "special",
-            Self::Capability => "capability",
-            Self::SetId => "set-id",
-            Self::HiddenText => "hidden-text",
-        }
-    }
 }
 
 impl std::fmt::Display for Finding {

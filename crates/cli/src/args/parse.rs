@@ -17,6 +17,8 @@ pub(crate) struct Early {
     json: bool,
     /// The help of `hothouse` itself, if that is wanted.
     help: Option<String>,
+    /// The names of the command that was meant, as far as they exist.
+    command: String,
 }
 
 /// What a word on the command line is the name of, as far as that is known.
@@ -39,7 +41,7 @@ impl Arguments {
             name_the_meant(&mut error, arguments);
             let hint = misplaced(&error, arguments, &noun);
             let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
-            Early { error, hint, json, help }
+            Early { error, hint, json, help, command: meant(arguments) }
         })
     }
 }
@@ -111,6 +113,18 @@ fn name_the_meant(error: &mut clap::Error, arguments: &[OsString]) {
     }
 }
 
+/// Returns the names of the command in a command line, from `hothouse` on.
+fn meant(arguments: &[OsString]) -> String {
+    let tree = command();
+    let (mut at, mut names) = (&tree, tree.get_name().to_owned());
+    for word in verb_first(arguments).iter().skip(1).filter_map(|word| word.to_str()) {
+        let Some(next) = at.find_subcommand(word) else { break };
+        names.push_str(&format!(" {}", next.get_name()));
+        at = next;
+    }
+    names
+}
+
 /// Puts the verb of `integration NAME record` before the name.
 pub fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
     let mut words = arguments.to_vec();
@@ -170,7 +184,9 @@ fn command_without_dashes(
     if !is_plain || !kinds.contains(&error.kind()) {
         return None;
     }
+    let own = |word: &&&str| matches!(**word, "--json" | "--quiet" | "--verbose");
     let (options, line) = words[at + 1..].split_at(first);
+    let line: Vec<&str> = line.iter().filter(|word| !own(word)).copied().collect();
     let options: String = options.iter().map(|word| format!("{word} ")).collect();
     let (head, tail) = (line[0], line[1..].join(" "));
     let command = if tail.is_empty() { "COMMAND" } else { &tail };
@@ -197,7 +213,7 @@ impl Early {
     /// Returns what is told to programs.
     #[cfg(test)]
     pub(super) fn told(&self) -> Failure {
-        failure(&self.error, self.hint.clone())
+        failure(&self.error, self.hint.clone(), &self.command)
     }
 
     /// Prints the help or error and returns the exit code.
@@ -218,7 +234,7 @@ impl Early {
                 ExitCode::from(FailureKind::Usage.exit_code())
             };
         }
-        let failure = failure(&self.error, self.hint);
+        let failure = failure(&self.error, self.hint, &self.command);
         // Indented like every other answer, although there is no `Ui` yet.
         let body = serde_json::json!({ "error": failure });
         writeln!(std::io::stdout(), "{body:#}").ok();
@@ -227,7 +243,7 @@ impl Early {
 }
 
 /// Tells an error of the command line as one value: its first paragraph, and what clap advises.
-fn failure(error: &clap::Error, hint: Option<String>) -> Failure {
+fn failure(error: &clap::Error, hint: Option<String>, command: &str) -> Failure {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let message: Vec<&str> = first.lines().map(str::trim).collect();
@@ -236,7 +252,7 @@ fn failure(error: &clap::Error, hint: Option<String>) -> Failure {
     let hints: Vec<String> = tips.map(str::to_owned).chain(hint).collect();
     let failure = Failure::new(FailureKind::Usage, message);
     match hints.is_empty() {
-        true => failure.hint("`hothouse --help` lists the commands"),
+        true => failure.hint(format!("`{command} --help` shows how it is used")),
         false => hints.into_iter().fold(failure, Failure::hint),
     }
 }

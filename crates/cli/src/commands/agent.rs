@@ -13,10 +13,15 @@ use hothouse_host::{Clock, clock::HostClock, files, terminal};
 use hothouse_model::{
     Failure, FailureKind,
     agent::{AgentRecord, AgentState, LoopSpec},
-    config::parse_duration,
 };
 
-use super::{exec, login, past::Past, timeline::checked};
+use super::{
+    exec,
+    given::{duration, not_text, unread},
+    login,
+    past::Past,
+    timeline::checked,
+};
 use crate::{
     Surroundings,
     args::{
@@ -79,17 +84,14 @@ fn tell(ui: &Ui, agent: &AgentRecord) {
 /// Reads a file that is to be told an agent, which is not endless.
 fn told_file(path: &std::path::Path) -> Result<String, Failure> {
     let limit = u64::try_from(PROMPT_LIMIT).unwrap_or(u64::MAX) + 1;
-    let bytes = files::read_capped(path, limit).map_err(|error| {
-        let failure = Failure::of(FailureKind::Usage, &error);
-        failure.hint(format!("a prompt has at most {PROMPT_LIMIT} bytes"))
-    })?;
+    let bytes =
+        files::read_capped(path, limit).map_err(|error| unread(FailureKind::Usage, &error))?;
     if bytes.len() > PROMPT_LIMIT {
         let message = format!("{} is longer than {PROMPT_LIMIT} bytes", path.display());
         return Err(Failure::new(FailureKind::Usage, message)
             .hint("put it into the repository, and name the file in a short prompt"));
     }
-    String::from_utf8(bytes)
-        .map_err(|_| Failure::new(FailureKind::Usage, format!("{} is not UTF-8", path.display())))
+    String::from_utf8(bytes).map_err(|_| not_text(path))
 }
 
 fn body(session: &Session, which: Which, task: AgentTaskArgs) -> Result<AgentStartBody, Failure> {
@@ -144,12 +146,7 @@ fn rounds(session: &Session, ui: &Ui, args: AgentLoopArgs) -> Result<ExitCode, F
 }
 
 pub(super) fn seconds(option: &str, text: Option<&str>) -> Result<Option<u64>, Failure> {
-    let parse = |text: &str| {
-        parse_duration(text).map(|span| span.as_secs().max(1)).map_err(|complaint| {
-            Failure::new(FailureKind::Usage, format!("{option} {}", complaint.message))
-        })
-    };
-    text.map(parse).transpose()
+    Ok(duration(option, text)?.map(|span| span.as_secs().max(1)))
 }
 
 /// Waits until an agent has ended.
@@ -187,10 +184,10 @@ fn show_rounds(ui: &Ui, agent: &AgentRecord) {
             None => "",
         };
         ui.print(&format!(
-            "round {}: exit {}, {} files, +{} -{}, {}{check}",
+            "round {}: exit {}, {}, +{} -{}, {}{check}",
             round.round,
             round.exit,
-            round.files,
+            if round.files == 1 { "1 file".to_owned() } else { format!("{} files", round.files) },
             round.added,
             round.removed,
             plain(commit)

@@ -12,9 +12,9 @@ use hothouse_api::{
 };
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::files;
-use hothouse_model::{Failure, FailureKind, ask::AskState, config::parse_duration};
+use hothouse_model::{Failure, FailureKind, ask::AskState};
 
-use super::{past::Past, timeline::checked};
+use super::{given::required_duration, past::Past, timeline::checked};
 use crate::{
     args::{Answer, AskArgs, AsksArgs, AsksCommand},
     render::{Cell, plain, table},
@@ -27,9 +27,7 @@ const STEP: Duration = Duration::from_secs(10);
 
 /// Asks the user for something.
 pub(crate) fn ask(session: &Session, ui: &Ui, args: AskArgs) -> Result<ExitCode, Failure> {
-    let patience = parse_duration(&args.timeout).map_err(|complaint| {
-        Failure::new(FailureKind::Usage, format!("--timeout {}", complaint.message))
-    })?;
+    let patience = required_duration("--timeout", &args.timeout)?;
     let body = AskBody {
         sandbox: checked(args.which)?,
         folder: session.folder_text()?,

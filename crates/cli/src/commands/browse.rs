@@ -10,11 +10,13 @@ use hothouse_host::files;
 use hothouse_model::{
     Failure, FailureKind,
     browse::{BrowseReport, BrowseSpec},
-    config::parse_duration,
     visible,
 };
 
-use super::timeline::checked;
+use super::{
+    given::{duration, not_text, unread},
+    timeline::checked,
+};
 use crate::{
     args::{AuthLinkArgs, BrowseArgs},
     budget::{self, Budget},
@@ -111,18 +113,13 @@ fn words(args: &BrowseArgs) -> Result<(String, String, Vec<String>), Failure> {
 fn script(session: &Session, args: &BrowseArgs) -> Result<Option<String>, Failure> {
     let Some(file) = &args.script else { return Ok(None) };
     let bytes = files::read_capped(&session.folder.join(file), SCRIPT_MOST)
-        .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
-    let text = String::from_utf8(bytes).map_err(|_| {
-        Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", file.display()))
-    });
-    text.map(Some)
+        .map_err(|error| unread(FailureKind::NotFound, &error))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| not_text(file))
 }
 
 fn spec(session: &Session, args: BrowseArgs) -> Result<BrowseSpec, Failure> {
-    let usage = |message: String| Failure::new(FailureKind::Usage, message);
     let viewport = args.viewport.as_deref().map(str::parse).transpose();
-    let timeout = args.timeout.as_deref().map(parse_duration).transpose();
-    let timeout = timeout.map_err(|complaint| usage(format!("--timeout {complaint}")))?;
+    let timeout = duration("--timeout", args.timeout.as_deref())?;
     let (app, path, step) = words(&args)?;
     Ok(BrowseSpec {
         app,

@@ -24,7 +24,7 @@ use hothouse_model::{
     config::{Config, Problem, Work},
 };
 
-use super::sandbox::check_reference;
+use super::{given::unread, sandbox::check_reference};
 use crate::{
     args::{ApproveArgs, ConfigArgs},
     render::{Cell, plain_lines, table},
@@ -301,5 +301,5 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
 
 fn missing(error: &FileError) -> Failure {
     let kind = if error.is_not_found() { FailureKind::NotFound } else { FailureKind::Host };
-    Failure { kind, ..error.failure() }
+    unread(kind, error)
 }

@@ -9,7 +9,12 @@ use hothouse_api::{
     },
     route,
 };
-use hothouse_model::{Failure, config::IntegrationClass, ledger::AttemptKind, policy::Decision};
+use hothouse_model::{
+    Failure,
+    config::{IntegrationClass, RuleTransport},
+    ledger::AttemptKind,
+    policy::Decision,
+};
 
 use super::timeline::checked;
 use crate::{
@@ -210,8 +215,8 @@ fn shown(now: &DecisionView) -> String {
         Some(port) => format!("{}:{port}", now.host),
         None => now.host.clone(),
     };
-    match now.transport.as_str() {
-        "tcp" => host,
+    match now.transport {
+        RuleTransport::Tcp => host,
         transport => format!("{host}/{transport}"),
     }
 }
@@ -219,7 +224,7 @@ fn shown(now: &DecisionView) -> String {
 /// Returns the rule that would allow it.
 fn asked(now: &DecisionView) -> String {
     match now.port {
-        Some(22 | 80 | 443) if now.transport == "tcp" => now.host.clone(),
+        Some(22 | 80 | 443) if now.transport == RuleTransport::Tcp => now.host.clone(),
         _ => shown(now),
     }
 }
@@ -320,7 +325,7 @@ pub(crate) fn allow(
             let day = grant.granted.strftime("%Y-%m-%d %H:%M").to_string();
             vec![
                 Cell::new(&grant.rule).tone(Tone::Strong),
-                Cell::new(&grant.reach),
+                Cell::new(grant.reach.as_str()),
                 Cell::new(day).tone(Tone::Faint),
             ]
         });

@@ -257,6 +257,10 @@ fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target,
     Ok(Target { sandbox, folder: session.folder_text()?, exec })
 }
 
+/// What to do about a command that a room does not have.
+const NOT_IN_THE_ROOM: &str =
+    "a room has the programs of its stack, and of the folders in `[room] tools` of hothouse.toml";
+
 /// Asks for a terminal if both standard input and output are one.
 fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
     let (rows, columns) = terminal::size()?;
@@ -282,7 +286,7 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Ended::NotStarted { message, .. } = &ended {
-        ui.say(&format!("error: {message}"));
+        ui.say(&format!("error: {message}\nhint: {NOT_IN_THE_ROOM}"));
     }
     Ok(ExitCode::from(ended.exit_code()))
 }

@@ -11,7 +11,7 @@ use hothouse_model::{
 };
 use serde_json::Value;
 
-use super::{config, past::Past, timeline::checked};
+use super::{config, given::unread, past::Past, timeline::checked};
 use crate::{
     args::{ConfigArgs, IntegrationAddArgs, WhichRun},
     render::{Cell, plain, table},
@@ -52,7 +52,7 @@ fn row(one: &IntegrationView) -> Vec<Cell> {
     vec![
         Cell::new(&one.name).tone(Tone::Strong),
         Cell::new(&one.class),
-        Cell::new(&one.wiring),
+        Cell::new(one.wiring.as_str()),
         Cell::new(writes.0).tone(writes.1),
         Cell::new(one.records.to_string()),
         Cell::new(&one.secret),
@@ -74,11 +74,12 @@ pub(crate) fn add(
     let resolved = config::read(session, &config_file, variables)?;
     let resolved = resolved.map_err(|problems| config::broken(&problems))?;
     let source = session.folder.join(&args.file);
-    let bytes =
-        files::read_capped(&source, DESCRIPTION_MOST).map_err(|error| unread(&error.failure()))?;
+    let bytes = files::read_capped(&source, DESCRIPTION_MOST)
+        .map_err(|error| unread(FailureKind::NotFound, &error))?;
     let shown = args.file.display().to_string();
     OpenApiMock::load(&shown, &bytes)
-        .map_err(|problem| Failure::new(FailureKind::Config, problem.render()))?;
+        .map_err(|problem| Failure::new(FailureKind::Config, problem.render()))
+        .map_err(|failure| failure.hint("an OpenAPI description in JSON is needed, 3.0 or 3.1"))?;
     let hosts = hosts(args, &bytes)?;
     let name = name(args, &hosts)?;
     if resolved.config.integrations.contains_key(name.as_str()) {
@@ -110,10 +111,6 @@ pub(crate) fn add(
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn unread(failure: &Failure) -> Failure {
-    Failure { kind: FailureKind::NotFound, ..failure.clone() }
 }
 
 fn lines(name: &EntryName, hosts: &[String]) -> String {

@@ -109,7 +109,7 @@ fn changed(
     match ui.json {
         true => ui.print_json(shown),
         false => ui.say(&format!(
-            "Rooms can {word} use it, from their next `hothouse up`. ({})",
+            "Wrote {}: rooms can {word} use the login, from their next `hothouse up`.",
             file.display()
         )),
     }

@@ -9,7 +9,7 @@ use hothouse_api::{
 };
 use hothouse_evidence::{
     checks::Check,
-    compare::{Comparison, Difference},
+    compare::{Comparison, Difference, SideShown},
 };
 use hothouse_model::{Failure, FailureKind};
 
@@ -168,15 +168,25 @@ pub(crate) fn compare(session: &Session, ui: &Ui, args: CompareArgs) -> Result<E
         true => ui.print_json(&compared),
         false => {
             for side in &compared.sides {
-                let held = side.checks.iter().filter(|check| check.ok).count();
-                let (name, commit) = (plain(&side.name), plain(&side.commit));
-                let of = side.checks.len();
-                ui.print(&format!("{name}: {held} of {of} checks hold, commit {commit:.10}"));
+                ui.print(&side_line(side));
             }
             show_differences(ui, &compared);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns one side of a comparison in a line. A run that no scenario judged has neither checks nor
+/// a commit.
+fn side_line(side: &SideShown) -> String {
+    let held = side.checks.iter().filter(|check| check.ok).count();
+    let checks = match side.checks.len() {
+        0 => "no checks".to_owned(),
+        of => format!("{held} of {of} checks hold"),
+    };
+    let commit = plain(&side.commit);
+    let commit = if commit.is_empty() { commit } else { format!(", commit {commit:.10}") };
+    format!("{}: {checks}{commit}", plain(&side.name))
 }
 
 fn show_differences(ui: &Ui, comparison: &Comparison) {
@@ -221,8 +231,8 @@ pub(crate) fn summary(session: &Session, ui: &Ui, args: &SummaryArgs) -> Result<
         ui.say(&format!("Signed: {}", plain(&signature.display().to_string())));
     }
     match () {
-        () if args.html => ui.print(&plain(&view.files.html)),
         () if ui.json => ui.print_json(&view.summary),
+        () if args.html => ui.print(&plain(&view.files.html)),
         () => {
             ui.print(view.markdown.trim_end());
             if !args.md {

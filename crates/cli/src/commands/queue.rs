@@ -10,7 +10,7 @@ use hothouse_api::{
 use hothouse_model::{Failure, queue::JobState};
 
 use super::{
-    room::duration,
+    given::duration,
     timeline::{checked, cut},
 };
 use crate::{

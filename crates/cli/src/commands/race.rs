@@ -86,6 +86,9 @@ fn show(ui: &Ui, race: &RaceView) {
         "DENIED", "COST",
     ];
     ui.print(&table(ui, &heading, race.sides.iter().map(row).collect()));
+    if race.sides.iter().any(|side| side.checks.iter().any(|check| !check.ok)) {
+        ui.print("");
+    }
     for side in &race.sides {
         for check in side.checks.iter().filter(|check| !check.ok) {
             let why = check.detail.as_deref().unwrap_or("does not hold");

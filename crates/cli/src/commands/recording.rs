@@ -10,9 +10,9 @@ use hothouse_api::{
     integration::{RecordBody, RecordedCallView, RecordingQuery, RecordingView},
     route,
 };
-use hothouse_model::{Failure, FailureKind, config};
+use hothouse_model::Failure;
 
-use super::{exec, timeline::checked};
+use super::{exec, given::duration, timeline::checked};
 use crate::{
     args::{ExecArgs, IntegrationRecordArgs},
     render::plain,
@@ -32,7 +32,7 @@ pub(crate) fn record(
     ui: &Ui,
     args: IntegrationRecordArgs,
 ) -> Result<ExitCode, Failure> {
-    let time = args.time.as_deref().map(span).transpose()?;
+    let time = duration("--for", args.time.as_deref())?;
     let sandbox = checked(args.which)?;
     let body = RecordBody {
         sandbox: sandbox.clone(),
@@ -54,13 +54,6 @@ pub(crate) fn record(
     let ended: RecordingView = session.post(route::RECORDING_END, &session.operation(), &query)?;
     tell(ui, &ended);
     ran
-}
-
-fn span(text: &str) -> Result<Duration, Failure> {
-    config::parse_duration(text).map_err(|_| {
-        let message = format!("`{text}` is not a duration");
-        Failure::new(FailureKind::Usage, message).hint("such as `30s` or `5m`")
-    })
 }
 
 /// What a command prints is for people; with `--json` the recording alone goes to standard output.

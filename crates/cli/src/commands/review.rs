@@ -10,7 +10,7 @@ use hothouse_api::{
     },
 };
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::Failure;
+use hothouse_model::{Failure, review::MergeKind};
 
 use super::sandbox::check_reference;
 use crate::{
@@ -206,9 +206,11 @@ fn ask_for_grants(session: &Session, ui: &Ui, query: &GrantsQuery) -> Result<Gra
 fn told(promoted: &PromotedView) -> Vec<String> {
     let PromotedView { branch, into, commits, .. } = promoted;
     let counted = if *commits == 1 { "1 commit".into() } else { format!("{commits} commits") };
-    let merged = promoted.merged.as_deref().map(|how| match how {
-        "nothing" => format!("`{into}` is up to date with `{branch}`."),
-        _ => format!("Merged {counted} of `{branch}` into `{into}`."),
+    let merged = promoted.merged.map(|how| match how {
+        MergeKind::Nothing => format!("`{into}` is up to date with `{branch}`."),
+        MergeKind::Forward | MergeKind::Commit => {
+            format!("Merged {counted} of `{branch}` into `{into}`.")
+        }
     });
     let pushed = promoted.pushed_to.as_ref();
     let pushed = pushed.map(|remote| format!("Pushed {counted} of `{branch}` to `{remote}`."));

@@ -12,14 +12,13 @@ use hothouse_api::{
     service::ServiceView,
 };
 use hothouse_model::{
-    Failure, FailureKind,
+    Failure,
     caveat::Class,
-    config,
     stack::{ServiceReport, StackReport, service::ServiceStatus},
 };
 use jiff::Timestamp;
 
-use super::{panel::panel, sandbox::check_reference};
+use super::{given::duration, panel::panel, sandbox::check_reference};
 use crate::{
     args::{UpArgs, Which},
     progress::Progress,
@@ -131,15 +130,6 @@ fn idle(shown: &SandboxView) -> &'static str {
             "No services are running: the worktree has no hothouse.toml. Commit one before you fork, or create one there."
         }
     }
-}
-
-/// Parses a duration from an argument.
-pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Failure> {
-    let parsed = text.map(config::parse_duration).transpose();
-    parsed.map_err(|error| {
-        Failure::new(FailureKind::Usage, format!("{flag} {error}"))
-            .hint("write it as `30m` or `2h`")
-    })
 }
 
 /// When an `up` ran, as far as the times of services need it.

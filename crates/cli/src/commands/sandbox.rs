@@ -13,7 +13,11 @@ use hothouse_model::{
     caveat::{Caveat, Class},
 };
 
-use super::{config, exec, panel, run_status};
+use super::{
+    config, exec,
+    given::{not_text, unread},
+    panel, run_status,
+};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
@@ -122,11 +126,9 @@ fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result
 const CONTEXT_LIMIT: u64 = 1 << 20;
 
 fn read_context(path: &Path) -> Result<String, Failure> {
-    let about = |error: &hothouse_host::FileError| Failure::of(FailureKind::Usage, error);
-    let bytes = files::read_capped(path, CONTEXT_LIMIT).map_err(|error| about(&error))?;
-    String::from_utf8(bytes).map_err(|error| {
-        Failure::of(FailureKind::Usage, &error).hint("the description of a task is plain text")
-    })
+    let bytes = files::read_capped(path, CONTEXT_LIMIT)
+        .map_err(|error| unread(FailureKind::Usage, &error))?;
+    String::from_utf8(bytes).map_err(|_| not_text(path))
 }
 
 /// Deletes sandboxes, in order, until one cannot be deleted.
@@ -393,6 +395,11 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
     if !sandbox.fences.is_empty() && verbose {
         let fences = sandbox.fences.iter().map(|(name, state)| format!("{name} {state}"));
         facts.push(("fences", fences.collect::<Vec<_>>().join(", ")));
+    }
+    if verbose {
+        let capabilities: Vec<_> = sandbox.capabilities.iter().map(|one| one.as_str()).collect();
+        let told = format!("{}: {}", plain(&sandbox.backend), capabilities.join(", "));
+        facts.push(("backend", told));
     }
     let facts = facts.into_iter().map(|(name, value)| fact(ui, name, &value));
     let facts = facts.collect::<Vec<_>>().join("\n");

@@ -94,7 +94,7 @@ fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
             Cell::new(&secret.name).tone(Tone::Strong),
             Cell::new(state).tone(tone),
             Cell::new(&secret.source),
-            Cell::new(&secret.scope),
+            Cell::new(secret.scope.as_str()),
             Cell::new(secret.hosts.join(" ")),
         ]
     });

@@ -109,6 +109,7 @@ fn show(ui: &Ui, summary: &SeedSummary) {
     let rows = summary.bundles.iter().map(outcome).collect();
     ui.print(&table(ui, &["BUNDLE", "STATE", "TIME"], rows));
     if !summary.ids.is_empty() {
+        ui.print("");
         ui.print(&table(ui, &["ID OF", "ID"], ids(summary.ids.iter())));
     }
     for caveat in &summary.caveats {

@@ -9,7 +9,7 @@ use hothouse_api::{
 };
 use hothouse_model::{Failure, FailureKind, config::rules::among};
 
-use super::{overview::is_sandbox, room::duration, sandbox::check_reference};
+use super::{given::duration, overview::is_sandbox, sandbox::check_reference};
 use crate::{
     args::{ServiceArgs, SignalArgs, Which},
     session::Session,

@@ -18,13 +18,12 @@ use hothouse_api::{
 };
 use hothouse_model::{
     Failure, FailureKind,
-    config::parse_duration,
     record::{Kind, Record, kind_of_id},
 };
 
 use serde::Serialize;
 
-use super::{sandbox::check_reference, sign, waterfall};
+use super::{given::required_duration, sandbox::check_reference, sign, waterfall};
 use crate::{
     args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which, WhichRun},
     render::{self, Cell, plain, table},
@@ -261,8 +260,7 @@ pub(crate) fn since(session: &Session, ui: &Ui, args: SinceArgs) -> Result<ExitC
 
 /// Waits for a record.
 pub(crate) fn wait(session: &Session, ui: &Ui, args: WaitArgs) -> Result<ExitCode, Failure> {
-    let timeout = parse_duration(&args.timeout)
-        .map_err(|complaint| Failure::new(FailureKind::Usage, format!("--timeout {complaint}")))?;
+    let timeout = required_duration("--timeout", &args.timeout)?;
     let until = Instant::now() + timeout;
     let first = WaitQuery {
         sandbox: checked(args.run.which)?,

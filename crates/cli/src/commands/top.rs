@@ -10,11 +10,11 @@ use std::{
 
 use hothouse_api::{route, top::TopView};
 use hothouse_host::{command::Program, process};
-use hothouse_model::{Failure, FailureKind, config::parse_duration};
+use hothouse_model::{Failure, FailureKind};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use self::state::{Act, State};
-use super::url;
+use super::{given::required_duration, url};
 use crate::{
     args::TopArgs,
     render::{Cell, table},
@@ -27,10 +27,7 @@ const SHORTEST: Duration = Duration::from_millis(200);
 
 /// Watches all sandboxes until the user quits; without a terminal prints one table.
 pub(crate) fn watch(session: &Session, ui: &Ui, args: &TopArgs) -> Result<ExitCode, Failure> {
-    let every = parse_duration(&args.every).map_err(|error| {
-        Failure::new(FailureKind::Usage, format!("`{}` is not a span: {error}", args.every))
-            .hint("such as `500ms`, `1s` or `5s`")
-    })?;
+    let every = required_duration("--every", &args.every)?;
     let first: TopView = session.get(route::TOP)?;
     if ui.json {
         ui.print_json(&first);

@@ -18,7 +18,10 @@ use hothouse_model::{
 };
 use serde::Serialize;
 
-use super::timeline::{checked, cut, fetch, go_on, of_kind, terms};
+use super::{
+    given::{not_text, unread},
+    timeline::{checked, cut, fetch, go_on, of_kind, terms},
+};
 use crate::{
     args::{WebhookArgs, WebhookCommand, WebhookSendArgs, WebhooksArgs},
     render::{Cell, table},
@@ -91,10 +94,8 @@ fn payload(
             .hint("such as `hothouse webhook stripe/invoice.paid`"));
     }
     let bytes = files::read_capped(&path, PAYLOAD_MOST)
-        .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", what)));
-    text.map(Some)
+        .map_err(|error| unread(FailureKind::NotFound, &error))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| not_text(&path))
 }
 
 fn sent_row(attempt: &WebhookView) -> Vec<Cell> {
@@ -104,7 +105,7 @@ fn sent_row(attempt: &WebhookView) -> Vec<Cell> {
         Cell::new(attempt.adversary.as_deref().unwrap_or("-")),
         Cell::new(&attempt.to),
         Cell::new(answer(attempt.status, attempt.error.as_deref())).tone(tone),
-        Cell::new(&attempt.expected),
+        Cell::new(attempt.expected.as_str()),
         Cell::new(attempt.duration_ms.to_string()),
     ]
 }

@@ -92,7 +92,11 @@ pub(crate) async fn answer(
     let answered = blocking(move || {
         let (sandbox, ask) = engine.answer_ask(&body.id, body.allow, body.answer.as_deref())?;
         if let Some(host) = ask.wanted.host.as_ref().filter(|_| body.allow) {
-            decision::append(&timelines, &sandbox, ("egress", host, "allowed"));
+            decision::append(
+                &timelines,
+                &sandbox,
+                (bodies::PolicyArea::Egress, host, bodies::PolicyAction::Allowed),
+            );
         }
         // The record of the answer has the id of the request: that is what the agent waits for.
         let note = Draft { id: Some(ask.id.clone()), ..noted(&ask, "user") };

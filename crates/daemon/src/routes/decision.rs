@@ -7,7 +7,10 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     SandboxRecord,
     id::SandboxKey,
-    record::{Draft, bodies::PolicyBody},
+    record::{
+        Draft,
+        bodies::{PolicyAction, PolicyArea, PolicyBody},
+    },
 };
 use hothouse_reconcile::Timelines;
 
@@ -19,8 +22,8 @@ pub(super) enum Concerned {
     Everybody,
 }
 
-/// Area, rule and action: `("egress", "api.example", "allowed")`.
-pub(super) type Decided<'a> = (&'a str, &'a str, &'a str);
+/// Area, rule and action: `(PolicyArea::Egress, "api.example", PolicyAction::Allowed)`.
+pub(super) type Decided<'a> = (PolicyArea, &'a str, PolicyAction);
 
 /// Writes a decision down for every run that it concerns.
 pub(super) fn note(
@@ -42,9 +45,9 @@ pub(super) fn note(
 pub(super) fn append(timelines: &Timelines, sandbox: &SandboxRecord, decided: Decided<'_>) {
     let (area, rule, action) = decided;
     let body = PolicyBody {
-        area: area.to_owned(),
+        area: area.into(),
         rule: rule.to_owned(),
-        action: action.to_owned(),
+        action: action.into(),
         by: "user".to_owned(),
         ..PolicyBody::default()
     };

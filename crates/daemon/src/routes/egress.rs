@@ -19,6 +19,8 @@ use hothouse_model::{
     config::{self, HostName, HostPattern, RuleTransport},
     ledger::{AttemptKind, LedgerRecord, learn},
     policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
+    reach::Reach,
+    record::bodies::{PolicyAction, PolicyArea},
 };
 use hothouse_reconcile::timelines::RunPlace;
 use hothouse_store::GrantReach;
@@ -231,7 +233,7 @@ fn decision(
     Ok(DecisionView {
         host,
         port,
-        transport: transport.to_string(),
+        transport,
         verdict: Decision::of(verdict.allowed),
         code: verdict.reason.as_ref().map(|reason| reason.code().into()),
         reason: verdict.reason.as_ref().map(ToString::to_string),
@@ -354,13 +356,13 @@ pub(crate) async fn allow(
             true => engine.revoke_egress(&sandbox, reach, &body.rules)?,
             false => engine.allow_egress(&sandbox, reach, &body.rules)?,
         }
-        let action = if body.remove { "removed" } else { "allowed" };
+        let action = if body.remove { PolicyAction::Removed } else { PolicyAction::Allowed };
         let concerned = match reach {
             GrantReach::Sandbox => Concerned::One(sandbox.key),
             GrantReach::Project => Concerned::Project(sandbox.repository.common_dir.clone()),
         };
         for rule in &body.rules {
-            decision::note(&engine, &timelines, &concerned, ("egress", rule, action));
+            decision::note(&engine, &timelines, &concerned, (PolicyArea::Egress, rule, action));
         }
         engine.egress_grants(&sandbox)
     })
@@ -368,7 +370,7 @@ pub(crate) async fn allow(
     daemon.keepers.renew_walls().await;
     let view = |grant: hothouse_store::EgressGrant| GrantView {
         rule: grant.rule,
-        reach: if grant.whole_project { "project" } else { "sandbox" }.into(),
+        reach: if grant.whole_project { Reach::Project } else { Reach::Sandbox },
         granted: grant.granted,
     };
     Ok(axum::Json(granted.into_iter().map(view).collect()))
@@ -398,7 +400,7 @@ pub(crate) async fn approve(
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
-    let decided = ("config", "hothouse.toml", "approved");
+    let decided = (PolicyArea::Config, "hothouse.toml", PolicyAction::Approved);
     decision::append(&daemon.keepers.timelines, &sandbox, decided);
     daemon.keepers.renew_walls().await;
     let engine = daemon.engine.clone();

@@ -36,7 +36,7 @@ pub(crate) async fn list(
                 vendor: report.vendor,
                 hosts: report.hosts,
                 sdks: report.sdks,
-                wiring: report.wiring.as_str().to_owned(),
+                wiring: report.wiring,
                 writes: report.writes,
                 secret: report.secret,
                 caveat: report.caveat,

@@ -6,7 +6,10 @@ use hothouse_api::{
     port::{ExposeBody, PortView, ReleaseBody},
     sandbox::ExposedView,
 };
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{
+    Failure, FailureKind,
+    record::bodies::{PolicyAction, PolicyArea},
+};
 use hothouse_store::PortReservation;
 
 use super::{Json, blocking, decision, sandbox::reference};
@@ -68,7 +71,7 @@ pub(crate) async fn expose(
         let sandbox = engine.find(wanted.as_ref(), std::path::Path::new(&folder))?;
         let exposed = engine.expose(&sandbox, port, host_port)?;
         let rule = format!("{} at {}", exposed.port, exposed.host_port);
-        decision::append(&timelines, &sandbox, ("port", &rule, "exposed"));
+        decision::append(&timelines, &sandbox, (PolicyArea::Port, &rule, PolicyAction::Exposed));
         Ok(exposed)
     })
     .await?;

@@ -192,7 +192,7 @@ fn proof_view(proof: Proof) -> ProofView {
     ProofView {
         ok: outcome.ok,
         run: place.run,
-        verdict: summary.verdict.as_str().to_owned(),
+        verdict: summary.verdict,
         judged_by: outcome.judged_by,
         flaky,
         commit: outcome.commit,

@@ -8,7 +8,12 @@ use hothouse_api::{
     secret::{SecretBody, SecretQuery, SecretRemoveBody, SecretView},
 };
 use hothouse_engine::{Engine, SecretLine, SecretSpec};
-use hothouse_model::{Failure, FailureKind, config::SecretSource};
+use hothouse_model::{
+    Failure, FailureKind,
+    config::SecretSource,
+    reach::Reach,
+    record::bodies::{PolicyAction, PolicyArea},
+};
 
 use super::{
     Json, blocking,
@@ -49,7 +54,7 @@ pub(crate) async fn set(
     let set = blocking(move || {
         let (folder, everywhere) = (spec.folder.clone(), spec.everywhere);
         let set = engine.set_secret(spec)?;
-        let decided = ("secret", set.name.as_str(), "set");
+        let decided = (PolicyArea::Secret, set.name.as_str(), PolicyAction::Set);
         decision::note(&engine, &timelines, &concerned(&engine, &folder, everywhere), decided);
         Ok(set)
     });
@@ -71,7 +76,7 @@ pub(crate) async fn remove(
     let removed = blocking(move || {
         let folder = Path::new(&body.folder);
         engine.remove_secret(folder, &name, body.everywhere)?;
-        let decided = ("secret", name.as_str(), "removed");
+        let decided = (PolicyArea::Secret, name.as_str(), PolicyAction::Removed);
         decision::note(&engine, &timelines, &concerned(&engine, folder, body.everywhere), decided);
         Ok(())
     });
@@ -94,14 +99,17 @@ where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,
 {
-    let wrong = |error| ErrorResponse(Failure::new(FailureKind::Usage, format!("{what} {error}")));
-    text.parse().map_err(wrong)
+    let wrong = |error| {
+        Failure::new(FailureKind::Usage, format!("{what} {error}"))
+            .hint("such as `hothouse secret set API_TOKEN --from env:NAME --host api.example.com`")
+    };
+    text.parse().map_err(|error| ErrorResponse(wrong(error)))
 }
 
 fn view(line: SecretLine) -> SecretView {
     SecretView {
         name: line.name.to_string(),
-        scope: if line.everywhere { "everywhere" } else { "project" }.into(),
+        scope: if line.everywhere { Reach::Everywhere } else { Reach::Project },
         source: match line.source {
             // A command may contain a credential.
             SecretSource::Command(_) => "command".into(),

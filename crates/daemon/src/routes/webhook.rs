@@ -15,7 +15,6 @@ use hothouse_reconcile::{
     webhooks::{
         Attempt, ByHand, Expected, holds,
         listen::{self, Forwarded, Listen, Taken},
-        word,
     },
 };
 
@@ -150,7 +149,7 @@ fn view(attempt: Attempt, expected: Expected) -> WebhookView {
         duration_ms: u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
         adversary: attempt.adversary.map(str::to_owned),
         error: attempt.error,
-        expected: word(expected).to_owned(),
+        expected,
         ok,
     }
 }

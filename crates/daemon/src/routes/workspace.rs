@@ -16,7 +16,7 @@ use hothouse_engine::{
     CleanWish, DeletedSandbox, Difference, Doing, Finding, GrantsAnswer, Merged, Promoted,
     Promotion, SandboxSizes,
 };
-use hothouse_model::{Failure, SandboxRecord};
+use hothouse_model::{Failure, SandboxRecord, review::MergeKind};
 use hothouse_reconcile::{room_diff, timelines::RunPlace};
 use hothouse_store::RunLine;
 
@@ -154,11 +154,7 @@ pub(crate) async fn promoted_grants(
 }
 
 fn finding_view(finding: &Finding) -> FindingView {
-    FindingView {
-        kind: finding.kind.as_str().to_owned(),
-        path: finding.path.clone(),
-        text: finding.to_string(),
-    }
+    FindingView { kind: finding.kind, path: finding.path.clone(), text: finding.to_string() }
 }
 
 fn promotion(word: PromotionWord) -> Promotion {
@@ -172,15 +168,15 @@ fn promotion(word: PromotionWord) -> Promotion {
 fn promoted_view(promoted: Promoted) -> PromotedView {
     let (merged, commit) = match promoted.merged {
         None => (None, None),
-        Some(Merged::Nothing) => (Some("nothing"), None),
-        Some(Merged::Forward { to }) => (Some("forward"), Some(to)),
-        Some(Merged::Commit { id }) => (Some("commit"), Some(id)),
+        Some(Merged::Nothing) => (Some(MergeKind::Nothing), None),
+        Some(Merged::Forward { to }) => (Some(MergeKind::Forward), Some(to)),
+        Some(Merged::Commit { id }) => (Some(MergeKind::Commit), Some(id)),
     };
     PromotedView {
         branch: promoted.branch,
         into: promoted.into,
         commits: promoted.commits,
-        merged: merged.map(str::to_owned),
+        merged,
         commit,
         pushed_to: promoted.pushed_to,
         request: promoted.request,

@@ -1,6 +1,6 @@
 //! Outside services, and how each is treated.
 
-use hothouse_model::config::HostPattern;
+use hothouse_model::{config::HostPattern, integration::Wiring};
 
 use crate::{
     draft::{Draft, DraftIntegration},
@@ -25,7 +25,7 @@ pub(super) fn integrations(found: &Findings, draft: &mut Draft) {
             title: vendor.title.clone(),
             class: vendor.class.as_str().to_owned(),
             hosts,
-            wiring: if vendor.env.is_empty() { "wall" } else { "both" },
+            wiring: if vendor.env.is_empty() { Wiring::Wall } else { Wiring::Both },
             caveat: vendor.caveat.clone(),
             evidence: integration.evidence.clone(),
         });

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::config::{Config, HostPattern, Integration, IntegrationClass, Method};
+use hothouse_model::{
+    config::{Config, HostPattern, Integration, IntegrationClass, Method},
+    integration::Wiring,
+};
 use hothouse_sdks::{Sdk, Vendor};
 
 /// The report on an integration.
@@ -22,25 +25,6 @@ pub struct IntegrationReport {
     pub secret: String,
     /// What this class does not cover.
     pub caveat: String,
-}
-
-/// How an integration is redirected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wiring {
-    Wall,
-    Env,
-    Both,
-}
-
-impl Wiring {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Wall => "wall",
-            Self::Env => "env",
-            Self::Both => "both",
-        }
-    }
 }
 
 /// A vendor whose host was requested, and that no integration covers.

@@ -423,7 +423,7 @@ mod tests {
         let other = Output { code: Some(2), ..Output::default() };
         assert_eq!(
             failed("x", &other).to_string(),
-            "build stack `x`: its script exited with exit 2"
+            "could not build stack `x`: its script ended with exit 2"
         );
     }
 

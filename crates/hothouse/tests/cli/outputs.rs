@@ -42,6 +42,11 @@ pub(crate) fn check(ran: &Ran) {
     }
 }
 
+/// Whether a command prints no JSON but errors.
+pub(crate) fn is_text_alone(command: &str) -> bool {
+    document()["commands"][command]["type"] == "null"
+}
+
 /// Runs a command that must succeed, and returns its JSON, which must match its schema.
 pub(crate) fn json(env: &TestEnv, folder: &Path, words: &[&str]) -> Value {
     let ran = env.run(folder, words);

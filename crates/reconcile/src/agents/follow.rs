@@ -53,7 +53,7 @@ impl Agents {
             followed.insert(sandbox.key, kept.record.id.clone());
         }
         let all = self.clone();
-        tokio::spawn(async move {
+        self.following.start(async move {
             // The sandbox counts as in use while its agent is working.
             let _held = all.with.activities.of(sandbox.key).enter();
             tokio::select! {

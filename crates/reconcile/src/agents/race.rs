@@ -124,7 +124,7 @@ pub(super) async fn run_all(
 
 fn check(wish: &RaceWish, tools: &[String]) -> Result<(), Failure> {
     if !(2..=SIDES).contains(&tools.len()) {
-        let message = format!("a race has two to {SIDES} sides, not {}", tools.len());
+        let message = format!("a race has 2 to {SIDES} sides, not {}", tools.len());
         return Err(Failure::new(FailureKind::Usage, message)
             .hint("such as `--with claude,codex`, or `--with claude --times 2`"));
     }

@@ -76,7 +76,10 @@ pub(super) fn decide(spec: &LoopSpec, facts: &Facts) -> Next {
         return end("its time was up");
     }
     if facts.round >= spec.rounds.max(1) {
-        return end(&format!("{} rounds are done", facts.round));
+        return end(&match facts.round {
+            1 => "the only round is done".to_owned(),
+            rounds => format!("{rounds} rounds are done"),
+        });
     }
     if let (Some(most), Some(cost)) = (spec.cost, facts.cost)
         && cost >= most

@@ -12,7 +12,7 @@ use std::{
 use hothouse_model::{SandboxRecord, room::RoomWish};
 
 use super::Queues;
-use crate::{Keepers, Stop, urls::is_asleep};
+use crate::{Keepers, Stop, Subtasks, urls::is_asleep};
 
 /// How often to decide whether to poll.
 const TICK: Duration = Duration::from_millis(500);
@@ -97,6 +97,7 @@ fn pause(is_awaited: bool, quiet: Option<Duration>, found: Found) -> Option<Dura
 /// Polls queues, until the daemon ends.
 pub async fn watch(keepers: Keepers, mut stop: Stop) {
     let known: Arc<Mutex<HashMap<String, Known>>> = Arc::default();
+    let polls = Subtasks::new("polls of queues");
     while stop.pause(TICK).await {
         let engine = keepers.engine.clone();
         let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
@@ -107,13 +108,14 @@ pub async fn watch(keepers: Keepers, mut stop: Stop) {
             let Some(run) = run_of(sandbox).cloned() else { continue };
             begin(&known, &run);
             let (queues, sandbox, known) = (keepers.queues.clone(), sandbox.clone(), known.clone());
-            tokio::spawn(async move {
+            polls.start(async move {
                 // A broker that is still starting is polled again.
                 let found = queues.look(&sandbox).await.unwrap_or(Found::NoJob);
                 lock(&known).insert(run, Known { looked: Instant::now(), found, looking: false });
             });
         }
     }
+    polls.end().await;
 }
 
 fn run_of(sandbox: &SandboxRecord) -> Option<&String> {

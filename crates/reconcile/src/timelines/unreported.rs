@@ -4,13 +4,7 @@
 //! An app whose errors go to a sink has a moment to report them. If it does not, nobody would have
 //! noticed in production either: that is recorded as a gap of the run.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock};
@@ -38,8 +32,6 @@ const AT_ONCE: usize = 64;
 /// The vendors of error reports, by their names in `vendor`.
 const VENDORS: [&str; 4] = ["sentry", "bugsnag", "rollbar", "honeybadger"];
 
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
 /// Waits for a report of a failure, and records if there is none.
 pub(crate) fn suspect(
     engine: &Arc<Engine>,
@@ -47,13 +39,13 @@ pub(crate) fn suspect(
     sandbox: &SandboxRecord,
     what: String,
 ) {
-    if WAITING.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+    if timelines.suspicions.count() >= AT_ONCE {
         return;
     }
     let (engine, timelines, sandbox) = (engine.clone(), timelines.clone(), sandbox.clone());
     let begun = HostClock.now();
-    tokio::spawn(async move {
+    let all = timelines.clone();
+    all.suspicions.start(async move {
         tokio::time::sleep(PATIENCE).await;
         let look = move || {
             if reports_errors(&engine, &sandbox) && !is_reported(&timelines, &sandbox, begun) {
@@ -62,7 +54,6 @@ pub(crate) fn suspect(
             }
         };
         tokio::task::spawn_blocking(look).await.ok();
-        WAITING.fetch_sub(1, Ordering::Relaxed);
     });
 }
 

@@ -68,7 +68,8 @@ impl Rooms for DaemonRooms {
         let (keepers, id) = (self.keepers.clone(), route.id.clone());
         let request: String = request.chars().take(LINE).collect();
         let what = format!("`{}` answered {request} with {status}", route.app);
-        self.handle.spawn(async move {
+        let timelines = keepers.timelines.clone();
+        timelines.suspicions.start_on(&self.handle, async move {
             let engine = keepers.engine.clone();
             let find = move || {
                 let all = engine.sandboxes().ok()?;

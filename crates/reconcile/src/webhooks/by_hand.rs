@@ -52,16 +52,6 @@ pub fn holds(expected: Expected, status: Option<u16>) -> bool {
     }
 }
 
-/// Returns the word for an expected reaction.
-pub fn word(expected: Expected) -> &'static str {
-    match expected {
-        Expected::Accepted => "accepted",
-        Expected::AcceptedOnce => "accepted-once",
-        Expected::Refused => "refused",
-        Expected::NoFailure => "no-failure",
-    }
-}
-
 impl ByHand {
     /// Determines the vendor of a webhook and its configured target.
     pub(super) fn choose(

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Payload, ToSign, sign};
+use super::{Expected, Payload, ToSign, sign};
 
 /// The age of a stale delivery. Libraries refuse anything older than five minutes.
 const STALE: SignedDuration = SignedDuration::from_secs(15 * 60);
@@ -37,19 +37,6 @@ pub enum Adversary {
     Slow,
     /// A body of two megabytes.
     Huge,
-}
-
-/// The expected reaction of the endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// A 2xx response.
-    Accepted,
-    /// A 4xx response.
-    Refused,
-    /// A 2xx response, without effect the second time.
-    AcceptedOnce,
-    /// Any response but 5xx, within its own limits.
-    NoFailure,
 }
 
 /// The secrets that sign a delivery.

@@ -14,12 +14,12 @@ use hothouse_api::{
     webhook::{ForwardBody, ForwardView, ListenBody, ListenView},
 };
 use hothouse_host::random;
-use hothouse_model::{Failure, FailureKind, OperationId, config};
+use hothouse_model::{Failure, FailureKind, OperationId};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, body::Incoming, header};
 use serde_json::json;
 
-use super::{answer, checked};
+use super::{super::given::duration, answer, checked};
 use crate::{
     args::ListenArgs,
     commands::secret::read_value,
@@ -40,7 +40,7 @@ const LIMITS: ClientLimits = ClientLimits { connections: 32, patience: PATIENCE 
 
 /// Listens until it is interrupted, or for a while.
 pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<ExitCode, Failure> {
-    let time = args.time.as_deref().map(span).transpose()?;
+    let time = duration("--for", args.time.as_deref())?;
     let secret = match args.secret {
         true => read_value(ui, &format!("the endpoint's secret at {}", args.vendor))?,
         false => None,
@@ -79,13 +79,6 @@ pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<Exi
         // The time is up: nothing failed.
         tokio::time::timeout(time.unwrap_or(Duration::MAX), served).await.ok();
         Ok(ExitCode::SUCCESS)
-    })
-}
-
-fn span(text: &str) -> Result<Duration, Failure> {
-    config::parse_duration(text).map_err(|_| {
-        let message = format!("`{text}` is not a duration");
-        Failure::new(FailureKind::Usage, message).hint("such as `30s` or `5m`")
     })
 }
 

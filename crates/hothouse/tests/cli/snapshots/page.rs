@@ -5,7 +5,7 @@ use std::{cell::RefCell, panic};
 use hothouse_testkit::{Ran, TestEnv};
 
 /// Table columns whose cells are replaced.
-const VOLATILE: [(&str, &str); 9] = [
+const VOLATILE: [(&str, &str); 13] = [
     ("PID", "[PID]"),
     ("AGE", "[AGE]"),
     ("TIME", "[TIME]"),
@@ -15,6 +15,10 @@ const VOLATILE: [(&str, &str); 9] = [
     ("PROCESS", "[PROCESS]"),
     ("SEQ", "[SEQ]"),
     ("RECORDED", "[COUNT]"),
+    ("STARTED", "[AGE]"),
+    ("SECONDS", "[SPAN]"),
+    ("CPU", "[SPAN]"),
+    ("MEMORY", "[SIZE]"),
 ];
 
 /// What is replaced everywhere.
@@ -163,7 +167,8 @@ fn render(table: &[Vec<String>], indent: usize) -> String {
 
 /// Returns where the columns start below a line, if it is the header of a table.
 fn columns(line: &str) -> Option<Vec<usize>> {
-    let is_head = line.chars().all(|c| c.is_ascii_uppercase() || c == ' ');
+    // A race counts lines in columns named `+` and `-`.
+    let is_head = line.chars().all(|c| c.is_ascii_uppercase() || matches!(c, ' ' | '+' | '-'));
     let bytes = line.as_bytes();
     let starts_word = |at: &usize| {
         bytes[*at] != b' '

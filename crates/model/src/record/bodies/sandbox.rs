@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{Word, words::word_type};
+
 /// A service that changed its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -49,15 +51,48 @@ pub struct RestoreBody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyBody {
-    /// What changed, such as `egress` or `secret`.
-    pub area: String,
+    pub area: Word<PolicyArea>,
     pub rule: String,
-    /// Such as `allowed`, `removed` or `approved`.
-    pub action: String,
+    pub action: Word<PolicyAction>,
     pub host: Option<String>,
     pub reason: Option<String>,
     /// Who decided.
     pub by: String,
+}
+
+word_type! {
+    /// What a user decided about.
+    PolicyArea {
+        Egress = "egress",
+        Secret = "secret",
+        Config = "config",
+        Port = "port",
+        Integration = "integration",
+    }
+}
+
+word_type! {
+    /// What a user decided.
+    PolicyAction {
+        Allowed = "allowed",
+        Removed = "removed",
+        Set = "set",
+        Approved = "approved",
+        Exposed = "exposed",
+        RecordingBegan = "recording began",
+        RecordingEnded = "recording ended",
+    }
+}
+
+word_type! {
+    /// How far a seeding is, or one of its bundles.
+    SeedStep {
+        Begun = "begun",
+        Done = "done",
+        /// It was seeded before.
+        Kept = "kept",
+        Failed = "failed",
+    }
 }
 
 /// A commit that was imported from the room.
@@ -138,8 +173,7 @@ pub struct SeedBody {
     pub bundle: Option<String>,
     pub bundles: Vec<String>,
     pub radius: Option<String>,
-    /// `begun`, `done`, `kept`, `restored`, `failed` or `left`.
-    pub state: String,
+    pub state: Word<SeedStep>,
     pub error: Option<String>,
     pub duration_ms: Option<u64>,
     /// What the context names.

@@ -1,0 +1,13 @@
+//! Outside services.
+
+use crate::words::word_type;
+
+word_type! {
+    /// How an integration is redirected.
+    Wiring {
+        Wall = "wall",
+        /// By variables of the environment.
+        Env = "env",
+        Both = "both",
+    }
+}

@@ -1,0 +1,36 @@
+//! What is said of a branch before and after it is merged.
+
+use crate::words::word_type;
+
+word_type! {
+    /// The kind of something to look at closely. The gravest comes first.
+    FindingKind {
+        /// There is more than was looked at.
+        Unseen = "unseen",
+        /// A commit of another repository, in place of a folder.
+        Gitlink = "gitlink",
+        /// A repository among the files, not tracked by git.
+        Repository = "repository",
+        /// A link that leads out of the tree.
+        LinkOut = "link-out",
+        /// A pipe, a socket or a device.
+        Special = "special",
+        /// A file that grants capabilities to whoever runs it.
+        Capability = "capability",
+        /// A file that runs as its owner or group.
+        SetId = "set-id",
+        /// Text that attributes declare to be binary, so that git does not show it.
+        HiddenText = "hidden-text",
+    }
+}
+
+word_type! {
+    /// How a branch was merged.
+    MergeKind {
+        /// Everything was already merged.
+        Nothing = "nothing",
+        Forward = "forward",
+        /// By a merge commit.
+        Commit = "commit",
+    }
+}
