@@ -88,7 +88,8 @@ pub(crate) fn pairs(
         }
     }
     if let Some(prefix) = node_prefix(sandbox.stack.as_deref(), tools) {
-        all.push(("npm_config_nodedir", prefix));
+        let npm = major_of_npm(Path::new(&prefix)).filter(|_| !has_other_manager(sandbox));
+        all.push((headers_variable(npm), prefix));
     }
     if let Some(browser) = BROWSERS.iter().find(|path| files::exists(Path::new(path))) {
         all.extend(BROWSER_VARIABLES.map(|name| (name, (*browser).to_owned())));
@@ -119,6 +120,30 @@ fn node_prefix(stack: Option<&str>, tools: &[PathBuf]) -> Option<String> {
     let mut prefixes = tools.iter().chain(&system);
     let first = prefixes.find(|prefix| files::exists(&prefix.join("bin/node")))?;
     files::exists(&first.join("include/node/node_version.h")).then(|| first.display().to_string())
+}
+
+/// Returns the variable that tells node-gyp where Node's headers are. npm 11 warns about the usual one before every
+/// command, and its node-gyp knows another; that of other managers may be older.
+fn headers_variable(npm: Option<u32>) -> &'static str {
+    match npm {
+        Some(11..) => "npm_package_config_node_gyp_nodedir",
+        _ => "npm_config_nodedir",
+    }
+}
+
+/// Returns the major version of the npm that a Node brings along.
+fn major_of_npm(prefix: &Path) -> Option<u32> {
+    const MANIFEST_MOST: u64 = 1 << 20;
+    let manifest = prefix.join("lib/node_modules/npm/package.json");
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&files::read_capped(&manifest, MANIFEST_MOST).ok()?).ok()?;
+    manifest["version"].as_str()?.split('.').next()?.parse().ok()
+}
+
+/// Whether a worktree is installed by another manager than npm.
+fn has_other_manager(sandbox: &SandboxRecord) -> bool {
+    let lockfiles = ["yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"];
+    lockfiles.iter().any(|file| files::exists(&sandbox.worktree.join(file)))
 }
 
 /// The user's own programs first, then granted tool folders, then the system's.
@@ -158,5 +183,23 @@ mod tests {
         files::make_folder(&bare.join("bin")).unwrap();
         files::write(&bare.join("bin/node"), "").unwrap();
         assert_eq!(node_prefix(None, &[bare, tool]), None);
+    }
+
+    #[test]
+    fn npm_11_is_told_of_headers_without_a_warning() {
+        let prefix = tempfile::tempdir().unwrap();
+        let npm = prefix.path().join("lib/node_modules/npm");
+        files::make_folder(&npm).unwrap();
+        let told = || headers_variable(major_of_npm(prefix.path()));
+        assert_eq!(told(), "npm_config_nodedir");
+        for (version, variable) in [
+            ("10.9.2", "npm_config_nodedir"),
+            ("11.19.1", "npm_package_config_node_gyp_nodedir"),
+            ("12.0.0", "npm_package_config_node_gyp_nodedir"),
+        ] {
+            let manifest = format!("{{ \"name\": \"npm\", \"version\": \"{version}\" }}");
+            files::write(&npm.join("package.json"), manifest).unwrap();
+            assert_eq!(told(), variable, "{version}");
+        }
     }
 }

@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(known_path(Path::new(path)), Path::new(known));
             let source = io::ErrorKind::NotFound.into();
             let error = FileError { attempt: "read", path: path.into(), source };
-            assert_eq!(error.to_string(), format!("read {known}"));
+            assert_eq!(error.to_string(), format!("could not read {known}"));
         }
     }
 }

@@ -376,6 +376,14 @@ impl Timelines {
         }
     }
 
+    /// Records that the services of a stopped room have ended, unless their own last reports said so.
+    pub(crate) fn end_services(&self, sandbox: &SandboxRecord) {
+        let Some(room) = &sandbox.room else { return };
+        for draft in services::unfinished(self, sandbox) {
+            self.append_to(&room.run.id, draft);
+        }
+    }
+
     /// Writes pending records, and opens no more timelines: the next daemon continues.
     pub fn close(&self) {
         let open = {

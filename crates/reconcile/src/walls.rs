@@ -241,12 +241,13 @@ impl Walls {
         raised
     }
 
-    /// Stores the last output of services after their room has stopped, before `delete` removes it.
+    /// Stores the last output and state of services after their room has stopped, before `delete` removes it.
     fn keep_last_words(&self, runtime: &Path) {
         let is_its = |sandbox: &SandboxRecord| self.engine.places(sandbox).runtime == runtime;
         let all = self.engine.sandboxes().unwrap_or_default();
         let its: Vec<SandboxRecord> = all.into_iter().filter(is_its).collect();
         self.timelines.follow_logs(&its);
+        its.iter().for_each(|sandbox| self.timelines.end_services(sandbox));
     }
 
     /// Returns why the wall of a sandbox is not up.

@@ -419,7 +419,10 @@ mod tests {
         assert_eq!((output.code, output.last.len()), (Some(69), LINES));
         assert_eq!(output.changes.packages, ["jq 1.6"]);
         let error = failed("go", &output);
-        assert_eq!(error.to_string(), "build stack `go`: cannot reach https://a.example.com/");
+        assert_eq!(
+            error.to_string(),
+            "could not build stack `go`: cannot reach https://a.example.com/"
+        );
         let other = Output { code: Some(2), ..Output::default() };
         assert_eq!(
             failed("x", &other).to_string(),

@@ -163,7 +163,8 @@ fn a_bundle_that_fails_says_what_is_done_and_left_and_spares_the_context() {
     for told in [
         "bundle `bad` failed: exit 3",
         "planted-reason",
-        "done: one; left: after, call",
+        "hint: done: one\n",
+        "hint: left: after, call\n",
         "`hothouse seed bad,after,call -w a` continues from there",
     ] {
         assert!(failed.stderr.contains(told), "{told}: {}", failed.stderr);

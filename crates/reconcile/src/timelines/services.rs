@@ -110,14 +110,18 @@ async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
         }
     }
     let engine = keepers.engine.clone();
-    let (gone, of) = (known, sandbox.clone());
-    let ended = move || engine.room_of(&of).is_none().then_some(gone);
-    if let Ok(Some(mut known)) = tokio::task::spawn_blocking(ended).await {
-        for draft in all_stopped(&mut known, HostClock.now()) {
-            timelines.append(&sandbox, draft);
+    let ended = move || {
+        if engine.room_of(&sandbox).is_none() {
+            timelines.end_services(&sandbox);
         }
-    }
+    };
+    tokio::task::spawn_blocking(ended).await.ok();
     tokio::time::sleep(REST).await;
+}
+
+/// Drafts the end of services whose last record says that they run.
+pub(super) fn unfinished(timelines: &Timelines, sandbox: &SandboxRecord) -> Vec<Draft> {
+    all_stopped(&mut last_records(timelines, sandbox), HostClock.now())
 }
 
 /// The last record of each service.
