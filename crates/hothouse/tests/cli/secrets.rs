@@ -435,7 +435,10 @@ fn the_authority_of_a_project_is_trusted_in_its_rooms_alone() {
             repository,
             "echo \"$SSL_CERT_FILE$NODE_EXTRA_CA_CERTS\"; grep -c Hothouse: /etc/ssl/certs/ca-certificates.crt; true",
         );
-        assert_eq!(said.lines().next(), Some(""), "{said}");
+        // They are set where the host has authorities of its own, and lead to those alone.
+        let rest =
+            said.lines().next().map(|line| line.replace("/etc/ssl/certs/ca-certificates.crt", ""));
+        assert_eq!(rest.as_deref(), Some(""), "{said}");
         assert_ne!(said.lines().nth(1), Some("1"), "{said}");
     });
 }
