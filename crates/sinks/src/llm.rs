@@ -126,13 +126,15 @@ impl RealCall {
     }
 }
 
-/// Answers what no fixture matched. `None` if the host is not a model provider.
+/// Answers what no fixture matched. `None` if the host is not a model provider, or if this mock
+/// does not know the path.
 pub fn echo(call: &Call<'_>, context: &mut Context<'_>) -> Option<Taken> {
     let provider = find(call.request.host)?;
     if let Some(taken) = http::preflight(call, provider.as_str()) {
         return Some(taken);
     }
     let taken = match provider.read(call) {
+        Err(refused) if refused == Refused::unknown() => return None,
         Err(refused) => refused.answered(provider),
         Ok(asked) => {
             let answered = match provider {

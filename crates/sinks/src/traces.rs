@@ -66,7 +66,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     let taken = match http::path(call).as_slice() {
         [.., "v1", "traces"] => exported(call),
         [.., "v1", kind @ ("metrics" | "logs")] => counted(call, kind),
-        _ => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()),
+        _ => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

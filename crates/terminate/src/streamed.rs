@@ -135,7 +135,9 @@ pub(crate) async fn play(
         process: target.process.clone(),
     };
     let answer = streamed.answer(request).await;
-    draft.stood_in(true, Some(answer.fixture.clone()));
+    // What the stand-in does not implement was not done: no evidence may count it as answered.
+    let is_implemented = answer.status != StatusCode::NOT_IMPLEMENTED.as_u16();
+    draft.stood_in(is_implemented, Some(answer.fixture.clone()).filter(|_| is_implemented));
     response(answer, is_head)
 }
 

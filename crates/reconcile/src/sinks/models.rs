@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hothouse_mock::{Answer, Body, Match};
 use hothouse_sinks::{FlagSet, Recorded, llm, no_mails};
 use hothouse_terminate::{StandInAnswer, StandInRequest};
+use serde_json::json;
 
 use super::{RunSinks, call, down, with_context};
 use crate::mocks;
@@ -43,8 +44,20 @@ fn answered(
     {
         (Some(taken), _) => (mocks::told(taken.answer, &[]), taken.records),
         (None, Some(unmatched)) => (unmatched, Vec::new()),
-        (None, None) => (mocks::failed("no model is known at this host"), Vec::new()),
+        (None, None) => (mocks::told(unknown(request), &[]), Vec::new()),
     }
+}
+
+/// The answer for a path that the mock of the model does not know.
+fn unknown(request: &StandInRequest) -> Answer {
+    let StandInRequest { method, host, path, .. } = request;
+    let tree = json!({ "error": {
+        "type": "unmatched_request",
+        "message": format!("Hothouse mocks the model at {host}, and has no answer to {method} {path}"),
+        "hints": ["set `class = \"mock\"` for this integration and write a fixture; docs/models.md shows one"],
+        "from": "hothouse",
+    }});
+    Answer::json(501, &tree, Match::Unmatched { nearest: Vec::new(), stub: String::new() })
 }
 
 /// Returns the complete form of an answer.

@@ -24,7 +24,10 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         ["config", ..] => Taken::json(200, &json!({ "configs": {} }), VENDOR, Vec::new()),
         ["sdk", "v2", "vardata" | "flags"] => Taken::json(200, &json!({}), VENDOR, Vec::new()),
         [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
-        _ => Taken::json(404, &json!({ "code": 404, "error": "not found" }), VENDOR, Vec::new()),
+        _ => {
+            let told = json!({ "code": 404, "error": "not found" });
+            Taken::json(404, &told, VENDOR, Vec::new()).unknown()
+        }
     };
     http::shared(taken, call)
 }

@@ -22,7 +22,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
         ["collect" | "j" | "r", ..] => collected(call),
         ["gtag", ..] | ["gtm.js"] => http::library(VENDOR, SCRIPT),
         [.., last] if http::is_script(last) => http::script(VENDOR),
-        _ => Taken::empty(404, VENDOR, Vec::new()),
+        _ => Taken::empty(404, VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

@@ -25,7 +25,10 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
         ["settings"] => Taken::json(200, &json!({}), VENDOR, Vec::new()),
         ["record"] => Taken::json(200, &json!({ "code": 200, "status": "OK" }), VENDOR, Vec::new()),
         [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
-        _ => Taken::json(404, &json!({ "status": 0, "error": "not found" }), VENDOR, Vec::new()),
+        _ => {
+            let told = json!({ "status": 0, "error": "not found" });
+            Taken::json(404, &told, VENDOR, Vec::new()).unknown()
+        }
     };
     http::shared(taken, call)
 }

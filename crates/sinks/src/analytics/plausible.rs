@@ -17,7 +17,7 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     let taken = match http::path(call).as_slice() {
         ["api", "event"] => recorded(call),
         [.., last] if http::is_script(last) => http::library(VENDOR, SCRIPT),
-        _ => Taken::empty(404, VENDOR, Vec::new()),
+        _ => Taken::empty(404, VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

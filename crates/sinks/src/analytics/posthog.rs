@@ -47,7 +47,7 @@ fn taken(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         [] | ["_readiness" | "_liveness" | "_health"] => {
             http::text(200, "text/plain", "ok", VENDOR)
         }
-        _ => Taken::json(404, &json!({ "detail": "Not found." }), VENDOR, Vec::new()),
+        _ => Taken::json(404, &json!({ "detail": "Not found." }), VENDOR, Vec::new()).unknown(),
     }
 }
 

@@ -37,7 +37,7 @@ fn answered(call: &Call<'_>, vendor: &'static str) -> Taken {
         }
         [.., last] if http::is_script(last) => http::library(vendor, SCRIPT),
         [] | ["health"] => Taken::json(200, &json!({ "status": "ok" }), vendor, Vec::new()),
-        _ => Taken::json(404, &json!({ "error": "not found" }), vendor, Vec::new()),
+        _ => Taken::json(404, &json!({ "error": "not found" }), vendor, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }
@@ -47,7 +47,10 @@ fn recorded(call: &Call<'_>, kind: &str, vendor: &str) -> Taken {
         "batch" | "import" | "b" => None,
         _ => match type_of(kind) {
             Some(kind) => Some(kind),
-            None => return Taken::json(404, &json!({ "error": "not found" }), vendor, Vec::new()),
+            None => {
+                return Taken::json(404, &json!({ "error": "not found" }), vendor, Vec::new())
+                    .unknown();
+            }
         },
     };
     let tree = match unwrap::json(call) {

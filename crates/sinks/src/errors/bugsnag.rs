@@ -16,7 +16,8 @@ pub(super) fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     with_cors(call, "bugsnag", || {
         let host = call.request.host.to_ascii_lowercase();
         if call.request.method != "POST" {
-            return Taken::json(404, &json!({ "errors": ["not found"] }), "bugsnag", Vec::new());
+            let told = json!({ "errors": ["not found"] });
+            return Taken::json(404, &told, "bugsnag", Vec::new()).unknown();
         }
         // Sessions contain no errors.
         if host.starts_with("sessions.") {

@@ -24,7 +24,8 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
                     &json!({ "errors": "not found" }),
                     "honeybadger",
                     Vec::new(),
-                );
+                )
+                .unknown();
             }
         }
         let Some(tree) = call.tree().filter(|tree| tree.get("error").is_some_and(Value::is_object))

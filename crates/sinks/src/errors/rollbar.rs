@@ -20,7 +20,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             ("POST", ["api", "1", "deploy" | "session"]) => {
                 return Taken::json(200, &json!({ "err": 0, "result": {} }), "rollbar", Vec::new());
             }
-            _ => return failed(404, "not found"),
+            _ => return failed(404, "not found").unknown(),
         }
         let Some(tree) = call.tree() else { return failed(400, "invalid JSON") };
         let Some(data) = tree.get("data").filter(|data| data.is_object()) else {

@@ -41,7 +41,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             ("POST", ["api", _, "store"]) => take_event(call, context),
             ("POST", ["api", _, "security" | "csp-report" | "nel"]) => take_report(call, context),
             ("POST", ["api", _, "minidump"]) => take_minidump(call, context),
-            _ => failed(404, "the requested resource does not exist"),
+            _ => failed(404, "the requested resource does not exist").unknown(),
         }
     })
 }

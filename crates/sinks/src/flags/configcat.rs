@@ -18,7 +18,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     };
     let taken = match document {
         Some(tree) => Taken::json(200, &tree, VENDOR, Vec::new()),
-        None => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()),
+        None => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

@@ -28,7 +28,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             };
             Taken::json(200, &json!({}), VENDOR, counts.map(record).collect())
         }
-        _ => Taken::json(404, &json!({ "detail": "Not found." }), VENDOR, Vec::new()),
+        _ => Taken::json(404, &json!({ "detail": "Not found." }), VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

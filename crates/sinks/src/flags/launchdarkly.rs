@@ -37,7 +37,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         ["bulk"] | ["events", "bulk", ..] | ["mobile", ..] => reported(call, context),
         ["diagnostic"] | ["events", "diagnostic", ..] => accepted(Vec::new()),
         ["a", ..] => http::text(200, "image/gif", Vec::new(), VENDOR),
-        _ => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()),
+        _ => Taken::json(404, &json!({ "message": "not found" }), VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

@@ -20,7 +20,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         ["ofrep", "v1", "configuration"] => {
             reply(200, &json!({ "name": "hothouse", "capabilities": {} }))
         }
-        _ => reply(404, &json!({ "errorDetails": "not found" })),
+        _ => reply(404, &json!({ "errorDetails": "not found" })).unknown(),
     };
     http::shared(taken, call)
 }

@@ -26,7 +26,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         }
         ["check_gate"] => asked(call, "gateName", context.flags, gate),
         ["get_config"] => asked(call, "configName", context.flags, config),
-        _ => reply(404, &json!({ "message": "not found" })),
+        _ => reply(404, &json!({ "message": "not found" })).unknown(),
     };
     http::shared(taken, call)
 }

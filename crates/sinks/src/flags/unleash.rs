@@ -25,7 +25,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         [.., "metrics"] => Taken::empty(202, VENDOR, reported(call, context.flags)),
         [.., "bulk"] => Taken::empty(202, VENDOR, Vec::new()),
         ["health"] | [] => Taken::json(200, &json!({ "health": "GOOD" }), VENDOR, Vec::new()),
-        _ => Taken::json(404, &json!({ "name": "NotFoundError" }), VENDOR, Vec::new()),
+        _ => Taken::json(404, &json!({ "name": "NotFoundError" }), VENDOR, Vec::new()).unknown(),
     };
     http::shared(taken, call)
 }

@@ -104,7 +104,11 @@ impl Asked {
     }
 
     fn answer(&self, result: &Done) -> Answer {
-        let matched = Match::Vendor("sqs".to_owned());
+        let is_known = !result.as_ref().is_err_and(|why| why.name == "InvalidAction");
+        let matched = match is_known {
+            true => Match::Vendor("sqs".to_owned()),
+            false => Match::Unmatched { nearest: Vec::new(), stub: String::new() },
+        };
         let status = if result.is_ok() { 200 } else { 400 };
         let mut answer = Answer::empty(status, matched);
         let (kind, text) = match (self.is_form, result) {

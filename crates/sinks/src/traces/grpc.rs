@@ -29,9 +29,9 @@ pub(super) fn take(call: &Call<'_>, path: &[&str]) -> Taken {
             "opentelemetry.proto.collector.trace.v1.TraceService" => "traces",
             "opentelemetry.proto.collector.metrics.v1.MetricsService" => "metrics",
             "opentelemetry.proto.collector.logs.v1.LogsService" => "logs",
-            _ => return failed(UNIMPLEMENTED, "no such service"),
+            _ => return failed(UNIMPLEMENTED, "no such service").unknown(),
         },
-        _ => return failed(UNIMPLEMENTED, "no such method"),
+        _ => return failed(UNIMPLEMENTED, "no such method").unknown(),
     };
     let Some(message) = message(call) else {
         return failed(

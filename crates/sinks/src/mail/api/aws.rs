@@ -54,7 +54,7 @@ fn take_json(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             let status = if name == "NotFoundException" { 404 } else { 400 };
             let mut taken = Taken::json(status, &json!({ "message": message }), "ses", Vec::new());
             taken.answer.headers.push(("x-amzn-errortype".to_owned(), name.to_owned()));
-            taken
+            if status == 404 { taken.unknown() } else { taken }
         }
     }
 }
@@ -192,7 +192,8 @@ fn take_query(call: &Call<'_>, context: &mut Context<'_>, vendor: &str, namespac
                  <RequestId>{request}</RequestId></ErrorResponse>",
                 escaped(&message)
             );
-            answer(400, xml, vendor, Vec::new())
+            let taken = answer(400, xml, vendor, Vec::new());
+            if code == "InvalidAction" { taken.unknown() } else { taken }
         }
     }
 }

@@ -26,7 +26,10 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let taken = match (call.request.method, &segments[..]) {
         ("POST", ["v3", _, "messages"]) => send(call, context),
         ("POST", ["v3", _, "messages.mime"]) => send_whole(call, context),
-        _ => return Taken::json(404, &json!({ "message": "Not Found" }), "mailgun", Vec::new()),
+        _ => {
+            let told = json!({ "message": "Not Found" });
+            return Taken::json(404, &told, "mailgun", Vec::new()).unknown();
+        }
     };
     match taken {
         Ok(records) => {

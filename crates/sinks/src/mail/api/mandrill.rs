@@ -21,7 +21,7 @@ const IMAGES: FileKeys = FileKeys { content_id: "name", ..FILES };
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
     let ["api", _, group, action] = segments[..] else {
-        return failed(404, -1, "Unknown_Path", "there is no such method");
+        return failed(404, -1, "Unknown_Path", "there is no such method").unknown();
     };
     let Ok(tree) = super::json(call) else {
         return failed(500, -1, "ValidationError", "You must specify a key value");
@@ -33,7 +33,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         }
         ("messages", "send" | "send-template") => send(tree, context),
         ("messages", "send-raw") => send_raw(tree),
-        _ => return failed(404, -1, "Unknown_Path", "there is no such method"),
+        _ => return failed(404, -1, "Unknown_Path", "there is no such method").unknown(),
     };
     match taken {
         Ok((recipients, record)) => {

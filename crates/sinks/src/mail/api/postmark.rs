@@ -19,15 +19,15 @@ const FILES: FileKeys = FileKeys {
 /// An error, with Postmark's number for it.
 struct Complaint(u16, String);
 
+fn unknown() -> Taken {
+    let told = json!({ "ErrorCode": 404, "Message": "Not found" });
+    Taken::json(404, &told, "postmark", Vec::new()).unknown()
+}
+
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
     if call.request.method != "POST" || segments.first() != Some(&"email") {
-        return Taken::json(
-            404,
-            &json!({ "ErrorCode": 404, "Message": "Not found" }),
-            "postmark",
-            Vec::new(),
-        );
+        return unknown();
     }
     let Ok(tree) = super::json(call) else {
         return refused(Complaint(402, "Invalid JSON".to_owned()));
@@ -39,12 +39,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         },
         ["batch"] => batch(tree.as_array().map(Vec::as_slice), context),
         ["batchWithTemplates"] => batch(Some(items(tree, "Messages")), context),
-        _ => Taken::json(
-            404,
-            &json!({ "ErrorCode": 404, "Message": "Not found" }),
-            "postmark",
-            Vec::new(),
-        ),
+        _ => unknown(),
     }
 }
 

@@ -28,12 +28,17 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         ("POST", ["emails", id, "cancel"]) => {
             Ok(Taken::json(200, &json!({ "object": "email", "id": id }), "resend", Vec::new()))
         }
-        _ => Err(Complaint(404, "not_found", "The requested endpoint does not exist".to_owned())),
+        _ => {
+            let why = "The requested endpoint does not exist".to_owned();
+            return refused(Complaint(404, "not_found", why)).unknown();
+        }
     };
-    taken.unwrap_or_else(|Complaint(status, name, message)| {
-        let tree = json!({ "statusCode": status, "name": name, "message": message });
-        Taken::json(status, &tree, "resend", Vec::new())
-    })
+    taken.unwrap_or_else(refused)
+}
+
+fn refused(Complaint(status, name, message): Complaint) -> Taken {
+    let tree = json!({ "statusCode": status, "name": name, "message": message });
+    Taken::json(status, &tree, "resend", Vec::new())
 }
 
 fn one(call: &Call<'_>, context: &mut Context<'_>) -> Result<Taken, Complaint> {

@@ -24,7 +24,7 @@ pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     match (call.request.method, &segments[..]) {
         ("POST", ["v3", "mail", "send"]) => send(call, context)
             .unwrap_or_else(|Complaint(message, field)| errors(400, message, field.as_deref())),
-        _ => errors(404, "not found", None),
+        _ => errors(404, "not found", None).unknown(),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn take_twilio(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             send(account, call.tree().unwrap_or(&empty), context)
                 .unwrap_or_else(|(code, message)| twilio_error(400, code, message))
         }
-        _ => twilio_error(404, 20404, "The requested resource was not found"),
+        _ => twilio_error(404, 20404, "The requested resource was not found").unknown(),
     }
 }
 
@@ -63,7 +63,8 @@ pub(super) fn take_vonage(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
             &json!({ "title": "Not Found", "detail": "There is no such path." }),
             "vonage",
             Vec::new(),
-        ),
+        )
+        .unknown(),
     }
 }
 
