@@ -11,6 +11,7 @@
 //! - [`openai`], [`anthropic`], [`gemini`]: the responses of each
 //! - [`price`], [`usage`]: the prices of real models, and their reported usage
 //! - [`stream`]: streamed responses
+//! - `vector`: embeddings
 
 pub mod anthropic;
 pub mod ask;
@@ -19,6 +20,7 @@ pub mod openai;
 pub mod price;
 pub mod stream;
 pub mod usage;
+mod vector;
 
 use hothouse_mock::Answer;
 use hothouse_model::record::bodies::{LlmBody, Prompt};

@@ -7,10 +7,14 @@ use super::{
     Answered,
     ask::{Asked, Refused, Reply, Tool, add_text, body, content_text, named},
     stream::{Events, pieces},
+    vector::{MOST_NUMBERS, unit_vector},
 };
 use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "gemini";
+
+/// The length of an embedding, unless the request names another.
+const DIMENSIONS: usize = 3072;
 
 const MODELS: [&str; 3] = ["gemini-2.5-pro", "gemini-2.5-flash", "gemini-embedding-001"];
 
@@ -34,6 +38,8 @@ pub(super) fn read(call: &Call<'_>) -> Result<Asked, Refused> {
 
 fn read_method(call: &Call<'_>, model: &str, method: &str) -> Result<Asked, Refused> {
     let endpoint = match method {
+        "embedContent" => return embed(call, model, "embedContent"),
+        "batchEmbedContents" => return embed(call, model, "batchEmbedContents"),
         "generateContent" => "generateContent",
         "streamGenerateContent" => "streamGenerateContent",
         "countTokens" => "count_tokens",
@@ -69,6 +75,39 @@ fn read_method(call: &Call<'_>, model: &str, method: &str) -> Result<Asked, Refu
         schema: schema(config),
         most_tokens: field(config, "maxOutputTokens", "max_output_tokens").as_u64(),
     })
+}
+
+/// Parses a request for embeddings: of one text, or of several.
+fn embed(call: &Call<'_>, model: &str, endpoint: &'static str) -> Result<Asked, Refused> {
+    let wanted = embeddings(body(call)?, endpoint);
+    if wanted.iter().any(|(text, _)| text.is_empty()) || wanted.is_empty() {
+        return Err(Refused::bad("content is not specified"));
+    }
+    if wanted.iter().map(|(_, count)| count).sum::<usize>() > MOST_NUMBERS {
+        return Err(Refused::bad("too many requests in one batch"));
+    }
+    let texts: Vec<&str> = wanted.iter().map(|(text, _)| text.as_str()).collect();
+    Ok(Asked {
+        endpoint,
+        model: model.to_owned(),
+        messages: wanted.len() as u64,
+        prompt: texts.join("\n"),
+        last: texts.last().copied().unwrap_or_default().to_owned(),
+        ..Asked::default()
+    })
+}
+
+/// Returns the texts of a request for embeddings, each with the number of dimensions wanted.
+fn embeddings(tree: &Value, endpoint: &str) -> Vec<(String, usize)> {
+    let one = |request: &Value| {
+        let count = field(request, "outputDimensionality", "output_dimensionality").as_u64();
+        let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(DIMENSIONS);
+        (content_text(&request["content"]["parts"]), count.clamp(1, DIMENSIONS))
+    };
+    match endpoint {
+        "embedContent" => vec![one(tree)],
+        _ => tree["requests"].as_array().into_iter().flatten().map(one).collect(),
+    }
 }
 
 /// Returns a field in either spelling.
@@ -141,8 +180,20 @@ pub(super) fn answer(asked: &Asked, call: &Call<'_>, context: &mut Context<'_>) 
             )
         }
         "models" => not_generated(&models(&asked.model)),
+        "embedContent" | "batchEmbedContents" => embedded(asked, call),
         _ => generated(asked, call, context),
     }
+}
+
+fn embedded(asked: &Asked, call: &Call<'_>) -> Answered {
+    let wanted = call.tree().map(|tree| embeddings(tree, asked.endpoint)).unwrap_or_default();
+    let one = |(text, count): (String, usize)| json!({ "values": unit_vector(&text, count) });
+    let mut all: Vec<Value> = wanted.into_iter().map(one).collect();
+    let tree = match asked.endpoint {
+        "embedContent" => json!({ "embedding": all.pop() }),
+        _ => json!({ "embeddings": all }),
+    };
+    Answered { taken: Taken::json(200, &tree, VENDOR, Vec::new()), output_tokens: Some(0) }
 }
 
 fn generated(asked: &Asked, call: &Call<'_>, context: &mut Context<'_>) -> Answered {

@@ -303,3 +303,30 @@ fn a_path_that_the_mock_does_not_know_is_left_to_fixtures() {
         );
     }
 }
+
+#[test]
+fn gemini_embeds_one_text_or_several() {
+    let host = "generativelanguage.googleapis.com";
+    let content = json!({ "parts": [{ "text": "hello" }] });
+    let one = ask(
+        host,
+        "/v1beta/models/gemini-embedding-001:embedContent",
+        &json!({ "content": content, "outputDimensionality": 64 }),
+    );
+    let values = tree(&one)["embedding"]["values"].as_array().unwrap().clone();
+    let length: f64 = values.iter().filter_map(Value::as_f64).map(|number| number * number).sum();
+    assert!(values.len() == 64 && (length - 1.0).abs() < 1e-3, "{length}");
+    let requests = json!({ "requests": [{ "content": content }, { "content": { "parts": [{ "text": "bye" }] } }] });
+    let batch = ask(host, "/v1beta/models/gemini-embedding-001:batchEmbedContents", &requests);
+    let batched = tree(&batch)["embeddings"].as_array().unwrap().clone();
+    let lengths: Vec<_> =
+        batched.iter().map(|one| one["values"].as_array().unwrap().len()).collect();
+    assert_eq!(lengths, [3072, 3072]);
+    assert_eq!(batch.records[0].body["endpoint"], "batchEmbedContents");
+    let empty = ask(
+        host,
+        "/v1beta/models/gemini-embedding-001:batchEmbedContents",
+        &json!({ "requests": [] }),
+    );
+    assert_eq!(empty.answer.status, 400);
+}

@@ -1,18 +1,20 @@
 //! Embeddings, images, moderations, models.
 
-use aws_lc_rs::digest;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{Answered, Asked, Refused, VENDOR, common};
-use crate::{Call, Context, Taken, http, llm::ask::add_text};
+use crate::{
+    Call, Context, Taken, http,
+    llm::{
+        ask::add_text,
+        vector::{MOST_NUMBERS, unit_vector},
+    },
+};
 
 /// A grey image of one pixel.
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mOoBwAAgQCAGJu8LwAAAABJRU5ErkJggg==";
-
-/// The maximum number of floats in a response.
-const NUMBERS: usize = 1 << 20;
 
 const MODELS: [&str; 6] =
     ["gpt-5", "gpt-5-mini", "gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "gpt-image-1"];
@@ -30,7 +32,7 @@ pub(super) fn read(tree: &Value, endpoint: &'static str, input: &str) -> Result<
     add_text(value, &mut asked.prompt);
     asked.last = asked.prompt.trim_end().to_owned();
     asked.messages = inputs(value).len() as u64;
-    if endpoint == "embeddings" && inputs(value).len() * dimensions(tree) > NUMBERS {
+    if endpoint == "embeddings" && inputs(value).len() * dimensions(tree) > MOST_NUMBERS {
         return Err(Refused::bad("too many inputs for one request"));
     }
     Ok(asked)
@@ -71,7 +73,7 @@ fn embeddings(asked: &Asked, tree: &Value) -> Value {
     let count = dimensions(tree);
     let base64 = tree["encoding_format"] == "base64";
     let one = |(at, input): (usize, &Value)| {
-        let vector = vector(&input.to_string(), count);
+        let vector = unit_vector(&input.to_string(), count);
         let embedding = match base64 {
             true => {
                 let bytes: Vec<u8> =
@@ -85,19 +87,6 @@ fn embeddings(asked: &Asked, tree: &Value) -> Value {
     let data: Vec<Value> = inputs(&tree["input"]).into_iter().enumerate().map(one).collect();
     let tokens = asked.input_tokens();
     json!({ "object": "list", "data": data, "model": asked.model, "usage": { "prompt_tokens": tokens, "total_tokens": tokens } })
-}
-
-fn vector(text: &str, count: usize) -> Vec<f32> {
-    let block = |at: usize| {
-        let seed = format!("{at} {text}");
-        let hash = digest::digest(&digest::SHA256, seed.as_bytes());
-        let numbers: Vec<f32> = hash.as_ref().iter().map(|byte| f32::from(*byte) - 127.5).collect();
-        numbers
-    };
-    let mut numbers: Vec<f32> = (0..count.div_ceil(32)).flat_map(block).take(count).collect();
-    let length = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
-    numbers.iter_mut().for_each(|number| *number /= length);
-    numbers
 }
 
 fn images(asked: &Asked, tree: &Value, context: &Context<'_>) -> Value {
