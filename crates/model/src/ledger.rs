@@ -179,7 +179,7 @@ mod tests {
             kind: AttemptKind::Connection,
             allowed: code.is_none(),
             rule: "r".into(),
-            code: code.map(RecordedCode::parse),
+            code: code.map(|word| RecordedCode::read(word.to_owned())),
             reason: None,
             host: Some(host.into()),
             address: None,

@@ -488,7 +488,7 @@ fn gap(count: u64) -> Draft {
         source: "hothouse".into(),
         level: "warning".into(),
         text: text.clone(),
-        gap: Some(GapKind::SinkDown),
+        gap: Some(GapKind::SinkDown.into()),
         count: Some(count),
     };
     Draft::of(HostClock.now(), text, &body)

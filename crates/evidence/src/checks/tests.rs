@@ -1,4 +1,4 @@
-use hothouse_model::config::Scenario;
+use hothouse_model::{config::Scenario, stack::service::ServiceState};
 use serde_json::json;
 
 use super::*;
@@ -44,7 +44,7 @@ fn failing(expect: serde_json::Value, page: &PageSeen, records: &[Record]) -> Ve
         }],
         services: &[ServiceSeen {
             name: "web".into(),
-            state: "ready".into(),
+            state: ServiceState::Ready.into(),
             is_ready: true,
             restarts: 0,
         }],
