@@ -51,13 +51,10 @@ pub struct TestNoteBody {
     pub file: String,
     pub line: Option<u64>,
     pub title: String,
-    /// `passed`, `failed`, `timedOut`, `skipped` or `interrupted`.
     #[schema(value_type = String)]
     pub status: Word<TestStatus>,
-    /// The status that the test says it must have.
     #[schema(value_type = String)]
     pub expected: Word<TestStatus>,
-    /// `expected`, `unexpected`, `flaky` or `skipped`.
     #[schema(value_type = String)]
     pub outcome: Word<TestOutcome>,
     pub retry: u64,
