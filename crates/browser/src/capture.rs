@@ -224,7 +224,7 @@ impl Capture {
         (!patterns.is_empty()).then(|| Command::new(session, "Fetch.enable", params))
     }
 
-    /// Decides about a request that waits: a shim answers it, or it goes on with a trace.
+    /// Decides about a request that waits: a shim answers it, or it continues with a trace.
     fn paused(&mut self, session: &str, params: &Value) -> Vec<Command> {
         let (id, request) = (&params["requestId"], &params["request"]);
         let url = text(&request["url"]);

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_goes_back_and_a_deletion_goes_on() {
+    fn a_fork_is_undone_and_a_deletion_is_not() {
         assert_eq!(PlanKind::Fork.after_failure(), Direction::Back);
         assert_eq!(PlanKind::Delete.after_failure(), Direction::Stay);
         assert_eq!(PlanKind::Nuke.after_failure(), Direction::Stay);

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_messages_go_on_at_once_and_the_rest_waits_by_its_length() {
+    fn lines_and_messages_are_forwarded_immediately_and_the_rest_waits_by_its_length() {
         let echoes = Arc::new(echoes());
         let reach = echoes.reach();
         let mut scanner = Scanner::new(echoes);

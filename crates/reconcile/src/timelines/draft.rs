@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bodies_and_bytes_that_are_no_text_are_kept_beside_the_record() {
+    fn long_bodies_and_bytes_that_are_not_text_are_kept_beside_the_record() {
         let seen = json!({ "method": "POST", "path": "/x?a=1&b&c=[redacted]", "status": 200 });
         let mut noted = record("request", json!({ "request": seen }));
         let (request, response) = (vec![b'x'; SHORT + 1], vec![0xff, 0xfe]);

@@ -87,7 +87,7 @@ fn missing(command: &str, page: &str) -> Vec<Part> {
 }
 
 /// Whether a failure says what to do next. What a command in a room printed, and what a check found,
-/// is no failure of ours.
+/// is not our failure.
 fn has_hint(ran: &Ran) -> bool {
     let is_failure = match is_json(ran) {
         true => ran.stdout.starts_with("{\n  \"error\""),

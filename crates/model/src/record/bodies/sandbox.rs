@@ -123,7 +123,7 @@ pub struct ExecBody {
     /// Whether a program of the room ran it, and says so itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inside: bool,
-    /// Whether it is a process of an agent that was seen to run. One that is over soon may not be seen.
+    /// Whether it is a process of an agent that was seen to run. One that ends soon may be missed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sampled: bool,
     /// How it ended; none while it runs.
