@@ -46,6 +46,68 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
+/// Where unsafe code may be: all of `host`, and one module of each crate that makes rooms.
+const UNSAFE: [&str; 3] = ["host/src/", "room/src/sys.rs", "room-init/src/sys.rs"];
+
+/// Returns which files allow themselves unsafe code although they may not have any.
+pub(crate) fn check_unsafe() -> Result<(), String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    let mut found = Vec::new();
+    for folder in list(&crates)? {
+        for file in sources(&folder.join("src"))? {
+            let text = files::read_text(&file).map_err(|error| error.to_string())?;
+            let path = file.strip_prefix(&crates).unwrap_or(&file).display().to_string();
+            let may = UNSAFE.iter().any(|one| path.starts_with(one));
+            if !may && words(&text).any(|word| word == "unsafe_code") {
+                found.push(path);
+            }
+        }
+    }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("unsafe code belongs into `host` or `sys`: {}", found.join(", ")))
+    }
+}
+
+/// Tasks of `reconcile` that nobody joins, and why they may be lost.
+const DETACHED: [(&str, &str); 1] =
+    [("urls/inside.rs", "a connection to a service of the host ends with its peers")];
+
+/// Returns which files of `reconcile` start a task and drop its handle: what it does would be lost when a daemon ends.
+pub(crate) fn check_tasks() -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/reconcile/src");
+    let mut found = Vec::new();
+    for file in sources(&folder)? {
+        let text = files::read_text(&file).map_err(|error| error.to_string())?;
+        let may = DETACHED.iter().any(|(name, _)| file.ends_with(name));
+        match (drops_a_task(&text), may) {
+            (true, false) => {
+                found.push(format!("{} starts a task without an owner", file.display()))
+            }
+            (false, true) => found.push(format!("{} needs no exception", file.display())),
+            _ => {}
+        }
+    }
+    if found.is_empty() { Ok(()) } else { Err(found.join(", ")) }
+}
+
+/// Whether a source has a statement that starts a task, and nothing takes its handle.
+fn drops_a_task(source: &str) -> bool {
+    let mut before = ";";
+    for line in source.lines().map(str::trim) {
+        // After an open bracket or an operator it is an argument or a value.
+        let is_statement = before.ends_with([';', '{', '}']) || before.ends_with("=> {");
+        if line.starts_with("tokio::spawn(") && is_statement {
+            return true;
+        }
+        if !line.is_empty() && !line.starts_with("//") {
+            before = line;
+        }
+    }
+    false
+}
+
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
     files::list(folder).map_err(|error| error.to_string())
 }
@@ -108,6 +170,30 @@ mod tests {
         ] {
             assert_eq!(names_a_namespace(source), names, "{source}");
         }
+    }
+
+    #[test]
+    fn a_task_whose_handle_is_dropped_is_found() {
+        for (source, drops) in [
+            ("let a = 1;\n// why\ntokio::spawn(work());", true),
+            ("match way {\n    Way::Host => {\n        tokio::spawn(pass());\n    }\n}", true),
+            ("let task = tokio::spawn(work());", false),
+            ("let task =\n    tokio::spawn(work());", false),
+            ("Ok(Self(tokio::spawn(listen())))", false),
+            ("running.push(\n    tokio::spawn(work()),\n);", false),
+        ] {
+            assert_eq!(drops_a_task(source), drops, "{source}");
+        }
+    }
+
+    #[test]
+    fn unsafe_code_is_where_it_may_be() {
+        check_unsafe().unwrap();
+    }
+
+    #[test]
+    fn tasks_of_reconcilers_have_owners() {
+        check_tasks().unwrap();
     }
 
     #[test]

@@ -16,14 +16,17 @@ const UNNAMED: [(&str, &str, &str); 1] =
     [("hothouse-model", "idna_adapter", "chooses the tables of `idna`; see Cargo.toml")];
 
 /// Dependencies that a crate must not have, and why; the rest of the borders are in `deny.toml`.
-const ABSENT: [(&str, &str, &str); 6] = [
+const ABSENT: [(&str, &str, &str); 5] = [
     ("hothouse-api", "hothouse-host", "it opens no sockets"),
     ("hothouse-browser", "hothouse-host", "streams come in"),
     ("hothouse-engine", "tokio", "it awaits nothing"),
     ("hothouse-images", "tokio", "it awaits nothing"),
     ("hothouse-room-init", "tokio", "PID 1 has its own loop"),
-    ("hothouse-supervise", "hothouse-model", "it depends on `service` alone"),
 ];
+
+/// Crates that depend on one other alone: they are linked into room-init, which is small and static.
+const ALONE: [(&str, &str); 2] =
+    [("hothouse-service", "serde"), ("hothouse-supervise", "hothouse-service")];
 
 /// A crate of the workspace.
 struct Package {
@@ -53,6 +56,8 @@ pub(crate) fn check_dependencies() -> Result<(), String> {
     let packages = packages()?;
     let mut unused = offered_to_nobody(&packages)?;
     unused.extend(present(&packages));
+    unused.extend(beside(&packages));
+    unused.extend(crossed(&packages, &bans()?));
     for package in packages {
         let own = text_of(&package.folder, &["src", "build.rs"])?;
         let all = text_of(&package.folder, &["src", "build.rs", "tests", "benches", "examples"])?;
@@ -82,6 +87,52 @@ fn present(packages: &[Package]) -> Vec<String> {
     };
     let crossed = ABSENT.iter().filter(has);
     crossed.map(|(of, absent, why)| format!("{of} must not depend on {absent}: {why}")).collect()
+}
+
+/// Returns which crates depend on more than the one that they may.
+fn beside(packages: &[Package]) -> Vec<String> {
+    let more = |(of, alone): &(&str, &str)| {
+        let package = packages.iter().find(|package| package.name == *of);
+        let all = package.into_iter().flat_map(|package| &package.dependencies);
+        let more = all.filter(|one| one.kind != Kind::Dev && one.name != *alone);
+        more.map(|one| format!("{of} depends on {alone} alone, not on {}", one.name))
+            .collect::<Vec<_>>()
+    };
+    ALONE.iter().flat_map(more).collect()
+}
+
+/// A crate, and who alone may depend on it.
+type Ban = (String, Vec<String>);
+
+/// Reads the borders in `deny.toml`. cargo-deny checks them too, but is not on every machine.
+fn bans() -> Result<Vec<Ban>, String> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deny.toml");
+    let text = files::read_text(&manifest).map_err(|error| error.to_string())?;
+    let bans = read_bans(&text);
+    if bans.is_empty() { Err("deny.toml has no `wrappers`".to_owned()) } else { Ok(bans) }
+}
+
+fn read_bans(text: &str) -> Vec<Ban> {
+    let ban = |line: &str| {
+        let (of, wrappers) =
+            line.trim().strip_prefix("{ crate = \"")?.split_once("\", wrappers = [")?;
+        let names = wrappers.split('"').skip(1).step_by(2);
+        Some((of.to_owned(), names.map(str::to_owned).collect()))
+    };
+    text.lines().filter_map(ban).collect()
+}
+
+/// Returns which crates of ours depend on one that is left to others.
+fn crossed(packages: &[Package], bans: &[Ban]) -> Vec<String> {
+    let depend = |(of, wrappers): &Ban| {
+        let others = packages.iter().filter(|package| !wrappers.contains(&package.name));
+        let has = |package: &&Package| {
+            package.dependencies.iter().any(|one| one.kind != Kind::Dev && one.name == *of)
+        };
+        let names = others.filter(has).map(|package| &package.name);
+        names.map(|name| format!("{name} must not depend on {of}: deny.toml")).collect::<Vec<_>>()
+    };
+    bans.iter().flat_map(depend).collect()
 }
 
 /// Returns which versions the workspace has for crates that no member takes.
@@ -149,7 +200,7 @@ fn reaches(graph: &Graph, from: &str, to: &str) -> bool {
         .is_some_and(|below| below.iter().any(|one| one == to || reaches(graph, one, to)))
 }
 
-/// Cargo allows no circles, so this ends.
+/// Cargo allows no cycles, so this ends.
 fn level(graph: &Graph, name: &str) -> usize {
     let below = graph.get(name).into_iter().flatten();
     below.map(|one| level(graph, one) + 1).max().unwrap_or(0)
@@ -258,6 +309,36 @@ mod tests {
         assert_eq!(present(&[package("hothouse-engine", "tokio", Kind::Normal)]).len(), 1);
         assert_eq!(present(&[package("hothouse-engine", "tokio", Kind::Dev)]).len(), 0);
         assert_eq!(present(&[package("hothouse-daemon", "tokio", Kind::Normal)]).len(), 0);
+    }
+
+    #[test]
+    fn a_dependency_beside_the_one_is_found() {
+        let of = |names: &[&str]| Package {
+            name: "hothouse-supervise".to_owned(),
+            folder: PathBuf::new(),
+            dependencies: names
+                .iter()
+                .map(|name| Dependency { name: (*name).to_owned(), kind: Kind::Normal })
+                .collect(),
+        };
+        assert_eq!(beside(&[of(&["hothouse-service"])]), Vec::<String>::new());
+        assert_eq!(beside(&[of(&["hothouse-service", "serde_json"])]).len(), 1);
+    }
+
+    #[test]
+    fn borders_of_deny_toml_are_read_and_kept() {
+        let text = "deny = [\n    { crate = \"ring\" },\n    { crate = \"axum\", wrappers = [\"hothouse-daemon\", \"b\"] },\n]\n";
+        let bans = read_bans(text);
+        let wrappers = vec!["hothouse-daemon".to_owned(), "b".to_owned()];
+        assert_eq!(bans, [("axum".to_owned(), wrappers)]);
+        let with_axum = |name: &str, kind| Package {
+            name: name.to_owned(),
+            folder: PathBuf::new(),
+            dependencies: vec![Dependency { name: "axum".to_owned(), kind }],
+        };
+        assert_eq!(crossed(&[with_axum("hothouse-cli", Kind::Normal)], &bans).len(), 1);
+        assert_eq!(crossed(&[with_axum("hothouse-cli", Kind::Dev)], &bans).len(), 0);
+        assert_eq!(crossed(&[with_axum("hothouse-daemon", Kind::Normal)], &bans).len(), 0);
     }
 
     #[test]

@@ -21,7 +21,10 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
-        ["borders"] => borders::check().and_then(|()| pure::check()),
+        ["borders"] => borders::check()
+            .and_then(|()| borders::check_unsafe())
+            .and_then(|()| borders::check_tasks())
+            .and_then(|()| pure::check()),
         ["words"] => words::check(),
         ["markup"] => markup::check(),
         ["flows"] => flows::check(),

@@ -71,8 +71,19 @@ fn is_for_tests(file: &Path) -> bool {
 
 /// Returns the effects that a source names outside of comments and of its tests, which come last.
 fn effects(source: &str) -> impl Iterator<Item = &'static str> {
-    let code = source.lines().take_while(|line| *line != "#[cfg(test)]");
-    let code: Vec<_> = code.filter(|line| !line.trim_start().starts_with("//")).collect();
+    let mut lines = source.lines().peekable();
+    let mut code = Vec::new();
+    while let Some(line) = lines.next() {
+        match line {
+            // Tests in a file of their own may be named above the code.
+            "#[cfg(test)]" if lines.peek().is_some_and(|next| next.ends_with(';')) => {
+                lines.next();
+            }
+            "#[cfg(test)]" => break,
+            line if line.trim_start().starts_with("//") => {}
+            line => code.push(line),
+        }
+    }
     EFFECTS.into_iter().filter(move |effect| code.iter().any(|line| line.contains(effect)))
 }
 
@@ -87,6 +98,7 @@ mod tests {
             ("use std::fs;\nfs::File::open(x)", vec!["std::fs", "fs::File"]),
             ("// std::fs is not used\nfn f() {}", vec![]),
             ("fn f() {}\n#[cfg(test)]\nmod tests { use std::fs; }", vec![]),
+            ("#[cfg(test)]\nmod testing;\nuse std::fs;", vec!["std::fs"]),
             ("use jiff::Timestamp;", vec![]),
         ] {
             assert_eq!(effects(source).collect::<Vec<_>>(), expected, "{source}");

@@ -1,7 +1,7 @@
 //! Egress on the wire: the ledger, why a connection was denied, and what a user allows.
 
 use hothouse_model::{
-    config::{IntegrationClass, RuleTransport},
+    config::{EgressMode, IntegrationClass, RuleTransport},
     ledger::{AttemptKind, Learned, LedgerRecord},
     policy::{Decision, RecordedCode},
     reach::Reach,
@@ -125,7 +125,8 @@ pub struct WhyQuery {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyView {
     pub sandbox: String,
-    pub mode: String,
+    #[schema(value_type = String)]
+    pub mode: EgressMode,
     /// What would happen to a connection to the host now.
     pub now: Option<DecisionView>,
     /// What was denied, newest first.

@@ -1,6 +1,6 @@
 //! Integrations on the wire: how each outside service is treated.
 
-use hothouse_model::integration::Wiring;
+use hothouse_model::{Word, config::IntegrationClass, integration::Wiring};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -8,7 +8,8 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IntegrationView {
     pub name: String,
-    pub class: String,
+    #[schema(value_type = String)]
+    pub class: Word<IntegrationClass>,
     pub vendor: Option<String>,
     pub hosts: Vec<String>,
     /// The packages of the worktree that talk to it, as `ECOSYSTEM:NAME@VERSION`.

@@ -1,6 +1,6 @@
 //! Operations: the outcome of requests that change something.
 
-use hothouse_model::Failure;
+use hothouse_model::{Failure, PlanKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,7 +23,8 @@ pub enum OperationState {
 pub struct OperationView {
     pub id: String,
     /// Such as `fork` or `delete`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: PlanKind,
     /// Its subject: a sandbox's name.
     pub subject: String,
     pub state: OperationState,

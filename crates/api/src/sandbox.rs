@@ -6,6 +6,7 @@ use hothouse_model::{
     SandboxState, Word,
     agent::{AgentMode, AgentState},
     caveat::{Caveat, Class},
+    config::{EgressMode, IntegrationClass},
     fence::Fences,
     room::Capability,
     tree::TreeMaker,
@@ -29,7 +30,8 @@ pub struct SandboxView {
     pub created: Timestamp,
     pub task: Option<String>,
     pub stack: String,
-    pub egress: String,
+    #[schema(value_type = String)]
+    pub egress: Word<EgressMode>,
     pub ttl: Option<String>,
     #[schema(value_type = String)]
     pub state: SandboxState,
@@ -90,7 +92,8 @@ pub struct AgentBrief {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct IntegrationBrief {
     pub name: String,
-    pub class: String,
+    #[schema(value_type = String)]
+    pub class: IntegrationClass,
     pub vendor: Option<String>,
 }
 

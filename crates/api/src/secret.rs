@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hothouse_model::reach::Reach;
+use hothouse_model::{reach::Reach, secret::Origin};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,7 +15,8 @@ pub struct SecretView {
     #[schema(value_type = String)]
     pub scope: Reach,
     /// `keyring`, `file`, `env:NAME` or `command`.
-    pub source: String,
+    #[schema(value_type = String)]
+    pub source: Origin,
     /// The hosts that receive it.
     pub hosts: Vec<String>,
     #[schema(value_type = Option<String>, format = DateTime)]

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::record::Record;
+use hothouse_model::{
+    Word,
+    record::{
+        Record,
+        bodies::{GapKind, TestOutcome, TestStatus},
+    },
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -45,9 +51,12 @@ pub struct TestNoteBody {
     pub file: String,
     pub line: Option<u64>,
     pub title: String,
-    pub status: String,
-    pub expected: String,
-    pub outcome: String,
+    #[schema(value_type = String)]
+    pub status: Word<TestStatus>,
+    #[schema(value_type = String)]
+    pub expected: Word<TestStatus>,
+    #[schema(value_type = String)]
+    pub outcome: Word<TestOutcome>,
     pub retry: u64,
     pub duration_ms: u64,
     pub error: Option<String>,
@@ -191,7 +200,8 @@ pub struct SinceView {
 /// Something that could have happened unseen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GapView {
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: Word<GapKind>,
     pub what: String,
     pub count: u64,
 }
@@ -228,12 +238,22 @@ pub struct VerifyView {
     pub signature: Option<SignatureView>,
 }
 
+/// The program that makes and checks a signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignatureKind {
+    #[default]
+    Ssh,
+    Minisign,
+}
+
 /// The signature of a summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SignatureView {
     /// `ssh` or `minisign`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: SignatureKind,
     /// The fingerprint of the key.
     pub key: Option<String>,
     /// Who that is, by the list of signers.

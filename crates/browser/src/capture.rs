@@ -7,7 +7,10 @@ pub mod network;
 
 use std::collections::{HashMap, VecDeque};
 
-use hothouse_model::browse::{ConsoleLine, Dialog, Download, cut};
+use hothouse_model::{
+    Word,
+    browse::{ConsoleLine, Dialog, Download, DownloadState, cut},
+};
 use serde_json::{Value, json};
 
 pub use self::network::{Request, Requests};
@@ -221,7 +224,7 @@ impl Capture {
         (!patterns.is_empty()).then(|| Command::new(session, "Fetch.enable", params))
     }
 
-    /// Decides about a request that waits: a shim answers it, or it goes on with a trace.
+    /// Decides about a request that waits: a shim answers it, or it continues with a trace.
     fn paused(&mut self, session: &str, params: &Value) -> Vec<Command> {
         let (id, request) = (&params["requestId"], &params["request"]);
         let url = text(&request["url"]);
@@ -313,7 +316,7 @@ impl Capture {
                     url: cut(text(&params["url"]), URL_MOST),
                     name: cut(text(&params["suggestedFilename"]), 255),
                     bytes: 0,
-                    state: "running".into(),
+                    state: DownloadState::Running.into(),
                     file: None,
                     guid: cut(text(&params["guid"]), 80),
                 };
@@ -329,7 +332,7 @@ impl Capture {
                     let bytes = params["receivedBytes"].as_f64().unwrap_or_default();
                     download.bytes = network::whole(bytes);
                     if params["state"] != "inProgress" {
-                        download.state = cut(text(&params["state"]), 40);
+                        download.state = Word::read(cut(text(&params["state"]), 40));
                     }
                 }
             }
@@ -486,7 +489,8 @@ mod tests {
         let done = json!({ "guid": "G", "receivedBytes": 12, "state": "completed" });
         tell(&mut page, "", "Browser.downloadProgress", done);
         let [download] = &page.downloads[..] else { panic!() };
-        assert_eq!((&*download.name, download.bytes, &*download.state), ("a.csv", 12, "completed"));
+        assert_eq!((&*download.name, download.bytes), ("a.csv", 12));
+        assert_eq!(download.state, DownloadState::Completed);
     }
 
     #[test]

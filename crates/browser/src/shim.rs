@@ -70,7 +70,7 @@ fn shims(name: &str, patterns: &[&str], script: &str) -> Vec<Shim> {
     patterns.iter().map(shim).collect()
 }
 
-/// A script of which nothing is needed but that a page goes on: it takes whatever it is asked.
+/// A script that only has to let its page continue: it accepts every call.
 struct Any {
     vendor: ShipShim,
     patterns: &'static [&'static str],

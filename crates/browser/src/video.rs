@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_left_out() {
+    fn what_is_not_a_picture_is_left_out() {
         assert_eq!(avi(&[]), None);
         let frame = |data: &str| VideoFrame { at: f64::NAN, data: data.into() };
         assert_eq!(avi(&[frame("!"), frame("aGk=")]), None);

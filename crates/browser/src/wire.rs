@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn what_is_not_a_message_is_refused() {
         for bytes in [&b"\0"[..], b"[]\0", b"{}\0", b"{\"id\":-1}\0", b"\xff\0"] {
             assert!(all(&[bytes]).is_err(), "{bytes:?}");
         }

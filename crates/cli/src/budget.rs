@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_at_lines_and_goes_on_where_it_ended() {
+    fn a_text_is_cut_at_lines_and_continues_where_it_ended() {
         let text = "one\ntwo\nthree\nfour";
         let cut = |tokens, first_line| cut(text, Budget { tokens, first_line });
         assert_eq!(cut(None, 0), Cut { text, next_line: None });

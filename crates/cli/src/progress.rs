@@ -12,7 +12,9 @@ use std::{
 };
 
 use hothouse_api::route;
-use hothouse_model::{Happening, OperationId, event::ServiceProgress};
+use hothouse_model::{
+    Happening, OperationId, event::ServiceProgress, stack::service::ServiceState,
+};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{render::plain, session::Session, ui::Ui};
@@ -120,7 +122,12 @@ impl Progress {
 }
 
 /// Shows one event: on the board, or as a line where there is none.
-fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<String, String>) {
+fn show(
+    ui: Ui,
+    board: Option<&Board>,
+    what: Happening,
+    known: &mut BTreeMap<String, ServiceState>,
+) {
     match what {
         Happening::StepBegun { title, .. } => {
             board.into_iter().for_each(|board| board.title(&title));
@@ -144,9 +151,9 @@ fn show(ui: Ui, board: Option<&Board>, what: Happening, known: &mut BTreeMap<Str
                 waiting_for(&services).iter().for_each(|title| board.title(title));
             }
             None => services.iter().for_each(|service| {
-                let before = known.insert(service.name.clone(), service.state.clone());
-                if before.as_ref() != Some(&service.state) {
-                    ui.say(&format!("{}: {}", plain(&service.name), plain(&service.state)));
+                let before = known.insert(service.name.clone(), service.state);
+                if before != Some(service.state) {
+                    ui.say(&format!("{}: {}", plain(&service.name), service.state));
                 }
             }),
         },
@@ -220,9 +227,9 @@ impl Board {
                     "    {{prefix:<{width}!}}  {{wide_msg}} {{elapsed}}"
                 )));
                 bar.disable_steady_tick();
-                bar.finish_with_message(plain(&service.state));
+                bar.finish_with_message(service.state.as_str());
             }
-            false => bar.set_message(plain(&service.state)),
+            false => bar.set_message(service.state.as_str()),
         }
     }
 }

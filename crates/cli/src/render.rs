@@ -155,7 +155,7 @@ struct Room {
     whole: usize,
 }
 
-/// Renders a row whose last cell is too long: it goes on below, beside the other cells or on lines of its own.
+/// Renders a row whose last cell is too long: it continues below, beside the other cells or on lines of its own.
 fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
     const BELOW: usize = 4;
     let Some((last, others)) = row.split_last() else { return Vec::new() };

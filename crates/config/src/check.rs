@@ -50,7 +50,7 @@ fn check_limits(tree: &Node, problems: &mut Vec<Problem>) {
 
 /// Reports keys that are missing or that exclude each other, here and below.
 ///
-/// The services of a profile are skipped: they are checked once they are over the base.
+/// The services of a profile are skipped: they are checked once they are merged with the base.
 fn check_complete(node: &Node, shape: &Shape, problems: &mut Vec<Problem>) {
     match shape {
         Shape::Table(table) if matches!(node.value, Value::Table(_)) => {

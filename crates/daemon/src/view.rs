@@ -16,10 +16,10 @@ use hothouse_config::in_words;
 use hothouse_edge::Limit;
 use hothouse_engine::{Engine, IntegrationReport, UncoveredVendor, urls_of};
 use hothouse_model::{
-    Failure, SandboxRecord, SandboxState,
+    Failure, SandboxRecord, SandboxState, Word,
     ask::AskState,
     caveat::{Caveat, Several, ShimmedScript},
-    config::{DEFAULT_PROFILE, Shim},
+    config::{DEFAULT_PROFILE, EgressMode, Shim},
     fence::{Fence, FenceState},
     query::Query,
     record::Kind,
@@ -145,7 +145,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         created: record.created,
         task: record.task,
         stack: String::new(),
-        egress: String::new(),
+        egress: Word::default(),
         ttl: None,
         state,
         asleep: record.room.as_ref().is_some_and(|room| room.slept.is_some()),
@@ -209,7 +209,7 @@ fn integrations(
     }
     let treated = reports.into_iter().map(|report| IntegrationBrief {
         name: report.name,
-        class: report.class.to_string(),
+        class: report.class,
         vendor: report.vendor,
     });
     (treated.collect(), caveats)
@@ -331,12 +331,10 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
     }
 }
 
-/// Returns how far a sandbox reaches, in the word of the config.
-fn egress_mode(daemon: &Daemon, record: &SandboxRecord) -> String {
-    match daemon.engine.room_egress(record, None) {
-        Ok(found) => found.egress.mode.to_string(),
-        Err(_) => "none".into(),
-    }
+/// Returns how far a sandbox reaches; `none` where its config cannot be read, because then its wall is closed.
+fn egress_mode(daemon: &Daemon, record: &SandboxRecord) -> Word<EgressMode> {
+    let found = daemon.engine.room_egress(record, None);
+    found.map_or(Word::Other("none".into()), |found| found.egress.mode.into())
 }
 
 /// What a reader should know of a sandbox's wall: that it is shut, or that somebody requests more.
@@ -393,7 +391,7 @@ pub(crate) fn operation(plan: PlanRecord) -> OperationView {
     };
     OperationView {
         id: plan.operation.to_string(),
-        kind: plan.kind.as_str().into(),
+        kind: plan.kind,
         subject: plan.subject,
         state,
         failure,

@@ -236,7 +236,7 @@ fn request(call: RequestBody) -> Detail {
         given("status", status),
         given("took", format!("{} ms", call.duration_ms)),
         given("integration", call.integration.clone().unwrap_or_default()),
-        given("class", call.class.clone().unwrap_or_default()),
+        given("class", call.class.clone().unwrap_or_default().to_string()),
         given("fixture", call.fixture.clone().unwrap_or_default()),
         given("secrets", joined(&call.secrets)),
         given("refused", call.refused.clone().unwrap_or_default()),

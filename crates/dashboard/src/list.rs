@@ -1,8 +1,10 @@
 //! Records as a table, with the columns that fit their kind.
 
 use hothouse_model::{
+    ask::AskState,
     queue::JobState,
     record::{Kind, Record, bodies::*},
+    stack::service::ServiceState,
 };
 use serde_json::Value;
 
@@ -284,7 +286,7 @@ fn request(record: &Record) -> Vec<Cell> {
     let fixture = match (call.matched, &call.fixture) {
         (_, Some(fixture)) => faint(short(fixture, 50)),
         (Some(false), None) => pill("no fixture", Tone::Bad),
-        _ => faint(call.class.clone().unwrap_or_default()),
+        _ => faint(call.class.clone().unwrap_or_default().to_string()),
     };
     vec![
         plain(call.method.clone()),
@@ -423,11 +425,11 @@ pub fn tone_of(record: &Record) -> Tone {
             _ => Tone::Bad,
         },
         Kind::Browser if body["ok"] == false => Tone::Bad,
-        Kind::Service if body["state"] == "failed" => Tone::Bad,
+        Kind::Service if body["state"] == ServiceState::Failed.as_str() => Tone::Bad,
         Kind::Job if job_is_lost(record) => Tone::Bad,
-        Kind::Test if body["outcome"] == "unexpected" => Tone::Bad,
+        Kind::Test if body["outcome"] == TestOutcome::Unexpected.as_str() => Tone::Bad,
         Kind::Exec if body["exit"].as_i64().is_some_and(|code| code != 0) => Tone::Bad,
-        Kind::Ask if body["state"] == "open" => Tone::Busy,
+        Kind::Ask if body["state"] == AskState::Open.as_str() => Tone::Busy,
         _ => Tone::Still,
     }
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_leads_elsewhere_is_no_page() {
+    fn an_address_that_leads_elsewhere_is_not_a_page() {
         for path in [
             "",
             "//",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::integration::Wiring;
+use hothouse_model::{config::IntegrationClass, integration::Wiring};
 use serde::Serialize;
 
 use crate::finding::{Evidence, StoreKind};
@@ -57,7 +57,7 @@ pub struct DraftService {
 pub struct DraftIntegration {
     pub name: String,
     pub title: String,
-    pub class: String,
+    pub class: IntegrationClass,
     pub hosts: Vec<String>,
     /// By which it is led elsewhere: `env`, or `wall` alone.
     pub wiring: Wiring,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hothouse_model::integration::Wiring;
+use hothouse_model::{config::IntegrationClass, integration::Wiring};
 
 use crate::{
     draft::{Draft, DraftIntegration, DraftService, DraftWork},
@@ -239,19 +239,19 @@ fn policy(draft: &Draft, out: &mut Out) {
 }
 
 fn outside(one: &DraftIntegration) -> Vec<String> {
-    let writes = match one.class.as_str() {
-        "test-mode" => "yes, in the vendor's test mode",
-        "seam" => "whatever egress allows",
+    let writes = match one.class {
+        IntegrationClass::TestMode => "yes, in the vendor's test mode",
+        IntegrationClass::Seam => "whatever egress allows",
         _ => "no",
     };
-    let secret = match one.class.as_str() {
-        "read-only" => "`hothouse secret set`; a read-only one",
-        "test-mode" => "`hothouse secret set`; a test key, live keys are refused",
+    let secret = match one.class {
+        IntegrationClass::ReadOnly => "`hothouse secret set`; a read-only one",
+        IntegrationClass::TestMode => "`hothouse secret set`; a test key, live keys are refused",
         _ => "none is needed; rooms have a stand-in",
     };
-    let surface = match one.class.as_str() {
-        "sink" => "`emails`, `errors`, `analytics`, `objects`",
-        "mock" => "`requests`, `webhooks`",
+    let surface = match one.class {
+        IntegrationClass::Sink => "`emails`, `errors`, `analytics`, `objects`",
+        IntegrationClass::Mock => "`requests`, `webhooks`",
         _ => "`egress log`",
     };
     let caveat = one
@@ -312,7 +312,7 @@ fn seams(draft: &Draft, out: &mut Out) {
     let by_env: Vec<&DraftIntegration> = draft
         .integrations
         .iter()
-        .filter(|one| one.class == "local" || one.class == "seam")
+        .filter(|one| matches!(one.class, IntegrationClass::Local | IntegrationClass::Seam))
         .collect();
     match by_env.is_empty() {
         true => out.line("None is needed: every known SDK is led by the wall, so the app's code does not change. If a later one cannot be, add a base URL that a variable sets, never a branch for sandboxes."),
@@ -325,7 +325,7 @@ fn never(draft: &Draft, out: &mut Out) {
     let names: Vec<&str> = draft
         .integrations
         .iter()
-        .filter(|one| one.class != "test-mode")
+        .filter(|one| one.class != IntegrationClass::TestMode)
         .map(|one| one.title.as_str())
         .collect();
     if !names.is_empty() {

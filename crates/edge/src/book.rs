@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_book_grows_without_end() {
+    fn neither_table_grows_without_end() {
         let mut book = NameBook::default();
         let now = Instant::now();
         for number in 0..ADDRESSES + 100 {

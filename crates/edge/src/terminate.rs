@@ -10,7 +10,7 @@ use std::{
 
 use hothouse_host::charged::Charged;
 use hothouse_model::{
-    config::HostName,
+    config::{HostName, IntegrationClass},
     ledger::{RequestBodies, RoomProcess},
     policy::{Answerer, RequestLine},
 };
@@ -80,7 +80,7 @@ pub struct RequestNote {
     /// Why it was not forwarded, if it was not.
     pub refused: Option<String>,
     /// The integration that the host belongs to, and its class.
-    pub integration: Option<(String, String)>,
+    pub integration: Option<(String, IntegrationClass)>,
     /// Whether a stand-in knew the answer, if one was asked.
     pub matched: Option<bool>,
     /// The fixture that the stand-in used.
@@ -101,7 +101,7 @@ impl RequestNote {
         let text = |text: Option<String>| text.map(serde_json::Value::from);
         let known = [
             ("integration", text(name)),
-            ("class", text(class)),
+            ("class", class.map(|class| class.as_str().into())),
             ("matched", self.matched.map(serde_json::Value::from)),
             ("fixture", text(self.fixture.clone())),
         ];

@@ -119,7 +119,7 @@ impl Engine {
     pub fn discard(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
         self.queue.cancel(sandbox.key);
         let (_turn, sandbox) = self.turn(sandbox, "delete", Some(&operation))?;
-        // A paused room does not end before it goes on: the plan sees to that.
+        // A paused room does not end before it is resumed: the plan sees to that.
         if let Ok(runtime) = self.running(&sandbox) {
             self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
         }

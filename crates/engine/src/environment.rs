@@ -87,10 +87,6 @@ pub(crate) fn pairs(
             all.push((variable, tool.display().to_string()));
         }
     }
-    if let Some(prefix) = node_prefix(sandbox.stack.as_deref(), tools) {
-        let npm = major_of_npm(Path::new(&prefix)).filter(|_| !has_other_manager(sandbox));
-        all.push((headers_variable(npm), prefix));
-    }
     if let Some(browser) = BROWSERS.iter().find(|path| files::exists(Path::new(path))) {
         all.extend(BROWSER_VARIABLES.map(|name| (name, (*browser).to_owned())));
         all.extend(NO_DOWNLOADS.map(|name| (name, "1".to_owned())));
@@ -108,6 +104,17 @@ pub(crate) fn pairs(
     let of_wall = of_wall.filter(|(name, _)| user == RoomUser::Agent || !managers::is_agents(name));
     all.extend(of_wall.map(|(name, value)| (name.clone(), value.clone())));
     all
+}
+
+/// Returns the variable with which native modules of Node find its headers, if the room's Node has them.
+pub(crate) fn node_headers(
+    stack: Option<&str>,
+    tools: &[PathBuf],
+    has_other_manager: bool,
+) -> Option<(&'static str, String)> {
+    let prefix = node_prefix(stack, tools)?;
+    let npm = major_of_npm(Path::new(&prefix)).filter(|_| !has_other_manager);
+    Some((headers_variable(npm), prefix))
 }
 
 /// Returns the prefix of the room's Node if its headers are there too: with them native modules are built without a
@@ -138,12 +145,6 @@ fn major_of_npm(prefix: &Path) -> Option<u32> {
     let manifest: serde_json::Value =
         serde_json::from_slice(&files::read_capped(&manifest, MANIFEST_MOST).ok()?).ok()?;
     manifest["version"].as_str()?.split('.').next()?.parse().ok()
-}
-
-/// Whether a worktree is installed by another manager than npm.
-fn has_other_manager(sandbox: &SandboxRecord) -> bool {
-    let lockfiles = ["yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"];
-    lockfiles.iter().any(|file| files::exists(&sandbox.worktree.join(file)))
 }
 
 /// The user's own programs first, then granted tool folders, then the system's.
@@ -190,8 +191,13 @@ mod tests {
         let prefix = tempfile::tempdir().unwrap();
         let npm = prefix.path().join("lib/node_modules/npm");
         files::make_folder(&npm).unwrap();
-        let told = || headers_variable(major_of_npm(prefix.path()));
-        assert_eq!(told(), "npm_config_nodedir");
+        for file in ["bin/node", "include/node/node_version.h"] {
+            files::make_folder(prefix.path().join(file).parent().unwrap()).unwrap();
+            files::write(&prefix.path().join(file), "").unwrap();
+        }
+        let tools = [prefix.path().to_owned()];
+        let told = |has_other_manager| node_headers(None, &tools, has_other_manager).unwrap().0;
+        assert_eq!(told(false), "npm_config_nodedir");
         for (version, variable) in [
             ("10.9.2", "npm_config_nodedir"),
             ("11.19.1", "npm_package_config_node_gyp_nodedir"),
@@ -199,7 +205,8 @@ mod tests {
         ] {
             let manifest = format!("{{ \"name\": \"npm\", \"version\": \"{version}\" }}");
             files::write(&npm.join("package.json"), manifest).unwrap();
-            assert_eq!(told(), variable, "{version}");
+            assert_eq!(told(false), variable, "{version}");
+            assert_eq!(told(true), "npm_config_nodedir", "that of another manager may be older");
         }
     }
 }

@@ -46,6 +46,9 @@ const PNPM_VARIABLES: [&str; 2] = ["npm_config_store_dir", "pnpm_config_store_di
 /// Files that only pnpm projects have.
 const PNPM_FILES: [&str; 2] = ["pnpm-lock.yaml", "pnpm-workspace.yaml"];
 
+/// The lockfiles of managers of Node's packages beside npm.
+const OTHER_LOCKFILES: [&str; 4] = ["yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"];
+
 /// The compile cache of Node services. Commands do not use it: tests that measure coverage would be
 /// less precise.
 pub(crate) const NODE_COMPILE_CACHE: (&str, &str) =
@@ -147,7 +150,16 @@ impl Engine {
         let in_room = environment::search_path("/home/agent", &order.tools);
         let host = outside::Host { home, search_path, in_room: &in_room };
         order.wall.caveats.extend(outside::find(&worktree, room, &shown, &host));
-        self.give_settings(order)
+        self.give_settings(order)?;
+        let has_other_manager = OTHER_LOCKFILES.into_iter().any(is_there);
+        let stack = sandbox.stack.as_deref();
+        if let Some((name, prefix)) =
+            environment::node_headers(stack, &order.tools, has_other_manager)
+        {
+            // The user's own setting comes first.
+            order.wall.environment.entry(name.to_owned()).or_insert(prefix);
+        }
+        Ok(())
     }
 
     pub(crate) fn give_settings(&self, order: &mut RoomOrder) -> Result<(), FileError> {

@@ -17,7 +17,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{HostPattern, Secret, SecretName, SecretSource},
     id::fnv1a,
-    secret::{MOST_LENGTH, SecretValue, ValueError},
+    secret::{MOST_LENGTH, Origin, SecretValue, ValueError},
 };
 use hothouse_store::{SecretRecord, StoreError};
 use hothouse_workspace::DiscoverError;
@@ -52,10 +52,10 @@ pub enum SecretError {
     Command { name: SecretName },
     #[error("a secret for every project needs the hosts that may receive it")]
     Anywhere,
-    #[error("secret `{name}` from {from} needs a value")]
-    NoInput { name: SecretName, from: String },
-    #[error("secret `{name}` from {from} takes no value")]
-    Superfluous { name: SecretName, from: String },
+    #[error("secret `{name}` from {} needs a value", in_words(from))]
+    NoInput { name: SecretName, from: Origin },
+    #[error("secret `{name}` from {} takes no value", in_words(from))]
+    Superfluous { name: SecretName, from: Origin },
     #[error("no secret `{name}` is set {scope}")]
     Unknown { name: SecretName, scope: &'static str },
     #[error(transparent)]
@@ -155,10 +155,10 @@ impl Engine {
         let kept = matches!(source, SecretSource::Keyring | SecretSource::File);
         match (kept, spec.value) {
             (true, None) => {
-                return Err(SecretError::NoInput { name, from: source.to_string() });
+                return Err(SecretError::NoInput { name, from: Origin::from(&source) });
             }
             (false, Some(_)) => {
-                return Err(SecretError::Superfluous { name, from: shown(&source) });
+                return Err(SecretError::Superfluous { name, from: Origin::from(&source) });
             }
             (true, Some(value)) => {
                 let value = SecretValue::new(value)
@@ -444,9 +444,9 @@ fn account(project: Option<&Path>, name: &SecretName) -> String {
 }
 
 /// A command may contain something secret.
-fn shown(source: &SecretSource) -> String {
-    match source {
-        SecretSource::Command(_) => "a command".into(),
+fn in_words(origin: &Origin) -> String {
+    match origin {
+        Origin::Command => "a command".into(),
         other => other.to_string(),
     }
 }

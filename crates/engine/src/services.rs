@@ -316,7 +316,7 @@ impl Engine {
         if open != *told {
             let services = report.statuses().map(|service| ServiceProgress {
                 name: service.name.clone(),
-                state: service.state.to_string(),
+                state: service.state,
                 settled: service.state.is_settled(),
             });
             let what = Happening::Services { services: services.collect() };

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_the_own_project_is_meant() {
+    fn the_newest_of_the_current_project_is_meant() {
         let all =
             [one("acme", "a", 9), one("acme", "a", 5), one("shop", "a", 4), one("shop", "b", 3)];
         let answer =

@@ -9,9 +9,11 @@ mod queue;
 use std::{collections::BTreeSet, time::Duration};
 
 use hothouse_model::{
+    Word,
     config::RowExpectation,
     query::{Near, Query},
     record::{Kind, Record},
+    stack::service::ServiceState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +91,7 @@ pub struct RowAnswer {
 #[serde(default)]
 pub struct ServiceSeen {
     pub name: String,
-    pub state: String,
+    pub state: Word<ServiceState>,
     pub is_ready: bool,
     /// Restarts since the scenario began.
     pub restarts: u32,
@@ -278,7 +280,7 @@ fn of_service(name: &str, observed: &Observed<'_>) -> Check {
         Some(service) if service.restarts > 0 => {
             format!("{}, restarted {} times meanwhile", service.state, service.restarts)
         }
-        Some(service) => service.state.clone(),
+        Some(service) => service.state.to_string(),
     };
     let ok = service.is_some_and(|service| service.is_ready && service.restarts == 0);
     Check {

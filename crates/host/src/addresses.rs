@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_routed_to_the_loopback_and_a_new_address_are_ours_at_once() {
+    fn a_prefix_routed_to_the_loopback_and_a_new_address_are_ours_immediately() {
         if !hothouse_testkit::is_root() {
             return skip("routes in a network of its own", "root");
         }

@@ -349,7 +349,7 @@ mod tests {
     use crate::walk::{DEPTH, TooDeep, planted};
 
     #[test]
-    fn power_does_not_come_along() {
+    fn special_modes_and_sockets_are_not_copied() {
         let ground = tempfile::tempdir().unwrap();
         let (from, to) = (ground.path().join("from"), ground.path().join("to"));
         fs::create_dir(&from).unwrap();

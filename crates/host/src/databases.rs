@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_has_programs_that_the_host_has_not() {
+    fn a_stack_has_programs_that_the_host_lacks() {
         let folder = tempfile::tempdir().unwrap();
         let layer = folder.path().to_owned();
         let bin = layer.join("usr/upper/lib/postgresql/77/bin");

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn room_init_has_an_id_that_the_room_has_not() {
+    fn room_init_has_an_id_that_the_room_lacks() {
         let wall = shifted(300_000);
         assert_eq!(text(&nested(&wall)), "0 0 65535\n");
         assert!(wall[0].count > INIT_ID);

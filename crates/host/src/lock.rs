@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_a_removed_lock_takes_the_new_one() {
+    fn whoever_waited_for_a_removed_lock_takes_the_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let lock = Lock::take(&path).unwrap();

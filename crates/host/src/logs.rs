@@ -171,7 +171,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_log_goes_on_where_it_ended() {
+    fn a_log_continues_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
         let mut pen = Pen::open(folder.path());
         pen.write(b"one\ntwo\nhal", 5);
@@ -182,7 +182,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_index_of_garbage_begins_again() {
+    fn an_index_of_garbage_is_rebuilt() {
         let folder = tempfile::tempdir().unwrap();
         Pen::open(folder.path()).write(b"one\n", 5);
         files::write(&index_file(folder.path(), 1), b"garbage").unwrap();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_says_nothing_is_no_working_feature() {
+    fn a_feature_whose_child_says_nothing_does_not_work() {
         let folder = tempfile::tempdir().unwrap();
         let silent = ProbeSpec { child: Vec::new(), ..spec(folder.path(), "") };
         for spec in [silent, spec(folder.path(), "exit 3")] {

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_mends_it_grants_the_tool_and_little_else() {
+    fn the_suggested_line_grants_the_tool_and_little_else() {
         for (program, expected) in [
             ("/home/u/.pyenv/versions/3.12.1/bin/python3.12", r#"tools = ["~/.pyenv"]"#),
             (
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_or_belongs_to_the_system_is_not_told() {
+    fn what_is_granted_or_belongs_to_the_system_is_not_reported() {
         let shown = [PathBuf::from("/home/u/.pyenv"), PathBuf::from("/home/u/shop")];
         for (path, hidden) in [
             ("/home/u/.pyenv/versions/3/bin/python", false),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_too_much_is_cut_off() {
+    fn whoever_says_too_much_is_cut_off() {
         let end = conversation("yes", 100_000, |mut ours| {
             let mut heard = Vec::new();
             ours.read_to_end(&mut heard).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_answers_and_never_reads_does_not_hold_us() {
+    fn a_peer_that_never_answers_and_never_reads_does_not_block() {
         let end = conversation("exec sleep 600", 100, |mut ours| {
             ours.set_nonblocking(true).unwrap();
             // Until the pipe and the socket are full.
@@ -235,7 +235,7 @@ while attempt(lambda: os.write(w, bytes(4096))): pass
 os.write(1, b\"!\"); time.sleep(600)'";
 
     #[test]
-    fn who_fills_the_pipe_at_the_last_moment_does_not_hold_us() {
+    fn a_peer_that_fills_the_pipe_at_the_last_moment_does_not_block() {
         let end = conversation(FILLER, 100, |mut ours| {
             // Until the relay closes it.
             while ours.write_all(&[0; 4096]).is_ok() {}
@@ -244,7 +244,7 @@ os.write(1, b\"!\"); time.sleep(600)'";
     }
 
     #[test]
-    fn who_says_nothing_is_not_waited_for() {
+    fn whoever_says_nothing_is_not_waited_for() {
         let silent = "echo hello; exec sleep 600";
         let end = patient_conversation(silent, 100, Duration::from_millis(50), |mut ours| {
             let mut heard = Vec::new();

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_takes_too_long_is_said_to_be_more() {
+    fn a_tree_that_takes_too_long_counts_as_more() {
         let ground = tempfile::tempdir().unwrap();
         fs::create_dir(ground.path().join("folder")).unwrap();
         let late = usage_until(ground.path(), Blocks::AreOwn, Instant::now()).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_headers_is_cut_and_bytes_that_are_no_text_are_shown_as_such() {
+    fn a_flood_of_headers_is_cut_and_bytes_that_are_not_text_are_shown_as_such() {
         let mut headers = HeaderMap::new();
         headers.insert("x-raw", HeaderValue::from_bytes(b"a\xff\xfe").unwrap());
         headers.insert("x-long", HeaderValue::from_str(&"v".repeat(100_000)).unwrap());

@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_take_for_ever_are_refused() {
+    fn layers_that_take_forever_are_refused() {
         // Each entry has many folders above it.
         let deep =
             many(200, |number| long_entry(&format!("{}{}", "d/".repeat(1990), number % 50), F));

@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_as_one() {
+    fn a_full_disk_is_reported_as_one() {
         let (pulled, _) = pull(vec![rest], Path::new("/dev/full"));
         let Err(ImageError::Write { source, .. }) = pulled else { panic!("{pulled:?}") };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);

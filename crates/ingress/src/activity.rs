@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_start_goes_on_when_the_last_one_ends() {
+    async fn whoever_waits_for_a_start_continues_when_the_last_one_ends() {
         let activity = Arc::new(Activity::default());
         activity.started().await;
         let (one, two) = (activity.begin_starting(), activity.begin_starting());

@@ -249,7 +249,7 @@ struct SignInPage<'a> {
     role: &'a str,
 }
 
-/// The page that fills the local storage and goes on.
+/// The page that fills the local storage and continues.
 pub fn signed_in(storage: &str, to: &str) -> Response<Body> {
     with_policy(answer_page(StatusCode::OK, &SignedIn { storage, to }), SCRIPT_POLICY)
 }

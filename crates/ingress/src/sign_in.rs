@@ -22,7 +22,7 @@ pub struct SignIn {
     pub cookies: Vec<String>,
     /// The local storage as a JSON object; empty if there is none.
     pub storage: String,
-    /// The path to go on to.
+    /// The path to continue to.
     pub to: String,
 }
 

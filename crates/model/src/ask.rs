@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{id::SandboxKey, words::word_type};
+use crate::{Word, id::SandboxKey, words::word_type};
 
 /// The longest text of a request, in bytes.
 pub const TEXT_LIMIT: usize = 2000;
@@ -23,9 +23,9 @@ word_type! {
 }
 
 impl AskState {
-    /// Reads a state back; what is not one counts as denied.
-    pub fn of(text: &str) -> Self {
-        Self::parse(text).unwrap_or(Self::Denied)
+    /// Returns what a recorded state means; what is not one counts as denied.
+    pub fn of(word: &Word<Self>) -> Self {
+        word.known().unwrap_or(Self::Denied)
     }
 }
 

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Kind, bodies::Body};
+use crate::{
+    Word,
+    record::{Kind, bodies::Body},
+    words::word_type,
+};
 
 /// How long a page may take unless the user says otherwise, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
@@ -263,14 +267,18 @@ pub struct Download {
     /// As the page suggests it.
     pub name: String,
     pub bytes: u64,
-    /// `completed`, `canceled` or `running`.
-    pub state: String,
+    pub state: Word<DownloadState>,
     /// Its copy among the artifacts of the run; none where it is not complete, or too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// What the browser calls it.
     #[serde(skip)]
     pub guid: String,
+}
+
+word_type! {
+    /// How far a download is, in the words of the browser.
+    DownloadState { Running = "running", Completed = "completed", Canceled = "canceled" }
 }
 
 /// A question that the page asked.

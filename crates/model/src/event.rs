@@ -1,5 +1,6 @@
 //! Events that the engine emits while it works. Terminal, JSON stream and log consume them.
 
+use hothouse_service::ServiceState;
 use serde::{Deserialize, Serialize};
 
 use crate::{Failure, OperationId, PlanKind};
@@ -16,7 +17,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceProgress {
     pub name: String,
-    pub state: String,
+    pub state: ServiceState,
     /// Whether nothing more is waited for.
     pub settled: bool,
 }

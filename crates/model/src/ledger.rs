@@ -179,7 +179,7 @@ mod tests {
             kind: AttemptKind::Connection,
             allowed: code.is_none(),
             rule: "r".into(),
-            code: code.map(RecordedCode::parse),
+            code: code.map(|word| RecordedCode::read(word.to_owned())),
             reason: None,
             host: Some(host.into()),
             address: None,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_learnt_from_what_a_rule_would_mend() {
+    fn rules_are_learned_from_what_a_rule_would_allow() {
         let learned = learn(&[
             record("a.example", 443, Some("not-listed")),
             record("a.example", 80, Some("not-listed")),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_datagrams_are_learnt_but_not_for_places_that_are_shut() {
+    fn rules_for_datagrams_are_learned_but_not_for_places_that_are_closed() {
         let sent =
             |host: Option<&str>, protocol: &str, port: Option<u16>, code: &str| LedgerRecord {
                 kind: AttemptKind::Datagram,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_is_not_known_is_read_and_written_as_it_is() {
+    fn an_unknown_code_is_read_and_written_as_it_is() {
         for (word, known) in [("sealed", Some(ReasonCode::Sealed)), ("of-tomorrow", None)] {
             let written = serde_json::to_string(&record("a.example", 443, Some(word))).unwrap();
             assert!(written.contains(&format!(r#""code":"{word}""#)), "{written}");

@@ -11,6 +11,7 @@ pub mod budget;
 pub mod caveat;
 pub mod config;
 pub mod cron;
+pub mod encodings;
 pub mod event;
 pub mod failure;
 pub mod fence;

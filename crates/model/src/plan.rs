@@ -25,23 +25,24 @@ use crate::{
     room::{RoomOrder, WallOrder},
     stack::{DataOrder, StackOrder},
     tree::{TreeCopy, TreeOrder, WorktreeOrder},
+    words::word_type,
 };
 
-/// What a plan is for, and which way it goes after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlanKind {
-    Fork,
-    Adopt,
-    Delete,
-    Undelete,
-    Nuke,
-    Up,
-    Down,
-    Snapshot,
-    Restore,
-    Forget,
-    Pool,
+word_type! {
+    /// What a plan is for, and which way it goes after a failure.
+    PlanKind {
+        Fork = "fork",
+        Adopt = "adopt",
+        Delete = "delete",
+        Undelete = "undelete",
+        Nuke = "nuke",
+        Up = "up",
+        Down = "down",
+        Snapshot = "snapshot",
+        Restore = "restore",
+        Forget = "forget",
+        Pool = "pool",
+    }
 }
 
 /// Which way a failed plan goes. Either way it ends: what failed is never tried again by itself.
@@ -55,20 +56,6 @@ pub enum Direction {
 }
 
 impl PlanKind {
-    const ALL: [Self; 11] = [
-        Self::Fork,
-        Self::Adopt,
-        Self::Delete,
-        Self::Undelete,
-        Self::Nuke,
-        Self::Up,
-        Self::Down,
-        Self::Snapshot,
-        Self::Restore,
-        Self::Forget,
-        Self::Pool,
-    ];
-
     /// Returns which way a plan of this kind goes when one of its steps fails.
     pub fn after_failure(self) -> Direction {
         match self {
@@ -92,11 +79,6 @@ impl PlanKind {
         }
     }
 
-    /// Reads the word that [`as_str`](Self::as_str) wrote.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-
     /// Returns what it does, for "could not …".
     pub fn verb(self) -> &'static str {
         match self {
@@ -110,23 +92,6 @@ impl PlanKind {
             Self::Restore => "restore",
             Self::Forget => "remove the snapshot",
             Self::Pool => "make the pool",
-        }
-    }
-
-    /// Returns the word for it in messages and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fork => "fork",
-            Self::Delete => "delete",
-            Self::Undelete => "undelete",
-            Self::Nuke => "nuke",
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Adopt => "adopt",
-            Self::Snapshot => "snapshot",
-            Self::Restore => "restore",
-            Self::Forget => "forget",
-            Self::Pool => "pool",
         }
     }
 }
@@ -509,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fork_goes_back_and_a_deletion_goes_on() {
+    fn a_fork_is_undone_and_a_deletion_is_not() {
         assert_eq!(PlanKind::Fork.after_failure(), Direction::Back);
         assert_eq!(PlanKind::Delete.after_failure(), Direction::Stay);
         assert_eq!(PlanKind::Nuke.after_failure(), Direction::Stay);

@@ -1,10 +1,14 @@
 //! Secrets: values that must not be shown by accident, and their placeholders in a room.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::id::hex;
+use crate::{
+    config::{SecretSource, VariableName},
+    id::hex,
+};
 
 /// The shortest value: a shorter one could not be distinguished from other text in an answer.
 pub const LEAST_LENGTH: usize = 8;
@@ -18,6 +22,73 @@ const MADE_UP: usize = 12;
 /// A secret's value. It is wiped when it is dropped, and prints as stars.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Zeroizing<String>);
+
+/// Where a value comes from, as it is shown: of a command only that it is one, because it may contain a credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Origin {
+    Keyring,
+    File,
+    Environment(VariableName),
+    Command,
+}
+
+/// The word for values that a command prints.
+const COMMAND: &str = "command";
+
+/// A text that names no origin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not where a secret comes from")]
+pub struct UnknownOrigin;
+
+impl From<&SecretSource> for Origin {
+    fn from(source: &SecretSource) -> Self {
+        match source {
+            SecretSource::Keyring => Self::Keyring,
+            SecretSource::File => Self::File,
+            SecretSource::Environment(name) => Self::Environment(name.clone()),
+            SecretSource::Command(_) => Self::Command,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keyring => SecretSource::Keyring.fmt(f),
+            Self::File => SecretSource::File.fmt(f),
+            Self::Environment(name) => SecretSource::Environment(name.clone()).fmt(f),
+            Self::Command => f.write_str(COMMAND),
+        }
+    }
+}
+
+impl FromStr for Origin {
+    type Err = UnknownOrigin;
+
+    /// Reads what [`Display`](fmt::Display) wrote.
+    fn from_str(text: &str) -> Result<Self, UnknownOrigin> {
+        match text.parse::<SecretSource>() {
+            _ if text == COMMAND => Ok(Self::Command),
+            Ok(SecretSource::Command(_)) | Err(_) => Err(UnknownOrigin),
+            Ok(source) => Ok(Self::from(&source)),
+        }
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.to_string()
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = UnknownOrigin;
+
+    fn try_from(text: String) -> Result<Self, UnknownOrigin> {
+        text.parse()
+    }
+}
 
 /// A text that cannot be a secret's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_ends() {
+    fn a_cycle_ends() {
         let report = report(vec![service("a", Ready, &["b"], 2), service("b", Ready, &["a"], 1)]);
         assert_eq!(report.critical_chain().len(), 2);
     }

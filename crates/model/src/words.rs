@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hothouse_service::ServiceState;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An enum whose values are words.
@@ -48,6 +49,16 @@ impl<T: Words> Word<T> {
             Self::Known(known) => Some(*known),
             Self::Other(_) => None,
         }
+    }
+}
+
+impl Words for ServiceState {
+    fn word(self) -> &'static str {
+        self.as_str()
+    }
+
+    fn of_word(text: &str) -> Option<Self> {
+        Self::parse(text)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The entity tag of objects, which is MD5, of several objects at once.
 //!
 //! Each step of MD5 waits for the one before, so one object leaves most of a processor idle: four take as long as one.
-//! Uploads hand their bytes to one thread and go on; it takes a block of each in turn, side by side.
+//! Uploads hand their bytes to one thread and continue; it takes a block of each in turn, side by side.
 
 use std::{
     collections::VecDeque,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_removed_or_replaced_goes_on() {
+    fn a_file_that_was_removed_or_replaced_is_still_followed() {
         let folder = tempfile::tempdir().unwrap();
         let file = DurableFile::new(folder.path().join("lines"));
         file.append(b"a\n").unwrap().wait().unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_sync_nobody_who_was_in_doubt_is_told_that_all_is_well() {
+    fn after_a_failed_sync_nobody_in_doubt_is_told_that_all_is_well() {
         let folder = tempfile::tempdir().unwrap();
         let file = DurableFile::new(folder.path().join("lines"));
         let (first, second) = (file.append(b"a\n").unwrap(), file.append(b"b\n").unwrap());

@@ -23,7 +23,7 @@ use hothouse_model::{
     id::{SandboxKey, hex},
     record::{
         Draft,
-        bodies::{PolicyAction, PolicyArea, PolicyBody},
+        bodies::{Party, PolicyAction, PolicyArea, PolicyBody},
     },
 };
 use hothouse_terminate::{RECORDED_CAP, RecordedBody, RequestRecord};
@@ -212,7 +212,7 @@ impl Recordings {
             area: PolicyArea::Integration.into(),
             rule: rule.clone(),
             action: action.into(),
-            by: "user".to_owned(),
+            by: Party::User.into(),
             ..PolicyBody::default()
         };
         let draft = Draft::of(HostClock.now(), format!("integration: {action} {rule}"), &body);

@@ -45,7 +45,7 @@ use hothouse_timeline::{AppendError, Order, Selection, Timeline};
 use serde_json::{Value, json};
 
 use self::{base::Base, objects::ObjectSink};
-use crate::{Connections, Flags, Timelines, Webhooks, mocks};
+use crate::{Connections, Flags, Subtasks, Timelines, Webhooks, mocks};
 
 /// The size limit of requests to a sink: a mail with attachments, or a session recording.
 pub(crate) const LONG_BODY: usize = 50 << 20;
@@ -65,6 +65,8 @@ pub(crate) struct Sinks {
     /// The state folder.
     state: PathBuf,
     runs: Mutex<HashMap<String, Weak<RunSinks>>>,
+    /// Calls of real models that have not ended, or whose records are not stored.
+    model_calls: Arc<Subtasks>,
 }
 
 /// The sinks of one run.
@@ -92,6 +94,7 @@ pub(crate) struct RunSinks {
     broker: queues::RunBroker,
     /// The cost of real model calls.
     spending: metered::Spending,
+    model_calls: Arc<Subtasks>,
     /// Who is notified of object changes.
     told: Mutex<objects::ToldOfChanges>,
     /// Source maps sent by apps.
@@ -128,7 +131,14 @@ impl Sinks {
         connections: Arc<Connections>,
         state: PathBuf,
     ) -> Arc<Self> {
-        Arc::new(Self { timelines, flags, webhooks, connections, state, runs: Mutex::default() })
+        let model_calls = Arc::new(Subtasks::new("calls of real models"));
+        let runs = Mutex::default();
+        Arc::new(Self { timelines, flags, webhooks, connections, state, runs, model_calls })
+    }
+
+    /// Waits until the calls of real models have ended and are recorded.
+    pub(crate) async fn finish(&self) {
+        self.model_calls.finish().await;
     }
 
     /// Returns the sinks of a sandbox's current run.
@@ -155,6 +165,7 @@ impl Sinks {
             objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
             broker: queues::RunBroker::default(),
             spending: metered::Spending::default(),
+            model_calls: self.model_calls.clone(),
             told: Mutex::default(),
             served: served::Served::default(),
         });
@@ -488,7 +499,7 @@ fn gap(count: u64) -> Draft {
         source: "hothouse".into(),
         level: "warning".into(),
         text: text.clone(),
-        gap: Some(GapKind::SinkDown),
+        gap: Some(GapKind::SinkDown.into()),
         count: Some(count),
     };
     Draft::of(HostClock.now(), text, &body)

@@ -103,6 +103,21 @@ impl Subtasks {
         self.running().len()
     }
 
+    /// Waits for those that have not ended, and for what is started meanwhile.
+    pub async fn finish(&self) {
+        loop {
+            let mut rest = std::mem::take(&mut *self.running());
+            let Some(mut ended) = rest.join_next().await else { return };
+            loop {
+                self.check(ended);
+                match rest.join_next().await {
+                    Some(next) => ended = next,
+                    None => break,
+                }
+            }
+        }
+    }
+
     /// Cancels those that have not ended, and waits for them.
     pub async fn end(&self) {
         let mut rest = std::mem::take(&mut *self.running());
@@ -150,6 +165,25 @@ mod tests {
         subtasks.end().await;
         assert!(held_rx.changed().await.is_err(), "its end was waited for");
         assert_eq!(subtasks.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_must_not_be_lost_is_waited_for() {
+        let (done_tx, done_rx) = watch::channel(0);
+        let subtasks = std::sync::Arc::new(Subtasks::new("test"));
+        let own = subtasks.clone();
+        let first = done_tx.clone();
+        subtasks.start(async move {
+            tokio::task::yield_now().await;
+            first.send_modify(|done| *done += 1);
+            // Started while the first is waited for.
+            own.start(async move {
+                tokio::task::yield_now().await;
+                done_tx.send_modify(|done| *done += 1);
+            });
+        });
+        subtasks.finish().await;
+        assert_eq!(*done_rx.borrow(), 2);
     }
 
     const LONG: Duration = Duration::from_secs(3600);

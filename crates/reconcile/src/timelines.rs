@@ -26,7 +26,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     ledger::LedgerRecord,
     query::Query,
-    record::{Draft, Kind, Record},
+    record::{Draft, Kind, Record, bodies::Party},
     room::RoomWish,
 };
 use hothouse_store::AnchorRecord;
@@ -400,7 +400,7 @@ impl Timelines {
 /// those.
 fn is_users(draft: &Draft) -> bool {
     match draft.kind {
-        Kind::Policy => draft.body["by"] == "user",
+        Kind::Policy => draft.body["by"] == Party::User.as_str(),
         Kind::Exec => draft.body["inside"] != true,
         Kind::Restore => true,
         _ => false,

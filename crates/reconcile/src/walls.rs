@@ -305,6 +305,22 @@ impl Walls {
         while stop.pause(CHECK).await {
             self.refresh().await;
         }
+        self.end().await;
+    }
+
+    /// Ends the walls, and with them what passes them; then waits until that is recorded.
+    async fn end(&self) {
+        let standing = {
+            let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *standing)
+        };
+        for place in standing.into_values() {
+            // One that is just being started has passed nothing yet.
+            if let Ok(mut place) = place.try_lock() {
+                drop(place.take());
+            }
+        }
+        self.sinks.finish().await;
     }
 
     /// Starts the walls of rooms that have none, stops those of rooms that are gone, and updates

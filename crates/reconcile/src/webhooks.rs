@@ -347,7 +347,7 @@ fn dropped(count: usize, now: Timestamp) -> Draft {
         source: "hothouse".into(),
         level: "warn".into(),
         text: text.clone(),
-        gap: Some(GapKind::Dropped),
+        gap: Some(GapKind::Dropped.into()),
         count: Some(count as u64),
     };
     Draft::of(now, text, &body)

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_with_a_zero_byte_is_no_program() {
+    fn a_command_with_a_zero_byte_is_not_a_program() {
         let program =
             |argv: &[&str]| Program::new(texts(argv), vec![], b"/".to_vec(), RoomUser::Agent);
         assert!(program(&["true"]).is_some());

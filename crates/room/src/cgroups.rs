@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_works_for_a_room_is_neither_frozen_nor_counted_with_it() {
+    fn whoever_works_for_a_room_is_neither_frozen_nor_counted_with_it() {
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
         let v2 = Offer { unified: Some(("/cg".into(), controllers)), legacy: Vec::new() };
         let files = plan(&v2, "r1", &ALL).groups.working_files();
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_that_cannot_be_had_is_a_caveat() {
+    fn every_limit_that_is_not_available_is_a_caveat() {
         let codes: Vec<String> = plan(&Offer::default(), "r1", &ALL)
             .caveats
             .iter()

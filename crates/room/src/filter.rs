@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_types_into_anothers_terminal() {
+    fn nobody_types_into_the_terminal_of_another() {
         assert_eq!(
             outcome(Mode::Root, libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0]),
             Some(libc::EPERM)

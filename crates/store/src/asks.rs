@@ -1,6 +1,7 @@
 //! What agents ask their user for.
 
 use hothouse_model::{
+    Word,
     ask::{AskRecord, AskState, Wanted},
     id::SandboxKey,
 };
@@ -79,7 +80,7 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<AskRecord> {
         asked: parsed(row, 2)?,
         text: row.get(3)?,
         wanted: Wanted { host: row.get(4)?, secret: row.get(5)?, limit: row.get(6)? },
-        state: AskState::of(&row.get::<_, String>(7)?),
+        state: AskState::of(&Word::read(row.get(7)?)),
         answer: row.get(8)?,
         answered: answered.and_then(|time| time.parse().ok()),
     })

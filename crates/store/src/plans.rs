@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_marks_at_once_and_forgets_at_the_end() {
+    fn a_deletion_marks_first_and_forgets_at_the_end() {
         let (_folder, store) = store();
         let made = fork(&store, "op_00000001", &sandbox("/r", "a"));
         store.end_plan(made.key, made.kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();

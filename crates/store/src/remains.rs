@@ -1,7 +1,8 @@
 //! What the database knows of a sandbox beside its own record, kept while it is in the trash.
 
 use hothouse_model::{
-    ask::{AskRecord, Wanted},
+    Word,
+    ask::{AskRecord, AskState, Wanted},
     id::SandboxKey,
 };
 use jiff::Timestamp;
@@ -52,7 +53,7 @@ pub struct KeptAsk {
     pub host: Option<String>,
     pub secret: Option<String>,
     pub limit: Option<String>,
-    pub state: String,
+    pub state: Word<AskState>,
     pub answer: Option<String>,
     pub answered: Option<Timestamp>,
 }
@@ -67,7 +68,7 @@ impl KeptAsk {
             host,
             secret,
             limit,
-            state: ask.state.as_str().to_owned(),
+            state: ask.state.into(),
             answer: ask.answer,
             answered: ask.answered,
         }
@@ -163,7 +164,7 @@ pub(crate) fn insert(
                 ask.host,
                 ask.secret,
                 ask.limit,
-                ask.state,
+                ask.state.as_str(),
                 ask.answer,
                 ask.answered.map(|time| time.to_string()),
             ],

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_unpacked_is_said_to_be_so() {
+    fn what_cannot_be_unpacked_is_reported() {
         assert_eq!(of("identity"), Ok(Vec::new()));
         assert_eq!(of("X-Gzip, identity"), Ok(vec![Coding::Gzip]));
         assert_eq!(of("compress"), Err(Undecodable("compress")));

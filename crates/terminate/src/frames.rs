@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_frame_is_refused() {
+    fn what_is_not_a_plain_frame_is_refused() {
         for (bytes, error) in [
             (&[0xc1, 0][..], FrameError::Extended),
             (&[0x81, 0x80], FrameError::Malformed),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_followed_no_further() {
+    fn what_is_not_a_message_is_not_followed_further() {
         let mut messages = Messages::begin();
         assert_eq!(messages.follow(b"ghp_0000\0\0\0\0\0"), Err(Compressed));
         let mut messages = Messages::begin();

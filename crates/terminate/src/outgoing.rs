@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_of_a_client_ends_the_connection() {
+    fn what_is_not_a_frame_of_a_client_ends_the_connection() {
         for bytes in [
             vec![FIN | 1, 1, b'x'],
             vec![FIN | 0x41, MASKED, 0, 0, 0, 0],

@@ -59,7 +59,7 @@ pub struct RequestRecord {
     pub integration: Option<String>,
     /// The class of the integration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
+    pub class: Option<IntegrationClass>,
     /// Whether a stand-in knew the answer, if one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched: Option<bool>,
@@ -151,8 +151,7 @@ impl Draft {
 
     pub(crate) fn belongs_to(&self, integration: Option<(String, IntegrationClass)>) {
         let mut record = self.record();
-        (record.integration, record.class) =
-            integration.map(|(name, class)| (name, class.to_string())).unzip();
+        (record.integration, record.class) = integration.unzip();
     }
 
     pub(crate) fn charged(&self, charge: Option<Box<dyn Charge>>) {

@@ -14,7 +14,10 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use hothouse_model::search::Search;
+use hothouse_model::{
+    encodings::{self, Changing},
+    search::Search,
+};
 
 use crate::{
     secrets::Known,
@@ -45,8 +48,9 @@ impl Echoes {
         let mut pairs: Vec<Pair> = Vec::new();
         for secret in secrets {
             let (value, placeholder) = (secret.value.expose(), secret.placeholder.as_str());
-            let how = Written { web: is_changed_by_web(value), ascii: value.is_ascii() };
-            for (value, instead) in writings(value, how).into_iter().zip(writings(placeholder, how))
+            let changing = Changing::of(value);
+            let of_value = encodings::all(value, changing);
+            for (value, instead) in of_value.into_iter().zip(encodings::all(placeholder, changing))
             {
                 add(&mut pairs, value, instead.to_vec());
             }
@@ -128,59 +132,6 @@ fn add(pairs: &mut Vec<Pair>, value: Secret, instead: Vec<u8>) {
     if value.len() >= LEAST && *value != instead && !known {
         pairs.push(Pair { value, instead });
     }
-}
-
-/// Whether encoders for the web, which differ in what they escape, change a text at all.
-fn is_changed_by_web(text: &str) -> bool {
-    !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
-/// What encoders differ in, for a value.
-#[derive(Clone, Copy)]
-struct Written {
-    web: bool,
-    ascii: bool,
-}
-
-/// Returns the likely encodings of a text, always in the same order. Those in which encoders differ are left out if they
-/// would not change the value.
-fn writings(value: &str, Written { web, ascii }: Written) -> Vec<Secret> {
-    let whole = Secret::new(value.as_bytes().to_vec());
-    let mut all = vec![whole, text::percent(value), text::json(value), slashed(value)];
-    // Names of headers and hosts are often written in one case, and sent back so.
-    all.extend([text::lower(value), text::upper(value)]);
-    all.extend(text::html(value));
-    for upper in [false, true] {
-        all.extend([text::hexadecimal(value, upper), text::unicode_json(value, upper)]);
-        all.extend([text::json_of_web(value, upper), text::percent_all(value, upper)]);
-    }
-    all.push(text::json_of_gson(value));
-    // Some programs write the digits of `%2f` in lower case.
-    all.push(text::percent_small(value));
-    if web {
-        all.extend(text::percent_ways(value));
-    }
-    if !ascii {
-        // Python and .NET write JSON in ASCII, and PHP escapes slashes as well.
-        for upper in [false, true] {
-            let of_json = [text::json(value), slashed(value), text::json_of_web(value, upper)];
-            all.extend(of_json.iter().map(|json| text::escaped_to_ascii(json, upper)));
-        }
-    }
-    for offset in 0..3 {
-        let [plain, url_safe] =
-            [false, true].map(|url_safe| text::base64_within(value, offset, url_safe));
-        // Two of its characters may be escaped in turn.
-        all.extend(text::base64_escaped(&plain));
-        all.extend([plain, url_safe]);
-    }
-    all
-}
-
-/// JSON may escape a slash with a backslash.
-fn slashed(text: &str) -> Secret {
-    let json = text::json(text);
-    text::replaced(&json, b"/", b"\\/").unwrap_or(json)
 }
 
 /// Scans a stream.
@@ -287,6 +238,8 @@ mod tests {
     #[test]
     fn an_echo_becomes_the_placeholder_in_every_writing() {
         let value = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let escapes = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
+        let percents = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect();
         for (text, expected) in [
             (format!("x{VALUE}y{VALUE}"), format!("x{PLACEHOLDER}y{PLACEHOLDER}")),
             ("q=ab%2Fabab%2B12ab&".into(), format!("q={PLACEHOLDER}&")),
@@ -303,11 +256,8 @@ mod tests {
             ("ab&#x2F;abab+12ab".into(), PLACEHOLDER.into()),
             ("61622F616261622B31326162".into(), "504C414345484F4C44455231".into()),
             ("61622f616261622b31326162".into(), "504c414345484f4c44455231".into()),
-            (
-                value(&text::unicode_json(VALUE, false)),
-                value(&text::unicode_json(PLACEHOLDER, false)),
-            ),
-            (value(&text::percent_all(VALUE, true)), value(&text::percent_all(PLACEHOLDER, true))),
+            (escapes(VALUE), escapes(PLACEHOLDER)),
+            (percents(VALUE), percents(PLACEHOLDER)),
             (
                 value(&text::base64(format!("user:{VALUE}").as_bytes())),
                 value(&text::base64(format!("user:{PLACEHOLDER}").as_bytes())),
@@ -338,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_messages_go_on_at_once_and_the_rest_waits_by_its_length() {
+    fn lines_and_messages_are_forwarded_immediately_and_the_rest_waits_by_its_length() {
         let echoes = Arc::new(echoes());
         let reach = echoes.reach();
         let mut scanner = Scanner::new(echoes);
@@ -361,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_right_guess_comes_out_like_a_wrong_one_in_every_writing() {
-        for writing in writings(VALUE, Written { web: true, ascii: true }) {
+        for writing in encodings::all(VALUE, Changing::of(VALUE)) {
             for right in 1..writing.len() {
                 for before in ["", "x", "line\n"] {
                     let guess = |letters: &[u8]| {

@@ -10,12 +10,12 @@ mod text;
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use hothouse_model::{
+    encodings::{self, Changing, Secret},
     id::hex,
     record::{Draft, Kind},
     search::Search,
 };
 use serde_json::Value;
-use zeroize::Zeroizing;
 
 use crate::chain::sha256;
 pub(crate) use names::is_sensitive;
@@ -52,7 +52,7 @@ impl Care {
 #[derive(Clone)]
 pub struct Redactor {
     /// The values to find, and their replacements; longest first. Zeroized on drop.
-    values: Arc<Vec<(Zeroizing<String>, String)>>,
+    values: Arc<Vec<(Secret, String)>>,
     search: Arc<Search>,
     salt: [u8; 16],
 }
@@ -71,11 +71,11 @@ impl Redactor {
             .filter(|(_, value)| value.len() >= LEAST)
             .flat_map(|(name, value)| {
                 let stands = format!("[secret {name}]");
-                text::writings(value).into_iter().map(move |value| (value, stands.clone()))
+                encodings_of(value).into_iter().map(move |value| (value, stands.clone()))
             })
             .collect();
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        let search = Search::new(values.iter().map(|(value, _)| value.as_bytes()));
+        let search = Search::new(values.iter().map(|(value, _)| value.as_slice()));
         Self { values: Arc::new(values), search: Arc::new(search), salt }
     }
 
@@ -108,7 +108,7 @@ impl Redactor {
     /// longer than any other text: otherwise a room could guess a value letter by letter.
     fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let is_whole = |&(at, index): &(usize, usize)| {
-            text.as_bytes()[at..].starts_with(self.values[index].0.as_bytes())
+            text.as_bytes()[at..].starts_with(&self.values[index].0)
         };
         let mut found = self.search.find(text.as_bytes());
         found.retain(is_whole);
@@ -314,6 +314,15 @@ impl Redactor {
             _ => {}
         }
     }
+}
+
+/// Returns the encodings in which a value is searched for, each once.
+fn encodings_of(value: &str) -> Vec<Secret> {
+    let mut all = encodings::all(value, Changing::of(value));
+    all.sort_unstable_by(|one, other| one.as_slice().cmp(other.as_slice()));
+    all.dedup();
+    all.retain(|written| written.len() >= LEAST);
+    all
 }
 
 /// Cuts a redacted text; what is cut has its length and its hash.

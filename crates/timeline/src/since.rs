@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hothouse_model::{
+    Word,
     query::Query,
     record::{Kind, Record, bodies::GapKind},
 };
@@ -30,8 +31,7 @@ const GAPS: usize = 100;
 /// Something that the timeline could not record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// `not-opened`, `udp`, `dropped`, `recovered`, `sink-down` or `absent`.
-    pub kind: String,
+    pub kind: Word<GapKind>,
     /// The host, or what happened.
     pub what: String,
     /// The number of connections, records or bytes.
@@ -73,7 +73,7 @@ struct Tally {
     issues: BTreeSet<String>,
     known_issues: BTreeSet<String>,
     /// By kind of gap and host.
-    hosts: BTreeMap<(&'static str, String), Seen>,
+    hosts: BTreeMap<(GapKind, String), Seen>,
 }
 
 /// Numbers of records about connections to a host that could not be inspected.
@@ -232,7 +232,7 @@ impl Tally {
         let mut unseen = intersect(&allowed, &index.having("body.inspected", "false", from)?);
         unseen.retain(|seq| datagrams.binary_search(seq).is_err());
         let ended = index.having("body.open", "false", from)?;
-        for (gap, list) in [("not-opened", unseen), ("udp", datagrams)] {
+        for (gap, list) in [(GapKind::NotOpened, unseen), (GapKind::Udp, datagrams)] {
             self.add_hosts(index, gap, &list, &ended)?;
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Tally {
     fn add_hosts(
         &mut self,
         index: &Index,
-        gap: &'static str,
+        gap: GapKind,
         list: &[u64],
         ended: &[u64],
     ) -> Result<(), ReadError> {
@@ -278,8 +278,8 @@ impl Tally {
             Kind::Request if is_since && body["matched"] == false => self.unmatched += 1,
             Kind::Connection if body["allowed"] == true && record.seq > self.from => {
                 let gap = match () {
-                    () if body["transport"] == "udp" => "udp",
-                    () if body["inspected"] == false => "not-opened",
+                    () if body["transport"] == "udp" => GapKind::Udp,
+                    () if body["inspected"] == false => GapKind::NotOpened,
                     () => return,
                 };
                 let host = match &body["host"] {
@@ -324,15 +324,17 @@ impl Windows {
     }
 }
 
-fn gaps(hosts: BTreeMap<(&'static str, String), Seen>, notes: &[Record]) -> Vec<Gap> {
+fn gaps(hosts: BTreeMap<(GapKind, String), Seen>, notes: &[Record]) -> Vec<Gap> {
     let hosts = hosts.into_iter().filter(|(_, seen)| seen.count() > 0);
     let hosts = hosts.map(|((kind, what), seen)| Gap {
-        kind: kind.to_owned(),
+        kind: kind.into(),
         what: if what == "null" { "an address without a name".into() } else { what },
         count: seen.count(),
     });
     let notes = notes.iter().map(|record| Gap {
-        kind: record.body["gap"].as_str().unwrap_or(GapKind::Dropped.as_str()).to_owned(),
+        kind: record.body["gap"]
+            .as_str()
+            .map_or(GapKind::Dropped.into(), |word| Word::read(word.to_owned())),
         what: record.summary.clone(),
         count: record.body["count"].as_u64().unwrap_or(1),
     });
@@ -341,7 +343,7 @@ fn gaps(hosts: BTreeMap<(&'static str, String), Seen>, notes: &[Record]) -> Vec<
         let rest = gaps.split_off(GAPS);
         let count = rest.iter().map(|gap| gap.count).sum();
         gaps.push(Gap {
-            kind: "not-opened".into(),
+            kind: GapKind::NotOpened.into(),
             what: format!("{} more hosts", rest.len()),
             count,
         });

@@ -16,7 +16,10 @@ use hothouse_host::{
     files::{self, FileError},
     lock::{Lock, LockError},
 };
-use hothouse_model::record::{Kind, Record, kind_of_id};
+use hothouse_model::{
+    queue::JobState,
+    record::{Kind, Record, kind_of_id},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -41,7 +44,9 @@ pub static VIEWS: [View; 6] = [
     view("webhooks.jsonl", |record| record.kind == Kind::Webhook),
     View { file: "media-requests.jsonl", shows: is_for_media, rows: media_rows },
     view("analytics-events.jsonl", |record| record.kind == Kind::Event),
-    view("dead-letters.jsonl", |record| record.kind == Kind::Job && record.body["state"] == "dead"),
+    view("dead-letters.jsonl", |record| {
+        record.kind == Kind::Job && record.body["state"] == JobState::Dead.as_str()
+    }),
 ];
 
 /// The folder with a file for each issue, with its latest state.

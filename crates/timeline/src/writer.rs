@@ -445,7 +445,7 @@ pub fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
         source: "hothouse".into(),
         level: "warning".into(),
         text: text.clone(),
-        gap: Some(gap),
+        gap: Some(gap.into()),
         count: Some(count),
     };
     Draft::of(time, text, &body)

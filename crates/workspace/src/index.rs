@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_index_is_left_alone() {
+    fn what_is_not_an_index_is_left_alone() {
         let ground = tempfile::tempdir().unwrap();
         let broken: [&[u8]; 5] = [
             b"",

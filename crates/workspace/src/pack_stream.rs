@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_only_kept_alive_is_over_after_a_while() {
+    fn a_stream_that_is_only_kept_alive_ends_after_a_while() {
         let (begin, limit) = (Instant::now(), Duration::from_secs(120));
         let at = |seconds| begin + Duration::from_secs(seconds);
         let (mut watch, mut stall) = (PackWatch::new(1000), Stall::new(begin, limit));

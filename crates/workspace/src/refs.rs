@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_without_branches_are_not_looked_through_for_ever() {
+    fn folders_without_branches_are_not_searched_forever() {
         let folder = git_dir();
         for number in 0..=NAME_LIMIT {
             let group = folder.path().join(format!("refs/heads/{}", number / 1000));

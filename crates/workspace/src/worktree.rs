@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_git_could_not_look_into_are_told() {
+    fn folders_that_git_could_not_read_are_reported() {
         let said = "warning: could not open directory 'a b/': Permission denied\nwarning: other\n";
         assert_eq!(unreadable(said), ["a b/ (cannot be read)"]);
         assert!(unreadable("").is_empty());

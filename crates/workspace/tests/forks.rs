@@ -509,7 +509,7 @@ fn a_build_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn two_who_need_the_same_golden_tree_build_it_once() {
+fn two_callers_that_need_the_same_golden_tree_build_it_once() {
     let case = Case::new(DriverName::Copy, System::Host).unwrap();
     let inodes: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4)

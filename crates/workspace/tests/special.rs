@@ -367,7 +367,7 @@ fn a_repository_with_sha_256_is_forked_and_clean() {
 }
 
 #[test]
-fn names_that_are_long_or_no_text_and_links_and_modes_come_along() {
+fn names_that_are_long_or_not_text_and_links_and_modes_come_along() {
     let case = Case::new(&[]);
     let long = "n".repeat(255);
     case.write(&format!("{long}/{long}"), "long");

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_bar_is_told() {
+    fn a_missed_bar_is_reported() {
         assert!(line("exec", 0.5, "", Bar::AtMost(0.7)).ends_with("0.50 (bar: at most 0.7)"));
         assert!(
             line("exec", 0.8, "", Bar::AtMost(0.7)).ends_with("0.80 (bar: at most 0.7, MISSED)")

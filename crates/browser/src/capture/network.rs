@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_failures_and_slow_requests_are_told() {
+    fn redirects_failures_and_slow_requests_are_reported() {
         let mut all = Requests::default();
         let mut tell = |method: &str, params: Value| all.on_event(method, &params, "F");
         tell("Network.requestWillBeSent", begin("D", "https://a/", 0.0));

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_listed_in_their_order_and_not_without_end() {
+    fn frames_are_listed_in_order_and_within_bounds() {
         let frame = |id: &str, below: Vec<Value>| json!({ "frame": { "id": id, "url": "https://a/?k=1" }, "childFrames": below });
         let tree = frame("main", vec![frame("a", vec![frame("b", vec![])]), frame("c", vec![])]);
         let found = below(&tree);

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learnt_has_one_line_per_host() {
+    fn what_was_learned_has_one_line_per_host() {
         let rule = |rule: &str, attempts, process: &str| LearnedView {
             rule: rule.into(),
             attempts,

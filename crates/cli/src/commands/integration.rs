@@ -51,7 +51,7 @@ fn row(one: &IntegrationView) -> Vec<Cell> {
     let writes = if one.writes { ("yes", Tone::Warning) } else { ("no", Tone::Good) };
     vec![
         Cell::new(&one.name).tone(Tone::Strong),
-        Cell::new(&one.class),
+        Cell::new(one.class.as_str()),
         Cell::new(one.wiring.as_str()),
         Cell::new(writes.0).tone(writes.1),
         Cell::new(one.records.to_string()),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_said_shortly() {
+    fn sizes_are_shown_in_short() {
         for (bytes, said) in [(7, "7"), (10 << 10, "10K"), (9 << 30, "9216M"), (64 << 30, "64G")] {
             assert_eq!(rounded(bytes), said);
         }

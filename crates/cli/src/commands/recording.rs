@@ -20,13 +20,13 @@ use crate::{
     ui::Ui,
 };
 
-/// How long a recording without a command goes on.
+/// How long a recording without a command lasts.
 const USUAL: Duration = Duration::from_secs(600);
 
 /// How often the daemon hears that somebody still waits.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Records until the command ends, the time is over or the user has enough.
+/// Records until the command ends, the time is up or the user has enough.
 pub(crate) fn record(
     session: &Session,
     ui: &Ui,

@@ -8,7 +8,8 @@ use hothouse_api::{
 };
 use hothouse_host::files;
 use hothouse_model::{
-    Explain, Failure, FailureKind,
+    Explain, Failure, FailureKind, Word,
+    config::IntegrationClass,
     record::{Kind, Record, bodies::RequestBody, kind_of_id},
 };
 use serde::Serialize;
@@ -32,7 +33,7 @@ struct RequestLine<'a> {
     path: String,
     status: Option<u16>,
     integration: Option<String>,
-    class: Option<String>,
+    class: Option<Word<IntegrationClass>>,
     matched: Option<bool>,
     fixture: Option<String>,
     duration_ms: u64,

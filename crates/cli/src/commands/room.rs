@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_way_is_told_with_its_times() {
+    fn the_longest_path_is_shown_with_its_times() {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
         let ran = |took, run_age| Ran {
             took: Duration::from_millis(took),

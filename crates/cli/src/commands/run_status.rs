@@ -12,7 +12,8 @@ use hothouse_api::{
 };
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
-    Failure,
+    Failure, Word,
+    config::IntegrationClass,
     record::{
         Kind, Record,
         bodies::{FlagBody, RequestBody, ServiceBody},
@@ -49,7 +50,7 @@ struct RunStatus {
 #[derive(Serialize, PartialEq, Eq, Debug)]
 struct IntegrationUse {
     name: String,
-    class: String,
+    class: Word<IntegrationClass>,
     records: u64,
 }
 
@@ -100,7 +101,7 @@ fn last_states(records: &[Record]) -> Vec<ServiceBody> {
 }
 
 fn uses(records: &[Record]) -> Vec<IntegrationUse> {
-    let mut found: BTreeMap<String, (String, u64)> = BTreeMap::new();
+    let mut found: BTreeMap<String, (Word<IntegrationClass>, u64)> = BTreeMap::new();
     for body in records.iter().filter_map(|record| record.body::<RequestBody>().ok()) {
         let Some(name) = body.integration else { continue };
         let known = found.entry(name).or_default();
@@ -137,7 +138,7 @@ fn print(ui: &Ui, status: &RunStatus) {
         let row = |one: &ServiceBody| {
             vec![
                 Cell::new(&one.name).tone(Tone::Strong),
-                Cell::new(&one.state),
+                Cell::new(one.state.as_str()),
                 Cell::new(one.restarts.to_string()),
                 Cell::new(one.exit.as_deref().unwrap_or("-")),
             ]
@@ -149,7 +150,7 @@ fn print(ui: &Ui, status: &RunStatus) {
         let row = |one: &IntegrationUse| {
             vec![
                 Cell::new(&one.name).tone(Tone::Strong),
-                Cell::new(&one.class),
+                Cell::new(one.class.as_str()),
                 Cell::new(one.records.to_string()),
             ]
         };
@@ -164,6 +165,11 @@ fn print(ui: &Ui, status: &RunStatus) {
         ui.print(&format!("flag       {} = {}", plain(key), plain(&value.to_string())));
     }
     for gap in &status.gaps {
-        ui.print(&format!("not seen   {} ({}, {})", plain(&gap.what), plain(&gap.kind), gap.count));
+        ui.print(&format!(
+            "not seen   {} ({}, {})",
+            plain(&gap.what),
+            plain(gap.kind.as_str()),
+            gap.count
+        ));
     }
 }

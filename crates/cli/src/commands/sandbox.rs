@@ -376,7 +376,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
         ("worktree", plain(&sandbox.worktree)),
         ("profile", plain(&sandbox.profile)),
         ("tree", sandbox.tree_driver.to_string()),
-        ("egress", sandbox.egress.clone()),
+        ("egress", sandbox.egress.to_string()),
         ("created", ago(sandbox.created, now)),
     ];
     if let Some(task) = &sandbox.task {

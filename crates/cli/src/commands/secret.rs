@@ -93,7 +93,7 @@ fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         vec![
             Cell::new(&secret.name).tone(Tone::Strong),
             Cell::new(state).tone(tone),
-            Cell::new(&secret.source),
+            Cell::new(secret.source.to_string()),
             Cell::new(secret.scope.as_str()),
             Cell::new(secret.hosts.join(" ")),
         ]

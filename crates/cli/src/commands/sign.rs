@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_api::timeline::SignatureView;
+use hothouse_api::timeline::{SignatureKind, SignatureView};
 use hothouse_host::{Program, RunError, beneath::Folder, files, random};
 use hothouse_model::{Explain, Failure, FailureKind, id::hex};
 
@@ -158,7 +158,7 @@ fn of_ssh(
     let checked = checked.stdin(stdin()?).run().map_err(|error| missing(&error))?;
     let told = String::from_utf8_lossy(&checked.stdout).into_owned();
     let mut view = SignatureView {
-        kind: "ssh".into(),
+        kind: SignatureKind::Ssh,
         key: told.split_whitespace().find(|word| word.starts_with("SHA256:")).map(str::to_owned),
         ..SignatureView::default()
     };
@@ -192,7 +192,7 @@ fn of_minisign(
     proof: &Path,
     signers: Option<PathBuf>,
 ) -> Result<SignatureView, Failure> {
-    let mut view = SignatureView { kind: "minisign".into(), ..SignatureView::default() };
+    let mut view = SignatureView { kind: SignatureKind::Minisign, ..SignatureView::default() };
     let Some(signers) = signers else { return Ok(SignatureView { unchecked: true, ..view }) };
     let words = Program::new("minisign").args(["-V", "-q", "-m"]).arg(file).arg("-x").arg(proof);
     let ran = words.arg("-p").arg(&signers).run().map_err(|error| missing(&error))?;

@@ -253,7 +253,12 @@ pub(crate) fn since(session: &Session, ui: &Ui, args: SinceArgs) -> Result<ExitC
         ui.print(&format!("requests that no fixture matched: {}", since.unmatched));
     }
     for gap in &since.gaps {
-        ui.print(&format!("not seen: {} ({}, {})", plain(&gap.what), plain(&gap.kind), gap.count));
+        ui.print(&format!(
+            "not seen: {} ({}, {})",
+            plain(&gap.what),
+            plain(gap.kind.as_str()),
+            gap.count
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

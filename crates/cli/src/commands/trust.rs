@@ -22,12 +22,32 @@ use crate::{
 #[derive(Debug, Serialize)]
 struct Told {
     place: String,
-    /// `done`, `already`, `by-hand` or `failed`.
-    outcome: &'static str,
+    outcome: Ending,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
+}
+
+/// The outcome for one trust store, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Ending {
+    Done,
+    Already,
+    ByHand,
+    Failed,
+}
+
+impl Ending {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Already => "already",
+            Self::ByHand => "by-hand",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// Makes this host trust the CA of URLs, or stop trusting it.
@@ -56,7 +76,7 @@ pub(crate) fn trust(
             ui.say(&format!("  export NODE_EXTRA_CA_CERTS={}", certificate.display()));
         }
     }
-    match told.iter().find(|told| told.outcome == "failed") {
+    match told.iter().find(|told| told.outcome == Ending::Failed) {
         None => Ok(ExitCode::SUCCESS),
         Some(failed) => {
             let message = format!("{} could not be changed", failed.place);
@@ -86,13 +106,13 @@ fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<bool
 
 fn told(place: &Place, outcome: Result<Outcome, TrustError>) -> Told {
     let (outcome, why, commands) = match outcome {
-        Ok(Outcome::Done) => ("done", None, Vec::new()),
-        Ok(Outcome::Already) => ("already", None, Vec::new()),
-        Ok(Outcome::ByHand { why, commands }) => ("by-hand", Some(why), commands),
+        Ok(Outcome::Done) => (Ending::Done, None, Vec::new()),
+        Ok(Outcome::Already) => (Ending::Already, None, Vec::new()),
+        Ok(Outcome::ByHand { why, commands }) => (Ending::ByHand, Some(why), commands),
         Err(error) => {
             let failure = Failure::of(FailureKind::Host, &error);
             let whole = std::iter::once(failure.message).chain(failure.causes);
-            ("failed", Some(whole.collect::<Vec<_>>().join(": ")), Vec::new())
+            (Ending::Failed, Some(whole.collect::<Vec<_>>().join(": ")), Vec::new())
         }
     };
     Told { place: place.shown(), outcome, why, commands }
@@ -100,12 +120,16 @@ fn told(place: &Place, outcome: Result<Outcome, TrustError>) -> Told {
 
 fn say(ui: &Ui, told: &Told) {
     let tone = match told.outcome {
-        "done" | "already" => Tone::Good,
-        "by-hand" => Tone::Warning,
-        _ => Tone::Bad,
+        Ending::Done | Ending::Already => Tone::Good,
+        Ending::ByHand => Tone::Warning,
+        Ending::Failed => Tone::Bad,
     };
     let why = told.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    ui.print(&format!("{} {}{why}", ui.paint(tone, &format!("{:<8}", told.outcome)), told.place));
+    ui.print(&format!(
+        "{} {}{why}",
+        ui.paint(tone, &format!("{:<8}", told.outcome.as_str())),
+        told.place
+    ));
     for command in &told.commands {
         ui.print(&format!("           {command}"));
     }

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_releases_a_port_is_told_where_its_app_is_now() {
+    fn whoever_releases_a_port_is_told_where_its_app_is_now() {
         let port = |port, app: &str| PortView {
             port,
             project: "shop".into(),

@@ -123,7 +123,7 @@ fn resolvers_are_the_users_to_name() {
 }
 
 #[test]
-fn problems_of_all_files_come_at_once() {
+fn problems_of_all_files_are_reported_together() {
     let text = problems("[room]\ntree = \"x\"\n", "[rom]\n", &[]);
     assert!(text.contains("config.toml:2:8") && text.contains("hothouse.toml:1:2"), "{text}");
 }

@@ -362,7 +362,7 @@ mod tests {
             created: time(NOW - 120),
             task: Some(word()),
             stack: word(),
-            egress: word(),
+            egress: hothouse_model::Word::default(),
             ttl: None,
             state: SandboxState::Ready,
             backend: word(),

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_that_was_gone_begins_again() {
+    fn a_room_that_was_gone_starts_over() {
         let (mut kept, at) = (Kept::default(), Instant::now());
         let usage = |cpu_ms| RoomUsage { cpu_ms, memory_bytes: 1 << 20, processes: 3 };
         let key = SandboxKey(7);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_about_the_own_sandbox_whatever_it_names() {
+    fn a_query_is_about_its_own_sandbox_whatever_it_names() {
         let own = own();
         for text in [
             "",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_about_the_own_sandbox_whatever_it_names() {
+    fn a_body_is_about_its_own_sandbox_whatever_it_names() {
         let own = own();
         let forced = own.body(br#"{"service":"web","folder":"/etc","x":{"folder":"/y"}}"#).unwrap();
         assert_eq!(forced["folder"], "/home/u/shop-sandboxes/agent-a");

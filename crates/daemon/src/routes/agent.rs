@@ -241,7 +241,7 @@ pub(crate) async fn race(
         check: body.check,
         variables: Vec::new(),
     };
-    // On a task of its own: it goes on without its client.
+    // On a task of its own: it continues without its client.
     let raced = tokio::spawn(async move { agents::race(&daemon.keepers, wish, id).await });
     let raced =
         raced.await.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;

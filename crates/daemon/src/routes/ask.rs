@@ -63,7 +63,7 @@ pub(crate) async fn ask(
         if !is_new {
             return Ok(view(&sandbox, ask));
         }
-        daemon.keepers.timelines.append(&sandbox, noted(&ask, "agent"));
+        daemon.keepers.timelines.append(&sandbox, noted(&ask, bodies::Party::Agent));
         let notice = Notice {
             sandbox: sandbox.name.to_string(),
             text: ask.text.clone(),
@@ -99,7 +99,7 @@ pub(crate) async fn answer(
             );
         }
         // The record of the answer has the id of the request: that is what the agent waits for.
-        let note = Draft { id: Some(ask.id.clone()), ..noted(&ask, "user") };
+        let note = Draft { id: Some(ask.id.clone()), ..noted(&ask, bodies::Party::User) };
         timelines.append(&sandbox, note);
         Ok(view(&sandbox, ask))
     });
@@ -108,15 +108,14 @@ pub(crate) async fn answer(
     Ok(axum::Json(answered))
 }
 
-fn noted(ask: &AskRecord, by: &str) -> Draft {
+fn noted(ask: &AskRecord, by: bodies::Party) -> Draft {
     let AskRecord { id, text, wanted, state, answer, .. } = ask.clone();
     let summary = match state {
         AskState::Open => format!("asks: {}", short(&text)),
         state => format!("{}: {}", state.as_str(), short(&text)),
     };
     let Wanted { host, secret, limit } = wanted;
-    let state = state.as_str().to_owned();
-    let by = by.to_owned();
+    let (state, by) = (state.into(), by.into());
     let body = bodies::AskBody { ask: id, text, state, answer, by, host, secret, limit };
     Draft::of(HostClock.now(), summary, &body)
 }

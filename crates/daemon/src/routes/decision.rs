@@ -9,7 +9,7 @@ use hothouse_model::{
     id::SandboxKey,
     record::{
         Draft,
-        bodies::{PolicyAction, PolicyArea, PolicyBody},
+        bodies::{Party, PolicyAction, PolicyArea, PolicyBody},
     },
 };
 use hothouse_reconcile::Timelines;
@@ -48,7 +48,7 @@ pub(super) fn append(timelines: &Timelines, sandbox: &SandboxRecord, decided: De
         area: area.into(),
         rule: rule.to_owned(),
         action: action.into(),
-        by: "user".to_owned(),
+        by: Party::User.into(),
         ..PolicyBody::default()
     };
     let draft = Draft::of(HostClock.now(), format!("{area}: {action} {rule}"), &body);

@@ -157,7 +157,7 @@ pub(crate) async fn why(
     let denied = records.into_iter().rev().filter(|record| !record.allowed && of_host(record));
     Ok(axum::Json(WhyView {
         sandbox: format!("{}/{}", sandbox.project, sandbox.name),
-        mode: policy.mode().to_string(),
+        mode: policy.mode(),
         now,
         denied: denied.take(SHOWN).map(EgressRecord::from).collect(),
         allowed_count,

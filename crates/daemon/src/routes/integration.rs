@@ -32,7 +32,7 @@ pub(crate) async fn list(
             Ok(IntegrationView {
                 records,
                 name: report.name,
-                class: report.class.to_string(),
+                class: report.class.into(),
                 vendor: report.vendor,
                 hosts: report.hosts,
                 sdks: report.sdks,

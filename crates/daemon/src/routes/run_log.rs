@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_full_says_where_to_go_on() {
+    fn a_page_that_is_full_says_where_to_continue() {
         let run = run();
         let mut wanted = Wanted { limit: 4, ..Wanted::default() };
         let mut seen = Vec::new();

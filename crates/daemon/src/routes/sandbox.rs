@@ -115,7 +115,7 @@ pub(crate) async fn up(
     to_its_end(bring_up(daemon, id, body)).await
 }
 
-/// Continues when the client has gone: a start that was interrupted at the terminal goes on, with all that follows it.
+/// Continues when the client has gone: a start that was interrupted at the terminal still runs to its end.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ErrorResponse>> + Send + 'static,
 ) -> Result<T, ErrorResponse> {

@@ -10,9 +10,9 @@ use hothouse_api::{
 use hothouse_engine::{Engine, SecretLine, SecretSpec};
 use hothouse_model::{
     Failure, FailureKind,
-    config::SecretSource,
     reach::Reach,
     record::bodies::{PolicyAction, PolicyArea},
+    secret::Origin,
 };
 
 use super::{
@@ -110,11 +110,7 @@ fn view(line: SecretLine) -> SecretView {
     SecretView {
         name: line.name.to_string(),
         scope: if line.everywhere { Reach::Everywhere } else { Reach::Project },
-        source: match line.source {
-            // A command may contain a credential.
-            SecretSource::Command(_) => "command".into(),
-            other => other.to_string(),
-        },
+        source: Origin::from(&line.source),
         hosts: line.hosts.iter().map(ToString::to_string).collect(),
         set: line.set,
         declared: line.declared,

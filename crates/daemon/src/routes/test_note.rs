@@ -14,7 +14,7 @@ use hothouse_host::{
     usage::{Blocks, usage},
 };
 use hothouse_model::{
-    Explain, Failure, FailureKind, SandboxRecord, browse,
+    Explain, Failure, FailureKind, SandboxRecord, Word, Words, browse,
     record::{
         Draft, Kind,
         bodies::{TestBody, TestFile},
@@ -81,9 +81,9 @@ fn draft(runner: &str, test: TestNoteBody, files: Vec<TestFile>) -> Draft {
         file: text(&test.file),
         line: test.line,
         title: text(&test.title),
-        status: browse::cut(&test.status, 40),
-        expected: browse::cut(&test.expected, 40),
-        outcome: browse::cut(&test.outcome, 40),
+        status: short(test.status),
+        expected: short(test.expected),
+        outcome: short(test.outcome),
         retry: test.retry,
         duration_ms: test.duration_ms,
         error: test.error.as_deref().map(text),
@@ -91,6 +91,14 @@ fn draft(runner: &str, test: TestNoteBody, files: Vec<TestFile>) -> Draft {
     };
     let summary = format!("{} {}: {}", body.status, body.file, body.title);
     Draft::of(HostClock.now(), browse::cut(&summary, 300), &body)
+}
+
+/// Cuts a word of a runner that is none of ours.
+fn short<T: Words>(word: Word<T>) -> Word<T> {
+    match word {
+        Word::Known(known) => known.into(),
+        Word::Other(text) => Word::Other(browse::cut(&text, 40)),
+    }
 }
 
 /// Copies files of a result from the worktree to the folder of the run. What is elsewhere, no plain file, too large or
@@ -127,6 +135,8 @@ fn kept(
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::record::bodies::TestStatus;
+
     use super::*;
 
     #[test]
@@ -134,7 +144,8 @@ mod tests {
         let test = TestNoteBody {
             title: "x".repeat(100_000),
             file: "e2e/cart.spec.ts".into(),
-            status: "failed".into(),
+            status: TestStatus::Failed.into(),
+            outcome: Word::Other("z".repeat(100_000)),
             error: Some("y".repeat(100_000)),
             ..TestNoteBody::default()
         };
@@ -144,5 +155,7 @@ mod tests {
         assert!(draft.summary.chars().count() <= 301, "{}", draft.summary.len());
         let body: TestBody = serde_json::from_value(draft.body).unwrap();
         assert!(body.title.chars().count() <= TEXT + 1 && body.error.unwrap().len() <= TEXT + 4);
+        assert_eq!(body.status, TestStatus::Failed);
+        assert!(body.outcome.as_str().chars().count() <= 41);
     }
 }

@@ -171,7 +171,7 @@ pub(crate) async fn since(
     });
     let (report, lost) = report.await?;
     let lost = (lost > 0).then(|| Gap {
-        kind: GapKind::Dropped.as_str().to_owned(),
+        kind: GapKind::Dropped.into(),
         what: "records that could not be written".to_owned(),
         count: lost,
     });

@@ -23,7 +23,7 @@ pub(super) fn integrations(found: &Findings, draft: &mut Draft) {
         draft.integrations.push(DraftIntegration {
             name: vendor.name.clone(),
             title: vendor.title.clone(),
-            class: vendor.class.as_str().to_owned(),
+            class: vendor.class,
             hosts,
             wiring: if vendor.env.is_empty() { Wiring::Wall } else { Wiring::Both },
             caveat: vendor.caveat.clone(),

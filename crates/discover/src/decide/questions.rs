@@ -1,5 +1,7 @@
 //! What only a person can decide.
 
+use hothouse_model::config::IntegrationClass;
+
 use crate::{
     Question,
     draft::{Draft, DraftWork},
@@ -48,7 +50,7 @@ pub(super) fn ask(found: &Findings, draft: &mut Draft) {
     let real: Vec<_> = draft
         .integrations
         .iter()
-        .filter(|one| one.class == "read-only" || one.class == "test-mode")
+        .filter(|one| matches!(one.class, IntegrationClass::ReadOnly | IntegrationClass::TestMode))
         .cloned()
         .collect();
     for one in real {

@@ -168,7 +168,7 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
         }
         return;
     }
-    // A folder such as `docker` that holds nothing but the image is no app of its own.
+    // A folder such as `docker` that holds nothing but the image is not an app of its own.
     const MANIFESTS: [&str; 13] = [
         "package.json",
         "pyproject.toml",

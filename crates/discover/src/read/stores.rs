@@ -286,7 +286,7 @@ fn frameworks(view: &View<'_>, found: &mut Findings) {
             else {
                 continue;
             };
-            // The list of features may go on over some lines.
+            // The list of features may span several lines.
             let block: String =
                 text.lines().skip(at).take(12).take_while(|line| !line.starts_with('[')).collect();
             let block = block.split(']').next().unwrap_or_default();

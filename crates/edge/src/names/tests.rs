@@ -99,7 +99,7 @@ async fn a_loopback_address_that_a_rule_opens_is_that_of_the_host() {
 }
 
 #[tokio::test]
-async fn a_new_rule_opens_a_name_at_once() {
+async fn a_new_rule_opens_a_name_immediately() {
     let (edge, _, _folder) = wall("mode = \"allowlist\"\nallow = []\n", "1.2.3.4").await;
     let (_, addresses) = ask_for(&edge, "a.example", TYPE_A).await;
     assert!(book::is_synthetic(addresses[0].parse().unwrap()));

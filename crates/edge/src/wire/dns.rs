@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_told_or_ignored() {
+    fn what_is_not_a_question_is_reported_or_ignored() {
         let good = ask(7, "a.example", TYPE_A).unwrap();
         for end in 0..HEADER {
             assert_eq!(Question::read(&good[..end]), Err(NoQuestion(None)));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_with_dots_and_zero_bytes_are_no_names() {
+    fn labels_with_dots_and_zero_bytes_are_not_names() {
         for label in [&b"a.b"[..], b"a\0b", b"a b"] {
             let mut bytes = ask(7, "x.example", TYPE_A).unwrap();
             let wire = [&[u8::try_from(label.len()).unwrap()][..], label].concat();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_answer_is_none() {
+    fn a_broken_answer_is_no_answer() {
         let asked = ask(7, "a.example", TYPE_A).unwrap();
         let whole = question("a.example", TYPE_A).addresses(&["1.2.3.4".parse().unwrap()], 9);
         for end in 0..whole.len() - 11 {

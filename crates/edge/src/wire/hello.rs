@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_found_however_the_greeting_is_cut() {
+    fn the_name_is_found_however_the_client_hello_is_cut() {
         for padding in [0, 500, 20_000] {
             let bytes = sample(Some("Api.Example.com"), false, padding);
             let done = Read::Done(Hello { claim: name("api.example.com"), hidden: false });
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_in_many_small_records_is_put_together() {
+    fn a_client_hello_in_many_small_records_is_reassembled() {
         let whole = sample(Some("a.example"), true, 0);
         let parts = whole[RECORD_HEAD..].chunks(7).flat_map(|part| {
             let length = u8::try_from(part.len()).unwrap();

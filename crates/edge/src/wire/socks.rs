@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_zero_bytes_are_no_names() {
+    fn names_with_zero_bytes_are_not_names() {
         let request = [&[5, 1, 0, 3, 12][..], b"a.example\0.b", &[0, 80]].concat();
         let Read::Done((Asked::Connect { claim, .. }, _)) = read_request(&request) else {
             panic!()

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_a_known_sdk_without_an_integration_is_told() {
+    fn a_host_of_a_known_sdk_without_an_integration_is_reported() {
         let asked = [
             "api.openai.com",
             "api.stripe.com",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_snapshot_that_died_at_any_point_is_whole_or_never_was_and_the_room_goes_on() {
+fn a_snapshot_that_died_at_any_point_is_whole_or_never_was_and_the_room_continues() {
     let points = die_everywhere(
         "",
         |ground| drop(ground.busy_sandbox()),

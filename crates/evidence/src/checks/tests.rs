@@ -1,4 +1,4 @@
-use hothouse_model::config::Scenario;
+use hothouse_model::{config::Scenario, stack::service::ServiceState};
 use serde_json::json;
 
 use super::*;
@@ -44,7 +44,7 @@ fn failing(expect: serde_json::Value, page: &PageSeen, records: &[Record]) -> Ve
         }],
         services: &[ServiceSeen {
             name: "web".into(),
-            state: "ready".into(),
+            state: ServiceState::Ready.into(),
             is_ready: true,
             restarts: 0,
         }],
@@ -151,7 +151,7 @@ fn queries_are_counted_by_request_and_timed_and_untraced_ones_prove_nothing() {
 }
 
 #[test]
-fn a_row_that_is_lost_or_cannot_be_asked_for_is_told() {
+fn a_row_that_is_lost_or_cannot_be_read_is_reported() {
     let row = |rows: &str, failure: Option<&str>, equals: Option<&str>| {
         let mut wanted = json!({ "service": "db", "query": "select 1" });
         if let Some(equals) = equals {
@@ -190,7 +190,7 @@ fn a_row_that_is_lost_or_cannot_be_asked_for_is_told() {
 }
 
 #[test]
-fn what_does_not_hold_says_what_was_seen_and_how_to_see_more() {
+fn a_failed_check_says_what_was_seen_and_how_to_see_more() {
     let records = [mail(8, "ann@example.com", "Welcome"), mail(9, "bob@example.com", "Receipt")];
     let (page, all) =
         (page(), scenario(json!({ "mail": [{ "query": "to:ann subject:Receipt" }] })));

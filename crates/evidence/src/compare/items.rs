@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::record::{
-    Kind, Record,
-    bodies::{
-        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, ObjectBody, RequestBody,
-        WebhookBody,
+use hothouse_model::{
+    config::IntegrationClass,
+    record::{
+        Kind, Record,
+        bodies::{
+            ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, ObjectBody,
+            RequestBody, WebhookBody,
+        },
     },
 };
 use serde_json::Value;
@@ -65,7 +68,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         Kind::Request => {
             let body: RequestBody = record.body().ok()?;
             // What a sink takes in has a record of its own.
-            if body.class.as_deref() == Some("sink") {
+            if body.class.is_some_and(|class| class == IntegrationClass::Sink) {
                 return None;
             }
             let facts = vec![

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_told_in_short() {
+    fn ranges_are_shown_in_short() {
         let lines: LineSet = [1, 2, 3, 7, 9, 10].into_iter().collect();
         assert_eq!(lines.to_string(), "1-3, 7, 9-10");
         let lines: LineSet = (1..30).map(|line| line * 2).collect();

@@ -88,7 +88,7 @@ impl Counts {
     }
 }
 
-/// Ends the ranges that end until an offset: the one around each goes on.
+/// Ends the ranges that end until an offset: the one around each continues.
 fn close(open: &mut Vec<Range>, all: &mut Vec<(u32, Option<u64>)>, until: u32) {
     while let Some(last) = open.pop_if(|last| last.to <= until) {
         // A range that reaches beyond the one around it is cut off by it.

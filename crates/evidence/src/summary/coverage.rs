@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use hothouse_model::record::{Kind, Record};
+use hothouse_model::{
+    Word,
+    config::IntegrationClass,
+    record::{Kind, Record, bodies::GapKind},
+};
 
 use crate::{
     coverage::{self, ChangeCoverage},
@@ -16,17 +20,16 @@ const NAMED: usize = 12;
 /// Something that could have happened unseen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    pub kind: String,
+    pub kind: Word<GapKind>,
     pub what: String,
     pub count: u64,
 }
 
 /// An outside service, and how it was treated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrationSeen {
     pub name: String,
-    /// Such as `mock` or `sink`.
-    pub class: String,
+    pub class: IntegrationClass,
     /// How many records came of it.
     pub records: u64,
 }
@@ -135,13 +138,13 @@ fn host_of(url: &str) -> Option<&str> {
 }
 
 fn gap(gap: &Gap) -> String {
-    match gap.kind.as_str() {
-        "not-opened" => {
+    match gap.kind.known() {
+        Some(GapKind::NotOpened) => {
             let connections = if gap.count == 1 { "connection" } else { "connections" };
             format!("{} {connections} to {} could not be looked into", gap.count, gap.what)
         }
-        "udp" => format!("{} exchanges by UDP with {}", gap.count, gap.what),
-        kind => format!("{} ({kind}, {})", gap.what, gap.count),
+        Some(GapKind::Udp) => format!("{} exchanges by UDP with {}", gap.count, gap.what),
+        _ => format!("{} ({}, {})", gap.what, gap.kind, gap.count),
     }
 }
 
@@ -178,17 +181,18 @@ fn unmatched(facts: &Coverage<'_>) -> Vec<String> {
 
 /// Names integrations by how real they were.
 fn integrations(facts: &Coverage<'_>) -> Vec<String> {
-    let of = |class: &str, used: bool| -> Vec<String> {
+    let of = |class: IntegrationClass, used: bool| -> Vec<String> {
         let all = facts.integrations.iter();
         let all = all.filter(|one| one.class == class && (one.records > 0) == used);
         all.map(|one| one.name.clone()).collect()
     };
     let mut told = Vec::new();
-    let mocked = of("mock", true);
+    let mocked = of(IntegrationClass::Mock, true);
     if !mocked.is_empty() {
         told.push(format!("mocks answered for {}: not their real services", named(&mocked)));
     }
-    let idle: Vec<String> = ["mock", "sink"].iter().flat_map(|class| of(class, false)).collect();
+    let answered = [IntegrationClass::Mock, IntegrationClass::Sink];
+    let idle: Vec<String> = answered.into_iter().flat_map(|class| of(class, false)).collect();
     if !idle.is_empty() {
         told.push(format!("never called: {}", named(&idle)));
     }

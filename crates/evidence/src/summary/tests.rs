@@ -104,7 +104,7 @@ fn a_verdict_needs_every_scenario_to_hold_and_to_end() {
 }
 
 #[test]
-fn what_proves_little_is_said() {
+fn what_proves_little_is_reported() {
     let told =
         |expect: Value, change: fn(&mut ScenarioOutcome), code: &Code, catch_all: &[String]| {
             let mut outcome = outcome(&records(), expect);

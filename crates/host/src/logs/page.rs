@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_goes_on_where_a_page_ended() {
+    fn a_cursor_continues_where_a_page_ended() {
         let mut ground = Ground::new();
         ground.write("a", b"a1\na2\na3\n", 1);
         ground.write("b", b"b1\n", 2);

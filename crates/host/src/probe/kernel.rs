@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn cgroups_name_what_lacks() {
+    fn cgroups_name_what_is_missing() {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         check(
             &decide_cgroups(Some(2), &own(&["memory", "pids", "cpu"])),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn few_watches_are_said() {
+    fn too_few_watches_are_reported() {
         check(&decide_inotify(524_288, 512), Works, "524288 watches, 512 instances per user");
         check(&decide_inotify(8192, 128), Limited, "8192 watches, 128 instances per user");
     }

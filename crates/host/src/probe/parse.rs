@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mount_is_no_cgroups() {
+    fn without_a_mount_there_are_no_cgroups() {
         assert_eq!(
             parse_cgroups("1 2 3 / / rw - ext4 /dev/sda rw\nbroken - line\n", ""),
             Cgroups::None

@@ -225,7 +225,7 @@ mod tests {
     use crate::probe::FindingState::{Limited, Missing, Works};
 
     #[test]
-    fn an_old_git_is_as_good_as_none() {
+    fn an_old_git_counts_as_missing() {
         for (said, state) in [
             (Some("git version 2.47.1"), Works),
             (Some("git version 2.38.0"), Works),

@@ -105,7 +105,7 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
 }
 
 #[test]
-fn empty_folders_of_submodules_are_told() {
+fn empty_folders_of_submodules_are_reported() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_hothouse"));
     let repository = env.repository("acme", "");
     let told = |name: &str| env.run(&repository, &["fork", name]).stderr.contains("submodules");
@@ -161,7 +161,7 @@ fn a_service_that_refuses_its_probes_is_told_with_its_answer() {
 }
 
 #[test]
-fn a_first_crash_is_told_at_once_and_a_failed_build_is_not_repeated() {
+fn a_first_crash_is_reported_immediately_and_a_failed_build_is_not_repeated() {
     let service =
         "run = \"echo no such table; exit 3\"\nrestart = { policy = \"on-failure\", max = 3 }\n";
     let Some((env, repository)) = one_service(service) else { return };
@@ -194,7 +194,7 @@ fn a_service_that_ends_well_leaves_the_sandbox_degraded_and_a_task_does_not() {
 }
 
 #[test]
-fn output_of_python_is_seen_at_once() {
+fn output_of_python_is_seen_immediately() {
     let Some((env, repository)) = one_service("run = \"sleep 1000\"\n") else { return };
     env.ok(&repository, &["up", "-w", "a"]);
     assert_eq!(agent(&env, &repository, "a", "echo $PYTHONUNBUFFERED"), "1\n");

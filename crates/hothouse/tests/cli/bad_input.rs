@@ -37,7 +37,7 @@ fn check_untouched(repository: &Path) {
 }
 
 #[test]
-fn names_that_are_no_names_are_usage() {
+fn invalid_names_are_usage_errors() {
     let env = surroundings();
     let repository = env.repository("acme", "");
     let long = "a".repeat(300);
@@ -188,7 +188,7 @@ fn a_state_folder_that_cannot_be_written_is_the_hosts_fault() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_nothing_half_made_stays() {
+fn a_full_disk_is_reported_and_nothing_half_made_stays() {
     let env = surroundings();
     let repository = env.repository("acme", "");
     let script = format!(

@@ -407,7 +407,7 @@ fn scripts_of_third_parties_have_shims_that_report() {
 }
 
 #[test]
-fn pages_that_misbehave_are_told_and_end() {
+fn pages_that_misbehave_are_reported_and_end() {
     let Some(shop) = Shop::open(None) else { return };
     // The start of a browser is not what is short of time.
     shop.seen(&["web", "/dialogs"]);

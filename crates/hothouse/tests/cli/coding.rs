@@ -324,7 +324,7 @@ fn an_agent_that_asks_is_waiting_although_it_draws_without_end() {
 }
 
 #[test]
-fn an_agent_that_fills_the_disk_is_paused_with_its_room_and_goes_on() {
+fn an_agent_that_fills_the_disk_is_paused_with_its_room_and_continues() {
     let config = format!("{CONFIG}[room]\ndisk = \"30M\"\n");
     let Some(stage) = Stage::with("an agent that fills the disk", &config) else { return };
     let script = "head -c 60000000 /dev/zero >~/big; until test -e go; do sleep 0.1; done; exit 4";

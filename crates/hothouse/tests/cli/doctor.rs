@@ -7,7 +7,7 @@ use hothouse_testkit::git;
 use crate::surroundings;
 
 #[test]
-fn it_tells_of_a_worktree_that_was_deleted_by_hand_and_mends_it() {
+fn it_reports_a_worktree_that_was_deleted_by_hand_and_repairs_it() {
     let env = surroundings();
     let repository = env.repository("acme", "");
     env.ok(&repository, &["fork", "a", "--tree", "copy"]);

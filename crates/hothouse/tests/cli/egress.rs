@@ -254,7 +254,7 @@ fn up_can_restrict_a_room_to_listed_hosts() {
 }
 
 #[test]
-fn other_clients_and_the_door_for_proxies_work() {
+fn other_clients_and_the_proxy_port_work() {
     walled(
         "mode = \"allowlist\"\nallow = [\"good.example\", \"ADDRESS\"]\n",
         |env, repository, _| {

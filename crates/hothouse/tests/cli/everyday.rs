@@ -360,7 +360,7 @@ fn a_followed_sandbox_that_goes_away_or_a_reader_that_leaves_ends_the_following(
 }
 
 #[test]
-fn a_start_that_is_interrupted_goes_on_to_its_end() {
+fn a_start_that_is_interrupted_continues_to_its_end() {
     let env = surroundings();
     if !env.can_have_rooms("a start that is interrupted") {
         return;

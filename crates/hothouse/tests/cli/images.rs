@@ -184,7 +184,7 @@ fn images_of_files_run_and_agents_cannot_pull() {
 }
 
 #[test]
-fn what_cannot_be_had_is_told() {
+fn what_is_not_available_is_reported() {
     let env = crate::surroundings();
     if !env.can_have_rooms("images that cannot be had") {
         return;

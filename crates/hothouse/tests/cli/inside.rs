@@ -399,7 +399,7 @@ fn tools_of_mcp_work_on_the_host_and_in_the_room() {
 }
 
 #[test]
-fn events_are_those_of_the_own_sandbox_in_a_room() {
+fn in_a_room_events_are_those_of_its_own_sandbox() {
     let Some(ground) = Ground::open(None, "events in a room") else { return };
     ground.env.ok(&ground.repository, &["up", "-w", "neighbour"]);
     let follow = "hothouse events -f --json >events & echo $! >pid; sleep 0; for n in $(seq 200); do hothouse mark m$n >/dev/null 2>&1; grep -q '\"m' events && break; done; cat events; kill $(cat pid)";

@@ -236,7 +236,7 @@ fn what_is_denied_is_refused_in_the_protocol_s_own_words() {
 }
 
 #[test]
-fn a_branch_that_the_room_began_with_is_not_imported_when_the_user_goes_on() {
+fn a_branch_that_the_room_began_with_is_not_imported_when_the_user_continues() {
     rooms_with("", |env, repository| {
         user(env, repository, "git commit -q --allow-empty -m users");
         let commit = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m agents";

@@ -40,7 +40,7 @@ fn kept_for(env: &TestEnv, repository: &Path, sandbox: &str) -> usize {
 }
 
 #[test]
-fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
+fn a_range_without_a_free_port_is_reported_and_nothing_is_half_made() {
     if !has("python3") || !has("curl") {
         return skip("an exhausted range of ports", "python3 or curl");
     }

@@ -259,7 +259,7 @@ fn several_rooms_run_side_by_side() {
 }
 
 #[test]
-fn a_paused_room_stands_still_and_goes_on() {
+fn a_paused_room_stands_still_and_continues() {
     rooms(|env, repository| {
         let worktree = env.root().join("acme-sandboxes/a");
         let mut ticking = env
@@ -318,7 +318,7 @@ pub(crate) fn room_pid(env: &TestEnv) -> u32 {
 }
 
 #[test]
-fn a_room_ends_when_its_time_is_over() {
+fn a_room_ends_when_its_time_is_up() {
     rooms(|env, repository| {
         let pid = room_pid(env);
         env.ok(repository, &["down", "-w", "a"]);

@@ -145,7 +145,7 @@ fn limits_that_make_no_sense_are_a_config_error() {
 }
 
 #[test]
-fn a_host_without_user_namespaces_is_told_so() {
+fn a_host_without_user_namespaces_is_reported() {
     if !is_root() {
         return skip("a host without user namespaces", "root, to pretend one");
     }

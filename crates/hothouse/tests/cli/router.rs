@@ -128,7 +128,7 @@ fn no_bytes_lead_to_another_sandbox() {
 }
 
 #[test]
-fn a_name_that_is_none_is_told_so() {
+fn an_invalid_name_is_reported() {
     let Some((env, repository)) = apps() else { return };
     let url = app(&env, &repository, "a")["url"].as_str().unwrap().to_owned();
     let (host, port) = parts(&url);

@@ -215,7 +215,7 @@ needs = ["bad"]
 }
 
 #[test]
-fn a_start_that_takes_too_long_is_told_and_goes_on() {
+fn a_start_that_takes_too_long_is_reported_and_continues() {
     let config = "[service.slow]\nrun = \"sleep 1000\"\nport = 4000\nready = { tcp = true }\n";
     let Some((env, repository)) = forked(None, config) else { return };
     let up = env.run(&repository, &["up", "-w", "a", "--timeout", "1s"]);

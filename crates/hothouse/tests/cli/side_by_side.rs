@@ -72,7 +72,7 @@ fn line(env: &TestEnv, folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn viewers_come_and_go_and_the_agent_goes_on() {
+fn viewers_come_and_go_and_the_agent_keeps_running() {
     let Some((env, repository)) = ready("viewers of an agent", CONFIG, &[]) else { return };
     env.ok(&repository, &["fork", "a"]);
     env.ok(&repository, &["up", "-w", "a"]);
@@ -190,7 +190,7 @@ fn a_race_is_judged_by_the_scenarios_of_its_base() {
 }
 
 #[test]
-fn a_race_goes_on_in_the_next_daemon() {
+fn a_race_continues_in_the_next_daemon() {
     let Some((env, repository)) = ready("a race without a daemon", CONFIG, &[("sum", "0\n")])
     else {
         return;
@@ -246,7 +246,7 @@ fn a_race_goes_on_in_the_next_daemon() {
 }
 
 #[test]
-fn a_race_without_a_client_is_judged_all_the_same() {
+fn a_race_without_a_client_is_still_judged() {
     let Some((env, repository)) = ready("a race without a client", CONFIG, &[("sum", "0\n")])
     else {
         return;

@@ -138,7 +138,7 @@ fn at_once<T: Send>(what: impl Fn() -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn all_who_come_while_a_sandbox_wakes_are_served() {
+fn all_requests_that_come_while_a_sandbox_wakes_are_served() {
     let Some((env, repository)) = sleepy("idle = \"2s\"\nidle-stop = \"1s\"") else { return };
     let before = status(&env, &repository);
     let direct = before["apps"]["web"]["direct"].as_str().unwrap();

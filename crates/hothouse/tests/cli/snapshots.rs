@@ -13,7 +13,7 @@ use std::{
 
 use hothouse_testkit::{Ran, TestEnv, git, is_root, skip};
 
-use crate::{outputs, surroundings};
+use crate::{outputs, surroundings, trust};
 
 #[path = "snapshots/complete.rs"]
 mod complete;
@@ -63,6 +63,32 @@ const CHANGES: [(&str, &str); 2] = [
     (r"(?m)^(web|worker): (waiting|starting|ready|failed|restarting|unhealthy)\n", ""),
     (r"--- stderr\n--- exit", "--- exit"),
 ];
+
+#[test]
+fn trust_prints_its_page() {
+    if !trust::can_trust() {
+        return skip("the page of `trust`", "root, certutil or update-ca-certificates");
+    }
+    let story = Story::new();
+    let asking = story.print(&["trust", "trust --json", "trust --remove", "trust --remove --json"]);
+    // What this machine trusts stays as it is.
+    let changing = ["trust --yes", "trust --yes --json", "trust --remove --yes"].map(|command| {
+        let mut apart = trust::apart(&story.env);
+        apart.arg(env!("CARGO_BIN_EXE_hothouse")).args(words(command));
+        let output = apart.current_dir(&story.repository).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let ran = Ran {
+            words: command.to_owned(),
+            code: output.status.code().unwrap(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        };
+        outputs::check(&ran);
+        entry(&story.env, &ran)
+    });
+    story.pages.compare("trust", &(asking + &changing.concat()), &[]);
+    story.pages.end();
+}
 
 /// A repository, and pages of commands run in it.
 struct Story {
@@ -295,7 +321,6 @@ fn commands_without_a_room_print_their_pages() {
     let removed = removed + &story.print(&["secret rm TOKEN --json"]);
     story.pages.compare("secret-rm", &removed, &[]);
     story.both("pool-status", &["pool status", "pool status nonsense"]);
-    story.both("trust", &["trust", "trust --remove"]);
     story.both("explain", &["explain not-listed", "explain 6", "explain nonsense"]);
     story.both("skills-list", &["skills list", "skills list nonsense"]);
     let skills = "skills install --for claude --for codex --agents-md --folder ..";

@@ -121,7 +121,7 @@ fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
 }
 
 #[test]
-fn who_waits_is_told_when_it_happens() {
+fn whoever_waits_is_told_when_it_happens() {
     walled(EGRESS, |env, repository, _| {
         let words = ["wait", "request", "path=/later", "--timeout", "60s", "-w", "a", "--json"];
         let waiting = env.command(repository, &words).stdout(Stdio::piped()).spawn().unwrap();

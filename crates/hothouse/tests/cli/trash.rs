@@ -133,7 +133,7 @@ fn direct(env: &TestEnv, repository: &Path, name: &str) -> u16 {
 }
 
 #[test]
-fn ports_of_a_deleted_sandbox_are_free_at_once_and_come_back_if_nobody_took_them() {
+fn ports_of_a_deleted_sandbox_are_free_immediately_and_come_back_if_nobody_took_them() {
     let env = crate::surroundings();
     if !env.can_have_rooms("ports of deleted sandboxes") {
         return;

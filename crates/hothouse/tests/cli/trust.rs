@@ -2,23 +2,36 @@
 
 use std::{fs, process::Command};
 
-use hothouse_testkit::{TestEnv, User, skip};
+use hothouse_testkit::{TestEnv, User, is_root, skip};
 
 use crate::{
     surroundings,
     url::{apps, has},
 };
 
-/// Runs a shell line with a private copy of the system's certificates.
-fn apart(env: &TestEnv, line: &str) -> Option<String> {
+/// Whether this host can change what it trusts, so that a copy of it can be changed.
+pub(crate) fn can_trust() -> bool {
+    is_root()
+        && (has("certutil") || fs::metadata("/usr/bin/certutil").is_ok())
+        && fs::metadata("/usr/sbin/update-ca-certificates").is_ok()
+}
+
+/// Returns a command that runs its arguments with the test's own copy of the system's certificates. All such commands
+/// of a test see the same copy.
+pub(crate) fn apart(env: &TestEnv) -> Command {
     let copy = env.root().join("certificates");
     let prepared = format!(
-        "mount --make-rprivate / && mkdir -p {0}/etc {0}/usr && cp -a /etc/ssl/certs/. {0}/etc/ && mount --bind {0}/etc /etc/ssl/certs && mount --bind {0}/usr /usr/local/share/ca-certificates && {line}",
+        "mount --make-rprivate / && mkdir -p {0}/usr && {{ [ -d {0}/etc ] || cp -a /etc/ssl/certs {0}/etc; }} && mount --bind {0}/etc /etc/ssl/certs && mount --bind {0}/usr /usr/local/share/ca-certificates && exec \"$@\"",
         copy.display()
     );
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &prepared]).env_clear().envs(env.environment());
-    let output = command.output().ok()?;
+    command.args(["-m", "sh", "-c", &prepared, "sh"]).env_clear().envs(env.environment());
+    command
+}
+
+/// Runs a shell line in the same way.
+fn line_apart(env: &TestEnv, line: &str) -> Option<String> {
+    let output = apart(env).args(["sh", "-c", line]).output().ok()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.success() || !told.contains("unshare")).then_some(format!("{said}{told}"))
@@ -26,12 +39,7 @@ fn apart(env: &TestEnv, line: &str) -> Option<String> {
 
 #[test]
 fn trust_is_installed_and_removed_where_it_was_asked_for() {
-    let root =
-        fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
-    if !root
-        || !has("certutil") && fs::metadata("/usr/bin/certutil").is_err()
-        || fs::metadata("/usr/sbin/update-ca-certificates").is_err()
-    {
+    if !can_trust() {
         return skip("trust", "root, certutil or update-ca-certificates");
     }
     let Some((env, repository)) = apps() else { return };
@@ -40,7 +48,7 @@ fn trust_is_installed_and_removed_where_it_was_asked_for() {
     let line = format!(
         "c() {{ curl -s --noproxy '*' -m 20 {url}/x | head -1; echo; }}; echo before; c; {binary} trust --yes; echo between; c; {binary} trust --yes; {binary} trust --remove --yes; echo after; c; {binary} trust --remove --yes"
     );
-    let Some(said) = apart(&env, &line) else { return skip("trust", "a mount namespace") };
+    let Some(said) = line_apart(&env, &line) else { return skip("trust", "a mount namespace") };
     let part = |from: &str, to: &str| {
         said.split_once(from).unwrap().1.split_once(to).unwrap().0.to_owned()
     };

@@ -30,7 +30,7 @@ fn process_of(env: &TestEnv, repository: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn rooms_of_an_earlier_build_go_on_under_this_one() {
+fn rooms_of_an_earlier_build_keep_running_under_this_one() {
     let Ok(previous) = std::env::var(PREVIOUS) else {
         return skip(
             "an upgrade from an earlier build",

@@ -76,7 +76,7 @@ impl Recorder {
         let bytes = answer.len();
         let is_full = self.calls.len() >= CALLS;
         match self.calls.iter_mut().find(|call| call.request == asked) {
-            // The last answer goes on for ever, so the same one again adds nothing.
+            // The last answer is repeated forever, so the same one again adds nothing.
             Some(call) if call.answers.last() == Some(&answer) => return Ok(()),
             Some(call) if call.answers.len() < ANSWERS => call.answers.push(answer),
             None if !is_full => {

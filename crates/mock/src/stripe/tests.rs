@@ -484,7 +484,7 @@ fn two_runs_that_do_the_same_have_the_same_ids_and_a_state_goes_on() {
 }
 
 #[test]
-fn what_stripe_has_and_the_mock_has_not_is_said_loudly() {
+fn what_stripe_has_and_the_mock_lacks_is_reported_clearly() {
     let mut shop = Shop::new();
     let (status, told) = shop.call("GET", "/v1/customer", "");
     assert_eq!(status, 501);

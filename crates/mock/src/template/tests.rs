@@ -53,7 +53,7 @@ fn references_lead_to_values() {
 }
 
 #[test]
-fn what_is_wrong_whatever_the_request_is_found_at_once() {
+fn what_is_wrong_with_every_request_is_found_immediately() {
     for (text, expected) in [
         ("{{reqest.json}}", "the reference `reqest` is not known"),
         ("{{request.jsn.a}}", "the part of `request` `jsn` is not known"),

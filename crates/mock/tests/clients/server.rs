@@ -67,7 +67,7 @@ fn serve(
                     (host.clone(), Arc::clone(&mock), Arc::clone(&webhooks));
                 async move { Ok::<_, Infallible>(answer(request, &host, &mock, &webhooks).await) }
             });
-            // A client that leaves is no failure of the server's.
+            // A client that leaves is not a failure of the server.
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
         }
     });

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transport_that_is_no_transport_has_a_near_miss() {
+    fn an_unknown_transport_has_a_near_miss() {
         let complaint = "time.example:123/upd".parse::<Destination>().unwrap_err();
         assert_eq!(complaint.message, "has an unknown transport: `/upd`");
         assert_eq!(complaint.suggestion.as_deref(), Some("udp"));

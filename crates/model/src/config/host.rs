@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_holds_its_addresses_and_mapped_ones() {
+    fn a_network_contains_its_addresses_and_mapped_ones() {
         let network: Network = "10.0.0.0/8".parse().unwrap();
         for (address, hit) in
             [("10.1.2.3", true), ("11.0.0.1", false), ("::ffff:10.0.0.1", true), ("::1", false)]

@@ -90,6 +90,19 @@ macro_rules! choice_type {
             }
         }
 
+        impl $crate::words::Words for $name {
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
+
+            fn of_word(text: &str) -> Option<Self> {
+                match text {
+                    $($word => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())

@@ -2,10 +2,9 @@
 
 use std::{fmt, net::IpAddr};
 
-use serde::{Deserialize, Serialize};
-
 use super::{Ambiguity, Protocol, Sphere, Transport};
 use crate::{
+    Word,
     config::{EgressMode, HostName},
     words::word_type,
 };
@@ -130,41 +129,7 @@ word_type! {
 
 /// The code of a record. Another release may have written one that this one does not know, and a
 /// reader shows it as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum RecordedCode {
-    Known(ReasonCode),
-    Other(String),
-}
-
-impl RecordedCode {
-    /// Returns the word.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Known(code) => code.as_str(),
-            Self::Other(word) => word,
-        }
-    }
-
-    /// Returns the code, if this release knows it.
-    pub fn known(&self) -> Option<ReasonCode> {
-        match self {
-            Self::Known(code) => Some(*code),
-            Self::Other(_) => None,
-        }
-    }
-
-    /// Reads a word, known or not.
-    pub fn parse(text: &str) -> Self {
-        ReasonCode::parse(text).map_or_else(|| Self::Other(text.to_owned()), Self::Known)
-    }
-}
-
-impl From<ReasonCode> for RecordedCode {
-    fn from(code: ReasonCode) -> Self {
-        Self::Known(code)
-    }
-}
+pub type RecordedCode = Word<ReasonCode>;
 
 impl Verdict {
     pub(super) fn allowed(basis: Basis) -> Self {

@@ -15,8 +15,9 @@ pub use self::{
     mail::{Attachment, MailBody, MailCheck, MailEnvelope, MailFiles, MailTemplate},
     network::{BlobRef, ConnectionBody, Message, RequestBody, Transport, WebhookBody},
     sandbox::{
-        CommitBody, ExecBody, GapKind, LogBody, MarkBody, PolicyAction, PolicyArea, PolicyBody,
-        RestoreBody, SeedBody, SeedStep, ServiceBody, SnapshotBody, TestBody, TestFile,
+        CommitBody, ExecBody, GapKind, LogBody, MarkBody, Party, PolicyAction, PolicyArea,
+        PolicyBody, RestoreBody, SeedBody, SeedStep, ServiceBody, SnapshotBody, TestBody, TestFile,
+        TestOutcome, TestStatus,
     },
     sunk::{
         EventBody, FlagBody, JobBody, LlmBody, MediaSize, ObjectBody, ObjectOperation, Prompt,

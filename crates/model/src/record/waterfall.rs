@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_in_a_circle_end() {
+    fn spans_in_a_cycle_end() {
         let records = [span("a", "b", 0), span("b", "a", 1), span("c", "c", 2)];
         assert!(lines(&records).len() <= 3);
     }

@@ -131,7 +131,7 @@ fn actix(file: &SourceFile<'_>) -> Vec<Found> {
     found
 }
 
-/// Returns where the chain of calls that goes on at a place ends: at the bracket that closes what is around it.
+/// Returns where the chain of calls that continues at a place ends: at the bracket that closes what is around it.
 fn end_of_chain(text: &str, from: usize) -> usize {
     let mut depth = 0_i32;
     for (at, byte) in text.bytes().enumerate().skip(from) {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_named_with_all_its_members() {
+    fn a_cycle_is_named_with_all_its_members() {
         let mut seed = seed();
         seed.bundles.get_mut("base").unwrap().needs = vec!["orders".parse().unwrap()];
         let error = plan(&seed, &BTreeMap::new(), &["users".into()]).unwrap_err();

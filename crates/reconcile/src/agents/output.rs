@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_means_that_it_waits_until_it_goes_on() {
+    fn a_bell_means_that_it_waits_until_it_continues() {
         let mut listener = Listener::default();
         listener.hear(b"done?\x07");
         assert!(listener.told.rang);

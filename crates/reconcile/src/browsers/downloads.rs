@@ -1,7 +1,10 @@
 //! Downloads of pages: copied out of the room, and never opened.
 
 use hothouse_browser::launch::DOWNLOADS;
-use hothouse_model::{SandboxRecord, browse::BrowseReport};
+use hothouse_model::{
+    SandboxRecord,
+    browse::{BrowseReport, DownloadState},
+};
 
 use super::Browsers;
 use crate::in_room::{InRoom, RoomTask};
@@ -20,7 +23,9 @@ impl Browsers {
     ) -> Vec<(usize, Vec<u8>)> {
         let whole = |bytes: u64| usize::try_from(bytes).is_ok_and(|bytes| bytes <= FILE_MOST);
         let done = report.downloads.iter().enumerate().filter(|(_, download)| {
-            download.state == "completed" && whole(download.bytes) && is_guid(&download.guid)
+            download.state == DownloadState::Completed
+                && whole(download.bytes)
+                && is_guid(&download.guid)
         });
         let done: Vec<(usize, String)> =
             done.map(|(at, download)| (at, download.guid.clone())).take(FILES_MOST).collect();

@@ -309,7 +309,7 @@ impl Performing<'_> {
             let statuses = report.iter().flat_map(|report| report.statuses());
             let seen = statuses.map(|service| ServiceSeen {
                 name: service.name.clone(),
-                state: service.state.to_string(),
+                state: service.state.into(),
                 is_ready: service.state.is_well(),
                 restarts: service.restarts,
             });

@@ -18,7 +18,7 @@ use hothouse_mock::fixture::{Fixture, read, source::Source};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     caveat::Caveat,
-    record::{Kind, Record},
+    record::{Kind, Record, bodies::GapKind},
     seed::BundleOutcome,
 };
 use hothouse_timeline::digest;
@@ -337,7 +337,7 @@ fn gaps(
     let lost = keepers.timelines.lost(place);
     if lost > 0 {
         let what = "records that could not be written".to_owned();
-        gaps.push(Gap { kind: "dropped".into(), what, count: lost });
+        gaps.push(Gap { kind: GapKind::Dropped.into(), what, count: lost });
     }
     gaps
 }
@@ -358,7 +358,7 @@ fn integrations(
         };
         IntegrationSeen {
             name: name.to_string(),
-            class: integration.class.to_string(),
+            class: integration.class,
             records: records.iter().filter(is_own).count() as u64,
         }
     });

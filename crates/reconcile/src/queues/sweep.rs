@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn interest_ends_with_the_last_who_has_it() {
+    fn interest_ends_with_its_last_holder() {
         let interest: Arc<JobInterest> = Arc::default();
         let (one, other) = (interest.begin("run_1"), interest.begin("run_1"));
         assert!(interest.has("run_1") && !interest.has("run_2"));

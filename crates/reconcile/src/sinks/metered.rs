@@ -2,7 +2,8 @@
 //! integration.
 //!
 //! The maximum cost of a call is reserved before it is sent, so that concurrent calls cannot exceed
-//! a cap together. Calls allowed by an earlier daemon are read from the timeline.
+//! a cap together. Calls allowed by an earlier daemon are read from the timeline, so each must be recorded: a task
+//! waits for the end of each, and the walls wait for the tasks before a daemon ends.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -20,7 +21,7 @@ use hothouse_terminate::{
     Asked, Charge, Gate, Meter, Metered, RECORDED_CAP, Refusal, RequestRecord,
 };
 use hothouse_timeline::{Order, Selection};
-use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::RunSinks;
 
@@ -113,16 +114,18 @@ impl Meter for Model {
         let most = price_of(&self.caps, &real).most(&real.asked, real.answers);
         if let Err(refusal) = self.set_aside(&sinks, most) {
             let refused = Some(refusal.reason.clone());
-            keep(&sinks, real.record(RealEnd { refused, ..RealEnd::default() }));
+            let record = real.record(RealEnd { refused, ..RealEnd::default() });
+            sinks.model_calls.start(keep(sinks.clone(), record));
             return Err(refusal);
         }
-        Ok(Some(Box::new(Passed {
-            sinks,
-            real,
-            caps: self.caps.clone(),
-            most,
-            runtime: Handle::current(),
-        })))
+        let (record_tx, record_rx) = oneshot::channel();
+        let storing = sinks.clone();
+        sinks.model_calls.start(async move {
+            if let Ok(record) = record_rx.await {
+                keep(storing, record).await;
+            }
+        });
+        Ok(Some(Box::new(Passed { sinks, real, caps: self.caps.clone(), most, record_tx })))
     }
 }
 
@@ -203,7 +206,8 @@ struct Passed {
     real: RealCall,
     caps: Caps,
     most: f64,
-    runtime: Handle,
+    /// call --record--> the task that stores it
+    record_tx: oneshot::Sender<Recorded>,
 }
 
 impl Charge for Passed {
@@ -215,8 +219,10 @@ impl Charge for Passed {
                 spent.cost = (spent.cost - self.most + end.cost.unwrap_or(0.0)).max(0.0);
             }
         }
-        let _entered = self.runtime.enter();
-        keep(&self.sinks, self.real.record(end));
+        // If nobody receives it, the daemon has not waited for the end of the call.
+        if self.record_tx.send(self.real.record(end)).is_err() {
+            tracing::warn!("a call of a real model ended too late to be recorded");
+        }
     }
 }
 
@@ -241,14 +247,11 @@ fn ended(real: &RealCall, (price, most): (price::Price, f64), record: &RequestRe
     }
 }
 
-/// Stores a record without waiting: the call has already been made.
-fn keep(sinks: &Arc<RunSinks>, record: Recorded) {
-    let sinks = sinks.clone();
-    tokio::spawn(async move {
-        if let Err(why) = sinks.keep(vec![record], None).await {
-            tracing::warn!(%why, "a call of a real model is not recorded");
-        }
-    });
+/// Stores a record.
+async fn keep(sinks: Arc<RunSinks>, record: Recorded) {
+    if let Err(why) = sinks.keep(vec![record], None).await {
+        tracing::warn!(%why, "a call of a real model is not recorded");
+    }
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_timeline_that_goes_on_has_an_absence_and_it_has_a_length() {
+    fn only_a_timeline_that_continues_has_an_absence_and_it_has_a_length() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(".timeline")).unwrap();
         let at = |second| Timestamp::from_second(second).unwrap();

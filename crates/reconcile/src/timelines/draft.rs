@@ -2,9 +2,9 @@
 //! large for a record.
 
 use hothouse_model::{
+    Word,
     id::fnv1a,
     ledger::{AttemptKind, LedgerRecord, RequestBodies, RoomProcess},
-    policy::RecordedCode,
     record::{
         Draft, Kind, Process, Record,
         bodies::{BlobRef, ConnectionBody, Message, RequestBody, Transport},
@@ -66,7 +66,7 @@ fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
         path,
         status,
         integration: word("integration"),
-        class: word("class"),
+        class: word("class").map(Word::read),
         matched: either("matched").as_bool(),
         fixture: word("fixture"),
         duration_ms: record.duration_ms,
@@ -118,7 +118,7 @@ fn connection(record: &LedgerRecord) -> Draft {
         protocol,
         allowed: record.allowed,
         rule: record.rule.clone(),
-        code: record.code.as_ref().map(|code| code.as_str().to_owned()),
+        code: record.code.clone(),
         reason: record.reason.clone(),
         open: record.open,
         sent: record.sent,
@@ -179,7 +179,7 @@ pub(super) fn back(record: &Record) -> Option<LedgerRecord> {
                 kind,
                 allowed: body.allowed,
                 rule: body.rule,
-                code: body.code.as_deref().map(RecordedCode::parse),
+                code: body.code,
                 reason: body.reason,
                 host: body.host,
                 address: body.address,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bodies_and_bytes_that_are_no_text_are_kept_beside_the_record() {
+    fn long_bodies_and_bytes_that_are_not_text_are_kept_beside_the_record() {
         let seen = json!({ "method": "POST", "path": "/x?a=1&b&c=[redacted]", "status": 200 });
         let mut noted = record("request", json!({ "request": seen }));
         let (request, response) = (vec![b'x'; SHORT + 1], vec![0xff, 0xfe]);

@@ -171,7 +171,7 @@ fn crashes(known: &Known, report: &StackReport) -> Vec<String> {
     let is_crash = |service: &&ServiceStatus| {
         let before = known.get(&service.name);
         let is_new = before.is_none_or(|before| {
-            before.restarts != service.restarts || before.state != service.state.as_str()
+            before.restarts != service.restarts || before.state != service.state
         });
         let failed = service.exit.as_ref().is_some_and(|exit| *exit != Exit::Code(0));
         let is_down = matches!(service.state, ServiceState::Failed | ServiceState::Restarting);
@@ -184,10 +184,10 @@ fn crashes(known: &Known, report: &StackReport) -> Vec<String> {
 
 /// Drafts that services ended with their room.
 fn all_stopped(known: &mut Known, now: Timestamp) -> Vec<Draft> {
-    let is_over = |state: &str| ServiceState::parse(state).is_some_and(|state| !state.is_running());
-    let running = known.values_mut().filter(|body| !is_over(&body.state));
+    let is_over = |body: &ServiceBody| body.state.known().is_some_and(|state| !state.is_running());
+    let running = known.values_mut().filter(|body| !is_over(body));
     let stopped = running.map(|body| {
-        body.state = ServiceState::Stopped.as_str().to_owned();
+        body.state = ServiceState::Stopped.into();
         (body.room_pid, body.health) = (None, None);
         Draft { summary: format!("{} stopped with its room", body.name), ..draft(body, now) }
     });
@@ -202,7 +202,7 @@ fn is_same(before: &ServiceBody, body: &ServiceBody) -> bool {
 fn body(service: &ServiceStatus) -> ServiceBody {
     ServiceBody {
         name: service.name.clone(),
-        state: service.state.as_str().to_owned(),
+        state: service.state.into(),
         room_pid: service.pid.and_then(|pid| u32::try_from(pid).ok()),
         restarts: service.restarts,
         exit: service.exit.as_ref().map(ToString::to_string),

@@ -5,7 +5,7 @@ use hothouse_reconcile::Tasks;
 use crate::ground::{Ground, PATIENCE, runtime, until};
 
 #[test]
-fn a_wall_is_there_with_its_room_and_comes_back_with_the_next_keeper() {
+fn a_wall_is_up_with_its_room_and_restored_by_the_next_keeper() {
     let ground = Ground::new("");
     let first = runtime();
     let room = first.block_on(async {

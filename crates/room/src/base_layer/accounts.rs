@@ -57,7 +57,7 @@ mod tests {
         bob:x:1001:1001::/home/bob:/bin/sh\nnobody:x:65534:65534:n:/:/x\nagent:x:77:77::/:/x\n";
 
     #[test]
-    fn people_of_the_host_are_left_out_and_agent_is_there() {
+    fn users_of_the_host_are_left_out_and_agent_is_there() {
         let made = passwd(PASSWD);
         let names: Vec<&str> = names(&made).collect();
         assert_eq!(names, ["root", "nobody", "agent"]);

@@ -13,7 +13,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_command_goes_on_when_its_client_is_killed_and_its_end_is_told_to_the_next() {
+fn a_command_continues_when_its_client_is_killed_and_the_next_client_learns_its_end() {
     for host in hosts() {
         let room = host.room();
         let mut client = room
@@ -91,7 +91,7 @@ fn a_flood_arrives_whole_through_every_pipe() {
 }
 
 #[test]
-fn a_paused_room_stands_still_and_goes_on() {
+fn a_paused_room_stands_still_and_continues() {
     for host in hosts() {
         let room = host.room();
         let (pause, go_on) =

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
 #[test]
-fn without_a_daemon_tcp_is_reset_names_fail_and_datagrams_are_refused_at_once() {
+fn without_a_daemon_tcp_is_reset_names_fail_and_datagrams_are_refused_immediately() {
     for host in hosts() {
         let room = host.room();
         let script = "
@@ -126,7 +126,7 @@ go(socket.AF_INET, '1.2.3.4', 4434, 10, one)
 }
 
 #[test]
-fn datagrams_are_refused_at_once_when_their_daemon_is_gone() {
+fn datagrams_are_refused_immediately_when_their_daemon_is_gone() {
     for host in hosts() {
         let room = host.room();
         let mut daemon = room

@@ -111,7 +111,7 @@ dpkg-statoverride --list /usr/bin/hh-modes >/dev/null || dpkg-statoverride --upd
 ";
 
 #[test]
-fn scripts_of_packages_that_ask_for_special_modes_go_on_without_them() {
+fn scripts_of_packages_that_ask_for_special_modes_continue_without_them() {
     if !have("dpkg-deb") {
         return;
     }

@@ -142,7 +142,7 @@ fn browsers_may_ask_first_and_read_every_answer() {
 }
 
 #[test]
-fn what_is_no_error_makes_no_record() {
+fn what_is_not_an_error_makes_no_record() {
     for kind in [
         "transaction",
         "session",

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_or_turns_in_circles_has_no_size() {
+    fn what_breaks_off_or_is_a_cycle_has_no_size() {
         for whole in [jpeg_file(), avif_file()] {
             for length in 0..whole.len() - 4 {
                 assert_eq!(size(&whole[..length]), None);

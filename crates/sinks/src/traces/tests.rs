@@ -99,7 +99,7 @@ fn both_encodings_make_the_same_record() {
 }
 
 #[test]
-fn what_is_too_much_is_said_to_be_rejected() {
+fn what_is_too_much_is_reported_as_rejected() {
     let taken = sent("/v1/traces", PROTOBUF, export(SPANS + 2));
     assert_eq!((taken.answer.status, taken.records.len()), (200, SPANS));
     let bytes = taken.answer.body.bytes();

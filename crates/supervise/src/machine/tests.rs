@@ -200,7 +200,7 @@ fn a_service_that_keeps_failing_is_given_up() {
 }
 
 #[test]
-fn a_long_good_life_earns_new_restarts() {
+fn a_long_healthy_run_earns_new_restarts() {
     let mut world = World::new(Machine::new(vec![rules("a")]));
     world.on(Event::Start { service: 0 });
     for _ in 0..5 {
@@ -214,7 +214,7 @@ fn a_long_good_life_earns_new_restarts() {
 }
 
 #[test]
-fn one_that_forks_away_lives_on() {
+fn a_process_that_forks_away_survives() {
     let mut world = World::new(Machine::new(vec![Rules { probe: Some(PROBE), ..rules("a") }]));
     world.on(Event::Start { service: 0 });
     world.on(Event::Exited { service: 0, success: true });
@@ -246,7 +246,7 @@ fn a_probe_that_hangs_is_given_up_and_asked_again() {
 }
 
 #[test]
-fn a_ready_service_becomes_unhealthy_and_well_again() {
+fn a_ready_service_becomes_unhealthy_and_healthy_again() {
     let mut world = World::new(Machine::new(vec![Rules { probe: Some(PROBE), ..rules("a") }]));
     world.on(Event::Start { service: 0 });
     world.pass(10);
@@ -286,7 +286,7 @@ fn a_changed_file_restarts_what_is_wanted_only() {
 }
 
 #[test]
-fn one_that_waits_for_a_failed_one_is_stuck() {
+fn a_service_that_waits_for_a_failed_one_is_stuck() {
     let mut world = World::new(shop());
     world.on(Event::Start { service: 2 });
     assert!(!world.machine.is_stuck(2));
@@ -298,7 +298,7 @@ fn one_that_waits_for_a_failed_one_is_stuck() {
 }
 
 #[test]
-fn a_circle_waits_for_ever_and_harms_nobody() {
+fn a_cycle_waits_forever_and_harms_nobody() {
     let circle = |name: &str, other: &str| Rules {
         needs: vec![need(other, Condition::Ready)],
         ..rules(name)
@@ -428,7 +428,7 @@ fn a_build_that_fails_is_not_repeated() {
 }
 
 #[test]
-fn a_service_that_ends_by_itself_has_failed_also_with_success() {
+fn a_service_that_ends_by_itself_has_failed_even_with_exit_code_0() {
     for (kind, expected) in [(Kind::Service, State::Failed), (Kind::Task, State::Completed)] {
         let mut world = World::new(Machine::new(vec![Rules { kind, ..rules("web") }]));
         world.on(Event::Start { service: 0 });

@@ -235,7 +235,7 @@ fn message(flag: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_of_grpc_goes_on_at_once_and_a_compressed_one_does_not() {
+async fn a_message_of_grpc_is_forwarded_immediately_and_a_compressed_one_is_not() {
     let ground = Ground::lay(Plan::default()).await;
     let ask = |text: Vec<u8>| {
         let request = ground.request("POST", "/pieces").header("x-kind", "application/grpc+proto");

@@ -9,7 +9,7 @@ use tokio::{
 use crate::ground::{Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_for_another_host_than_the_greeting_is_refused() {
+async fn a_request_for_another_host_than_the_client_hello_is_refused() {
     let ground = Ground::lay(Plan::default()).await;
     // A connection for the host without secrets that requests the one with them, and vice versa.
     for (greeted, named) in [(OTHER, HOST), (HOST, OTHER), (HOST, "evil.example")] {
@@ -130,7 +130,7 @@ async fn a_client_that_never_reads_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_that_are_no_greeting_end_the_connection() {
+async fn bytes_that_are_not_a_client_hello_end_the_connection() {
     let ground = Ground::lay(Plan::default()).await;
     let mut stream = TcpStream::connect(ground.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: api.test.example\r\n\r\n").await.unwrap();

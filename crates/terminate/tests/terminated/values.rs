@@ -239,7 +239,7 @@ async fn what_a_host_says_when_it_goes_away_is_not_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_without_value_is_said_to_be_one_and_other_requests_pass() {
+async fn a_secret_without_a_value_is_reported_and_other_requests_pass() {
     let ground = Ground::lay(Plan { value: Err("it was never set"), ..Plan::default() }).await;
     let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
     let response = ground.send(request.body(body_of("")).unwrap()).await;

@@ -146,7 +146,7 @@ impl Run<'_> {
             (2, Fault::Upgrade),
             (2, Fault::StopDaemon),
         ]);
-        // Without a disk to fill the step is a plain one; random numbers are drawn all the same.
+        // Without a disk to fill the step is a plain one; random numbers are drawn anyway.
         let fits = fault != Fault::FullDisk || self.ground.can_fill() && operations.len() == 1;
         let wanted = !self.without.contains(&format!("{fault:?}"));
         (fits && wanted).then_some(fault)

@@ -109,17 +109,45 @@ fn a_value_is_found_in_hexadecimal_in_one_case_and_in_json_of_ascii() {
 }
 
 #[test]
+fn a_record_has_no_value_that_would_be_taken_out_of_an_answer() {
+    let redactor = redactor().with([("KEY", "ab/abab+12<ab=")]);
+    for written in [
+        // Paths, forms and queries, each as somebody writes them.
+        "ab/abab%2B12%3Cab%3D",
+        "ab%2Fabab+12%3Cab=",
+        // JSON of PHP, of Go and .NET in pages, of Gson, and with nothing but escapes.
+        r"ab\/abab+12<ab=",
+        r"ab/abab+12\u003cab=",
+        r"ab/abab\u002B12\u003Cab=",
+        r"ab/abab+12\u003cab\u003d",
+        r"\u0061\u0062\u002f\u0061\u0062\u0061\u0062\u002b\u0031\u0032\u003c\u0061\u0062\u003d",
+        // Templates of HTML.
+        "ab/abab&#43;12&lt;ab=",
+        "ab&#x2F;abab+12&lt;ab&#x3D;",
+    ] {
+        assert_eq!(redactor.text(&format!("x {written} y")), "x [secret KEY] y", "{written}");
+    }
+    // Base64 in which a slash is escaped.
+    let redactor = redactor.with([("KEY", "aab???bbb???")]);
+    for written in [r"YWFiPz8\/YmJiPz8\/", "YWFiPz8%2fYmJiPz8%2f"] {
+        assert_eq!(redactor.text(&format!("x {written} y")), "x [secret KEY] y", "{written}");
+    }
+}
+
+#[test]
 fn a_part_of_a_value_is_written_as_any_other_text() {
     let value = "vnd/9fQ2zLk3Xw8RtYp1+Mc5aBcDeFgHiJkLmNoPq";
     let redactor = redactor().with([("KEY", value)]);
-    for writing in text::writings(value) {
-        assert_eq!(redactor.text(&writing), "[secret KEY]");
+    let encodings =
+        encodings_of(value).into_iter().map(|one| String::from_utf8(one.to_vec()).unwrap());
+    let encodings: Vec<String> = encodings.collect();
+    for writing in &encodings {
+        assert_eq!(redactor.text(writing), "[secret KEY]");
         for at in 1..writing.len() {
             for part in [&writing[..at], &writing[at..]] {
                 // A base64 text with one letter more or less may be a complete encoding at another
                 // offset.
-                let holds = |whole: &Zeroizing<String>| part.contains(whole.as_str());
-                if !text::writings(value).iter().any(holds) {
+                if !encodings.iter().any(|whole| part.contains(whole.as_str())) {
                     assert_eq!(redactor.known(part), part);
                 }
             }

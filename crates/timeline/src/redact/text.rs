@@ -1,12 +1,6 @@
 //! One pass over a text: known shapes, schemes with credentials, pairs of names and values, passwords in URLs and
 //! private keys.
 
-use base64::{
-    Engine,
-    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
-};
-use zeroize::Zeroizing;
-
 use super::{Care, REDACTED, is_sensitive, keys};
 
 const KEY_BEGINS: &str = "-----BEGIN ";
@@ -55,67 +49,6 @@ pub(super) fn redact(text: &str, care: Care) -> Option<String> {
         };
     }
     pass.end()
-}
-
-/// Returns the encodings of a value: plain and in one case, base64 at any alignment, hexadecimal, JSON, also in ASCII,
-/// and as in URLs and forms.
-pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
-    let json = Zeroizing::new(serde_json::to_string(value).expect("text is JSON"));
-    let mut all = vec![value.to_owned(), json[1..json.len() - 1].to_owned()];
-    for encoded in [
-        percent_encoded(value, |c| format!("%{c:02X}")),
-        percent_encoded(value, |c| format!("%{c:02x}")),
-    ] {
-        all.extend([encoded.replace("%20", "+"), encoded]);
-    }
-    all.extend([value.to_ascii_lowercase(), value.to_ascii_uppercase()]);
-    let each = |write: fn(u8) -> String| value.bytes().map(write).collect::<String>();
-    all.extend([each(|byte| format!("{byte:02x}")), each(|byte| format!("{byte:02X}"))]);
-    all.extend([each(|byte| format!("%{byte:02x}")), each(|byte| format!("%{byte:02X}"))]);
-    all.extend([json_in_ascii(&json, false), json_in_ascii(&json, true)]);
-    for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-        all.extend((0..3).map(|shift| base64_inside(engine, value, shift)));
-    }
-    all.sort();
-    all.dedup();
-    all.retain(|writing| writing.len() >= super::LEAST);
-    all.into_iter().map(Zeroizing::new).collect()
-}
-
-/// Writes the inside of a JSON text as Python and .NET do.
-fn json_in_ascii(json: &str, upper: bool) -> String {
-    let mut all = String::new();
-    for c in json[1..json.len() - 1].chars() {
-        if c.is_ascii() {
-            all.push(c);
-            continue;
-        }
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            all.push_str(&match upper {
-                true => format!("\\u{unit:04X}"),
-                false => format!("\\u{unit:04x}"),
-            });
-        }
-    }
-    all
-}
-
-fn percent_encoded(value: &str, hex: fn(u8) -> String) -> String {
-    let encode = |c: u8| match c {
-        b'-' | b'_' | b'.' | b'~' => char::from(c).to_string(),
-        _ if c.is_ascii_alphanumeric() => char::from(c).to_string(),
-        _ => hex(c),
-    };
-    value.bytes().map(encode).collect()
-}
-
-/// Returns the base64 characters that depend only on the value, if it is preceded by `shift` bytes
-/// more than a multiple of three.
-fn base64_inside(engine: &impl Engine, value: &str, shift: usize) -> String {
-    let padded = Zeroizing::new([&[0; 2][..shift], value.as_bytes()].concat());
-    let encoded = Zeroizing::new(engine.encode(&padded[..]));
-    let (first, bits) = ((shift * 8).div_ceil(6), padded.len() * 8);
-    encoded[first..bits / 6].to_owned()
 }
 
 struct Pass<'a> {

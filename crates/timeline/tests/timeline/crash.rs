@@ -82,7 +82,7 @@ fn nothing_that_was_acknowledged_is_missing_after_a_kill() {
 }
 
 #[test]
-fn a_tail_that_is_torn_at_any_byte_is_cut_and_the_chain_goes_on() {
+fn a_tail_that_is_torn_at_any_byte_is_cut_and_the_chain_continues() {
     let folder = tempfile::tempdir().unwrap();
     written(folder.path(), 3);
     let whole = fs::read(folder.path().join(FILE)).unwrap();
@@ -108,7 +108,7 @@ fn a_tail_that_is_torn_at_any_byte_is_cut_and_the_chain_goes_on() {
 }
 
 #[test]
-fn zeroes_that_a_loss_of_power_left_are_cut() {
+fn zeros_that_a_loss_of_power_left_are_cut() {
     let folder = tempfile::tempdir().unwrap();
     written(folder.path(), 3);
     let path = folder.path().join(FILE);

@@ -52,7 +52,7 @@ impl Disk for FaultyDisk {
 }
 
 #[test]
-fn a_disk_that_fails_fails_the_appender_and_the_chain_goes_on() {
+fn a_disk_that_fails_fails_the_appender_and_the_chain_continues() {
     let folder = tempfile::tempdir().unwrap();
     let mode = Arc::new(AtomicU8::new(WORKS));
     let disk = |file: File| -> Box<dyn Disk> {

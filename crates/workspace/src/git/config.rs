@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_file_is_seen_at_once() {
+    fn a_change_of_a_file_is_seen_immediately() {
         let folder = tempfile::tempdir().unwrap();
         let git_dir = folder.path().join(".git");
         hardened().args(["init", "--quiet"]).arg(folder.path()).output().unwrap();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_branch_is_not_told_of() {
+    fn what_is_not_a_branch_is_not_reported() {
         let mut case = Case::new();
         for name in ["index", "HEAD", "COMMIT_EDITMSG", "objects/12/34", "logs/HEAD"] {
             case.write(name);

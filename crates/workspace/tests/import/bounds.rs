@@ -14,7 +14,7 @@ fn a_planted_list_of_shallow_commits_hides_nothing() {
 }
 
 #[test]
-fn what_is_no_list_of_shallow_commits_blocks_nothing() {
+fn what_is_not_a_list_of_shallow_commits_blocks_nothing() {
     for plant in ["pipe", "garbage", "folder"] {
         let case = Case::new();
         let tip = case.agent_commits("new", "new");

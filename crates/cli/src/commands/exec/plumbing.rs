@@ -149,7 +149,7 @@ impl Pumps {
     }
 }
 
-/// The user leaves the terminal of a command, which goes on.
+/// The user leaves the terminal of a command, which keeps running.
 pub(super) struct Leave;
 
 /// Connects our standard streams to the command.
@@ -282,7 +282,7 @@ impl Kept {
         u64::try_from(bytes.len()).unwrap_or(u64::MAX) > KEPT_LIMIT
     }
 
-    /// Reads an output on a thread of its own. What is not kept is read all the same, so that the command ends
+    /// Reads an output on a thread of its own. What is not kept is still read, so that the command ends
     /// by itself.
     fn keep(&self, output: File, pumps: &mut Pumps) {
         let kept = self.0.clone();

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_login_is_not_found() {
+    fn what_is_not_a_login_is_not_found() {
         assert!(found(LoginTool::Claude, &[], &[]).is_none());
         assert!(found(LoginTool::Claude, &[("ANTHROPIC_API_KEY", "")], &[]).is_none());
         assert!(

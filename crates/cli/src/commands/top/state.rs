@@ -204,7 +204,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             task: None,
             stack: word(),
-            egress: word(),
+            egress: hothouse_model::Word::default(),
             ttl: None,
             state,
             backend: word(),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_circles_ends() {
+    fn a_cycle_of_references_ends() {
         let text = "include: [compose.yaml]\nservices:\n  a: {extends: {service: b}}\n  b: {extends: {service: a}, image: x}\n";
         let files = BTreeMap::from([("compose.yaml".to_owned(), text.to_owned())]);
         let view = View::of(&files);

@@ -223,7 +223,7 @@ async fn another_host_of_the_address_passes_if_a_rule_names_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_late_is_seen_all_the_same() {
+async fn a_client_that_speaks_late_is_still_seen() {
     // The wall does not know that `away` is on this host.
     let scene = Scene::new("open", "", &["away.example"], "").await;
     for words in

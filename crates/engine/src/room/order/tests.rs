@@ -25,7 +25,7 @@ fn a_pattern_of_the_host_finds_what_a_shell_would_and_its_own_spelling() {
 }
 
 #[test]
-fn what_is_seen_empty_is_told() {
+fn what_is_seen_to_be_empty_is_reported() {
     let worktree = Path::new("/w");
     let told = |files: &[&str]| {
         let masks: Vec<_> = files.iter().map(PathBuf::from).collect();

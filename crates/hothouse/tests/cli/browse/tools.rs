@@ -156,7 +156,7 @@ while True:
 "#;
 
 #[test]
-fn a_page_that_eats_all_memory_and_a_browser_of_long_ago_are_told() {
+fn a_page_that_uses_up_memory_and_an_outdated_browser_are_reported() {
     let Some(shop) = Shop::open(None) else { return };
     let (code, report) = shop.browse(&["web", "/crash", "--timeout", "120s"]);
     assert_eq!(code, 1, "{report:#}");

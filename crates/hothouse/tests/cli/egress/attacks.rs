@@ -255,7 +255,7 @@ print(stream.recv(12))
 }
 
 #[test]
-fn the_door_is_no_way_around() {
+fn the_proxy_port_is_no_way_around_the_policy() {
     walled(
         "mode = \"allowlist\"\nallow = [\"good.example\", \"ADDRESS\"]\n",
         |env, repository, internet| {

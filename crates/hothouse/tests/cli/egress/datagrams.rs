@@ -67,7 +67,7 @@ for family, kind in [(socket.AF_INET, socket.IPPROTO_ICMP), (socket.AF_INET6, so
 }
 
 #[test]
-fn a_flood_of_datagrams_is_told_in_bounds_and_a_new_daemon_goes_on_with_it() {
+fn a_flood_of_datagrams_is_recorded_within_bounds_and_a_new_daemon_continues_with_it() {
     if !kernel_tells() {
         return skip("lines for datagrams", "a kernel with nfnetlink_log");
     }

@@ -178,6 +178,10 @@ def serve_requests(stream, scheme):
         if path in ("/v1/chat/completions", "/v1/fine_tuning/jobs"):
             # A vendor of models.
             log(f"model {headers.get('authorization', '-')}")
+            if b"stall" in body:
+                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+                file.read(1)
+                return
             usage = {"prompt_tokens": 1000, "completion_tokens": 500}
             kind, text = "application/json", json.dumps({"choices": [], "usage": usage})
             if json.loads(body).get("stream"):

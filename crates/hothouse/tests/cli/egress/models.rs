@@ -83,3 +83,23 @@ fn calls_of_a_real_model_are_recorded_and_end_at_their_caps() {
         });
     });
 }
+
+#[test]
+fn a_call_that_the_end_of_the_daemon_interrupts_is_recorded() {
+    let real = format!("sk-{}-{}", "proj", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6");
+    let before = |env: &mut TestEnv, _: &_| env.set("MY_KEY", real.clone());
+    walled_after(CONFIG, before, |env, repository, internet| {
+        let alone = "if os.fork() == 0:\n    nothing = os.open(os.devnull, os.O_RDWR)\n    \
+            [os.dup2(nothing, stream) for stream in range(3)]\n    os.setsid()\n    call(said='stall')";
+        let ran = py(env, repository, &format!("{CALL}\n{alone}"));
+        assert_eq!(ran.code, 0, "{ran}");
+        wait_until("the model has begun its answer", || {
+            internet.log().contains(&format!("model Bearer {real}"))
+        });
+        env.ok(repository, &["daemon", "stop"]);
+        let made = calls(env, repository, "matched=true");
+        assert_eq!(made.len(), 1, "{made:?}");
+        // What it cost is unknown, so the whole that was reserved counts against the cap.
+        assert!(made[0]["cost"].as_f64().unwrap() > 0.0005, "{made:?}");
+    });
+}

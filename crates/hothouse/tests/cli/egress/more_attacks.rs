@@ -26,7 +26,7 @@ def greeted(hidden):
 ";
 
 #[test]
-fn a_greeting_that_can_hide_another_name_is_denied() {
+fn a_client_hello_that_can_hide_another_name_is_denied() {
     walled(
         "mode = \"allowlist\"\nallow = [\"good.example\", \"ADDRESS\"]\n",
         |env, repository, _| {

@@ -98,7 +98,7 @@ print(ping('good.example', size=60000, wait=1))
 }
 
 #[test]
-fn without_a_rule_echo_requests_are_refused_at_once() {
+fn without_a_rule_echo_requests_are_refused_immediately() {
     walled_after(
         "mode = \"open\"\nallow = [\"good.example\", \"good.example:7/udp\", \"ADDRESS\"]\n",
         |_, _| {},

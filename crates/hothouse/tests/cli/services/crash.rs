@@ -29,7 +29,7 @@ fn a_killed_daemon_stops_no_service_and_loses_no_line() {
 }
 
 #[test]
-fn a_killed_room_is_replaced_and_its_log_goes_on() {
+fn a_killed_room_is_replaced_and_its_log_continues() {
     users(|user| {
         let Some((env, repository)) = forked(user, COUNTER) else { return };
         up(&env, &repository);

@@ -9,7 +9,7 @@ fn lives(env: &TestEnv, repository: &Path, line: &str) -> bool {
 }
 
 #[test]
-fn what_forks_away_still_belongs_and_ends_with_its_service() {
+fn what_forks_away_still_belongs_to_its_service_and_ends_with_it() {
     let config = r#"
 [service.away]
 run = "setsid setsid python3 -m http.server 4000 >/dev/null 2>&1 & exit 0"
@@ -55,7 +55,7 @@ ready = { http = "/README" }
 }
 
 #[test]
-fn one_that_ignores_sigterm_is_killed_after_its_grace() {
+fn a_process_that_ignores_sigterm_is_killed_after_its_grace_period() {
     let config = r#"
 [service.deaf]
 run = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"

@@ -19,13 +19,6 @@ use Part::{JsonFailure, JsonSuccess, TextFailure, TextSuccess};
 
 const PARTS: [Part; 4] = [TextSuccess, TextFailure, JsonSuccess, JsonFailure];
 
-/// Parts that a page cannot show, and why.
-const EXCEPTIONS: [(&str, &[Part], &str); 1] = [(
-    "trust",
-    &[TextSuccess, JsonSuccess],
-    "would change what the machine trusts; see `trust.rs`",
-)];
-
 /// Lists the commands that do something by themselves, except for hidden ones.
 fn commands() -> BTreeSet<String> {
     let mut tree = hothouse_cli::command();
@@ -87,18 +80,14 @@ fn runs(ran: &Ran, command: &str) -> bool {
 /// Lists the parts that the page of a command lacks.
 fn missing(command: &str, page: &str) -> Vec<Part> {
     let prints_json = !crate::outputs::is_text_alone(command);
-    let except = EXCEPTIONS.iter().find(|(name, ..)| *name == command);
-    let excepted = except.map_or(&[][..], |(_, parts, _)| parts);
     let shown: BTreeSet<Part> =
         entries(page).iter().filter(|ran| runs(ran, command)).map(part).collect();
-    let stale = excepted.iter().find(|part| shown.contains(part));
-    assert!(stale.is_none(), "`{command}` has a page of {stale:?}; it is no exception");
     let wanted = PARTS.iter().filter(|part| prints_json || !matches!(part, JsonSuccess));
-    wanted.filter(|part| !shown.contains(part) && !excepted.contains(part)).copied().collect()
+    wanted.filter(|part| !shown.contains(part)).copied().collect()
 }
 
 /// Whether a failure says what to do next. What a command in a room printed, and what a check found,
-/// is no failure of ours.
+/// is not our failure.
 fn has_hint(ran: &Ran) -> bool {
     let is_failure = match is_json(ran) {
         true => ran.stdout.starts_with("{\n  \"error\""),

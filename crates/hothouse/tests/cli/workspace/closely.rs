@@ -77,7 +77,7 @@ fn attributes_do_not_hide_what_changed() {
 const CAPABILITY: &str = "0x0100000200200000000000000000000000000000";
 
 #[test]
-fn files_that_no_room_can_make_are_named_all_the_same() {
+fn files_that_no_room_can_make_are_still_named() {
     if !hothouse_testkit::is_root() {
         return skip("special files in a worktree", "root");
     }

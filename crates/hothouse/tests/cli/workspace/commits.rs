@@ -27,7 +27,7 @@ fn what_an_agent_commits_is_on_its_branch_when_the_command_ends() {
 }
 
 #[test]
-fn each_commit_of_a_command_that_goes_on_is_seen_at_once() {
+fn each_commit_of_a_running_command_is_seen_immediately() {
     rooms(|env, repository| {
         let words = ["exec", "-w", "a", "--", "sh", "-c"];
         let script = "git config user.name a; git config user.email b; n=1
@@ -368,7 +368,7 @@ fn a_pipe_in_place_of_attributes_does_not_hold_the_repository() {
 }
 
 #[test]
-fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_told() {
+fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_reported() {
     rooms(|env, repository| {
         let script = "printf '[submodule \"s\"]\\n\\tpath = s\\n\\turl = ./s\\n\\tupdate = !touch /tmp/x\\n' >.gitmodules; \
                       git checkout -qb side; git commit -q --allow-empty -m harmless; git checkout -q a; \
@@ -399,7 +399,7 @@ fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_told() {
 }
 
 #[test]
-fn branches_that_are_none_keep_no_reader_out_but_stop_a_deletion() {
+fn what_is_not_a_branch_keeps_no_reader_out_but_stops_a_deletion() {
     rooms(|env, repository| {
         agent(
             env,
@@ -516,7 +516,7 @@ fn a_room_whose_git_says_nothing_holds_nobody_else_up() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_that_git_reads_holds_no_command_for_ever() {
+fn a_pipe_in_place_of_a_file_that_git_reads_holds_no_command_forever() {
     let env = surroundings();
     let repository = env.repository("acme", "");
     env.ok(&repository, &["fork", "a"]);

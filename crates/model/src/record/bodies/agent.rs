@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sandbox::Party;
 use crate::{
     Word,
     agent::{AgentMode, AgentState, Confidence, Severity, Verdict},
+    ask::AskState,
 };
 
 /// Something that an agent asks the user for, and what the user answered.
@@ -14,12 +16,11 @@ pub struct AskBody {
     /// The id of the request. The record of its answer has it as its own.
     pub ask: String,
     pub text: String,
-    /// `open`, `allowed` or `denied`.
-    pub state: String,
+    pub state: Word<AskState>,
     /// What the user had to say.
     pub answer: Option<String>,
-    /// Who asked, or answered: `agent` or `user`.
-    pub by: String,
+    /// Who asked, or answered.
+    pub by: Word<Party>,
     pub host: Option<String>,
     pub secret: Option<String>,
     pub limit: Option<String>,

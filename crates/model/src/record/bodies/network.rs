@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Word, config::IntegrationClass, policy::RecordedCode};
+
 /// Bytes that are kept beside the timeline, by their hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
@@ -49,7 +51,7 @@ pub struct RequestBody {
     /// None where the connection broke before an answer.
     pub status: Option<u16>,
     pub integration: Option<String>,
-    pub class: Option<String>,
+    pub class: Option<Word<IntegrationClass>>,
     /// Whether a fixture matched; none for a host that is not mocked.
     pub matched: Option<bool>,
     pub fixture: Option<String>,
@@ -86,7 +88,7 @@ pub struct ConnectionBody {
     pub protocol: Option<String>,
     pub allowed: bool,
     pub rule: String,
-    pub code: Option<String>,
+    pub code: Option<RecordedCode>,
     pub reason: Option<String>,
     /// Whether requests on it could be seen. Where not, the connection is a gap in what is proved.
     pub inspected: bool,

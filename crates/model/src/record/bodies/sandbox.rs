@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hothouse_service::ServiceState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::{Word, words::word_type};
 #[serde(default)]
 pub struct ServiceBody {
     pub name: String,
-    pub state: String,
+    pub state: Word<ServiceState>,
     pub room_pid: Option<u32>,
     pub restarts: u32,
     /// How it ended, such as `exit 1` or `SIGKILL`.
@@ -56,8 +57,12 @@ pub struct PolicyBody {
     pub action: Word<PolicyAction>,
     pub host: Option<String>,
     pub reason: Option<String>,
-    /// Who decided.
-    pub by: String,
+    pub by: Word<Party>,
+}
+
+word_type! {
+    /// Who asked, answered or decided.
+    Party { Agent = "agent", User = "user" }
 }
 
 word_type! {
@@ -118,7 +123,7 @@ pub struct ExecBody {
     /// Whether a program of the room ran it, and says so itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inside: bool,
-    /// Whether it is a process of an agent that was seen to run. One that is over soon may not be seen.
+    /// Whether it is a process of an agent that was seen to run. One that ends soon may be missed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sampled: bool,
     /// How it ended; none while it runs.
@@ -138,17 +143,37 @@ pub struct TestBody {
     pub file: String,
     pub line: Option<u64>,
     pub title: String,
-    /// `passed`, `failed`, `timedOut`, `skipped` or `interrupted`.
-    pub status: String,
+    pub status: Word<TestStatus>,
     /// The status that the test says it must have.
-    pub expected: String,
-    /// `expected`, `unexpected`, `flaky` or `skipped`.
-    pub outcome: String,
+    pub expected: Word<TestStatus>,
+    pub outcome: Word<TestOutcome>,
     /// How often it was tried before.
     pub retry: u64,
     pub duration_ms: u64,
     pub error: Option<String>,
     pub files: Vec<TestFile>,
+}
+
+word_type! {
+    /// How a test ended, in the words of Playwright.
+    TestStatus {
+        Passed = "passed",
+        Failed = "failed",
+        TimedOut = "timedOut",
+        Skipped = "skipped",
+        Interrupted = "interrupted",
+    }
+}
+
+word_type! {
+    /// What a test amounts to, after all its tries.
+    TestOutcome {
+        Expected = "expected",
+        Unexpected = "unexpected",
+        /// It passed after it had failed.
+        Flaky = "flaky",
+        Skipped = "skipped",
+    }
 }
 
 /// A file that a test left: a picture, a film, a trace.
@@ -180,32 +205,23 @@ pub struct SeedBody {
     pub ids: BTreeMap<String, Value>,
 }
 
-/// A gap in the records, so that their absence is not taken for proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GapKind {
-    /// The end of the file was torn by a crash, and cut.
-    Recovered,
-    /// Records could not be written.
-    Dropped,
-    /// A sink did not take anything for a while.
-    SinkDown,
-    /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
-    Absent,
-    /// Something broke, and no error was reported.
-    Unreported,
-}
-
-impl GapKind {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::Dropped => "dropped",
-            Self::SinkDown => "sink-down",
-            Self::Absent => "absent",
-            Self::Unreported => "unreported",
-        }
+word_type! {
+    /// A gap in the records, so that their absence is not taken for proof.
+    GapKind {
+        /// The end of the file was torn by a crash, and cut.
+        Recovered = "recovered",
+        /// Records could not be written.
+        Dropped = "dropped",
+        /// A sink did not take anything for a while.
+        SinkDown = "sink-down",
+        /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
+        Absent = "absent",
+        /// Something broke, and no error was reported.
+        Unreported = "unreported",
+        /// Encrypted connections to a host, whose requests were not seen.
+        NotOpened = "not-opened",
+        /// Datagrams to a host, of which nothing but their number is known.
+        Udp = "udp",
     }
 }
 
@@ -218,7 +234,7 @@ pub struct LogBody {
     pub level: String,
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gap: Option<GapKind>,
+    pub gap: Option<Word<GapKind>>,
     /// How many records, bytes or seconds the gap is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,

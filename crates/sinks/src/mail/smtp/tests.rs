@@ -130,7 +130,7 @@ fn commands_come_in_their_order() {
 }
 
 #[test]
-fn tls_begins_again_and_drops_what_was_pipelined() {
+fn tls_starts_over_and_drops_what_was_pipelined() {
     let mut talk = Talk::new(SessionSpec { can_start_tls: true, ..spec() });
     assert!(talk.say("EHLO x\r\n").ends_with("250 STARTTLS\r\n"));
     let said = talk.say("STARTTLS\r\nEHLO evil\r\nMAIL FROM:<evil@x>\r\n");
@@ -195,7 +195,7 @@ fn too_much_is_refused_and_the_session_lives() {
 }
 
 #[test]
-fn garbage_and_other_protocols_are_shown_the_door() {
+fn garbage_and_other_protocols_are_turned_away() {
     let mut talk = Talk::new(spec());
     talk.say("\u{16}\u{3}garbage\r\n".repeat(30));
     assert!(talk.is_closed);
