@@ -84,12 +84,17 @@ pub async fn run(page: &Page, steps: &[Step], outside: &dyn Outside, deadline: I
     let mut record = Value::Null;
     for step in steps {
         let begun = Instant::now();
-        let until = (begun + step.timeout.unwrap_or(PATIENCE)).min(deadline);
+        let own = begun + step.timeout.unwrap_or(PATIENCE);
+        let until = own.min(deadline);
         let mut running = Running { page, outside, until, record: &mut record, ran: &mut ran };
         let outcome = running.run(&step.action).await;
         let (error, near) = match outcome {
             Ok(()) => (None, Vec::new()),
-            Err(Failed { error, near }) => (Some(cut(&error, 1000)), near),
+            Err(Failed { error, near }) => {
+                let is_cut = deadline < own && Instant::now() + AGAIN >= deadline;
+                let why = if is_cut { "; the time of the whole page was over" } else { "" };
+                (Some(cut(&error, 1000) + why), near)
+            }
         };
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let ok = error.is_none();
@@ -99,6 +104,11 @@ pub async fn run(page: &Page, steps: &[Step], outside: &dyn Outside, deadline: I
         }
     }
     ran
+}
+
+/// Returns how long steps take if each needs all of its time.
+pub fn patience(steps: &[Step]) -> Duration {
+    steps.iter().map(|step| step.timeout.unwrap_or(PATIENCE)).sum()
 }
 
 /// Waits for an element, and returns the part of the page that it takes.
@@ -526,6 +536,14 @@ mod tests {
         assert_eq!(filled_in("{other} {record", &record).unwrap(), "{other} {record");
         assert!(filled_in("{record.codes.1}", &record).is_err());
         assert!(filled_in("{record.codes}", &Value::Null).is_err());
+    }
+
+    #[test]
+    fn each_step_has_its_own_time() {
+        let script = "[[step]]\nclick = \"button 'Pay'\"\n[[step]]\nwait = \"text 'Thank you'\"\ntimeout = \"45s\"\n";
+        let steps = crate::script::parse(script).unwrap();
+        assert_eq!(patience(&steps), PATIENCE + Duration::from_secs(45));
+        assert_eq!(patience(&[]), Duration::ZERO);
     }
 
     #[test]

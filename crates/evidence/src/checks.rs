@@ -278,7 +278,11 @@ fn of_service(name: &str, observed: &Observed<'_>) -> Check {
     let seen = match service {
         None => "not running".to_owned(),
         Some(service) if service.restarts > 0 => {
-            format!("{}, restarted {} times meanwhile", service.state, service.restarts)
+            let times = match service.restarts {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!("{}, restarted {times} meanwhile", service.state)
         }
         Some(service) => service.state.to_string(),
     };
@@ -425,8 +429,13 @@ fn nearest(kind: Kind, query: &str, records: &[Record]) -> Vec<Nearest> {
     let Ok(query) = Query::parse(query, Some(kind)) else { return Vec::new() };
     let mut all: Vec<(Near, &Record)> =
         records.iter().filter_map(|record| Some((query.near(record)?, record))).collect();
-    let rank = |near: &Near, seq: u64| std::cmp::Reverse((near.held, near.present, seq));
-    all.sort_by_key(|(near, record)| rank(near, record.seq));
+    all.sort_by_cached_key(|(near, record)| {
+        let alike = likeness(&near.failed, &record.summary);
+        std::cmp::Reverse((near.held, near.present, alike, record.seq))
+    });
+    // Three of the same would tell no more than one.
+    let mut told = BTreeSet::new();
+    all.retain(|(_, record)| told.insert(record.summary.as_str()));
     all.truncate(NEAREST);
     let told = all.into_iter().map(|(near, record)| Nearest {
         id: record.id.clone(),
@@ -435,6 +444,21 @@ fn nearest(kind: Kind, query: &str, records: &[Record]) -> Vec<Nearest> {
         failed: near.failed,
     });
     told.collect()
+}
+
+/// Counts the words that the terms that do not hold share with a record.
+fn likeness(failed: &[String], summary: &str) -> usize {
+    let words = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2);
+        words.map(str::to_lowercase).collect()
+    };
+    let own = words(summary);
+    // The name of a field is in every term.
+    let values = failed
+        .iter()
+        .map(|term| term.split_once([':', '=', '~']).map_or(term.as_str(), |(_, value)| value));
+    let wanted: BTreeSet<String> = values.flat_map(words).collect();
+    wanted.intersection(&own).count()
 }
 
 fn timeline(observed: &Observed<'_>, kind: Kind) -> String {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     checks::{cut, flat},
+    judge,
     outcome::ScenarioOutcome,
     page::PageSeen,
     pixels::{self, Picture},
@@ -29,6 +30,9 @@ const PIXELS: f64 = 0.1;
 const SLOWER: f64 = 2.0;
 const SLOWER_MS: f64 = 250.0;
 
+/// How much of a hash is shown, with `sha256:`.
+const FINGERPRINT: usize = 17;
+
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
@@ -42,6 +46,8 @@ pub struct Side {
     pub outcome: Option<ScenarioOutcome>,
     /// The screenshots, as files.
     pub screenshots: Vec<Vec<u8>>,
+    /// The hash of each fixture; none where that is not known.
+    pub fixtures: Option<BTreeMap<String, String>>,
 }
 
 /// What was compared.
@@ -173,7 +179,11 @@ impl Pair {
         self.records(lists.0, lists.1);
         self.times(left, right, &normals);
         let outcomes = (left.outcome.as_ref(), right.outcome.as_ref());
+        if let (Some(one), Some(other)) = (&left.fixtures, &right.fixtures) {
+            self.fixtures(one, other);
+        }
         if let (Some(one), Some(other)) = outcomes {
+            self.declared(one, other);
             self.rows(one, other, &normals);
             if let (Some(one), Some(other)) = (&one.page, &other.page) {
                 self.pages(one, other, &normals);
@@ -293,6 +303,31 @@ impl Pair {
         differs
     }
 
+    /// Tells what one side was asked and the other was not.
+    fn declared(&mut self, one: &ScenarioOutcome, other: &ScenarioOutcome) {
+        let (Some(old), Some(new)) = (&one.declared, &other.declared) else { return };
+        let changes = judge::difference(old, new);
+        if changes.is_empty() {
+            self.same("scenario");
+        }
+        for (weaker, how) in changes {
+            let now = if weaker { "weaker" } else { "changed" };
+            self.add("scenario", how, None, Some(now.to_owned()));
+        }
+    }
+
+    fn fixtures(&mut self, one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) {
+        for name in one.keys().chain(other.keys()).collect::<BTreeSet<_>>() {
+            let told = |side: &BTreeMap<String, String>| {
+                side.get(name).map(|hash| hash.chars().take(FINGERPRINT).collect::<String>())
+            };
+            match one.get(name) == other.get(name) {
+                true => self.same("fixture"),
+                false => self.add("fixture", name.clone(), told(one), told(other)),
+            }
+        }
+    }
+
     fn rows(&mut self, one: &ScenarioOutcome, other: &ScenarioOutcome, normals: &(Normal, Normal)) {
         for row in &one.rows {
             let fits = |answer: &&crate::checks::RowAnswer| {
@@ -301,7 +336,8 @@ impl Pair {
             let Some(now) = other.rows.iter().find(fits) else { continue };
             let what = format!("{}: {}", row.service, row.query);
             let text = |answer: &crate::checks::RowAnswer, normal: &Normal| {
-                normal.text(answer.failure.as_deref().unwrap_or(&answer.rows)).trim().to_owned()
+                let told = normal.text(answer.failure.as_deref().unwrap_or(&answer.rows));
+                if told.trim().is_empty() { "no rows".to_owned() } else { told.trim().to_owned() }
             };
             self.value("row", &what, &text(row, &normals.0), &text(now, &normals.1));
         }

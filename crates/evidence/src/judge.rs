@@ -210,7 +210,7 @@ fn scenarios(base: Option<&Config>, own: Option<&Config>) -> Vec<ChangedCheck> {
 }
 
 /// Tells what a scenario does or expects differently, each with whether that is weaker.
-fn difference(old: &Scenario, new: &Scenario) -> Vec<(bool, String)> {
+pub(crate) fn difference(old: &Scenario, new: &Scenario) -> Vec<(bool, String)> {
     let json = |scenario: &Scenario| serde_json::to_value(scenario).unwrap_or_default();
     let (old, new) = (json(old), json(new));
     let mut told = Vec::new();

@@ -31,8 +31,23 @@ pub struct PageSeen {
     /// Files below the folder of the run.
     pub screenshots: Vec<String>,
     pub duration_ms: u64,
+    /// What was done on it, up to the first step that failed.
+    pub steps: Vec<StepSeen>,
     /// Why the page, or a step on it, did not come about.
     pub failure: Option<String>,
+}
+
+/// A step on the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepSeen {
+    pub step: String,
+    pub ok: bool,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What was there instead.
+    pub near: Vec<String>,
+    pub duration_ms: u64,
 }
 
 /// A line on the console.

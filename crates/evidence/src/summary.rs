@@ -122,12 +122,21 @@ pub struct Code {
     pub left_to_branch: Vec<String>,
 }
 
+impl Code {
+    /// Whether the base is a branch rather than the commit before.
+    pub fn is_branch_base(&self) -> bool {
+        !self.base.contains(' ')
+    }
+}
+
 /// Hashes of what the run was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Digests {
     pub config: String,
     pub fixtures: String,
+    /// Each fixture, as `INTEGRATION/FILE`.
+    pub each_fixture: BTreeMap<String, String>,
 }
 
 /// The end of the chain of records.
@@ -154,6 +163,18 @@ pub struct EffectCount {
 pub struct CaveatShown {
     pub area: String,
     pub text: String,
+}
+
+impl EffectCount {
+    /// Returns the word for so many.
+    pub fn plural(&self) -> String {
+        match (self.kind.as_str(), self.count) {
+            ("llm", 1) => "model call".to_owned(),
+            ("llm", _) => "model calls".to_owned(),
+            (kind, 1) => kind.to_owned(),
+            (kind, _) => format!("{kind}s"),
+        }
+    }
 }
 
 /// The kinds that are effects of an app, rather than the bookkeeping of a sandbox.
@@ -201,6 +222,13 @@ impl Summary {
     pub fn checks(&self) -> (usize, usize) {
         let all = self.scenarios.iter().flat_map(|one| &one.checks);
         (all.clone().filter(|check| check.ok).count(), all.count())
+    }
+
+    /// Returns what its commit is based on; none for the first commit of a repository.
+    pub fn base(&self) -> Option<&str> {
+        let code = &self.code;
+        let is_own = !code.base_commit.is_empty() && code.base_commit == code.commit;
+        (!code.base.is_empty() && !is_own).then_some(code.base.as_str())
     }
 
     /// Returns the names of its scenarios.

@@ -44,7 +44,7 @@ pub struct BrowseSpec {
     /// Whether the browser is traced while the page is open.
     #[serde(default)]
     pub trace: bool,
-    /// How long all of it may take, in milliseconds.
+    /// How long all of it may take, in milliseconds. Without it the page has its time, and each step its own.
     pub timeout_ms: Option<u64>,
     /// The name of a page that is kept for the next call.
     pub session: Option<String>,

@@ -258,10 +258,9 @@ impl Browsers {
         page: PageSpec,
     ) -> Result<Visit, CallError> {
         let _turn = browser.turn().await;
-        let deadline = within(patience(spec));
-        let page = Page::open(&browser.client, page, deadline).await?;
+        let page = Page::open(&browser.client, page, within(patience(spec))).await?;
         let open = Open { sandbox, spec, plan, place, page: &page };
-        let visit = self.use_page(&open, deadline, !plan.begins_elsewhere(spec)).await;
+        let visit = self.use_page(&open, !plan.begins_elsewhere(spec)).await;
         page.close().await;
         if browser.client.is_closed() {
             return Err(CallError::Closed { why: "it ended while the page was open".into() });
@@ -269,13 +268,9 @@ impl Browsers {
         visit
     }
 
-    async fn use_page(
-        &self,
-        open: &Open<'_>,
-        deadline: Instant,
-        navigates: bool,
-    ) -> Result<Visit, CallError> {
+    async fn use_page(&self, open: &Open<'_>, navigates: bool) -> Result<Visit, CallError> {
         let Open { sandbox, spec, plan, place, page } = open;
+        let deadline = within(patience(spec));
         let mut arrival = match navigates {
             true => page.goto(&place.url, deadline).await?,
             false => Arrival::Loaded,
@@ -286,6 +281,11 @@ impl Browsers {
         let mut ran = Ran::default();
         if !plan.steps.is_empty() && matches!(arrival, Arrival::Loaded | Arrival::Busy) {
             let outside = RoomOutside::new(self, sandbox, place);
+            // Each step has its own time, unless the user limits the whole.
+            let deadline = match spec.timeout_ms {
+                Some(_) => deadline,
+                None => within(steps::patience(&plan.steps).min(PATIENCE_MOST)),
+            };
             ran = steps::run(page, &plan.steps, &outside, deadline).await;
             arrival = ran.arrival.take().unwrap_or(arrival);
         }
@@ -447,6 +447,7 @@ struct Visit {
     trace: Option<Vec<u8>>,
 }
 
+/// Returns how long a page may take until it is loaded.
 fn patience(spec: &BrowseSpec) -> Duration {
     let asked = Duration::from_millis(spec.timeout_ms.unwrap_or(PATIENCE_MS));
     asked.clamp(Duration::from_millis(100), PATIENCE_MOST)

@@ -66,7 +66,7 @@ pub(crate) struct BrowseArgs {
     /// Write an archive of all requests (HAR)
     #[arg(long)]
     pub(crate) har: bool,
-    /// How long the page may take, such as 30s
+    /// How long the page and all its steps may take [default: 30s to load, and each step its own time]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     /// Print about this many tokens of the page's text and tree

@@ -26,6 +26,9 @@ use crate::{
     ui::{Tone, Ui},
 };
 
+/// How much of the output of a service that did not start is shown.
+const LAST_LINES: usize = 12;
+
 /// Lists scenarios.
 pub(crate) fn scenarios(
     session: &Session,
@@ -112,12 +115,13 @@ fn show(ui: &Ui, proof: &ProofView) {
     let (name, count) = (plain(&proof.scenario), proof.checks.len());
     ui.print(&format!("{}: {name}, {held} of {count} checks hold", ui.paint(tone, word)));
     if let Some(failure) = &proof.failure {
-        ui.print(&format!("  it could not be carried out: {}", plain(failure)));
+        show_failure(ui, failure);
     }
     proof.checks.iter().for_each(|check| show_check(ui, check));
     let runs = proof.attempts.len();
     for name in &proof.flaky {
-        ui.print(&format!("flaky: {}, of {runs} runs", plain(name)));
+        let failed = proof.attempts.iter().filter(|one| one.failed.contains(name)).count();
+        ui.print(&format!("flaky: {} failed in {failed} of {runs} runs", plain(name)));
     }
     for change in proof.changed_checks.iter().filter(|change| change.weaker) {
         let how = plain(&change.how);
@@ -130,6 +134,16 @@ fn show(ui: &Ui, proof: &ProofView) {
         ui.print(&format!("not covered: {}", plain(gap)));
     }
     ui.print(&format!("summary: {}", plain(&proof.summary.html)));
+}
+
+/// Shows why a scenario could not be carried out, with the last lines of a service that did not start.
+fn show_failure(ui: &Ui, failure: &str) {
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    ui.print(&format!("  it could not be carried out: {}", plain(first)));
+    let rest: Vec<&str> = lines.collect();
+    let last = &rest[rest.len().saturating_sub(LAST_LINES)..];
+    last.iter().for_each(|line| ui.print(&format!("    {}", plain(line))));
 }
 
 fn show_check(ui: &Ui, check: &Check) {

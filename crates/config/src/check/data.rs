@@ -67,8 +67,7 @@ pub(super) fn check_scenarios(tree: &Node, problems: &mut Vec<Problem>) {
         if let Some(app) = scenario.get("app") {
             check_known(app, "app", apps.iter().copied(), problems);
         }
-        // Roles may also come from the seeds' own summaries: they are checked only if any is declared.
-        if let Some(role) = scenario.get("auth").filter(|_| !roles.is_empty()) {
+        if let Some(role) = scenario.get("auth") {
             check_known(role, "role", roles.iter().copied(), problems);
         }
         let Some(expect) = scenario.get("expect") else { continue };

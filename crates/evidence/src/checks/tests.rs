@@ -208,6 +208,18 @@ fn a_failed_check_says_what_was_seen_and_how_to_see_more() {
     assert_eq!((check.found, check.seen.as_str()), (0, "2 others of kind mail"));
     let near: Vec<_> = check.nearest.iter().map(|near| near.failed.join(" ")).collect();
     assert_eq!(near, ["to:ann", "subject:Receipt"]);
+    // Of those that fit equally badly, the one that reads most like what was wanted comes first, and each text once.
+    let event = |seq: u64, name: &str| record(seq, Kind::Event, name, json!({ "name": name }));
+    let records = [
+        event(1, "Checkout Started"),
+        event(2, "Page Left"),
+        event(3, "Page Viewed"),
+        event(4, "Page Left"),
+        event(5, "Product Added"),
+    ];
+    let near = nearest(Kind::Event, "name='Checkout Completed'", &records);
+    let near: Vec<_> = near.iter().map(|near| near.summary.as_str()).collect();
+    assert_eq!(near, ["Checkout Started", "Product Added", "Page Left"]);
     let more = check.more.as_deref().unwrap();
     assert_eq!(more, "hothouse timeline --kind mail --since 7 --run run_1");
 }

@@ -207,3 +207,41 @@ fn only_what_differs_of_a_long_text_is_shown() {
     assert_eq!(differing("aa", "aaa"), ("aa".into(), "aaa".into()));
     assert_eq!(differing("ä", "ö"), ("ä".into(), "ö".into()));
 }
+
+#[test]
+fn what_the_sides_were_asked_is_compared_too() {
+    let declared = |expect: serde_json::Value| {
+        serde_json::from_value(json!({ "path": "/buy", "within": "10s", "expect": expect }))
+            .unwrap()
+    };
+    let mail = json!({ "mail": [{ "query": "to:ann" }], "errors": 0 });
+    let with = |expect: &serde_json::Value, fixtures: &[(&str, &str)]| {
+        let mut side = side("a", full("a"));
+        side.outcome.as_mut().unwrap().declared = Some(declared(expect.clone()));
+        let fixtures = fixtures.iter().map(|(name, hash)| ((*name).into(), (*hash).into()));
+        side.fixtures = Some(fixtures.collect());
+        side
+    };
+    let one = with(&mail, &[("pay/charge.toml", "sha256:aa")]);
+    let found = compare(&[one.clone(), one.clone()]);
+    assert_eq!(found.differences, []);
+    assert_eq!((found.same["scenario"], found.same["fixture"]), (1, 1));
+
+    let weaker = with(&json!({ "errors": 0 }), &[("pay/charge.toml", "sha256:aa")]);
+    let found = compare(&[one.clone(), weaker]);
+    assert_eq!(kinds(&found), ["scenario"]);
+    assert_eq!(found.differences[0].what, "no longer expects mail `to:ann`");
+    assert_eq!(found.differences[0].right.as_deref(), Some("weaker"));
+
+    let other = with(&mail, &[("pay/charge.toml", "sha256:bb"), ("pay/more.toml", "sha256:cc")]);
+    let found = compare(&[one, other]);
+    let told: Vec<_> = found
+        .differences
+        .iter()
+        .map(|one| (one.kind.as_str(), one.what.as_str(), one.left.is_some(), one.right.is_some()))
+        .collect();
+    assert_eq!(
+        told,
+        [("fixture", "pay/charge.toml", true, true), ("fixture", "pay/more.toml", false, true)]
+    );
+}

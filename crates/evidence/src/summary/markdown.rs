@@ -15,21 +15,23 @@ const SHOWN: usize = 120;
 /// How many differences are listed.
 const DIFFERENCES: usize = 12;
 
+/// How many lines of a service that did not start are shown.
+const LAST_LINES: usize = 3;
+
 /// Writes the summary.
 pub fn markdown(summary: &Summary) -> String {
     let mut text = String::new();
     head(&mut text, summary);
-    summary.scenarios.iter().for_each(|one| scenario(&mut text, one));
+    changed_checks(&mut text, summary);
+    list(&mut text, "Not covered", summary.not_covered.iter().map(|one| plain(one)).collect());
+    let is_whole = summary.scenarios.iter().all(|one| one.failed().next().is_none());
+    summary.scenarios.iter().for_each(|one| scenario(&mut text, one, is_whole));
     effects(&mut text, summary);
     covered(&mut text, summary);
     if let Some(comparison) = &summary.comparison {
         differences(&mut text, comparison);
     }
-    changed_checks(&mut text, summary);
-    let caveats =
-        summary.caveats.iter().map(|one| format!("{}: {}", plain(&one.area), plain(&one.text)));
-    list(&mut text, "Caveats", caveats.collect());
-    list(&mut text, "Not covered", summary.not_covered.iter().map(|one| plain(one)).collect());
+    caveats(&mut text, summary);
     foot(&mut text, summary);
     text
 }
@@ -44,6 +46,9 @@ fn head(text: &mut String, summary: &Summary) {
     };
     push(text, &format!("## {sign} {}: {told}\n", plain(&summary.title())));
     let code = &summary.code;
+    if code.commit.is_empty() {
+        return push(text, &format!("{held} of {all} checks hold; which code ran is not known.\n"));
+    }
     let from = match code.from_base.len() {
         0 => String::new(),
         1 => ", judged by the base's checks (1 part taken from it)".to_owned(),
@@ -53,30 +58,46 @@ fn head(text: &mut String, summary: &Summary) {
         true => "in a fresh sandbox of",
         false => "in a sandbox that was already up, at",
     };
+    let base = match summary.base() {
+        Some(base) if code.is_branch_base() => format!(", based on {}", code_span(base)),
+        Some(base) => format!(", based on {}", plain(base)),
+        None => String::new(),
+    };
     push(
         text,
         &format!(
-            "{held} of {all} checks hold {place} commit {} on {}, based on {}{from}.\n",
+            "{held} of {all} checks hold {place} commit {} on {}{base}{from}.\n",
             code_span(short(&code.commit)),
             code_span(&code.branch),
-            code_span(&code.base),
         ),
     );
 }
 
-fn scenario(text: &mut String, outcome: &ScenarioOutcome) {
+/// Writes the checks of a scenario. What holds is folded where something else does not.
+fn scenario(text: &mut String, outcome: &ScenarioOutcome, is_whole: bool) {
     let about = outcome.about.as_deref().map(|about| format!(": {}", plain(about)));
     push(text, &format!("### {}{}\n", plain(&outcome.scenario), about.unwrap_or_default()));
     if let Some(failure) = &outcome.failure {
-        push(text, &format!("It could not be carried out: {}\n", code_span(failure)));
+        let mut lines = failure.lines().filter(|line| !line.trim().is_empty());
+        let first = lines.next().unwrap_or_default();
+        push(text, &format!("It could not be carried out: {}\n", code_span(first)));
+        let rest: Vec<&str> = lines.collect();
+        let last = &rest[rest.len().saturating_sub(LAST_LINES)..];
+        last.iter().for_each(|line| push(text, &format!("- {}", code_span(line))));
+        if !last.is_empty() {
+            text.push('\n');
+        }
     }
-    if !outcome.checks.is_empty() {
-        push(text, "| | check | wanted | found | records |\n|---|---|---|---|---|");
-        outcome.checks.iter().for_each(|check| row(text, check));
-        text.push('\n');
-    }
-    for check in outcome.failed() {
-        detail(text, check);
+    let held: Vec<&Check> = outcome.checks.iter().filter(|check| check.ok).collect();
+    rows(text, &outcome.failed().collect::<Vec<_>>());
+    outcome.failed().for_each(|check| detail(text, check));
+    if is_whole {
+        rows(text, &held);
+    } else if !held.is_empty() {
+        let checks = if held.len() == 1 { "check holds" } else { "checks hold" };
+        push(text, &format!("<details><summary>{} {checks}</summary>\n", held.len()));
+        rows(text, &held);
+        push(text, "</details>\n");
     }
     let runs = outcome.attempts.len();
     for (name, count) in outcome.flaky() {
@@ -85,6 +106,15 @@ fn scenario(text: &mut String, outcome: &ScenarioOutcome) {
     if !outcome.flaky().is_empty() {
         text.push('\n');
     }
+}
+
+fn rows(text: &mut String, checks: &[&Check]) {
+    if checks.is_empty() {
+        return;
+    }
+    push(text, "| | check | wanted | found | records |\n|---|---|---|---|---|");
+    checks.iter().for_each(|check| row(text, check));
+    text.push('\n');
 }
 
 fn row(text: &mut String, check: &Check) {
@@ -131,8 +161,11 @@ fn effects(text: &mut String, summary: &Summary) {
     if summary.scenarios.is_empty() {
         return;
     }
-    let all: Vec<String> =
-        summary.effects.iter().map(|one| format!("{} {}", one.count, plain(&one.kind))).collect();
+    let all: Vec<String> = summary
+        .effects
+        .iter()
+        .map(|one| format!("{} {}", one.count, plain(&one.plural())))
+        .collect();
     push(text, &format!("**Effects:** {}\n", all.join(" · ")));
 }
 
@@ -200,24 +233,39 @@ fn list(text: &mut String, title: &str, items: Vec<String>) {
     text.push('\n');
 }
 
+/// Folds what is true of every run of this sandbox.
+fn caveats(text: &mut String, summary: &Summary) {
+    if summary.caveats.is_empty() {
+        return push(text, "**Caveats:** none\n");
+    }
+    push(text, &format!("<details><summary>Caveats: {}</summary>\n", summary.caveats.len()));
+    for one in &summary.caveats {
+        push(text, &format!("- {}: {}", plain(&one.area), plain(&one.text)));
+    }
+    push(text, "\n</details>\n");
+}
+
 fn foot(text: &mut String, summary: &Summary) {
     let Summary { run, chain, digests, tool, seed, flags, .. } = summary;
     let seed = if seed.is_empty() { "none".to_owned() } else { seed.join(", ") };
     let flags: Vec<String> = flags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let flags = if flags.is_empty() { "none".to_owned() } else { flags.join(", ") };
+    let told = format!(
+        "Run {} with {} records; seed {}; flags {}; tree {}; config {}; fixtures {}; {}. Check it with {}.",
+        code_span(run),
+        chain.records,
+        code_span(&seed),
+        code_span(&flags),
+        code_span(short(&summary.code.tree)),
+        code_span(&digests.config),
+        code_span(&digests.fixtures),
+        plain(tool),
+        code_span(&format!("hothouse verify FOLDER --head {}", chain.head)),
+    );
     push(
         text,
         &format!(
-            "Run {} with {} records; seed {}; flags {}; tree {}; config {}; fixtures {}; {}. Check it with {}.",
-            code_span(run),
-            chain.records,
-            code_span(&seed),
-            code_span(&flags),
-            code_span(short(&summary.code.tree)),
-            code_span(&digests.config),
-            code_span(&digests.fixtures),
-            plain(tool),
-            code_span(&format!("hothouse verify FOLDER --head {}", chain.head)),
+            "<details><summary>What was run, and how to check it</summary>\n\n{told}\n\n</details>"
         ),
     );
 }

@@ -23,6 +23,13 @@ const SHOT: (u32, u32) = (760, 1400);
 /// How much of the page pictures and mails may take.
 const BUDGET: usize = 7 << 20;
 
+/// How much of a record is shown, and of all of them together.
+const BODY: usize = 2000;
+const BODIES: usize = 1 << 20;
+
+/// How much of what was seen is shown at the top.
+const BRIEF: usize = 110;
+
 /// A screenshot.
 #[derive(Clone, Debug, Default)]
 pub struct Shot {
@@ -117,6 +124,10 @@ struct Row<'a> {
     offset: String,
     left: u64,
     width: u64,
+    /// How long it took, in milliseconds.
+    took: u64,
+    /// All of it; none where the page has no more room.
+    body: Option<String>,
 }
 
 fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
@@ -128,6 +139,7 @@ fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
     let part = |ms: i64| u64::try_from(ms.max(0) * 1000 / whole).unwrap_or(0);
     let mut shown = shown.to_vec();
     shown.sort_by_key(|record| (begin(record), record.seq));
+    let mut budget = BODIES;
     shown
         .into_iter()
         .map(|record| Row {
@@ -135,8 +147,21 @@ fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
             offset: seconds(begin(record) - first),
             left: part(begin(record) - first).min(990),
             width: part(duration(record)).clamp(6, 1000),
+            took: u64::try_from(duration(record)).unwrap_or(0),
+            body: body(record, &mut budget),
         })
         .collect()
+}
+
+/// Writes the body of a record, as far as there is room for it.
+fn body(record: &Record, budget: &mut usize) -> Option<String> {
+    let mut text = serde_json::to_string_pretty(&record.body).ok()?;
+    if text.len() > BODY {
+        text.truncate(text.floor_char_boundary(BODY));
+        text.push('…');
+    }
+    *budget = budget.checked_sub(text.len())?;
+    Some(text)
 }
 
 /// Returns how long what is recorded took, in milliseconds; a record is written at its end.
@@ -156,6 +181,13 @@ fn kinds(records: &[&Record]) -> Vec<(&'static str, usize)> {
     let count = |kind: Kind| records.iter().filter(|record| record.kind == kind).count();
     let all = Kind::ALL.into_iter().map(|kind| (kind.as_str(), count(kind)));
     all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// A check that does not hold, as it is named at the top.
+struct Failing<'a> {
+    scenario: &'a str,
+    check: &'a Check,
+    seen: String,
 }
 
 /// A changed file with how much of the bar is for lines that were added.
@@ -190,6 +222,24 @@ struct Page<'a> {
     files: Vec<FileShown<'a>>,
 }
 
+/// Writes a time that something took.
+fn took(ms: &u64) -> String {
+    match *ms {
+        ms @ 0..1000 => format!("{ms} ms"),
+        ms => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+    }
+}
+
+/// Returns the beginning of a text, up to a whole word.
+fn brief(text: &str) -> String {
+    if text.len() <= BRIEF {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(BRIEF);
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{}…", &text[..end])
+}
+
 /// Splits a sentence into what stands between backticks, which is code, and the rest.
 fn parts(sentence: &str) -> Vec<(&str, bool)> {
     let pieces: Vec<&str> = sentence.split('`').collect();
@@ -202,6 +252,20 @@ fn parts(sentence: &str) -> Vec<(&str, bool)> {
 }
 
 impl Page<'_> {
+    fn sign(&self) -> &'static str {
+        match self.summary.verdict {
+            Verdict::Proved => "✓",
+            Verdict::Failed => "✗",
+            Verdict::Incomplete | Verdict::Unproved => "!",
+        }
+    }
+
+    /// Whether a check rests on a record.
+    fn is_evidence(&self, id: &str) -> bool {
+        let mut checks = self.summary.scenarios.iter().flat_map(|one| &one.checks);
+        checks.any(|check| check.records.iter().any(|record| record == id))
+    }
+
     fn tone(&self) -> &'static str {
         match self.summary.verdict {
             Verdict::Proved => "good",
@@ -220,10 +284,13 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the checks that do not hold, with their scenarios.
-    fn failing(&self) -> impl Iterator<Item = (&str, &Check)> {
+    /// Returns the checks that do not hold.
+    fn failing(&self) -> impl Iterator<Item = Failing<'_>> {
         let all = self.summary.scenarios.iter();
-        all.flat_map(|one| one.failed().map(|check| (one.scenario.as_str(), check)))
+        all.flat_map(|one| {
+            let scenario = one.scenario.as_str();
+            one.failed().map(move |check| Failing { scenario, check, seen: brief(&check.seen) })
+        })
     }
 
     fn held(&self) -> usize {

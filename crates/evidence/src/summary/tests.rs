@@ -155,7 +155,8 @@ fn the_markdown_has_verdict_claims_and_what_is_not_covered() {
         "**Not covered**",
         "scenarios that were not run: refund",
         "1 mail",
-        "0 error",
+        "0 errors",
+        "<details><summary>What was run, and how to check it</summary>",
         "**Changed checks:** none",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
@@ -164,6 +165,63 @@ fn the_markdown_has_verdict_claims_and_what_is_not_covered() {
     assert!(failed.contains("## ❌ buy: not proved"), "{failed}");
     assert!(failed.contains("`to:bob` does not hold"), "{failed}");
     assert!(text.lines().count() < 40, "it is to be short");
+    // What the reader must not miss comes before what holds.
+    let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(at(&text, "**Not covered**") < at(&text, "| ✅"), "{text}");
+    let some = json!({ "page": ["Thank you"], "mail": [{ "query": "to:bob" }] });
+    let failed = markdown(&summary(some));
+    assert!(at(&failed, "| ❌ | mail") < at(&failed, "checks hold</summary>"), "{failed}");
+    assert!(at(&failed, "checks hold</summary>") < at(&failed, "| ✅ | page"), "{failed}");
+}
+
+#[test]
+fn the_page_begins_with_what_a_reader_must_not_miss() {
+    let mut summary = summary(json!({ "mail": [{ "query": "to:bob" }] }));
+    summary.changed_checks.push(ChangedCheck {
+        weaker: true,
+        area: crate::judge::CheckArea::Scenario,
+        name: "buy".into(),
+        how: "no longer expects mail `to:ann`".into(),
+    });
+    let seen = summary.scenarios[0].page.as_mut().unwrap();
+    seen.steps = vec![crate::page::StepSeen {
+        step: "click button 'Pay'".into(),
+        error: Some("button 'Pay' is not there".into()),
+        near: vec!["button 'Buy' e4".into()],
+        duration_ms: 10_200,
+        ..crate::page::StepSeen::default()
+    }];
+    let all = records();
+    let shown: Vec<&Record> = all.iter().collect();
+    let mail = |id: &str| MailShown { id: id.into(), subject: id.into(), ..MailShown::default() };
+    let mails = [mail("mail_0000000000000002"), mail("mail_other")];
+    let input = PageInput { summary: &summary, records: &shown, shots: &[], mails: &mails };
+    let text = page(&input);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    let order = [
+        "✗ Not proved",
+        "class=failing",
+        "<b>1</b> check weaker than the base's",
+        "not covered</a>",
+        "id=changed",
+        "no longer expects mail <code>to:ann</code>",
+        "id=gaps",
+        "<ul class=checks>",
+        "10.2 s",
+        "is not there; there are <code>",
+        "class=timeline",
+    ];
+    assert!(order.map(at).is_sorted(), "{:?}", order.map(at));
+    // The mail that the failed check did not find is not evidence, so both are folded.
+    assert!(!text.contains("<details open>"), "{text}");
+    // A record can be opened where it stands.
+    assert!(text.contains("&quot;subject&quot;: &quot;Receipt&quot;"), "{text}");
+
+    let summary = good();
+    let input = PageInput { summary: &summary, records: &shown, shots: &[], mails: &mails };
+    let text = page(&input);
+    assert!(text.contains("<details open><summary>mail_0000000000000002"), "{text}");
+    assert!(text.contains("<details><summary>mail_other"), "{text}");
 }
 
 #[test]

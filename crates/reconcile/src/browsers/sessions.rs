@@ -180,7 +180,7 @@ impl Browsers {
         }
         let open = Open { sandbox, spec, plan, place: &kept.place, page: &kept.page };
         let navigates = !spec.app.is_empty() && !plan.begins_elsewhere(spec);
-        let visit = self.use_page(&open, within(patience(spec)), navigates).await?;
+        let visit = self.use_page(&open, navigates).await?;
         // Failed steps are not repeated.
         let done = visit.report.steps.iter().filter(|step| step.ok).count();
         lasting.into_iter().take(done).for_each(|step| kept.remember(step));

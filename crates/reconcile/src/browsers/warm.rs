@@ -82,7 +82,17 @@ impl Warm {
                     ended.await.ok().and_then(Result::ok).and_then(|exit| signal_of(&exit));
                 explain(launch::cause(&self.said(), signal), &self.said())
             }
-            error => Failure::of(FailureKind::Backend, error)
+            // Only the browser knows all names of zones and locales.
+            CallError::Refused { method: "Emulation.setTimezoneOverride", .. } => {
+                Failure::new(FailureKind::Usage, "the browser does not know this time zone")
+                    .hint("name it as `--timezone Europe/Stockholm`")
+            }
+            CallError::Refused { method: "Emulation.setLocaleOverride", .. } => {
+                Failure::new(FailureKind::Usage, "the browser does not know this locale")
+                    .hint("name it as `--locale sv-SE`")
+            }
+            CallError::Refused { .. } => Failure::of(FailureKind::Backend, error),
+            CallError::Late { .. } => Failure::of(FailureKind::Backend, error)
                 .hint("the browser may be overloaded; try again, or pass a longer `--timeout`"),
         }
     }

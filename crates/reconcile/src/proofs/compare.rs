@@ -1,10 +1,11 @@
 //! Compares runs: two sandboxes that run the same scenario now, or recorded runs.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use hothouse_evidence::{
     compare::{self, Comparison, Side},
     outcome::ScenarioOutcome,
+    summary,
 };
 use hothouse_host::{beneath::Folder, files};
 use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, SandboxRef};
@@ -160,7 +161,15 @@ fn read(
         records,
         outcome,
         screenshots,
+        fixtures: fixtures(folder),
     })
+}
+
+/// Returns the fixtures that the summary of a run names.
+fn fixtures(folder: &Folder) -> Option<BTreeMap<String, String>> {
+    let summary = artifacts::read(folder, summary::JSON)?;
+    let summary: summary::Summary = serde_json::from_slice(&summary).ok()?;
+    Some(summary.digests.each_fixture)
 }
 
 pub(super) fn keep_pictures(place: &RunPlace, comparison: &Comparison) -> Result<(), Failure> {

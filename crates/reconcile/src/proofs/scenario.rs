@@ -373,6 +373,17 @@ fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
             .collect(),
         cookies: Some(cookies.map(|name| page::Cookie { name }).collect()),
         duration_ms: report.duration_ms,
+        steps: report
+            .steps
+            .into_iter()
+            .map(|one| page::StepSeen {
+                step: one.step,
+                ok: one.ok,
+                error: one.error,
+                near: one.near,
+                duration_ms: one.duration_ms,
+            })
+            .collect(),
         failure,
     }
 }

@@ -91,7 +91,9 @@ fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failur
         None => {
             let first = records.first();
             let facts = Coverage { scenarios: &outcomes, ..Coverage::default() };
-            let mut not_covered = summary::not_covered(&facts, &Code::default());
+            // Whether the sandbox was fresh is not known either.
+            let unknown = Code { fresh: true, ..Code::default() };
+            let mut not_covered = summary::not_covered(&facts, &unknown);
             not_covered
                 .push("the sandbox is gone: its config and files could not be looked at".into());
             let summary = Summary {
@@ -290,7 +292,7 @@ fn digests(keepers: &Keepers, sandbox: &SandboxRecord, files: &[WorktreeFixture]
         all.insert(format!("{}/{}", file.integration, file.name), digest(&file.bytes));
     }
     let fixtures = serde_json::to_vec(&all).unwrap_or_default();
-    Digests { config: digest(&config), fixtures: digest(&fixtures) }
+    Digests { config: digest(&config), fixtures: digest(&fixtures), each_fixture: all }
 }
 
 fn seeded(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<String> {

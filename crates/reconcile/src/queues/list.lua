@@ -84,6 +84,14 @@ if kind('resque:queues') == 'set' then
       if job then add(queue, queue .. '-' .. (at - 1), job['class'], 'waiting', 0, nil) end
     end
   end
+  -- A worker notes what it is doing; it has taken that off the queue.
+  if kind('resque:workers') == 'set' then
+    for _, worker in ipairs(redis.call('smembers', 'resque:workers')) do
+      local text = kind('resque:worker:' .. worker) == 'string' and redis.call('get', 'resque:worker:' .. worker)
+      local job = text and decoded(text)
+      if job and type(job.payload) == 'table' then add(job.queue or '', 'worker-' .. worker, job.payload['class'], 'active', 0, nil) end
+    end
+  end
   for at, text in ipairs(entries('resque:failed')) do
     local job = decoded(text)
     if job and not job.retried_at then add(job.queue or '', 'failed-' .. (at - 1), job.payload and job.payload['class'], 'dead', 1, job.error) end

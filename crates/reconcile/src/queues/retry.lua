@@ -56,6 +56,21 @@ for _, place in ipairs({ 'dead', 'retry' }) do
   end
 end
 
+-- Writes a time as Resque does, since its own pages read it. A script of Redis has no calendar.
+local function date(seconds)
+  local days = math.floor(seconds / 86400) + 719468
+  local era = math.floor(days / 146097)
+  local day = days - era * 146097
+  local year = math.floor((day - math.floor(day / 1460) + math.floor(day / 36524) - math.floor(day / 146096)) / 365)
+  day = day - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local month = math.floor((5 * day + 2) / 153)
+  day = day - math.floor((153 * month + 2) / 5) + 1
+  month = month < 10 and month + 3 or month - 9
+  year = year + era * 400 + (month <= 2 and 1 or 0)
+  local rest = seconds % 86400
+  return string.format('%04d/%02d/%02d %02d:%02d:%02d UTC', year, month, day, math.floor(rest / 3600), math.floor(rest % 3600 / 60), rest % 60)
+end
+
 -- Resque: the place in the list is the id; it stays there, marked.
 local at = string.match(id, '^failed%-(%d+)$')
 if at and kind('resque:failed') == 'list' then
@@ -63,8 +78,10 @@ if at and kind('resque:failed') == 'list' then
   local job = text and decoded(text)
   if job and job.payload and not job.retried_at then
     local payload = string.match(text, '"payload":(%b{})')
-    job.retried_at = redis.call('time')[1]
-    redis.call('lset', 'resque:failed', at, cjson.encode(job))
+    -- The text is kept: written again, its empty lists would become empty objects.
+    local marked = '{"retried_at":"' .. date(tonumber(redis.call('time')[1])) .. '",' .. string.sub(text, 2)
+    redis.call('lset', 'resque:failed', at, marked)
+    redis.call('sadd', 'resque:queues', job.queue)
     redis.call('rpush', 'resque:queue:' .. job.queue, payload or cjson.encode(job.payload))
     return 1
   end

@@ -52,6 +52,7 @@ class H(http.server.BaseHTTPRequestHandler):
         if path=="/frames": return self.send(200,PAGE("<h1>Checkout</h1><iframe title=Card src=/card></iframe><iframe title=Bank src=http://127.0.0.1:3000/bank></iframe>"))
         if path=="/card": return self.send(200,PAGE("<label>Card number <input id=n></label><button onclick=\"r.textContent='card ends in '+n.value.slice(-4)\">Use card</button><p id=r></p>"))
         if path=="/bank": return self.send(200,PAGE("<div style='height:900px'></div><button data-testid=approve onclick=\"document.querySelector('p').textContent='bank approves'\">Approve</button><p></p>"))
+        if path=="/environment": return self.send(200,PAGE("<h1 id=h></h1><script>h.textContent=[navigator.language,Intl.DateTimeFormat().resolvedOptions().timeZone,new Date().toISOString().slice(0,16),new Date().getHours(),innerWidth+'x'+innerHeight,devicePixelRatio,navigator.maxTouchPoints>0,matchMedia('(prefers-reduced-motion: reduce)').matches,/iPhone/.test(navigator.userAgent),(12345.6).toLocaleString()].join(' | ')+' | asked '+%s</script>"%json.dumps(self.headers.get("accept-language"))))
         if path=="/trace": return self.send(200,PAGE("<h1>%s</h1>"%self.headers.get("traceparent")))
         self.send(404,PAGE("<h1>Nothing here</h1>"))
     def log_message(self,*a): pass

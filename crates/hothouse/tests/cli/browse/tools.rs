@@ -59,6 +59,53 @@ fn a_trace_of_the_browser_is_what_devtools_reads() {
 }
 
 #[test]
+fn a_page_sees_the_environment_that_was_asked_for() {
+    let Some(shop) = Shop::open(None) else { return };
+    let heading = |words: &[&str]| {
+        let report = shop.seen(&[&["web", "/environment"], words].concat());
+        let text = report["text"].as_str().unwrap().trim().replace('\u{a0}', " ");
+        (text.split(" | ").map(str::to_owned).collect::<Vec<_>>(), report)
+    };
+    let (plain, _) = heading(&[]);
+    assert_eq!(plain[4..9], ["1280x720", "1", "false", "false", "false"], "{plain:?}");
+    let (asked, report) = heading(&[
+        "--viewport",
+        "390x844",
+        "--locale",
+        "sv-SE",
+        "--timezone",
+        "Europe/Stockholm",
+        "--clock",
+        "2026-03-01T09:00:00Z",
+        "--reduced-motion",
+        "--video",
+    ]);
+    let wanted = ["sv-SE", "Europe/Stockholm", "2026-03-01T09:00", "10", "390x844"];
+    assert_eq!(asked[..5], wanted, "{asked:?}");
+    assert_eq!(asked[7], "true", "{asked:?}");
+    assert_eq!(asked[9], "12 345,6", "{asked:?}");
+    assert!(asked[10].starts_with("asked sv-SE"), "{asked:?}");
+    let video = fs::read(report["video"].as_str().unwrap()).unwrap();
+    assert!(video.starts_with(b"RIFF") && video.len() > 1000, "a film of {} bytes", video.len());
+    let (phone, report) = heading(&["--device", "iPhone 15"]);
+    assert_eq!(phone[6], "true", "it has a touch screen: {phone:?}");
+    assert_eq!(phone[8], "true", "{phone:?}");
+    assert_ne!(phone[5], "1", "{phone:?}");
+    let (width, ..) = super::pixels(&super::shot(&report, 0));
+    assert!(width > 1000, "a picture has the pixels of the device: {width}");
+    for (words, hint) in [
+        (["--viewport", "wide"], "is not a size such as"),
+        (["--timezone", "Europe/Stokholm"], "does not know this time zone"),
+        (["--locale", "xx_yy_zz"], "does not know this locale"),
+        (["--clock", "yesterday"], "2026-"),
+    ] {
+        let all = [&["browse", "web", "/login", "-w", "a"], &words[..]].concat();
+        let ran = shop.env.run(&shop.repository, &all);
+        assert!(ran.code == 2 && ran.stderr.contains(hint), "{words:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn tools_for_browsers_find_that_of_the_room() {
     let Some(shop) = Shop::open(None) else { return };
     let both = "$CHROME_PATH --version; $PUPPETEER_EXECUTABLE_PATH --version";

@@ -53,10 +53,70 @@ fn prove_names_each_fault_and_nothing_else() {
     assert_eq!(shop.sandboxes(), ["a"]);
 }
 
+#[test]
+fn smoke_and_compare_name_a_weakened_scenario_and_a_changed_fixture_and_nothing_else() {
+    let Some(shop) = Shop::open(None) else { return };
+    shop.up("a");
+    shop.up("b");
+    let worktree = shop.worktree("b");
+    let edit = |file: &str, from: &str, to: &str| {
+        let path = worktree.join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from}");
+        fs::write(&path, text.replace(from, to)).unwrap();
+    };
+    let (ok, first) = shop.judge(&["smoke", "buy", "-w", "a", "--json"]);
+    assert!(ok, "{first:#}");
+    let judged = || {
+        commit_in(&shop, "b", &["-qam", "checks"]);
+        let (ok, proof) = shop.judge(&["smoke", "buy", "-w", "b", "--json"]);
+        assert!(ok, "{proof:#}");
+        let changed = proof["changed_checks"].as_array().unwrap().clone();
+        let compared = shop.json(&["compare", "a", "b", "--json"]);
+        let found = compared["differences"].as_array().unwrap().clone();
+        let found = found.into_iter().filter(|one| one["kind"] != "timing");
+        (changed, found.collect::<Vec<_>>())
+    };
+
+    edit(
+        "hothouse/fixtures/pay/charge.toml",
+        "status = 200",
+        "status = 200\nheaders = { x = \"1\" }",
+    );
+    let (changed, found) = judged();
+    assert!(changed.len() == 1 && changed[0]["area"] == "fixture", "{changed:#?}");
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(
+        (&found[0]["kind"], &found[0]["what"]),
+        (&"fixture".into(), &"pay/charge.toml".into())
+    );
+
+    edit("hothouse.toml", "no-mail = \"-to:ann\"\n", "");
+    let (changed, found) = judged();
+    assert_eq!(changed[0]["how"], "no longer expects no-mail `-to:ann`", "{changed:#?}");
+    let kinds: Vec<_> = found.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["fixture", "scenario"], "{found:#?}");
+    assert_eq!(found[1]["right"], "weaker", "{found:#?}");
+}
+
 /// Commits in the room of `a`, whose index is there while it is up.
 fn commit(shop: &Shop, words: &[&str]) {
-    let git =
-        ["exec", "-w", "a", "--", "git", "-c", "user.name=t", "-c", "user.email=t@e.x", "commit"];
+    commit_in(shop, "a", words);
+}
+
+fn commit_in(shop: &Shop, sandbox: &str, words: &[&str]) {
+    let git = [
+        "exec",
+        "-w",
+        sandbox,
+        "--",
+        "git",
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@e.x",
+        "commit",
+    ];
     shop.env.ok(&shop.repository, &[&git, words].concat());
 }
 

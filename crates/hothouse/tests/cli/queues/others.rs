@@ -1,6 +1,10 @@
-//! Sidekiq, Laravel and Graphile Worker with their own clients, and jobs that are found by polling.
+//! Sidekiq, Resque, Laravel and Graphile Worker with their own clients, and jobs that are found by polling.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use hothouse_testkit::{TestEnv, skip, wait_until};
 
@@ -8,6 +12,7 @@ use super::{find, installed, jobs, sandbox, work};
 use crate::{services::is_installed, surroundings};
 
 const SIDEKIQ: &str = include_str!("sidekiq.rb");
+const RESQUE: &str = include_str!("resque.rb");
 const LARAVEL: &str = include_str!("laravel.php");
 const GRAPHILE: &str = include_str!("graphile.mjs");
 
@@ -52,6 +57,39 @@ fn jobs_of_sidekiq_are_found_listed_drained_and_tried_again() {
     env.ok(&repository, &["queue", "drain", "-w", "a"]);
     assert!(find(&jobs(&env, &repository), "mail", "delayed").is_none());
     retry(&env, &repository, "mail", || {});
+}
+
+#[test]
+fn jobs_of_resque_are_found_listed_drained_and_tried_again() {
+    if !installed(Path::new("/"), "ruby", &["-e", "require 'resque'"]) {
+        return skip("queues of Resque", "the gem resque");
+    }
+    let env = surroundings();
+    let Some((repository, worktree)) = sandbox(&env) else { return };
+    fs::write(worktree.join("jobs.rb"), RESQUE).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+    run(&env, &repository, &["ruby", "jobs.rb", "add", "fine", "boom"]);
+    let listed = jobs(&env, &repository);
+    assert_eq!(listed.iter().filter(|job| job["state"] == "waiting").count(), 2, "{listed:#?}");
+    assert_eq!(find(&listed, "mail", "waiting").unwrap()["name"], "Receipt");
+    work(&env, &repository, "ruby jobs.rb work");
+    let dead = ["wait", "job", "queue=mail state=dead", "-w", "a", "--timeout", "60s", "--json"];
+    assert_eq!(env.json(&repository, &dead)["body"]["error"], "planted-resque");
+
+    // What a worker has taken is not finished yet.
+    run(&env, &repository, &["ruby", "jobs.rb", "add", "slow"]);
+    wait_until("the worker has the job", || {
+        find(&jobs(&env, &repository), "mail", "active").is_some()
+    });
+    let begun = Instant::now();
+    env.ok(&repository, &["queue", "drain", "-w", "a"]);
+    assert!(begun.elapsed() > Duration::from_secs(1), "drain waits for what runs");
+    assert!(find(&jobs(&env, &repository), "mail", "active").is_none());
+
+    retry(&env, &repository, "mail", || {});
+    // Resque itself can read what was marked.
+    let marked = env.ok(&repository, &["exec", "-w", "a", "--", "ruby", "jobs.rb", "failed"]);
+    assert!(marked.starts_with("20") && marked.contains(" UTC"), "{marked}");
 }
 
 #[test]
