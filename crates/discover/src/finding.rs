@@ -232,9 +232,10 @@ pub struct BuiltService {
     /// The folder that it is built from.
     pub context: String,
     pub dockerfile: String,
+    /// The folder of the repository that is its working folder, where image, volumes and `working_dir` tell.
+    pub home: Option<String>,
     /// What compose runs in it, if it says so.
     pub command: Option<String>,
-    /// The working folder below the context, where volumes and `working_dir` tell.
     pub ports: Vec<u16>,
     pub env: BTreeMap<String, String>,
     pub health: Option<String>,

@@ -21,7 +21,12 @@ mod tasks;
 mod versions;
 mod web;
 
-pub(crate) use self::{compose::kind_of, settings::scheme_of};
+pub(crate) use self::{
+    compose::kind_of,
+    containers::OF_IMAGE,
+    python::found_from,
+    settings::scheme_of,
+};
 use crate::{finding::Findings, host::HostFacts, view::View};
 
 /// Parts of paths that belong to tests, samples and documentation of a project rather than to itself.

@@ -1,6 +1,7 @@
 //! Small repositories, one per ecosystem and manager, with the draft that each leads to.
 //!
-//! A repository is a file in `corpus/`: `-- path --` begins a file of it. What is drafted must be a valid configuration,
+//! A repository is a file in `corpus/`: `-- path --` begins a file of it, `-- path (committed) --` one with settings that is
+//! part of the commit. What is drafted must be a valid configuration,
 //! and is compared with the page in `snapshots/`; run with `INSTA_UPDATE=always` to write pages, and read the difference.
 
 #![expect(clippy::disallowed_methods, reason = "tests read files by plain means")]
@@ -13,11 +14,23 @@ use std::{
 
 use hothouse_discover::{HostFacts, View, plan, write};
 
+fn header(line: &str) -> Option<&str> {
+    let path = line.strip_prefix("-- ")?.strip_suffix(" --")?;
+    Some(path.strip_suffix(COMMITTED).unwrap_or(path))
+}
+
+const COMMITTED: &str = " (committed)";
+
+fn committed(text: &str) -> BTreeSet<String> {
+    let is_one = |line: &&str| line.ends_with(&format!("{COMMITTED} --"));
+    text.lines().filter(is_one).filter_map(header).map(str::to_owned).collect()
+}
+
 fn repository(text: &str) -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
-        if let Some(path) = line.strip_prefix("-- ").and_then(|line| line.strip_suffix(" --")) {
+        if let Some(path) = header(line) {
             files.insert(path.to_owned(), String::new());
             current = Some(path.to_owned());
         } else if let Some(file) = current.as_ref().and_then(|path| files.get_mut(path)) {
@@ -29,7 +42,16 @@ fn repository(text: &str) -> BTreeMap<String, String> {
 }
 
 fn drafted(files: &BTreeMap<String, String>, host: &HostFacts) -> (String, String) {
-    let view = View::of(files);
+    drafted_with(files, BTreeSet::new(), host)
+}
+
+fn drafted_with(
+    files: &BTreeMap<String, String>,
+    committed: BTreeSet<String>,
+    host: &HostFacts,
+) -> (String, String) {
+    let mut view = View::of(files);
+    view.committed = committed;
     let draft = hothouse_discover::discover(&view, host, "shop");
     let config = write::merged(None, &draft, &BTreeSet::new()).expect("a new file can be written");
     if let Err(problems) = hothouse_config::parse("hothouse.toml", &config) {
@@ -49,8 +71,10 @@ fn every_repository_has_its_draft() {
     names.sort();
     assert!(names.len() >= 25, "{}", names.len());
     for path in names {
-        let files = repository(&fs::read_to_string(&path).unwrap());
-        let (config, plan) = drafted(&files, &HostFacts::with_everything());
+        let text = fs::read_to_string(&path).unwrap();
+        let (files, committed) = (repository(&text), committed(&text));
+        let everything = HostFacts::with_everything();
+        let (config, plan) = drafted_with(&files, committed, &everything);
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         // The plan's tables repeat the config; its tail of evidence is what could be wrong besides.
         let tail = plan.split("## Questions").nth(1).unwrap_or_default();

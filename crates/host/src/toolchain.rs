@@ -21,6 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The size limit for configuration files.
 const FILE_LIMIT: u64 = 1 << 20;
 
+/// The size limit for rustup's manifests, which list every component for every platform.
+const MANIFEST_LIMIT: u64 = 8 << 20;
+
+/// How many toolchains are looked at.
+const TOOLCHAINS_MOST: usize = 8;
+
 /// A query to a tool.
 struct Question {
     program: &'static str,
@@ -96,6 +102,7 @@ pub fn registries(home: &Path) -> Vec<Destination> {
         found.extend(addresses(&of_lines(&String::from_utf8_lossy(&bytes), lines)));
     }
     found.extend(cargo_indexes(home));
+    found.extend(rustup_servers(home));
     for answer in asked {
         // A tool that failed counts as absent.
         found.extend(answer.join().unwrap_or_default());
@@ -136,6 +143,19 @@ fn cargo_indexes(home: &Path) -> Vec<Destination> {
         Some(name.into_iter().chain(config).collect::<Vec<_>>())
     };
     folders.into_iter().filter_map(of_folder).flatten().collect()
+}
+
+/// Returns the servers that rustup installed toolchains from: the manifest of each names the files of its components.
+fn rustup_servers(home: &Path) -> BTreeSet<Destination> {
+    let toolchains = files::list(&home.join(".rustup/toolchains")).unwrap_or_default();
+    let of_toolchain = |toolchain: PathBuf| {
+        let manifest = toolchain.join("lib/rustlib/multirust-channel-manifest.toml");
+        let bytes = files::read_capped(&manifest, MANIFEST_LIMIT).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.lines().find(|line| line.starts_with("url = "))?;
+        addresses(line).into_iter().next()
+    };
+    toolchains.into_iter().take(TOOLCHAINS_MOST).filter_map(of_toolchain).collect()
 }
 
 fn of_lines(text: &str, wanted: &[&str]) -> String {
@@ -205,5 +225,22 @@ mod tests {
         files::replace(&folder.join("config.json"), config.as_bytes(), 0o644).unwrap();
         let shown: Vec<_> = cargo_indexes(home.path()).iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["index.corp.example", "files.corp.example", "corp.example"]);
+    }
+
+    #[test]
+    fn toolchains_tell_the_server_they_are_from() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, host) in [("stable", "rust.corp.example"), ("1.80.0", "rust.corp.example")] {
+            let folder = home.path().join(".rustup/toolchains").join(name).join("lib/rustlib");
+            files::make_folder(&folder).unwrap();
+            let manifest = format!(
+                "date = \"2026-01-01\"\n[pkg.cargo]\ngit = \"https://no.example/x\"\nurl = \"https://{host}/dist/cargo.tar.gz\"\n"
+            );
+            let file = folder.join("multirust-channel-manifest.toml");
+            files::replace(&file, manifest.as_bytes(), 0o644).unwrap();
+        }
+        files::make_folder(&home.path().join(".rustup/toolchains/linked")).unwrap();
+        let shown: Vec<_> = rustup_servers(home.path()).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["rust.corp.example"]);
     }
 }

@@ -13,7 +13,7 @@ use hothouse_model::{
     Failure,
     config::{IntegrationClass, RuleTransport},
     ledger::AttemptKind,
-    policy::Decision,
+    policy::{Decision, ReasonCode, RecordedCode},
 };
 
 use super::timeline::checked;
@@ -176,7 +176,7 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
         } else if now.reason.is_some() {
             lines.push(format!(
                 "  ask:  hothouse egress allow {} -w {}",
-                plain(&asked(now)),
+                plain(&asked(now, &why)),
                 why.sandbox
             ));
         }
@@ -221,8 +221,14 @@ fn shown(now: &DecisionView) -> String {
     }
 }
 
-/// Returns the rule that would allow it.
-fn asked(now: &DecisionView) -> String {
+/// Returns the rule that would allow it. An address that is not public needs a rule with the address itself.
+fn asked(now: &DecisionView, why: &WhyView) -> String {
+    let is_address = now.code.as_ref().and_then(RecordedCode::known) == Some(ReasonCode::NotPublic);
+    let address = why.denied.iter().find_map(|record| record.address.clone());
+    address.filter(|_| is_address).unwrap_or_else(|| asked_host(now))
+}
+
+fn asked_host(now: &DecisionView) -> String {
     match now.port {
         Some(22 | 80 | 443) if now.transport == RuleTransport::Tcp => now.host.clone(),
         _ => shown(now),
@@ -239,7 +245,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     if learned.is_empty() {
-        ui.say("No denied connections to allow.");
+        ui.say(nothing_learned(session, &query)?);
         return Ok(ExitCode::SUCCESS);
     }
     let rules = toml_lines(&learned);
@@ -251,6 +257,42 @@ pub(crate) fn learn(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode
         hosts.join(" ")
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what to say where no rule is proposed although something may have been denied.
+fn nothing_learned(session: &Session, query: &LearnQuery) -> Result<&'static str, Failure> {
+    if query.run.is_some() {
+        return Ok("No denied connections to allow.");
+    }
+    let all = WhyQuery { sandbox: query.sandbox.clone(), folder: query.folder.clone(), host: None };
+    let why: WhyView = session.query(route::EGRESS_WHY, &all)?;
+    Ok(match why.denied_count {
+        0 => "No denied connections to allow.",
+        _ => {
+            "No rule is proposed for what was denied: `hothouse egress log --denied` shows why, and `hothouse egress why HOST` which rule would allow a host."
+        }
+    })
+}
+
+/// Tells which hosts stay denied although a rule names them, and what would allow them.
+fn tell_still_denied(session: &Session, ui: &Ui, body: &AllowBody) -> Result<(), Failure> {
+    for rule in body.rules.iter().filter(|rule| !rule.contains('*')) {
+        let host = Some(rule.clone());
+        let query = WhyQuery { sandbox: body.sandbox.clone(), folder: body.folder.clone(), host };
+        // A rule such as a block of addresses is no host that could be asked about.
+        let Ok(why) = session.query::<WhyView>(route::EGRESS_WHY, &query) else { continue };
+        let Some(now) = why.now.as_ref().filter(|now| now.verdict == Decision::Denied) else {
+            continue;
+        };
+        let Some(reason) = &now.reason else { continue };
+        let other = asked(now, &why);
+        let next = match other == asked_host(now) {
+            true => String::new(),
+            false => format!("; `hothouse egress allow {}` would allow it", plain(&other)),
+        };
+        ui.say(&format!("Note: {} is still denied: {}{next}.", plain(&shown(now)), plain(reason)));
+    }
+    Ok(())
 }
 
 /// Renders one line per host, with an entry for each port or protocol of it.
@@ -317,7 +359,8 @@ pub(crate) fn allow(
         (true, _) => {}
         (false, true) => ui.say("Removed; connections that it allowed are closed."),
         (false, false) => {
-            ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", ")))
+            ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", ")));
+            tell_still_denied(session, ui, &body)?;
         }
     }
     if !grants.is_empty() {

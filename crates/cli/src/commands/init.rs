@@ -254,7 +254,8 @@ fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
 /// Returns the root of the repository around a folder, or the folder itself.
 /// Returns the files with settings that the repository has in its commits. Without git, or outside of one, there are none.
 fn committed(root: &Path) -> BTreeSet<String> {
-    let list = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--", ".env*", "**/.env*"];
+    let named = [".env*", "**/.env*", "*.env"];
+    let list = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--"].into_iter().chain(named);
     let output = Program::new("git").args(list).folder(root).output_within(GIT_PATIENCE);
     let names = output.unwrap_or_default();
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).take(1000);

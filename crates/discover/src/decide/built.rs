@@ -3,6 +3,7 @@
 use crate::{
     Question,
     finding::{App, AppKind, BuiltService, Evidence, Findings, Step},
+    read::{OF_IMAGE, found_from},
     text,
     view::View,
 };
@@ -16,7 +17,7 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
         let of = |fits: &dyn Fn(&App) -> bool| found.apps.iter().any(fits);
         match () {
             () if of(&|app| app.name == service.name) => 0,
-            () if of(&|app| is_same_program(app, service)) => 1,
+            () if of(&|app| is_same_program(view, app, service)) => 1,
             () if of(&|app| is_named(&found.apps, app, service)) => 2,
             () => 3,
         }
@@ -41,15 +42,19 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
             task(view, found, service);
             continue;
         }
-        match partner(found, service, &taken) {
+        match partner(view, found, service, &taken) {
             Some(at) => {
                 taken.push(at);
                 lead(&mut found.apps[at], service);
                 // Of two commands for one image, compose's is the one that is used.
                 let is_images =
                     found.apps[at].evidence.iter().any(|one| one.fact == "the image's command");
-                if let Some(own) = command(view, found, service).filter(|_| is_images) {
-                    found.apps[at].run = own.run;
+                // A worker's own script knows more than its framework: queues, and what restarts it.
+                let is_script =
+                    is_worker(service) && own_script(view, &found.apps, service).is_some();
+                if let Some(own) = command(view, found, service).filter(|_| is_images || is_script)
+                {
+                    (found.apps[at].run, found.apps[at].dir) = (own.run, own.dir);
                 }
             }
             None => match command(view, found, service) {
@@ -92,6 +97,7 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
             name: image.name,
             context: String::new(),
             dockerfile: String::new(),
+            home: None,
             command: None,
             ports: image.ports,
             env: image.env.into_iter().filter(|one| !is_of_production(one)).collect(),
@@ -134,7 +140,12 @@ fn is_for_tests(service: &BuiltService) -> bool {
 }
 
 /// Returns the app that a service runs, of those that no other one has.
-fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<usize> {
+fn partner(
+    view: &View<'_>,
+    found: &Findings,
+    service: &BuiltService,
+    taken: &[usize],
+) -> Option<usize> {
     let home = home(&found.apps, service);
     let inside =
         |app: &App| home.is_empty() || app.dir == home || app.dir.starts_with(&format!("{home}/"));
@@ -144,7 +155,7 @@ fn partner(found: &Findings, service: &BuiltService, taken: &[usize]) -> Option<
         |fits: &dyn Fn(&App) -> bool| candidates.iter().find(|at| fits(&found.apps[**at])).copied();
     let is_worker = is_worker(service);
     let of_kind = |app: &App| (app.kind == AppKind::Worker) == is_worker;
-    let same_program = |app: &App| is_same_program(app, service);
+    let same_program = |app: &App| is_same_program(view, app, service);
     // In a folder of its own any app of the kind is meant; in the whole repository only what serves, as long as
     // nothing tells it from the others.
     let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
@@ -163,12 +174,42 @@ fn has_port_of(app: &App, service: &BuiltService) -> bool {
     app.port.is_some_and(|port| service.ports.contains(&port))
 }
 
-/// Whether compose runs the program that an app is known to be.
-fn is_same_program(app: &App, service: &BuiltService) -> bool {
+/// Whether compose runs the program that an app is known to be, itself or by a script.
+fn is_same_program(view: &View<'_>, app: &App, service: &BuiltService) -> bool {
+    if (app.kind == AppKind::Worker) != is_worker(service) {
+        return false;
+    }
     let of_service = service.command.as_deref().and_then(program);
-    (app.kind == AppKind::Worker) == is_worker(service)
-        && of_service.is_some()
-        && program(&app.run) == of_service
+    if of_service.is_some() && program(&app.run) == of_service {
+        return true;
+    }
+    let script = own_script(view, std::slice::from_ref(app), service);
+    let source = script.and_then(|path| view.text(&path));
+    source.is_some_and(|source| starts_same(&source, &app.run))
+}
+
+/// What Celery's programs are for, by the word that follows its settings.
+const ROLES: [&str; 4] = ["worker", "beat", "flower", "multi"];
+
+/// Whether a line of a script starts the program of a command, in the same role.
+fn starts_same(source: &str, run: &str) -> bool {
+    let role = |words: &[String]| ROLES.into_iter().find(|role| words.iter().any(|w| w == role));
+    let (words, wanted) = (text::words(run), program(run));
+    let (Some(wanted), Some(part)) = (wanted, role(&words)) else { return false };
+    let lines = source.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.take(200).any(|line| {
+        // What watches files gets the whole command as one word.
+        let words: Vec<String> =
+            line.split_whitespace().map(|w| w.replace(['\'', '"'], "")).collect();
+        words.iter().any(|word| text::name(word) == wanted) && role(&words) == Some(part)
+    })
+}
+
+/// Returns the script of the repository that a service starts.
+fn own_script(view: &View<'_>, apps: &[App], service: &BuiltService) -> Option<String> {
+    let dir = home(apps, service);
+    let file = script(view, dir, service.command.as_deref()?)?;
+    Some(text::join(dir, &file)).filter(|path| view.has(path))
 }
 
 /// Returns the program of a command, past what only starts it.
@@ -187,7 +228,10 @@ fn lead(app: &mut App, service: &BuiltService) {
     app.name.clone_from(&service.name);
     app.needs.extend(service.needs.clone());
     for (name, value) in &service.env {
-        app.env.entry(name.clone()).or_insert_with(|| format!("compose:{value}"));
+        let is_free = app.env.get(name).is_none_or(|known| known.starts_with(OF_IMAGE));
+        if is_free {
+            app.env.insert(name.clone(), format!("compose:{value}"));
+        }
     }
     if app.kind == AppKind::Web {
         app.port = app.port.or(service.ports.first().copied());
@@ -198,50 +242,36 @@ fn lead(app: &mut App, service: &BuiltService) {
     app.evidence.extend(service.evidence.clone());
 }
 
-/// Programs that the environment of a project brings.
-const OF_PYTHON: [&str; 12] = [
-    "python",
-    "python3",
-    "gunicorn",
-    "uvicorn",
-    "flask",
-    "celery",
-    "rq",
-    "streamlit",
-    "fastapi",
-    "hypercorn",
-    "daphne",
-    "huey_consumer",
-];
-
 /// Makes an app of compose's own command, if that can run outside of the image.
 fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
     let line = service.command.as_ref()?;
-    let first = text::words(line).into_iter().next()?;
-    if first.starts_with('/') || first.starts_with("..") || first.contains("docker") {
+    let words = text::words(line);
+    let first = words.first()?;
+    if first.starts_with('/') || first.starts_with("..") || is_containers(first) {
         return None;
     }
     let dir = home(&found.apps, service);
-    let managers = ["pip", "uv", "poetry", "pipenv", "pdm"];
-    let script = script(line);
+    let script = script(view, dir, line);
     // A script that only the image has.
     if script.as_ref().is_some_and(|file| !view.has(&text::join(dir, file))) {
         return None;
     }
-    let is_python = OF_PYTHON.contains(&first.as_str()) || script.is_some();
-    let install = found.install_for(dir, &managers).filter(|_| is_python);
-    let run = match install.map(|install| (install.manager, &install.dir)) {
-        Some(("pip", of)) => {
-            let depth = |dir: &str| dir.split('/').filter(|part| !part.is_empty()).count();
-            let up = "../".repeat(depth(dir) - depth(of));
-            match script {
-                Some(_) => format!("PATH=\"$PWD/{up}.venv/bin:$PATH\" {line}"),
-                None => format!("{up}.venv/bin/{line}"),
-            }
+    // Paths of a command are seen from the folder that is built.
+    let is_pathless = !words.iter().any(|word| view.has(&text::join(dir, word)));
+    let dir = service.home.as_deref().filter(|_| is_pathless).unwrap_or(dir);
+    let line = match &script {
+        Some(file) if file == first => {
+            let source = view.text(&text::join(dir, file)).unwrap_or_default();
+            let shell = if source.lines().next().is_some_and(|line| line.contains("bash")) {
+                "bash"
+            } else {
+                "sh"
+            };
+            format!("{shell} {line}")
         }
-        Some((manager, _)) => format!("{manager} run {line}"),
-        None => line.clone(),
+        _ => line.clone(),
     };
+    let run = found_from(found, dir, &line, script.is_some());
     let mut app = match service.ports.first() {
         Some(port) => App { port: Some(*port), ..App::web(&service.name, dir, run) },
         None => App::worker(&service.name, dir, run),
@@ -250,14 +280,25 @@ fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<
     Some(app)
 }
 
-/// Returns the script that a shell runs.
-fn script(line: &str) -> Option<String> {
+/// Whether a program is about containers. A folder such as `docker` may hold what runs.
+fn is_containers(first: &str) -> bool {
+    text::name(first).contains("docker") && !first.contains('/')
+}
+
+/// Returns the script that a command runs: by a shell, or a file that says that a shell runs it.
+fn script(view: &View<'_>, dir: &str, line: &str) -> Option<String> {
     let words = text::words(line);
+    let is_shells = |file: &str| {
+        let source = view.text(&text::join(dir, file)).unwrap_or_default();
+        let first = source.lines().next().unwrap_or_default();
+        first.starts_with("#!") && first.trim_end().ends_with("sh")
+    };
     match words.as_slice() {
         [shell, file, ..] if ["sh", "bash"].contains(&shell.as_str()) && !file.starts_with('-') => {
             Some(file.clone())
         }
-        [file, ..] if file.ends_with(".sh") => Some(file.trim_start_matches("./").to_owned()),
+        [file, ..] if file.ends_with(".sh") => Some(file.clone()),
+        [file, ..] if file.contains('/') && is_shells(file) => Some(file.clone()),
         _ => None,
     }
 }

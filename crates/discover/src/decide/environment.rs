@@ -11,7 +11,7 @@ use crate::{
 };
 
 use super::harmless;
-use crate::read::{kind_of, scheme_of};
+use crate::read::{OF_IMAGE, kind_of, scheme_of};
 
 /// The most variables of one service.
 const VARIABLES_MOST: usize = 80;
@@ -111,6 +111,15 @@ fn variables<'f>(
         }
     }
     for (name, given) in &service.env {
+        if let Some(given) = given.strip_prefix(OF_IMAGE) {
+            // An example of settings knows better what is meant at a desk.
+            if let (false, Value::Set(value)) =
+                (env.contains_key(name), value(known, service, name, given))
+            {
+                env.insert(name.clone(), value);
+            }
+            continue;
+        }
         let value = match given.strip_prefix("compose:") {
             Some(given) => match value(known, service, name, given) {
                 Value::Set(value) => Some(value),
@@ -219,7 +228,7 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
     if let Some(value) = part(known, &upper) {
         return Value::Set(value);
     }
-    if let Some(value) = whole(known, &upper).filter(|_| given.trim().is_empty()) {
+    if let Some(value) = whole(known, &upper).filter(|_| harmless::is_blank(given)) {
         return Value::Set(value);
     }
     if let Some(found) = OWN_URL.captures(given) {

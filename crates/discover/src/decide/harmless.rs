@@ -86,8 +86,20 @@ const HARMLESS_ENDINGS: [&str; 25] = [
     "ENABLED",
 ];
 
+/// Whether a value says nothing: it is empty, masked as in `****`, or a plain word that says that it is to be filled in.
+pub(super) fn is_blank(value: &str) -> bool {
+    is_masked(value) || is_placeholder(value) && !value.contains("://")
+}
+
+fn is_masked(value: &str) -> bool {
+    value.trim().chars().all(|c| "*.…-_#?".contains(c))
+}
+
 /// Whether a text says that a value is to be filled in.
 pub(super) fn is_placeholder(value: &str) -> bool {
+    if is_masked(value) {
+        return true;
+    }
     let lower = value.to_ascii_lowercase();
     let words = [
         "your",
@@ -237,6 +249,8 @@ mod tests {
             ("AUTH_ORIGIN", "https://user:pw@host/x"),
             ("HOST", "your-host-here"),
             ("EMPTY", ""),
+            ("MASKED", "****"),
+            ("LEFT_OUT", "..."),
         ] {
             assert!(!is_plain(name, value), "{name}");
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::settings;
+use super::{containers, settings};
 use crate::{
     finding::{BuiltService, Certainty, Evidence, Findings, ImageService, Load, Store, StoreKind},
     text,
@@ -211,12 +211,20 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             line: place(),
             fact: format!("`{name}` is built from {}", shown(&context)),
         };
+        let dockerfile = text::join(&context, dockerfile);
+        let inside = Inside::of(view, file, service, (&context, &dockerfile));
+        let mut env = env;
+        for (name, value) in of_files(view, file, &service["env_file"]) {
+            env.entry(name).or_insert(value);
+        }
+        inside.adapt(view, &mut env);
         found.built.push(BuiltService {
             name: service_name,
-            dockerfile: text::join(&context, dockerfile),
+            home: inside.home(view),
+            dockerfile,
             command: command(&service["command"])
                 .or_else(|| command(&service["entrypoint"]))
-                .map(|line| mapped(&line, text::folder(file), &context, &service["volumes"])),
+                .map(|line| inside.mapped(view, &line, &context)),
             context,
             ports,
             env,
@@ -238,8 +246,13 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     if let Some(source) = source {
         let context = text::join(text::folder(file), &source);
         let fact = format!("`{name}` runs {} in {image}", shown(&context));
+        let mut env = env;
+        for (name, value) in of_files(view, file, &service["env_file"]) {
+            env.entry(name).or_insert(value);
+        }
         found.built.push(BuiltService {
             name: service_name,
+            home: None,
             dockerfile: String::new(),
             context,
             command: command(&service["command"]).or_else(|| command(&service["entrypoint"])),
@@ -457,25 +470,116 @@ fn binds(value: &Value) -> Vec<(String, String)> {
     all.iter().filter_map(one).filter(|(source, _)| source.starts_with('.')).take(16).collect()
 }
 
-/// Makes paths of a command that lie in mounted folders paths of the repository, as its own folder sees them.
-fn mapped(line: &str, folder: &str, context: &str, volumes: &Value) -> String {
-    let binds = binds(volumes);
-    let own = |word: &str| {
-        let (source, rest) = binds.iter().find_map(|(source, target)| {
-            let rest = word.strip_prefix(target.trim_end_matches('/'))?.strip_prefix('/')?;
-            (!text::leaves(folder, source)).then_some((source, rest))
-        })?;
-        let path = text::join(&text::join(folder, source), rest);
-        match context {
-            "" => Some(path),
-            context => path.strip_prefix(&format!("{context}/")).map(str::to_owned),
-        }
+/// Returns the variables of a service's files, as far as those are part of the commit or examples: others hold values of
+/// this user.
+fn of_files(view: &View<'_>, file: &str, value: &Value) -> BTreeMap<String, String> {
+    let all = match value {
+        Value::Array(all) => all.clone(),
+        Value::Null => Vec::new(),
+        one => vec![one.clone()],
     };
-    // Only plain words: what a shell would take apart stays as it is.
-    line.split(' ')
-        .map(|word| own(word).unwrap_or_else(|| word.to_owned()))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let named = |value: &Value| {
+        let path = value.as_str().or_else(|| value["path"].as_str()).map(merge::interpolate)?;
+        (!text::leaves(text::folder(file), &path)).then(|| text::join(text::folder(file), &path))
+    };
+    let is_open =
+        |path: &String| view.committed.contains(path) || settings::is_example(text::name(path));
+    let mut env = BTreeMap::new();
+    for path in all.iter().filter_map(named).filter(is_open).take(10) {
+        env.extend(settings::variables(view, &path));
+    }
+    env
+}
+
+/// What the inside of a built image has of the repository.
+struct Inside {
+    /// Path there, path here: what is mounted, then what is copied.
+    places: Vec<(String, String)>,
+    /// Where named volumes are.
+    volumes: Vec<String>,
+    /// The working folder there.
+    folder: String,
+}
+
+impl Inside {
+    fn of(view: &View<'_>, file: &str, service: &Value, image: (&str, &str)) -> Self {
+        let (context, dockerfile) = image;
+        let stage = containers::stage(view, dockerfile);
+        let own = |(source, target): (String, String)| {
+            let is_ours = !text::leaves(text::folder(file), &source);
+            is_ours.then(|| (target, text::join(text::folder(file), &source)))
+        };
+        let mut places: Vec<_> = binds(&service["volumes"]).into_iter().filter_map(own).collect();
+        places.extend(containers::places(&stage, context));
+        let folder = service["working_dir"].as_str().map(merge::interpolate);
+        let folder = folder.unwrap_or(stage.folder);
+        Self { places, volumes: named_volumes(&service["volumes"]), folder }
+    }
+
+    /// Returns the folder of the repository that the service runs in, if that is not what it is built from.
+    fn home(&self, view: &View<'_>) -> Option<String> {
+        let here = containers::located(view, &self.places, &self.folder);
+        // `./src/app` as `/code/app` makes `src` what `/code` is.
+        let around = || {
+            let parts = self.places.iter().find_map(|(target, source)| {
+                let last = target.trim_end_matches('/').strip_prefix(&self.folder)?;
+                let last = last.strip_prefix('/').filter(|last| !last.contains('/'))?;
+                (text::name(source) == last).then(|| text::folder(source).to_owned())
+            });
+            parts.filter(|_| !self.folder.is_empty())
+        };
+        here.or_else(around).filter(|home| home.is_empty() || view.has_folder(home))
+    }
+
+    /// Makes paths of variables paths of the repository; those of volumes are left to the app.
+    fn adapt(&self, view: &View<'_>, env: &mut BTreeMap<String, String>) {
+        let is_below = |folder: &String, path: &str| {
+            path.strip_prefix(folder.trim_end_matches('/'))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        env.retain(|_, value| {
+            if value.starts_with('/') {
+                let here = containers::located(view, &self.places, value);
+                match here.filter(|path| !path.is_empty()) {
+                    Some(path) => *value = path,
+                    None => return !self.volumes.iter().any(|folder| is_below(folder, value)),
+                }
+            }
+            true
+        });
+    }
+
+    /// Makes paths of a command paths of the repository, as the folder that it is built from sees them.
+    fn mapped(&self, view: &View<'_>, line: &str, context: &str) -> String {
+        let own = |word: &str| {
+            let path = containers::located(view, &self.places, word)
+                .filter(|path| word.starts_with('/') && !path.is_empty())?;
+            match context {
+                "" => Some(path),
+                context => path.strip_prefix(&format!("{context}/")).map(str::to_owned),
+            }
+        };
+        // Only plain words: what a shell would take apart stays as it is.
+        let words = line.split(' ').map(|word| own(word).unwrap_or_else(|| word.to_owned()));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Returns where volumes with a name are.
+fn named_volumes(value: &Value) -> Vec<String> {
+    let one = |value: &Value| match value {
+        Value::String(text) => {
+            let text = merge::interpolate(text);
+            let (source, rest) = text.split_once(':')?;
+            (!source.starts_with(['.', '/', '~']))
+                .then(|| rest.split(':').next().map(str::to_owned))?
+        }
+        Value::Object(map) if map.get("type").and_then(Value::as_str) == Some("volume") => {
+            map.get("target")?.as_str().map(str::to_owned)
+        }
+        _ => None,
+    };
+    value.as_array().into_iter().flatten().filter_map(one).take(16).collect()
 }
 
 fn needs(value: &Value) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! Dockerfiles and devcontainers: base images, packages, ports and the command that runs.
 
+use std::collections::BTreeMap;
+
 use crate::{
     finding::{App, Evidence, Findings, Pin},
     text,
@@ -27,6 +29,165 @@ struct Dockerfile {
     command: Option<(String, usize)>,
     port: Option<(u16, usize)>,
     packages: Vec<String>,
+    stage: Stage,
+}
+
+/// What a stage of a Dockerfile leaves to stages that are built on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stage {
+    /// The working folder, such as `/app`.
+    pub(super) folder: String,
+    env: BTreeMap<String, String>,
+    /// What is copied: a path of the build's context, and where it is in the image.
+    pub(super) copies: Vec<(String, String)>,
+}
+
+impl Stage {
+    /// Returns an absolute path of the image.
+    fn absolute(&self, path: &str) -> String {
+        match path.starts_with('/') {
+            true => format!("/{}", text::join("", path)),
+            false => format!("/{}", text::join(&self.folder, path)),
+        }
+    }
+
+    fn add_env(&mut self, rest: &str) {
+        let words = text::words(rest);
+        let is_pair =
+            |word: &String| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+        let pairs: Vec<(String, String)> = match words.as_slice() {
+            all if all.iter().all(is_pair) => {
+                let pairs = all.iter().filter_map(|word| word.split_once('='));
+                pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+            }
+            // The old form: one name, and the rest of the line.
+            [name, value @ ..] => vec![(name.clone(), value.join(" "))],
+            [] => Vec::new(),
+        };
+        self.env.extend(pairs);
+    }
+
+    fn add_copies(&mut self, rest: &str) {
+        let words: Vec<String> = serde_json::from_str(rest).unwrap_or_else(|_| text::words(rest));
+        // What comes from another stage is nothing of the repository.
+        if words.iter().any(|word| word.starts_with("--from")) {
+            return;
+        }
+        let words: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+        let Some((target, sources)) = words.split_last() else { return };
+        let is_plain = |path: &&&String| !path.contains(['*', '?', '$', ':']);
+        for source in sources.iter().filter(is_plain) {
+            let target = match target.ends_with('/') && text::name(source).contains('.') {
+                true => self.absolute(&format!("{target}{}", text::name(source))),
+                false => self.absolute(target),
+            };
+            self.copies.push(((*source).clone(), target));
+        }
+    }
+}
+
+/// Variables of an image that are about the image itself, not about the app in it.
+const OF_IMAGES: [&str; 22] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "SHELL",
+    "TERM",
+    "TZ",
+    "PORT",
+    "HOST",
+    "HOSTNAME",
+    "NODE_ENV",
+    "NODE_VERSION",
+    "PYTHONUNBUFFERED",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONFAULTHANDLER",
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "CI",
+    "GOPATH",
+    "CGO_ENABLED",
+    "LD_PRELOAD",
+    "NEXT_TELEMETRY_DISABLED",
+];
+
+/// Beginnings of names of such variables.
+const OF_TOOLS: [&str; 17] = [
+    "LC_",
+    "LANG",
+    "PIP_",
+    "UV_",
+    "POETRY_",
+    "PDM_",
+    "PIPENV_",
+    "DEBIAN_",
+    "NPM_",
+    "npm_",
+    "PNPM_",
+    "YARN_",
+    "BUNDLE_",
+    "GEM_",
+    "COREPACK_",
+    "CARGO_",
+    "RUSTUP_",
+];
+
+/// Returns what an image sets for the app in it, as it is meant at a desk too.
+fn variables(view: &View<'_>, stage: &Stage, context: &str) -> BTreeMap<String, String> {
+    let is_tools = |name: &str| {
+        OF_IMAGES.contains(&name) || OF_TOOLS.iter().any(|prefix| name.starts_with(prefix))
+    };
+    let one = |(name, value): (&String, &String)| {
+        let is_of_production = ["prod", "production"].iter().any(|word| {
+            value.to_ascii_lowercase().split(['.', '-', '_']).any(|part| part == *word)
+        });
+        if is_tools(name) || is_of_production || value.contains('$') || value.is_empty() {
+            return None;
+        }
+        // A path of the image is meant only if it is one of the repository.
+        let value = match value.starts_with('/') {
+            true => located(view, &places(stage, context), value)?,
+            false => value.clone(),
+        };
+        Some((name.clone(), value))
+    };
+    stage.env.iter().filter_map(one).collect()
+}
+
+/// Returns where files of the repository are in an image: path there, path here.
+pub(super) fn places(stage: &Stage, context: &str) -> Vec<(String, String)> {
+    let one = |(source, target): &(String, String)| {
+        (!text::leaves(context, source)).then(|| (target.clone(), text::join(context, source)))
+    };
+    stage.copies.iter().filter_map(one).collect()
+}
+
+/// Returns the file or folder of the repository that a path of an image leads to.
+pub(super) fn located(view: &View<'_>, places: &[(String, String)], path: &str) -> Option<String> {
+    let below = |target: &str| {
+        let rest = path.strip_prefix(target.trim_end_matches('/'))?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
+    };
+    let mut fitting: Vec<(usize, String)> = places
+        .iter()
+        .filter_map(|(target, source)| Some((target.len(), text::join(source, &below(target)?))))
+        .collect();
+    // A file that is copied into a folder keeps its name.
+    let named = |(target, source): &(String, String)| {
+        let kept = format!("{}/{}", target.trim_end_matches('/'), text::name(source));
+        (kept == path && view.has(source)).then(|| (kept.len(), source.clone()))
+    };
+    fitting.extend(places.iter().filter_map(named));
+    // What lies deeper hides what is around it.
+    fitting.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    let known = |path: &String| path.is_empty() || view.has(path) || view.has_folder(path);
+    fitting.into_iter().map(|(_, path)| path).find(known)
+}
+
+/// Returns what the last stage of a Dockerfile leaves.
+pub(super) fn stage(view: &View<'_>, path: &str) -> Stage {
+    view.text(path).map(|source| parse(&source).stage).unwrap_or_default()
 }
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
@@ -59,6 +220,8 @@ pub(super) fn base(view: &View<'_>, path: &str) -> Option<String> {
 
 fn parse(source: &str) -> Dockerfile {
     let mut file = Dockerfile::default();
+    let mut stages: BTreeMap<String, Stage> = BTreeMap::new();
+    let mut stage_name = None;
     let mut lines = source.lines().enumerate().take(5000);
     while let Some((at, line)) = lines.next() {
         let mut whole = line.trim().to_owned();
@@ -80,6 +243,15 @@ fn parse(source: &str) -> Dockerfile {
                     .split_whitespace()
                     .find(|word| !word.starts_with("--"))
                     .unwrap_or_default();
+                if let Some(name) = stage_name.take() {
+                    stages.insert(name, file.stage);
+                }
+                let mut words = rest.split_whitespace().rev();
+                let name = words
+                    .next()
+                    .filter(|_| words.next().is_some_and(|word| word.eq_ignore_ascii_case("as")));
+                stage_name = name.map(str::to_owned);
+                file.stage = stages.get(image).cloned().unwrap_or_default();
                 file.base = Some((image.to_owned(), at + 1));
                 // A later stage has its own command.
                 (file.command, file.port) = (None, None);
@@ -93,6 +265,9 @@ fn parse(source: &str) -> Dockerfile {
             "ENTRYPOINT" if file.command.is_none() => {
                 file.command = shell_line(rest).map(|line| (line, at + 1))
             }
+            "WORKDIR" => file.stage.folder = file.stage.absolute(rest.trim_matches('"')),
+            "ENV" => file.stage.add_env(rest),
+            "COPY" | "ADD" => file.stage.add_copies(rest),
             "RUN" => file.packages.extend(packages(rest)),
             _ => {}
         }
@@ -153,9 +328,17 @@ fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
     found.pins.push(Pin { program, version, evidence });
 }
 
+/// Marks variables of an image: examples of settings and compose know better.
+pub(crate) const OF_IMAGE: &str = "image:";
+
 /// Gives an app of the folder its port, or makes one of the command where nothing else tells how to start.
 fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
     let dir = text::folder(path);
+    for app in found.apps.iter_mut().filter(|app| app.dir == dir) {
+        for (name, value) in variables(view, &file.stage, dir) {
+            app.env.entry(name).or_insert_with(|| format!("{OF_IMAGE}{value}"));
+        }
+    }
     let exposed = file.port.map(|(port, line)| {
         (port, Evidence { file: path.to_owned(), line, fact: format!("it exposes {port}") })
     });
@@ -199,12 +382,13 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
         return;
     }
     let name = if dir.is_empty() { "web".to_owned() } else { text::service_name(text::name(dir)) };
-    let uses_pip = found.install_for(dir, &["pip"]).is_some();
-    let in_environment = uses_pip
-        && ["python", "python3", "gunicorn", "uvicorn", "flask", "streamlit", "celery"]
-            .contains(&first.as_str());
-    let command = if in_environment { format!(".venv/bin/{command}") } else { command.clone() };
-    let mut app = App::web(&name, dir, command);
+    // It runs in the image's working folder, where that is one of the repository.
+    let home = located(view, &places(&file.stage, dir), &file.stage.folder);
+    let home = home.filter(|home| home != dir && view.has_folder(home));
+    let home = home.as_deref().unwrap_or(dir);
+    let mut app = App::web(&name, home, super::python::found_from(found, home, command, false));
+    let own = variables(view, &file.stage, dir).into_iter();
+    app.env.extend(own.map(|(name, value)| (name, format!("{OF_IMAGE}{value}"))));
     app.port = super::ports::of_command(&app.run).or(exposed.as_ref().map(|(port, _)| *port));
     app.evidence.push(Evidence {
         file: path.to_owned(),
@@ -301,6 +485,35 @@ fn devcontainer(view: &View<'_>, found: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_variables_and_copies_are_those_of_the_last_stage() {
+        let source = "FROM python:3.12 AS base\nENV A=1 B='two words'\nENV OLD form of it\nWORKDIR /srv\nWORKDIR app\n\
+            FROM node:20 AS built\nENV LOST=1\nCOPY . /elsewhere\nFROM base\nCOPY --from=built /x /y\nCOPY --chown=1 ./src .\n\
+            COPY compose/start compose/other.sh /bin/\nCOPY [\"run\", \"/run-it\"]\n";
+        let stage = parse(source).stage;
+        assert_eq!(stage.folder, "/srv/app");
+        let env: Vec<_> = stage.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(env, ["A=1", "B=two words", "OLD=form of it"]);
+        let places = places(&stage, "");
+        let files: BTreeMap<String, String> =
+            ["src/shop/main.py", "compose/start", "compose/other.sh", "run"]
+                .map(|path| (path.to_owned(), String::new()))
+                .into();
+        let view = View::of(&files);
+        for (path, expected) in [
+            ("/srv/app", Some("src")),
+            ("/srv/app/shop/main.py", Some("src/shop/main.py")),
+            ("/bin/start", Some("compose/start")),
+            ("/bin/other.sh", Some("compose/other.sh")),
+            ("/run-it", Some("run")),
+            ("/y", None),
+            ("/elsewhere", None),
+            ("/srv/application", None),
+        ] {
+            assert_eq!(located(&view, &places, path).as_deref(), expected, "{path}");
+        }
+    }
 
     #[test]
     fn dockerfiles_are_read() {

@@ -31,10 +31,15 @@ const SERVES: [&str; 8] = [
 ];
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
-    for module in view.named(&["go.mod"]).into_iter().filter(|path| !super::is_aside(path)).take(10)
-    {
+    let is_own = |path: &String| !super::is_aside(path) && !is_ignored(path);
+    for module in view.named(&["go.mod"]).into_iter().filter(is_own).take(10) {
         one(view, &module, found);
     }
+}
+
+/// Whether Go's own tools pass a path over: `_example`, `.github`.
+fn is_ignored(path: &str) -> bool {
+    path.split('/').any(|part| part.starts_with(['_', '.']))
 }
 
 fn one(view: &View<'_>, module: &str, found: &mut Findings) {
@@ -57,7 +62,8 @@ fn one(view: &View<'_>, module: &str, found: &mut Findings) {
     });
     let known = FRAMEWORKS.iter().find(|(package, ..)| manifest.contains(package));
     let own = |path: &&&str| {
-        !super::is_aside(path.get(dir.len()..).unwrap_or(path)) && !path.ends_with("_test.go")
+        let below = path.get(dir.len()..).unwrap_or(path);
+        !super::is_aside(below) && !is_ignored(below) && !path.ends_with("_test.go")
     };
     let all: Vec<&str> = ports::sources(view, dir, &[".go"]);
     let mains: Vec<&str> = all

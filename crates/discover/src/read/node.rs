@@ -98,6 +98,7 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         found.apps.extend(apps);
         extras(view, root, &manager, found);
         members.iter().for_each(|package| extras(view, package, &manager, found));
+        migrations::without_passed_on(root, found);
     }
     // Folders such as `client` and `server`, each with its own lockfile, beside or instead of a root.
     for package in alone.into_iter().filter(|package| package.dir.matches('/').count() < 3) {
@@ -291,16 +292,9 @@ fn port(
         evidence.push(found);
         return plain(Some(port));
     }
-    if usual.is_none() {
-        let files = ports::sources(view, &package.dir, &[".js", ".ts", ".mjs", ".cjs"]);
-        let entries = scripts::entry_files(view, package, line);
-        let all = entries.iter().map(String::as_str).chain(files);
-        if let Some((port, found)) = ports::in_files(view, all) {
-            evidence.push(found);
-            return plain(Some(port));
-        }
-    }
-    let of_example = settings::example_of(view, &package.dir).and_then(|path| {
+    let folders = ["", "config", "configs", "env"].map(|name| text::join(&package.dir, name));
+    let example = folders.iter().find_map(|folder| settings::example_of(view, folder));
+    let of_example = example.and_then(|path| {
         let text = view.text(&path)?;
         let names = ["PORT", "APP_PORT", "SERVER_PORT", "API_PORT", "HTTP_PORT"];
         let (at, name, value) = text.lines().enumerate().find_map(|(at, line)| {
@@ -310,6 +304,20 @@ fn port(
         let port = value.split('#').next()?.trim().trim_matches(['"', '\'']).parse().ok()?;
         Some((port, Evidence { file: path, line: at + 1, fact: format!("{name}={port}") }))
     });
+    // An example is copied into the environment, and so stronger than a default of the source.
+    if let (None, Some((port, found))) = (usual, &of_example) {
+        evidence.push(found.clone());
+        return plain(Some(*port));
+    }
+    if usual.is_none() {
+        let files = ports::sources(view, &package.dir, &[".js", ".ts", ".mjs", ".cjs"]);
+        let entries = scripts::entry_files(view, package, line);
+        let all = entries.iter().map(String::as_str).chain(files);
+        if let Some((port, found)) = ports::in_files(view, all) {
+            evidence.push(found);
+            return plain(Some(port));
+        }
+    }
     match (of_example, usual) {
         (Some((port, found)), usual) if usual.is_none_or(|_| framework::obeys_port(line)) => {
             evidence.push(found);

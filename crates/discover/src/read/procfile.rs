@@ -2,10 +2,23 @@
 
 use super::ports;
 use crate::{
-    finding::{App, AppKind, Evidence, Findings, Step},
+    finding::{App, AppKind, Certainty, Evidence, Findings, Step, Store, StoreKind},
     text,
     view::View,
 };
+
+/// Servers that stand for a store: its recipe has its own data and no port of the host.
+const STORES: [(&str, StoreKind); 9] = [
+    ("redis-server", StoreKind::Redis),
+    ("valkey-server", StoreKind::Redis),
+    ("postgres", StoreKind::Postgres),
+    ("mysqld", StoreKind::Mysql),
+    ("memcached", StoreKind::Memcached),
+    ("mongod", StoreKind::Mongo),
+    ("mailpit", StoreKind::Mail),
+    ("mailhog", StoreKind::Mail),
+    ("maildev", StoreKind::Mail),
+];
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let Some(file) =
@@ -27,6 +40,17 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
     for (line, name, run) in entries {
         let evidence = Evidence { file: file.clone(), line, fact: format!("{name}: {run}") };
+        let program = run.split_whitespace().next().map(text::name).unwrap_or_default();
+        if let Some((_, kind)) = STORES.iter().find(|(known, _)| *known == program) {
+            let mut store = Store::new(*kind, Certainty::Declared, evidence);
+            store.name = Some(text::service_name(&name));
+            found.store(store);
+            continue;
+        }
+        // Containers have their own file, which is read by itself.
+        if program == "docker" || program == "docker-compose" {
+            continue;
+        }
         if name == "release" {
             let known = found.migrations.iter().any(|step| step.dir.is_empty());
             if !known {
@@ -76,21 +100,6 @@ fn entry(at: usize, line: &str) -> Option<(usize, String, String)> {
         .filter(|(_, _, run)| !run.is_empty())
 }
 
-/// Programs that Python's packages bring.
-const OF_PYTHON: [&str; 11] = [
-    "gunicorn",
-    "uvicorn",
-    "celery",
-    "flask",
-    "python",
-    "python3",
-    "hypercorn",
-    "daphne",
-    "streamlit",
-    "rq",
-    "alembic",
-];
-
 /// Makes a command of Python find what was installed for the project.
 fn ran(found: &Findings, run: &str) -> String {
     let uses = |managers: &[&str]| {
@@ -100,11 +109,11 @@ fn ran(found: &Findings, run: &str) -> String {
             .any(|install| install.dir.is_empty() && managers.contains(&install.manager))
     };
     let first = run.split_whitespace().next().unwrap_or_default();
-    let is_plain = OF_PYTHON.contains(&first) && !run.contains("&&") && !run.contains(';');
+    let is_plain = super::python::is_program(first) && !run.contains("&&") && !run.contains(';');
     if is_plain && uses(&["pip"]) {
         return format!(".venv/bin/{run}");
     }
-    let names_one = text::words(run).iter().any(|word| OF_PYTHON.contains(&word.as_str()));
+    let names_one = text::words(run).iter().any(|word| super::python::is_program(word));
     match names_one && uses(&["pip", "uv", "poetry", "pipenv", "pdm"]) {
         true => format!("export PATH=\"$PWD/.venv/bin:$PATH\"; {run}"),
         false => run.to_owned(),

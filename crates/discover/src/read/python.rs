@@ -1,6 +1,7 @@
 //! Python: managers, Django, Flask, FastAPI and their relatives, workers, migrations.
 
 mod era;
+mod installed;
 mod manager;
 mod required;
 
@@ -15,6 +16,7 @@ use crate::{
     text,
     view::View,
 };
+pub(crate) use installed::{found_from, is_program};
 use manager::Environment;
 
 /// The most source files that are looked through for an app.
@@ -248,7 +250,9 @@ fn instance<'p>(
 ) -> Option<(&'p str, Rc<str>, String, usize)> {
     let pattern = format!(r"(?m)^(\w+)(?:\s*:\s*\w+)?\s*=\s*(?:\w+\.)*{factory}\(");
     let pattern = Regex::new(&pattern).ok()?;
-    sources.into_iter().find_map(|path| {
+    // What works off a queue makes the app as well.
+    let is_worker = |path: &&str| text::name(path).contains("worker");
+    sources.into_iter().filter(|path| !is_worker(path)).find_map(|path| {
         let source = view.text(path)?;
         let object = pattern.captures(&source)?.get(1)?;
         let line = source[..object.start()].matches('\n').count() + 1;

@@ -111,6 +111,13 @@ pub(super) fn values(view: &View<'_>, dir: &str) -> BTreeMap<String, String> {
     all
 }
 
+/// Returns what one file sets.
+pub(super) fn variables(view: &View<'_>, path: &str) -> BTreeMap<String, String> {
+    let text = view.text(path).unwrap_or_default();
+    let entries = text.lines().take(5000).filter_map(entry).take(VARIABLES_MOST);
+    entries.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// Returns the example of a folder, if it has one.
 pub(super) fn example_of(view: &View<'_>, dir: &str) -> Option<String> {
     examples(view)

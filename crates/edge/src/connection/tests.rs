@@ -40,6 +40,20 @@ fn facts(name: Option<&str>, address: &str, port: u16) -> Facts {
 }
 
 #[tokio::test]
+async fn a_registry_that_no_list_has_yet_is_asked_for_before_it_is_denied() {
+    const LIST: &str = "mode = \"allowlist\"\nallow = [\"@toolchain\"]\n";
+    let folder = tempfile::tempdir().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let tools = Box::new(Tools(asked.clone()));
+    let edge = wall_of(policy(LIST, &[]), folder.path(), Vec::new(), Some(tools));
+    let is_allowed = async |name| {
+        settled(&edge, &facts(Some(name), "1.2.3.4", 443), &Sniffed::Other).await.allowed
+    };
+    assert!(is_allowed("registry.example").await);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn a_registry_that_nobody_knew_yet_is_asked_for_before_it_is_denied() {
     let folder = tempfile::tempdir().unwrap();
     let asked = Arc::new(AtomicUsize::new(0));

@@ -146,10 +146,10 @@ impl Verdict {
     }
 
     /// Whether it was denied as a registry of the host's tools would be while nobody knows it:
-    /// such a one may have its own port, or an address that is not public.
+    /// such a one may have its own port, an address that is not public, or be on no list yet.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {
-            Some(Reason::Port { .. }) => true,
+            Some(Reason::Port { .. } | Reason::NotListed) => true,
             Some(Reason::Sphere { sphere, .. }) => sphere.may_hold_registries(),
             _ => false,
         }

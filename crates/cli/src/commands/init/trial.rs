@@ -37,7 +37,9 @@ impl Trial {
         }
         if let Some(failure) = &self.failure {
             ui.say(&format!("It did not start: {}", plain(&failure.message)));
-            failure.causes.iter().for_each(|cause| ui.say(&format!("  {}", plain(cause))));
+            for line in failure.causes.iter().flat_map(|cause| cause.lines()) {
+                ui.say(&format!("  {}", plain(line)));
+            }
             failure.hints.iter().for_each(|hint| ui.say(&format!("hint: {}", plain(hint))));
         }
         ui.say(if self.ok {

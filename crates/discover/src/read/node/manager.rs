@@ -104,6 +104,11 @@ impl Manager {
             ("npm", Some(_)) => "test -e node_modules/.package-lock.json || npm ci --no-audit --no-fund".to_owned(),
             ("npm", None) => "test -e node_modules/.package-lock.json || npm install --no-audit --no-fund --no-package-lock".to_owned(),
             ("pnpm", Some(_)) => "pnpm install --frozen-lockfile".to_owned(),
+            // Its lockfile names no registry: packages come from the one that npm is configured for.
+            ("yarn", Some(_)) if is_berry && !names_registry(view, dir) => {
+                "YARN_NPM_REGISTRY_SERVER=$(npm config get registry) yarn install --immutable"
+                    .to_owned()
+            }
             ("yarn", Some(_)) if is_berry => "yarn install --immutable".to_owned(),
             ("yarn", Some(_)) => "yarn install --frozen-lockfile".to_owned(),
             ("bun", Some(_)) => "bun install --frozen-lockfile".to_owned(),
@@ -206,6 +211,12 @@ fn is_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 40
         && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+}
+
+/// Whether a folder's settings of yarn name a registry of their own.
+fn names_registry(view: &View<'_>, dir: &str) -> bool {
+    let text = view.text(&text::join(dir, ".yarnrc.yml")).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("npmRegistryServer:"))
 }
 
 fn uses_node_modules(view: &View<'_>, dir: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Migrations and seeds of Node projects.
 
-use super::{Manager, Package};
+use super::{Manager, Package, ports};
 use crate::{
     finding::{Certainty, Evidence, Findings, Step, Store, StoreKind},
     text,
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Scripts that migrate, in the order in which they are preferred.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 16] = [
     "db:migrate:deploy",
     "migrate:deploy",
     "prisma:deploy",
@@ -16,7 +16,11 @@ const SCRIPTS: [&str; 12] = [
     "migrate",
     "migration:run",
     "migrations:run",
+    "database:migrate",
+    "drizzle:migrate",
     "db:push",
+    "database:push",
+    "drizzle:push",
     "migrate:latest",
     "db:setup",
     "typeorm:migrate",
@@ -25,6 +29,25 @@ const SCRIPTS: [&str; 12] = [
 
 /// Scripts that seed.
 const SEEDS: [&str; 6] = ["db:seed", "seed", "prisma:seed", "seed:run", "seed:dev", "seeds"];
+
+/// Removes the migration of the root if it only passes on to a package, which has its own.
+pub(super) fn without_passed_on(root: &Package, found: &mut Findings) {
+    let passes_on = |run: &str| {
+        let script = run.split_whitespace().last().and_then(|name| root.scripts.get(name));
+        script.is_some_and(|line| {
+            let words = text::words(line);
+            let is_one = |word: &String| {
+                let flag = word.split('=').next().unwrap_or_default();
+                ["--filter", "-F", "--workspace", "-w", "turbo", "nx", "lerna", "workspace"]
+                    .contains(&flag)
+            };
+            words.iter().any(is_one)
+        })
+    };
+    if found.migrations.iter().any(|step| !step.dir.is_empty()) {
+        found.migrations.retain(|step| !step.dir.is_empty() || !passes_on(&step.run));
+    }
+}
 
 pub(super) fn read(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findings) {
     let is_first = !found.migrations.iter().any(|step| step.dir == package.dir);
@@ -85,9 +108,11 @@ fn migration(
             if has_migrations { "prisma migrate deploy" } else { "prisma db push --skip-generate" };
         return Some((manager.exec(line), view.evidence(&schema, "datasource", "Prisma's schema")));
     }
-    // A script that asks questions or starts containers is no migration for a room.
+    let has_journal = view.below(&package.dir).any(|path| path.ends_with("meta/_journal.json"));
+    // A script that asks questions or starts containers is no migration for a room, nor is one without files.
     let is_plain = |line: &str| {
         !["docker", "migrate dev", "generate", "create"].iter().any(|word| line.contains(word))
+            && (has_journal || !line.contains("drizzle-kit migrate"))
     };
     let script =
         SCRIPTS.iter().find(|name| package.scripts.get(**name).is_some_and(|line| is_plain(line)));
@@ -95,11 +120,14 @@ fn migration(
         return Some((manager.run(script), package.evidence(view, script)));
     }
     let at = |names: &[&str]| view.first(&package.dir, names);
-    if let Some(file) = at(&["drizzle.config.ts", "drizzle.config.js", "drizzle.config.mjs"]) {
-        let has_migrations = ["drizzle", "migrations", "src/db/migrations", "drizzle/migrations"]
-            .iter()
-            .any(|folder| view.has_folder(&text::join(&package.dir, folder)));
-        let line = if has_migrations { "drizzle-kit migrate" } else { "drizzle-kit push" };
+    // Settings without a dialect are of releases long ago, whose commands were others; many apps migrate when they start.
+    let drizzle = at(&["drizzle.config.ts", "drizzle.config.js", "drizzle.config.mjs"]);
+    let drizzle = drizzle.filter(|file| {
+        view.text(file).is_some_and(|text| text.contains("dialect"))
+            && !(has_journal && migrates_itself(view, package))
+    });
+    if let Some(file) = drizzle {
+        let line = if has_journal { "drizzle-kit migrate" } else { "drizzle-kit push" };
         return Some((manager.exec(line), view.evidence(&file, "dialect", "Drizzle's settings")));
     }
     if let Some(file) = at(&["medusa-config.ts", "medusa-config.js"])
@@ -133,6 +161,18 @@ fn migration(
         ));
     }
     None
+}
+
+/// Whether the app of a package applies the migrations of Drizzle when it starts.
+fn migrates_itself(view: &View<'_>, package: &Package) -> bool {
+    let source = text::join(&package.dir, "src");
+    let files = ports::sources(view, &source, &[".ts", ".js", ".mjs"]);
+    files.iter().take(300).any(|path| {
+        view.text(path).is_some_and(|text| {
+            text.contains("drizzle-orm/")
+                && (text.contains("/migrator'") || text.contains("/migrator\""))
+        })
+    })
 }
 
 fn provider(view: &View<'_>, schema: &str) -> Option<(StoreKind, usize)> {

@@ -59,7 +59,48 @@ pub(super) fn expanded(view: &View<'_>, package: &Package, manager: &Manager) ->
         .find(|name| package.scripts.get(*name).is_some_and(|line| parts(package, line).len() > 1));
     let Some(script) = script else { return Vec::new() };
     let parts = parts(package, &package.scripts[script]);
-    parts.iter().map(|part| app(view, package, manager, part)).collect()
+    let inside = parts.iter().filter(|part| !leads_outside(&part.line));
+    inside.map(|part| app(view, package, manager, part)).collect()
+}
+
+/// Whether a command makes an app reachable from the Internet, which a room is not.
+fn leads_outside(line: &str) -> bool {
+    const TUNNELS: [&str; 6] = ["cloudflared", "ngrok", "lt", "localtunnel", "tunnelmole", "untun"];
+    let words = text::words(line);
+    let mut words =
+        words.iter().filter(|word| !["npx", "pnpm", "yarn", "dlx"].contains(&word.as_str()));
+    words.next().is_some_and(|first| TUNNELS.contains(&text::name(first)))
+}
+
+/// Takes a command apart that runs in another folder by a flag of its package manager: the folder, and the rest.
+fn elsewhere(line: &str) -> Option<(String, String)> {
+    const FLAGS: [(&str, &str); 5] = [
+        ("npm", "--prefix"),
+        ("yarn", "--cwd"),
+        ("pnpm", "--dir"),
+        ("pnpm", "-C"),
+        ("bun", "--cwd"),
+    ];
+    let words = text::words(line);
+    let first = words.first()?;
+    let is_used = |flag: &str| words.iter().any(|word| names(word, flag));
+    let (manager, flag) =
+        FLAGS.into_iter().find(|(manager, flag)| first == manager && is_used(flag))?;
+    let at = words.iter().position(|word| names(word, flag))?;
+    let (folder, used) = match words[at].split_once('=') {
+        Some((_, folder)) => (folder.to_owned(), 1),
+        None => (words.get(at + 1)?.clone(), 2),
+    };
+    let rest = words[..at].iter().chain(&words[at + used..]);
+    let rest: Vec<_> = rest.map(|word| text::shell_word(word)).collect();
+    let is_plain =
+        !["&&", "||", ";", "|"].iter().any(|word| rest.iter().any(|own| own.contains(word)));
+    (is_plain && manager == rest.first()?).then(|| (folder, rest.join(" ")))
+}
+
+/// Whether a word is a flag, with or without its value.
+fn names(word: &str, flag: &str) -> bool {
+    word == flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
 }
 
 /// Whether a command begins with a program that finds those of packages by itself.
@@ -175,7 +216,12 @@ fn parts(package: &Package, line: &str) -> Vec<Part> {
                 Some((folder, rest)) => {
                     (text::join(&package.dir, folder.trim()), None, rest.trim().to_owned())
                 }
-                None => (package.dir.clone(), script, line),
+                None => match elsewhere(&line) {
+                    Some((folder, rest)) if !text::leaves(&package.dir, &folder) => {
+                        (text::join(&package.dir, &folder), None, rest)
+                    }
+                    _ => (package.dir.clone(), script, line),
+                },
             };
         let name = name
             .trim_start_matches("dev:")
@@ -189,7 +235,32 @@ fn parts(package: &Package, line: &str) -> Vec<Part> {
 
 #[cfg(test)]
 mod tests {
-    use super::env_file;
+    use super::{elsewhere, env_file, leads_outside};
+
+    #[test]
+    fn commands_of_other_folders_are_known() {
+        for (line, expected) in [
+            ("npm start --prefix frontend", Some(("frontend", "npm start"))),
+            ("npm --prefix=web run dev", Some(("web", "npm run dev"))),
+            ("yarn --cwd client dev", Some(("client", "yarn dev"))),
+            ("pnpm -C apps/web dev", Some(("apps/web", "pnpm dev"))),
+            ("npm start --prefix web && echo x", None),
+            ("concurrently --prefix web npm", None),
+            ("npm start", None),
+        ] {
+            let found = elsewhere(line);
+            let found = found.as_ref().map(|(folder, rest)| (folder.as_str(), rest.as_str()));
+            assert_eq!(found, expected, "{line}");
+        }
+        for (line, expected) in [
+            ("cloudflared tunnel run x", true),
+            ("npx localtunnel --port 3000", true),
+            ("vite", false),
+            ("", false),
+        ] {
+            assert_eq!(leads_outside(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn commands_that_fail_without_a_file_are_known() {

@@ -16,7 +16,7 @@ const MOST: usize = 40;
 
 static CALL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?:os\.environ\[\s*["']([A-Z][A-Z0-9_]+)["']\s*\]|\b(?:env|config)(?:\.str|\.int|\.bool|\.url|\.db|\.list)?\(\s*["']([A-Z][A-Z0-9_]+)["']\s*\))"#,
+        r#"(?:os\.environ\[\s*["']([A-Z][A-Z0-9_]+)["']\s*\]|\b(?:env|config)(?:\.str|\.int|\.bool|\.url|\.db|\.list)?\(\s*["']([A-Z][A-Z0-9_]+)["']\s*(?:,\s*cast\s*=\s*[\w.]+\s*)?\))"#,
     )
     .expect("a fixed pattern")
 });
@@ -108,8 +108,9 @@ fn names(source: &str) -> Vec<(String, usize)> {
         {
             all.push((field.as_str().to_ascii_uppercase(), at + 1));
         }
-        // What a function or another class asks for is not asked for at the start; a dictionary is.
-        let is_asked = class.is_none() && !is_body;
+        // What a function or another class asks for is not asked for at the start; a dictionary is, and so are fields.
+        let is_field = line.starts_with("    ") && !line.starts_with("     ");
+        let is_asked = class.is_none() && !is_body || class == Some(true) && is_field;
         for found in CALL.captures_iter(line).filter(|_| is_asked) {
             if let Some(name) = found.get(1).or_else(|| found.get(2)) {
                 all.push((name.as_str().to_owned(), at + 1));
