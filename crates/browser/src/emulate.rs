@@ -152,9 +152,11 @@ impl Emulation {
         if self.mobile {
             all.push(("Emulation.setTouchEmulationEnabled", json!({ "enabled": true })));
         }
-        if let Some(agent) = self.agent {
+        if self.agent.is_some() || self.locale.is_some() {
+            // An empty name leaves the browser's own; the language is also what scripts see.
             let language = self.locale.clone().unwrap_or_default();
-            let params = json!({ "userAgent": agent, "acceptLanguage": language });
+            let params =
+                json!({ "userAgent": self.agent.unwrap_or_default(), "acceptLanguage": language });
             all.push(("Emulation.setUserAgentOverride", params));
         }
         if let Some(locale) = &self.locale {
