@@ -380,7 +380,7 @@ mod tests {
             least[turn % 2] = least[turn % 2].min(took(&names[turn % 2]));
         }
         let [right, wrong] = least;
-        assert!(right < wrong * 6 / 5 && wrong < right * 6 / 5, "{right:?} {wrong:?}");
+        assert!(right < wrong * 3 / 2 && wrong < right * 3 / 2, "{right:?} {wrong:?}");
     }
 
     #[test]
