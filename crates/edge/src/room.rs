@@ -254,7 +254,8 @@ impl RoomEdge {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
 
-    pub(crate) fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
+    /// Tells of every change of the policy or the terminator.
+    pub fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
         self.policy.subscribe()
     }
 

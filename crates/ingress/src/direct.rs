@@ -4,7 +4,8 @@
 //! of that name to the app behind the port, and let it set them. So the first bytes of a client are looked
 //! at: a request, or TLS, for a name in our zone that is not the app's own is refused, and so is what
 //! could be one and cannot be read. Until then the app may greet its client, but not answer. Everything
-//! else passes.
+//! else passes, also a later request for another name: a browser uses a connection for one name only, unless a
+//! certificate covers several, and no app has one for a name in our zone.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

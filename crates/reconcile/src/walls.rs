@@ -38,7 +38,7 @@ use hothouse_model::{
     policy::{NamedLists, OwnAddresses, Policy, common_hosts},
     room::{RoomWish, WallOrder},
 };
-use hothouse_terminate::RoomBudget;
+use hothouse_terminate::{RoomBudget, RoomTerms};
 use tokio::runtime::Handle;
 
 use self::{redact::KnownValues, toolchain::Toolchain, whose::RoomProcesses};
@@ -101,6 +101,8 @@ pub struct Walls {
     /// What a policy allows but this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
     budgets: Mutex<HashMap<SandboxKey, RoomBudget>>,
+    /// What applies to the requests of each room, by its runtime folder, whichever terminator serves them.
+    terms: Mutex<HashMap<PathBuf, RoomTerms>>,
 }
 
 /// The walls, set once rooms can be discovered: they need the engine, which needs them. They stop
@@ -224,6 +226,7 @@ impl Walls {
             problems: Mutex::default(),
             limits: Mutex::default(),
             budgets: Mutex::default(),
+            terms: Mutex::default(),
         })
     }
 
@@ -271,6 +274,13 @@ impl Walls {
     fn budget_of(&self, sandbox: SandboxKey) -> RoomBudget {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.entry(sandbox).or_default().clone()
+    }
+
+    /// Returns what applies to the requests of a room. The same after each change of its config, since
+    /// connections continue.
+    fn terms_of(&self, runtime: &Path) -> RoomTerms {
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        terms.entry(runtime.to_owned()).or_default().clone()
     }
 
     fn note_limits(&self, sandbox: SandboxKey, edge: &RoomEdge) {
@@ -365,6 +375,10 @@ impl Walls {
             Arc::strong_count(place) > 1
                 || place.try_lock().is_ok_and(|place| place.as_ref().is_some_and(Standing::holds))
         });
+        let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        terms.retain(|runtime, _| standing.contains_key(runtime));
+        drop((terms, standing));
         let generation = self.generation.load(Ordering::Relaxed);
         self.worked_out.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, known| {
             known.seen.generation == generation && known.at.elapsed() < LONG_AGO
@@ -490,7 +504,7 @@ impl Walls {
         let (mocks, sinks, webhooks) =
             (self.mocks.clone(), self.sinks.clone(), self.webhooks.clone());
         let (rooms, recording) = (self.rooms.clone(), self.recordings.of(sandbox.key));
-        let budget = self.budget_of(sandbox.key);
+        let (budget, terms) = (self.budget_of(sandbox.key), self.terms_of(&runtime));
         let made = move || {
             let substitutes = terminate::Substitutes {
                 mocks: &mocks,
@@ -499,6 +513,7 @@ impl Walls {
                 rooms: &rooms,
                 recording: recording.as_ref(),
                 budget: &budget,
+                terms: &terms,
             };
             terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
         };

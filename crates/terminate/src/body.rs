@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap,
-    body::{Frame, SizeHint},
+    body::{Body as _, Frame, SizeHint},
     header::HeaderValue,
 };
 
@@ -40,6 +40,9 @@ pub(crate) enum BodyError {
     /// A fixture requests that the connection is cut.
     #[error("the answer is cut off on purpose")]
     Cut,
+    /// The request is no longer admitted.
+    #[error("the rules have changed, and no longer allow this")]
+    Revoked,
 }
 
 /// The body of a request or a response.
@@ -96,6 +99,43 @@ impl hyper::body::Body for Spending {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A body that ends when its request is no longer admitted.
+struct Revocable {
+    inner: Body,
+    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Breaks a body off as soon as `revoked` ends, unless nothing of it is left.
+pub(crate) fn revocable(inner: Body, revoked: impl Future<Output = ()> + Send + 'static) -> Body {
+    match inner.is_end_stream() {
+        true => inner,
+        false => Revocable { inner, revoked: Box::pin(revoked) }.boxed_unsync(),
+    }
+}
+
+impl hyper::body::Body for Revocable {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.revoked.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(BodyError::Revoked)));
+        }
         Pin::new(&mut self.inner).poll_frame(context)
     }
 

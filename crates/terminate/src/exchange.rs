@@ -10,7 +10,7 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_http::{HostProblem, asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
 use hothouse_model::{
     config::{HostName, LiveKeys, SecretForm},
-    policy::Answerer,
+    policy::{Answerer, RequestLine},
 };
 use http_body_util::{BodyExt, Empty};
 use hyper::{
@@ -30,16 +30,18 @@ use crate::{
     decode::{self, Undecodable},
     finish::{AskedPart, finish, whole_values},
     frames::Frames,
-    gate::{Asked, Gate},
+    gate::Gate,
     meter::{self, Meter, Metered},
     outgoing::Outgoing,
     pulse::Pulse,
     record::{Draft, RecordSink, Side},
     scan::Echoes,
-    secrets::{Held, Known, Secrets},
+    secrets::{Held, Known},
     sigv4,
     stand_in::{self, BrokenOff, HeldWhole, StandIn},
-    substitute, test_keys,
+    substitute,
+    terms::{Admitted, Place, RoomTerms, Terms},
+    test_keys,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
 
@@ -55,8 +57,7 @@ pub(crate) struct Exchange<U: Upstream> {
     pub(crate) host: HostName,
     pub(crate) target: Endpoint,
     pub(crate) upstreams: Upstreams<U>,
-    pub(crate) secrets: Arc<Secrets>,
-    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) terms: RoomTerms,
     /// Answers in place of the host, if set.
     pub(crate) stand_in: Option<Arc<dyn StandIn>>,
     pub(crate) held_whole: Arc<HeldWhole>,
@@ -70,6 +71,8 @@ pub(crate) struct Exchange<U: Upstream> {
 pub(crate) struct Upgraded {
     pub(crate) host: hyper::upgrade::Upgraded,
     pub(crate) looks: Looks,
+    /// The request for it, which may be revoked.
+    pub(crate) admitted: Option<Admitted>,
 }
 
 /// What WebSocket frames are scanned for.
@@ -110,36 +113,45 @@ impl<U: Upstream> Exchange<U> {
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
         let Endpoint { name, port, tls, .. } = &self.target;
-        let kept = self.gate.kept_of_bodies(&self.host);
-        let sink = (self.secrets.clone(), self.records.clone(), kept);
+        let terms = self.terms.now();
+        let kept = terms.gate.kept_of_bodies(&self.host);
+        let sink = (terms.secrets.clone(), self.records.clone(), kept);
         let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), sink);
-        draft.belongs_to(self.gate.integration(&self.host));
+        draft.belongs_to(terms.gate.integration(&self.host));
         let beat = || pulse.map(Pulse::begin);
         let (asking, answering) = (beat(), beat());
-        let guarded = self.guarded().await;
+        let guarded = self.guarded(&terms).await;
         let sent = body::incoming(incoming);
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
         let admitted = match self.budget.request() {
             Some(spent) => {
                 draft.spends(spent);
-                self.admit(&parts, asked_host, to.is_some())
+                self.admit(&terms, &parts, asked_host, to.is_some())
             }
             None => Err(Own::too_many()),
         };
         let echoes = guarded.echoes.clone();
-        let answered = match (admitted, &self.stand_in, to) {
-            (Err(own), _, _) => Err(own),
-            (Ok(()), Some(stand_in), _) => {
-                let place = (&self.host, &self.target, &*self.held_whole);
-                let head = parts.method == Method::HEAD;
-                let played = stand_in::play(&**stand_in, place, (parts, sent), &draft).await?;
-                played.and_then(|response| {
-                    finish(response, guarded.echoes, None, (head, &self.budget))
-                })
+        let answered = match admitted {
+            Err(own) => Err(own),
+            Ok(admitted) => {
+                let work = async {
+                    match (&self.stand_in, to) {
+                        (Some(stand_in), _) => {
+                            let place = (&self.host, &self.target, &*self.held_whole);
+                            let head = parts.method == Method::HEAD;
+                            let played =
+                                stand_in::play(&**stand_in, place, (parts, sent), &draft).await?;
+                            Ok::<_, BrokenOff>(played.and_then(|response| {
+                                finish(response, guarded.echoes, None, (head, &self.budget))
+                            }))
+                        }
+                        (None, Some(to)) => Ok(self.upgrade(parts, to, guarded, &draft).await),
+                        (None, None) => Ok(self.pass((parts, sent), wanted, guarded, &draft).await),
+                    }
+                };
+                self.while_admitted(admitted, work).await?
             }
-            (Ok(()), None, Some(to)) => self.upgrade(parts, to, guarded, &draft).await,
-            (Ok(()), None, None) => self.pass((parts, sent), wanted, guarded, &draft).await,
         };
         let response = answered.unwrap_or_else(|own| {
             let own = match &echoes {
@@ -154,13 +166,37 @@ impl<U: Upstream> Exchange<U> {
         Ok(response.map(watched))
     }
 
+    /// Answers a request for as long as it is admitted: what lasts ends when the rules change.
+    async fn while_admitted(
+        &self,
+        mut admitted: Admitted,
+        work: impl Future<Output = Result<Result<Response<Body>, Own>, BrokenOff>>,
+    ) -> Result<Result<Response<Body>, Own>, BrokenOff> {
+        let answered = tokio::select! {
+            answered = work => answered?,
+            refusal = admitted.revoked() => Err(Own::denied(refusal)),
+        };
+        Ok(answered.map(|response| {
+            if let Some(upgraded) = &mut *self.upgraded() {
+                upgraded.admitted = Some(admitted);
+                return response;
+            }
+            response.map(|body| {
+                body::revocable(body, async move {
+                    admitted.revoked().await;
+                })
+            })
+        }))
+    }
+
     /// Admits a request if it is for this host and allowed.
     fn admit(
         &self,
+        terms: &Terms,
         parts: &Parts,
         host: Result<HeaderValue, HostProblem>,
         upgrades: bool,
-    ) -> Result<(), Own> {
+    ) -> Result<Admitted, Own> {
         let host = host.map_err(|problem| Own::bad_request(&problem.to_string()))?;
         let asked = host.to_str().unwrap_or_default();
         if !self.is_own(asked) {
@@ -170,18 +206,18 @@ impl<U: Upstream> Exchange<U> {
         if parts.method == Method::CONNECT || parts.method == Method::TRACE {
             return Err(Own::method(parts.method.as_str()));
         }
-        let asked = Asked {
-            host: &self.host,
-            port: self.target.port,
-            method: parts.method.as_str(),
-            path: parts.uri.path(),
-            upgrades,
-            by: match self.stand_in {
-                Some(_) => Answerer::StandIn,
-                None => Answerer::Host,
-            },
+        let by = match self.stand_in {
+            Some(_) => Answerer::StandIn,
+            None => Answerer::Host,
         };
-        self.gate.decide(&asked).map_err(Own::denied)
+        let place = Place { host: self.host.clone(), port: self.target.port, by };
+        let line = RequestLine { method: parts.method.as_str(), path: parts.uri.path(), upgrades };
+        Admitted::of(&self.terms, terms, place, &line).map_err(Own::denied)
+    }
+
+    /// The gate of the current config.
+    fn gate(&self) -> Arc<dyn Gate> {
+        self.terms.now().gate.clone()
     }
 
     fn is_own(&self, asked: &str) -> bool {
@@ -203,7 +239,7 @@ impl<U: Upstream> Exchange<U> {
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
-        let meter = self.gate.meter(&self.host);
+        let meter = self.gate().meter(&self.host);
         let mut spent = self.room_for(&parts, body.size_hint().upper(), &guarded.held).await?;
         let (parts, body) = match &meter {
             Some(meter) => self.metered(&**meter, (parts, body), &guarded, draft).await?,
@@ -233,8 +269,8 @@ impl<U: Upstream> Exchange<U> {
         held: &Held,
     ) -> Result<Option<Spent>, Own> {
         let known = if self.target.tls { &held.known[..] } else { &[] };
-        let is_read = self.gate.meter(&self.host).is_some()
-            || self.gate.live_keys(&self.host).is_some()
+        let is_read = self.gate().meter(&self.host).is_some()
+            || self.gate().live_keys(&self.host).is_some()
             || is_changed_whole(parts, known);
         if !is_read {
             return Ok(None);
@@ -282,7 +318,7 @@ impl<U: Upstream> Exchange<U> {
 
     /// Refuses a request with a live key to a host used in test mode, even if the wall inserted it.
     async fn without_live_keys(&self, request: Request<Body>) -> Result<Request<Body>, Own> {
-        let Some(settings) = self.gate.live_keys(&self.host) else { return Ok(request) };
+        let Some(settings) = self.gate().live_keys(&self.host) else { return Ok(request) };
         let (parts, bytes, plain) = self.whole(request).await?;
         match test_keys::find(&parts, &plain, &settings) {
             Some(found) => Err(Own::live_key(&self.target.name, &found)),
@@ -303,7 +339,7 @@ impl<U: Upstream> Exchange<U> {
             return Err(Own::own_key(&self.target.name, &place));
         }
         let (parts, bytes, plain) = self.whole(Request::from_parts(parts, body)).await?;
-        let settings = self.gate.live_keys(&self.host).unwrap_or_default();
+        let settings = self.gate().live_keys(&self.host).unwrap_or_default();
         let (clean, clean_body) = meter::without_placeholders(&parts, &plain, known);
         if let Some(found) = test_keys::find(&clean, &clean_body, &settings) {
             return Err(Own::live_key(&self.target.name, &found));
@@ -340,11 +376,11 @@ impl<U: Upstream> Exchange<U> {
     }
 
     /// Returns the secrets of the host, whose values must not be sent back on any connection.
-    async fn guarded(&self) -> Guarded {
-        if !self.secrets.has_any_for(&self.host) {
+    async fn guarded(&self, terms: &Terms) -> Guarded {
+        if !terms.secrets.has_any_for(&self.host) {
             return Guarded::default();
         }
-        let held = self.secrets.of(&self.host).await;
+        let held = terms.secrets.of(&self.host).await;
         let echoes = Echoes::of(&held.all(), Vec::new()).map(Arc::new);
         Guarded { held, echoes }
     }
@@ -411,7 +447,7 @@ impl<U: Upstream> Exchange<U> {
         guarded: Guarded,
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
-        if self.gate.meter(&self.host).is_some() {
+        if self.gate().meter(&self.host).is_some() {
             return Err(Own::unmetered_upgrade());
         }
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
@@ -421,7 +457,7 @@ impl<U: Upstream> Exchange<U> {
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, to);
-        let live_keys = self.gate.live_keys(&self.host);
+        let live_keys = self.gate().live_keys(&self.host);
         let is_looked_at = echoes.is_some() || live_keys.is_some();
         if is_looked_at {
             // One of the extensions is compression, which cannot be scanned.
@@ -444,7 +480,7 @@ impl<U: Upstream> Exchange<U> {
             scrub(&mut parts.headers, echoes);
         }
         let looks = Looks { echoes, live_keys, budget: self.budget.clone() };
-        *self.upgraded() = Some(Upgraded { host, looks });
+        *self.upgraded() = Some(Upgraded { host, looks, admitted: None });
         Ok(Response::from_parts(parts, empty()))
     }
 }

@@ -1,6 +1,6 @@
 //! Decides which requests to a terminated host may be forwarded. Pure.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use crate::{
     meter::Meter,
@@ -35,10 +35,18 @@ pub struct Refusal {
     pub hint: String,
 }
 
+/// Ends when decisions may have changed.
+pub type Changes = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Decides on each request.
 pub trait Gate: Send + Sync {
     /// Admits or refuses a request.
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal>;
+
+    /// Returns what ends when decisions may have changed since this call; `None` if they never do.
+    fn changes(&self) -> Option<Changes> {
+        None
+    }
 
     /// Returns the integration that a host belongs to and its class, for the record.
     fn integration(&self, _host: &HostName) -> Option<(String, IntegrationClass)> {
@@ -67,6 +75,10 @@ pub struct Gates(pub Vec<Arc<dyn Gate>>);
 impl Gate for Gates {
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
         self.0.iter().try_for_each(|gate| gate.decide(asked))
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        self.0.iter().find_map(|gate| gate.changes())
     }
 
     fn integration(&self, host: &HostName) -> Option<(String, IntegrationClass)> {

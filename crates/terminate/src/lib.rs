@@ -35,6 +35,7 @@ mod stand_in;
 mod streamed;
 mod substitute;
 mod talk;
+mod terms;
 mod test_keys;
 mod text;
 #[doc(hidden)]
@@ -62,7 +63,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 pub use budget::RoomBudget;
-pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
+pub use gate::{Asked, Changes, Gate, Gates, IntegrationGate, Refusal};
 pub use local::LocalHttp;
 pub use meter::{Charge, Meter, Metered};
 pub use record::{BODY_CAP, RECORDED_CAP, RecordSink, RecordedBody, RequestRecord, unpacked};
@@ -71,10 +72,10 @@ pub use stand_in::{BODY_LIMIT, Fault, Held, Piece, StandIn, StandInAnswer, Stand
 pub use streamed::{
     AnswerBody, BrokenBody, Streamed, StreamedAnswer, StreamedBody, StreamedRequest,
 };
+pub use terms::RoomTerms;
 pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;
-use secrets::Secrets;
 use stand_in::HeldWhole;
 use talk::{Spoken, converse};
 use upstream::{ClientTls, Idle, Upstreams};
@@ -114,6 +115,9 @@ pub struct TerminatorSpec {
     pub stand_in: Option<Arc<dyn StandIn>>,
     /// The memory that the room may use.
     pub budget: RoomBudget,
+    /// The terms of the room, which this terminator replaces with its own: they count on connections of its
+    /// predecessors, too.
+    pub terms: RoomTerms,
 }
 
 /// Serves a room's connections to terminated hosts.
@@ -123,8 +127,7 @@ pub struct Terminator {
     tls: Arc<LazyTls>,
     idle: Arc<Idle>,
     ca: Arc<CertificateAuthority>,
-    secrets: Arc<Secrets>,
-    gate: Arc<dyn Gate>,
+    terms: RoomTerms,
     stand_in: Option<Arc<dyn StandIn>>,
     held_whole: Arc<HeldWhole>,
     budget: RoomBudget,
@@ -145,6 +148,7 @@ impl Terminator {
         hosts.dedup();
         let hosts: Arc<[HostPattern]> = hosts.into();
         let leaves = Leaves { ca: spec.ca.clone(), hosts: hosts.clone() };
+        spec.terms.set(spec.secrets, spec.vault, spec.gate);
         Self {
             hosts,
             tls: Arc::new(LazyTls {
@@ -154,8 +158,7 @@ impl Terminator {
             }),
             idle: Idle::new(),
             ca: spec.ca,
-            secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
-            gate: spec.gate,
+            terms: spec.terms,
             stand_in: spec.stand_in,
             held_whole: Arc::default(),
             budget: spec.budget,
@@ -192,8 +195,7 @@ impl Terminator {
             ),
             host,
             target,
-            secrets: self.secrets.clone(),
-            gate: self.gate.clone(),
+            terms: self.terms.clone(),
             stand_in,
             held_whole: self.held_whole.clone(),
             budget: self.budget.clone(),

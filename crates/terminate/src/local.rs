@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::{config::HostName, secret::SecretValue};
+use hothouse_model::config::HostName;
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -15,7 +15,7 @@ use crate::{
     Endpoint,
     body::{self, Body},
     record::Draft,
-    secrets::{Secrets, Vault},
+    secrets::{NoVault, Secrets},
     stand_in::{self, BrokenOff, HeldWhole, StandIn},
 };
 
@@ -24,15 +24,6 @@ const HEAD: Duration = Duration::from_secs(60);
 
 /// How many requests of one connection are answered concurrently.
 const STREAMS: u32 = 16;
-
-/// A vault without values.
-struct NoVault;
-
-impl Vault for NoVault {
-    fn value(&self, _secret: &str) -> Result<SecretValue, String> {
-        Err("there are no secrets here".into())
-    }
-}
 
 /// Serves HTTP only through a stand-in. There is no host behind it, so nothing is dialled and no
 /// secret is inserted.

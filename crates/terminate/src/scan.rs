@@ -11,7 +11,10 @@
 //!
 //! Only a complete value makes a difference, and whoever can send one already knows it.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::{Bytes, BytesMut};
 use hothouse_model::{
@@ -37,8 +40,16 @@ struct Pair {
 pub(crate) struct Echoes {
     pairs: Vec<Pair>,
     search: Search,
+    /// The values as names of headers have them, made when a name is long enough for one.
+    lower: OnceLock<Lower>,
     /// Whether no encoding contains a control character, so that nothing spans a line break.
     lines: bool,
+}
+
+/// Values in lower case.
+struct Lower {
+    values: Vec<Secret>,
+    search: Search,
 }
 
 impl Echoes {
@@ -63,7 +74,7 @@ impl Echoes {
         }
         let search = Search::new(pairs.iter().map(|pair| pair.value.as_slice()));
         let lines = !pairs.iter().any(|pair| pair.value.iter().any(u8::is_ascii_control));
-        (!pairs.is_empty()).then_some(Self { pairs, search, lines })
+        (!pairs.is_empty()).then_some(Self { pairs, search, lower: OnceLock::new(), lines })
     }
 
     /// Whether every replacement is as long as what it replaces.
@@ -85,13 +96,23 @@ impl Echoes {
         }
     }
 
-    /// Whether a header name, which is in lower case, contains a value.
+    /// Whether a header name, which is in lower case, contains a value. A host may return names that the
+    /// agent chose, so this takes no longer for the beginning of a value than for anything else.
     pub(crate) fn in_name(&self, name: &str) -> bool {
-        let within = |value: &[u8]| {
-            name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))
-        };
         // Most names are too short to contain one.
-        self.pairs.iter().any(|pair| pair.value.len() <= name.len() && within(&pair.value))
+        if !self.pairs.iter().any(|pair| pair.value.len() <= name.len()) {
+            return false;
+        }
+        let Lower { values, search } = self.lower.get_or_init(|| self.lowered());
+        let found = search.find(name.as_bytes());
+        found.iter().any(|(at, index)| name.as_bytes()[*at..].starts_with(&values[*index]))
+    }
+
+    fn lowered(&self) -> Lower {
+        let values = self.pairs.iter().map(|pair| Secret::new(pair.value.to_ascii_lowercase()));
+        let values: Vec<_> = values.collect();
+        let search = Search::new(values.iter().map(|value| value.as_slice()));
+        Lower { values, search }
     }
 
     /// Finds the replacements, in order and without overlaps; the longer one if two start at the
@@ -285,6 +306,31 @@ mod tests {
         let echoes = Echoes::of(&[secret], Vec::new()).unwrap();
         assert!(echoes.in_name("x-tok_abcdef12"));
         assert!(!echoes.in_name("x-tok_zyxwvu98") && !echoes.in_name("date"));
+    }
+
+    #[test]
+    fn a_name_that_is_full_of_beginnings_takes_no_longer_than_another() {
+        let (value, other) = ("x-meta-ab/abab+12ab", "x-meta-~~~~~~~~~~~~");
+        let secret = Known {
+            name: "T".into(),
+            form: SecretForm::Header,
+            placeholder: "x-meta-PLACEHOLDER1".into(),
+            value: SecretValue::new(value.into()).unwrap(),
+        };
+        let echoes = Echoes::of(&[secret], Vec::new()).unwrap();
+        let names = [&value[..value.len() - 1], &other[1..]].map(|part| part.repeat(2000));
+        let took = |name: &str| {
+            let begun = std::time::Instant::now();
+            assert!(!echoes.in_name(std::hint::black_box(name)));
+            begun.elapsed()
+        };
+        // The quickest of many, by turns: what else the machine does only ever takes longer.
+        let mut least = [std::time::Duration::MAX; 2];
+        for turn in 0..60 {
+            least[turn % 2] = least[turn % 2].min(took(&names[turn % 2]));
+        }
+        let [right, wrong] = least;
+        assert!(right < wrong * 2 && wrong < right * 2, "{right:?} {wrong:?}");
     }
 
     #[test]

@@ -38,6 +38,15 @@ pub trait Vault: Send + Sync {
     }
 }
 
+/// A vault without values.
+pub(crate) struct NoVault;
+
+impl Vault for NoVault {
+    fn value(&self, _: &str) -> Result<SecretValue, String> {
+        Err("there are no secrets here".into())
+    }
+}
+
 /// A secret with its value.
 #[derive(Clone)]
 pub(crate) struct Known {
@@ -80,9 +89,15 @@ impl Held {
 /// How many former values of a secret are remembered.
 const FORMER: usize = 4;
 
+/// How many uses are remembered that a config no longer has.
+const WITHDRAWN: usize = 64;
+
 /// What was read of a secret.
+#[derive(Clone)]
 struct Kept {
     at: Instant,
+    /// Whether the config has changed since.
+    stale: bool,
     /// The value, or why there is none.
     value: Result<SecretValue, String>,
     /// Values from before it changed or could not be read any more, the last one first.
@@ -103,25 +118,43 @@ impl Kept {
             is_new
         });
         former.truncate(FORMER);
-        Self { at: Instant::now(), value, former }
+        Self { at: Instant::now(), stale: false, value, former }
     }
 }
 
 /// The secrets of a room.
 pub(crate) struct Secrets {
     uses: Vec<SecretUse>,
+    /// Uses of earlier configs: nothing is inserted for them, but a host may still send a value back.
+    withdrawn: Vec<SecretUse>,
     vault: Arc<dyn Vault>,
     kept: Mutex<HashMap<String, Kept>>,
 }
 
 impl Secrets {
     pub(crate) fn new(uses: Vec<SecretUse>, vault: Arc<dyn Vault>) -> Self {
-        Self { uses, vault, kept: Mutex::default() }
+        Self { uses, withdrawn: Vec::new(), vault, kept: Mutex::default() }
     }
 
-    /// Whether any secret may be sent to a host.
+    /// The secrets of a room whose config has changed. What was read before is read again, and still
+    /// recognized in what hosts send back.
+    pub(crate) fn after(earlier: &Self, uses: Vec<SecretUse>, vault: Arc<dyn Vault>) -> Self {
+        let before = earlier.uses.iter().chain(&earlier.withdrawn);
+        let mut withdrawn: Vec<_> = before.filter(|one| !uses.contains(one)).cloned().collect();
+        withdrawn.truncate(WITHDRAWN);
+        let mut kept = earlier.kept().clone();
+        kept.values_mut().for_each(|one| one.stale = true);
+        Self { uses, withdrawn, vault, kept: Mutex::new(kept) }
+    }
+
+    /// Returns the secrets that may be sent to a host.
+    pub(crate) fn uses_for(&self, host: &HostName) -> Vec<SecretUse> {
+        self.uses.iter().filter(|secret| goes_to(secret, host)).cloned().collect()
+    }
+
+    /// Whether any secret may be sent to a host, or could have been.
     pub(crate) fn has_any_for(&self, host: &HostName) -> bool {
-        self.uses.iter().any(|secret| goes_to(secret, host))
+        self.uses.iter().chain(&self.withdrawn).any(|secret| goes_to(secret, host))
     }
 
     /// Returns the secrets of a host, with their values.
@@ -138,20 +171,17 @@ impl Secrets {
             }
             held.former.extend(self.former(secret));
         }
+        for secret in self.withdrawn.iter().filter(|one| goes_to(one, host)) {
+            held.former.extend(self.last(secret));
+            held.former.extend(self.former(secret));
+        }
         held
     }
 
     /// Returns the secrets of every host whose values were read so far, here or elsewhere. Reads none itself: that may
     /// run a command, or prompt the user.
     pub(crate) fn seen(&self) -> Vec<Known> {
-        let kept = self.kept();
-        let known = |secret: &SecretUse| {
-            let value = kept.get(&secret.name)?.value.as_ref().ok()?.clone();
-            let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
-            Some(Known { name, form: secret.form, placeholder, value })
-        };
-        let mut all: Vec<Known> = self.uses.iter().filter_map(known).collect();
-        drop(kept);
+        let mut all: Vec<Known> = self.uses.iter().filter_map(|secret| self.last(secret)).collect();
         all.extend(self.uses.iter().flat_map(|secret| self.former(secret)));
         for (name, value) in self.vault.remembered() {
             if !all.iter().any(|known| known.value.expose() == value.expose()) {
@@ -164,6 +194,13 @@ impl Secrets {
             }
         }
         all
+    }
+
+    /// Returns the value of a secret that was read last, if there was one.
+    fn last(&self, secret: &SecretUse) -> Option<Known> {
+        let value = self.kept().get(&secret.name)?.value.as_ref().ok()?.clone();
+        let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
+        Some(Known { name, form: secret.form, placeholder, value })
     }
 
     /// Returns the former values of a secret.
@@ -181,6 +218,7 @@ impl Secrets {
 
     async fn value(&self, name: &str) -> Result<SecretValue, String> {
         if let Some(kept) = self.kept().get(name)
+            && !kept.stale
             && kept.at.elapsed() < KEPT
         {
             return kept.value.clone();
@@ -243,5 +281,33 @@ mod tests {
         assert_eq!(inserted, [vec![first], vec![second], vec![second], vec![]]);
         let all = [vec![first], vec![second, first], vec![second, first], vec![second, first]];
         assert_eq!(looked_for, all);
+    }
+
+    #[tokio::test]
+    async fn what_a_config_no_longer_names_is_not_inserted_and_still_looked_for() {
+        let secret = |name: &str, host: &str| SecretUse {
+            name: name.into(),
+            hosts: vec![host.parse().unwrap()],
+            form: SecretForm::Header,
+            placeholder: "tok_placeholder00".into(),
+        };
+        let vault = |value| Arc::new(Changing(Mutex::new(vec![value])));
+        let first = Secrets::new(vec![secret("T", "*.example")], vault("tok_first_value00"));
+        let (one, other) = ("one.example".parse().unwrap(), "other.example".parse().unwrap());
+        assert_eq!(first.of(&other).await.known.len(), 1);
+        let second =
+            Secrets::after(&first, vec![secret("T", "one.example")], vault("tok_second_value0"));
+        let text =
+            |all: &[Known]| all.iter().map(|one| one.value.expose().to_owned()).collect::<Vec<_>>();
+        let held = second.of(&other).await;
+        assert_eq!(
+            (held.known.len(), text(&held.all())),
+            (0, vec!["tok_first_value00".to_owned()])
+        );
+        assert!(second.uses_for(&other).is_empty() && second.has_any_for(&other));
+        // Where it is still inserted, the new value counts at once.
+        let held = second.of(&one).await;
+        assert_eq!(text(&held.known), ["tok_second_value0"]);
+        assert!(text(&held.all()).contains(&"tok_first_value00".to_owned()));
     }
 }

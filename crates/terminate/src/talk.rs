@@ -7,7 +7,13 @@
 //!
 //! Everything runs in one future: dropping it closes everything, including upgraded connections.
 
-use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::{pending, poll_fn},
+    io,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use hyper::{
@@ -105,7 +111,19 @@ where
         (first, stream) = (served.first, served.stream);
         if let Some(upgraded) = exchange.take_upgraded() {
             let client = Heard::new(first, stream, Arc::default());
-            Box::pin(join(client, TokioIo::new(upgraded.host), upgraded.looks)).await;
+            let mut admitted = upgraded.admitted;
+            let revoked = async {
+                match &mut admitted {
+                    Some(admitted) => admitted.revoked().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = Box::pin(join(client, TokioIo::new(upgraded.host), upgraded.looks)) => {}
+                refusal = revoked => {
+                    tracing::debug!(reason = refusal.reason, "an upgraded connection was revoked");
+                }
+            }
             return Ok(());
         }
         if served.ended {

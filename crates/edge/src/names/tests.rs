@@ -152,3 +152,66 @@ async fn a_name_that_leads_to_a_synthetic_address_gets_one_of_its_own() {
     assert_eq!(edge.names_of("55.233.64.0".parse().unwrap()), ["odd.example".parse().unwrap()]);
     assert!(edge.names_of("55.233.64.9".parse().unwrap()).is_empty());
 }
+
+#[tokio::test]
+async fn no_kind_of_question_tells_a_name_that_the_policy_does_not_allow() {
+    let (edge, asked, _folder) =
+        wall("mode = \"allowlist\"\nallow = [\"good.example\"]\n", "1.2.3.4").await;
+    let kinds = (0..=300).chain([999, 32_768, 32_769, 65_280, u16::MAX]);
+    for (kind, class) in kinds.flat_map(|kind| [1, 3, 4, 0, 254, 255, u16::MAX].map(|c| (kind, c)))
+    {
+        let mut bytes = dns::ask(7, "secret-data.evil.example", kind).unwrap();
+        let at = bytes.len() - 11 - 2;
+        bytes[at..at + 2].copy_from_slice(&class.to_be_bytes());
+        let answer = match read(&edge, &bytes) {
+            Work::Answer(answer) => answer,
+            Work::Silence => panic!("{kind} {class} is not answered"),
+            Work::Ask(_) => panic!("{kind} {class} leaves the host"),
+        };
+        let found = dns::read_answer(&bytes, &answer).unwrap();
+        let is_address = class == 1 && matches!(kind, TYPE_A | TYPE_AAAA);
+        assert_eq!(found.addresses.len(), usize::from(is_address), "{kind} {class}");
+        assert!(found.addresses.iter().all(|at| book::is_synthetic(*at)));
+    }
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
+    // What may be asked is asked by its own name alone.
+    for kind in [5, 16, 33, 257] {
+        ask_for(&edge, "good.example", kind).await;
+    }
+    assert!(asked.lock().unwrap().iter().all(|claim| claim.contains("good.example")));
+    assert_eq!(asked.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn answers_to_nobodys_question_are_waited_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let at = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut buffer = [0; 1500];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            let asked = &buffer[..length];
+            let good = Question::read(asked).unwrap().addresses(&[[1, 2, 3, 4].into()], 30);
+            let bad = |change: fn(&mut Vec<u8>)| {
+                let mut answer =
+                    Question::read(asked).unwrap().addresses(&[[6, 6, 6, 6].into()], 30);
+                change(&mut answer);
+                answer
+            };
+            // With another number, as a question, for another name, of another type, of nothing.
+            for forged in [
+                bad(|answer| answer[0] ^= 1),
+                bad(|answer| answer[2] &= 0x7f),
+                bad(|answer| answer[13] = b'z'),
+                bad(|answer| answer[27] = 28),
+                bad(|answer| answer[5] = 0),
+                bad(Vec::clear),
+                good,
+            ] {
+                socket.send_to(&forged, from).await.unwrap();
+            }
+        }
+    });
+    let edge = wall_of(policy("mode = \"web\"\n", &[]), folder.path(), vec![at], None);
+    assert_eq!(ask_for(&edge, "good.example", TYPE_A).await, (0, vec!["1.2.3.4".to_owned()]));
+}

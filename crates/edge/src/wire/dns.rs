@@ -414,4 +414,65 @@ mod tests {
             assert_eq!(read_answer(&asked, &whole[..end]), None, "{end}");
         }
     }
+
+    /// A record of the answer, named by a pointer to the question.
+    fn record(kind: u16, class: u16, ttl: u32, content: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+        let head = [kind.to_be_bytes(), class.to_be_bytes()].concat();
+        [&[0xc0, 12][..], &head, &ttl.to_be_bytes(), &length, content].concat()
+    }
+
+    #[test]
+    fn answers_of_odd_kinds_give_only_addresses_that_are_some() {
+        let asked = ask(7, "a.example", TYPE_A).unwrap();
+        let question = &asked[HEADER..asked.len() - 11];
+        let answer = |counts: [u16; 4], records: &[u8]| {
+            [&header(7, true, Code::Fine, counts)[..], question, records].concat()
+        };
+        let four = record(TYPE_A, CLASS_IN, 9, &[1, 2, 3, 4]);
+        let addresses =
+            |bytes: &[u8]| read_answer(&asked, bytes).map(|found| found.addresses.len());
+        // Addresses of another class, and of other types that have some inside; in the sections that
+        // follow; of other names, since an alias may come before; of fewer records than are said to be there.
+        for (counts, records, expected) in [
+            ([1, 1, 0, 0], four.clone(), Some(1)),
+            ([1, 1, 0, 0], record(TYPE_A, 3, 9, &[1, 2, 3, 4]), Some(0)),
+            ([1, 1, 0, 0], record(TYPE_A, 254, 9, &[1, 2, 3, 4]), Some(0)),
+            (
+                [1, 1, 0, 0],
+                record(TYPE_HTTPS, CLASS_IN, 9, &[0, 1, 0, 0, 4, 0, 4, 1, 2, 3, 4]),
+                Some(0),
+            ),
+            ([1, 1, 0, 0], record(TYPE_OPT, CLASS_IN, 9, &[1, 2, 3, 4]), Some(0)),
+            ([1, 0, 1, 1], [&four[..], &four].concat(), Some(0)),
+            ([1, 2, 0, 0], four.clone(), None),
+            ([1, u16::MAX, 0, 0], four.repeat(RECORD_LIMIT - 1), None),
+            ([1, u16::MAX, 0, 0], four.repeat(2000), Some(RECORD_LIMIT)),
+            ([1, 1, 0, 0], record(TYPE_A, CLASS_IN, 9, &[1, 2, 3, 4, 5]), None),
+            ([1, 1, 0, 0], record(TYPE_A, CLASS_IN, 9, &[]), None),
+            ([1, 1, 0, 0], record(TYPE_AAAA, CLASS_IN, 9, &[1, 2, 3, 4]), None),
+            ([0, 1, 0, 0], four.clone(), None),
+            ([2, 1, 0, 0], four.clone(), None),
+        ] {
+            assert_eq!(addresses(&answer(counts, &records)), expected, "{counts:?} {records:?}");
+        }
+        // Names that lead in circles or are none, before a record that would do.
+        let rest = &four[2..];
+        for (name, expected) in [
+            (&[0xc0, 0xff][..], Some(1)),
+            (&[0xff, 0xff], Some(1)),
+            (&[1, b'x', 0xc0, 29], Some(1)),
+            (&[0x40], None),
+            (&[0x80, 0], None),
+            (&[63], None),
+        ] {
+            let found = addresses(&answer([1, 1, 0, 0], &[name, rest].concat()));
+            assert_eq!(found, expected, "{name:?}");
+        }
+        // A record whose content ends beyond the answer, and times as long as they can be.
+        let mut long = record(TYPE_A, CLASS_IN, u32::MAX, &[1, 2, 3, 4]);
+        assert_eq!(read_answer(&asked, &answer([1, 1, 0, 0], &long)).unwrap().ttl, Some(u32::MAX));
+        long[10] = 0xff;
+        assert_eq!(addresses(&answer([1, 1, 0, 0], &long)), None);
+    }
 }

@@ -165,6 +165,71 @@ except urllib.error.HTTPError as error: print(error.code)
     });
 }
 
+/// Begins to speak on every socket that a room has, and never goes on: to `sudo`, to the API, to the proxy
+/// port, for a name, and to a host. Then says how many of each are still open.
+const UNFINISHED: &str = r#"
+import os, socket, struct, time
+held = {}
+def begin(what, count, family, address, *words):
+    held[what] = []
+    for at in range(count):
+        s = socket.socket(family); s.settimeout(10)
+        try: s.connect(address); s.sendall(words[at % len(words)])
+        except OSError: pass
+        held[what].append(s)
+head = b'POST /v1/exec HTTP/1.1\r\nHost: hothouse\r\nContent-Length: 1000\r\n'
+hello = b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'
+begin('sudo', 60, socket.AF_UNIX, '/run/hothouse/sudo.sock', b'\x10', struct.pack('<I', 1000), struct.pack('<IB', 1 << 20, 1), struct.pack('<IB', 100, 0) + b'{"Run":')
+begin('api', 60, socket.AF_UNIX, '/run/hothouse/api.sock', b'G', head, head + b'\r\n{', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0')
+begin('proxy', 60, socket.AF_INET, ('127.0.0.1', 15080), b'\x05', b'\x05\x01\0', b'\x05\x01\0\x05\x01\0\x03\xff', b'CONNECT a.exa', b'GET http://a.example/ HTTP/1.1\r\nHost')
+begin('names', 60, socket.AF_INET, ('192.0.2.1', 53), b'\0', b'\x01\0', b'\0\x20' + bytes(31))
+begin('hosts', 60, socket.AF_INET, ('192.0.2.1', 80), b'G', b'GET / HTTP/1.1\r\nHost: a', hello, b'SSH', b'\0')
+open('begun', 'w').close()
+def ended(s):
+    try: return not s.recv(1000) or not s.recv(1000)
+    except (BlockingIOError, TimeoutError): return False
+    except OSError: return True
+for what, all in held.items():
+    for s in all: s.setblocking(False)
+deadline = time.monotonic() + 45
+while time.monotonic() < deadline:
+    for what, all in held.items(): held[what] = [s for s in all if not ended(s)]
+    if not any(held[what] for what in ['api', 'proxy', 'names', 'hosts']): break
+    time.sleep(0.2)
+print({what: len(all) for what, all in held.items() if what != 'sudo'})
+"#;
+
+#[test]
+fn words_that_never_end_on_the_sockets_of_a_room_hold_nobody_up() {
+    rooms_with("[egress]\nmode = \"open\"\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        let mut child = env
+            .command(repository, &["exec", "-w", "a", "--", "python3", "-c", UNFINISHED])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = env.root().join("acme-sandboxes/a/begun");
+        wait_until("all have begun", || begun.exists() || child.try_wait().unwrap().is_some());
+        others_work(env, repository, daemon);
+        let since = std::time::Instant::now();
+        let own = env.run(repository, &["exec", "-w", "a", "--", "echo", "still here"]);
+        assert_eq!(own.stdout, "still here\n", "{own}");
+        if !env.has_single_uid() {
+            let root = env.run(repository, &["exec", "-w", "a", "--", "sudo", "id", "-u"]);
+            assert_eq!(root.stdout, "0\n", "{root}");
+        }
+        // More calls than the API serves at once wait for those that are there.
+        let inside = env.run(repository, &["exec", "-w", "a", "--", "hothouse", "status", "-q"]);
+        assert_eq!(inside.code, 0, "{inside}");
+        assert!(since.elapsed().as_secs() < 45, "{:?}", since.elapsed());
+        let output = child.wait_with_output().unwrap();
+        let left = String::from_utf8_lossy(&output.stdout).into_owned();
+        // room-init waits for as long as the room likes, in bounded memory.
+        assert_eq!(left, "{'api': 0, 'proxy': 0, 'names': 0, 'hosts': 0}\n");
+        others_work(env, repository, daemon);
+    });
+}
+
 #[test]
 fn a_flood_of_inodes_ends_at_a_limit_and_pauses_the_room() {
     rooms_with("[room]\ndisk = \"32M\"\n", |env, repository| {

@@ -6,6 +6,8 @@ mod closely;
 mod commits;
 #[path = "workspace/grants.rs"]
 mod grants;
+#[path = "workspace/ref_tables.rs"]
+mod ref_tables;
 
 use std::{
     fs,

@@ -24,9 +24,9 @@ use hothouse_model::{
 };
 use hothouse_sinks::{llm, objects, queue};
 use hothouse_terminate::{
-    Asked, BODY_CAP, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal,
-    RequestRecord, RoomBudget, SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed,
-    Terminator, TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, BODY_CAP, BODY_LIMIT, Changes, Endpoint, Gate, Gates, IntegrationGate, RecordSink,
+    Refusal, RequestRecord, RoomBudget, RoomTerms, SecretUse, StandIn, StandInAnswer,
+    StandInRequest, Streamed, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
 
@@ -56,7 +56,10 @@ pub(super) fn of(
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
     let recorded = substitutes.recording.map(|one| one.integration());
-    let Some(found) = engine.termination(sandbox, runtime, recorded)? else { return Ok(None) };
+    let Some(found) = engine.termination(sandbox, runtime, recorded)? else {
+        substitutes.terms.withdraw();
+        return Ok(None);
+    };
     let Termination { ca, hosts, secrets, config } = found;
     let vault = EngineVault {
         engine: engine.clone(),
@@ -89,6 +92,7 @@ pub(super) fn of(
         gate: Arc::new(Gates(gates)),
         stand_in: stand_in(engine, (sandbox, substitutes), runtime, &config, &integrations),
         budget: substitutes.budget.clone(),
+        terms: substitutes.terms.clone(),
     });
     let recording = substitutes.recording.cloned();
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks, recording })))
@@ -105,6 +109,8 @@ pub(super) struct Substitutes<'a> {
     pub(super) recording: Option<&'a Arc<Recording>>,
     /// The memory that the room may use.
     pub(super) budget: &'a RoomBudget,
+    /// What applies to the room's requests.
+    pub(super) terms: &'a RoomTerms,
 }
 
 /// Returns the stand-in for the mocked and sunk hosts of a run, if there are any.
@@ -281,6 +287,16 @@ impl Gate for PolicyGate {
             true => Ok(()),
             false => Err(refusal(verdict.rule.clone(), verdict.why())),
         }
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        let mut changes = self.edge.upgrade()?.watch_policy();
+        Some(Box::pin(async move {
+            // Without a wall, which is taken down with its connections, nothing changes any more.
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }))
     }
 }
 

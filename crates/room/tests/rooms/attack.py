@@ -431,6 +431,84 @@ for name, number, arguments, reason, control in (
     @attempt(f"syscall {name}", reason, control=control)
     def _(): return call(number, *arguments)
 
+# Newer calls, and older ones that look into other processes or change mounts.
+for name, number, arguments, reasons, control in (
+        ("kcmp with PID 1", 312, (1, os.getpid(), 0, 0, 0), ("EPERM",), False),
+        ("process_vm_writev to PID 1", 311, (1, struct.pack("QQ", 0, 8), 1, struct.pack("QQ", 0x400000, 8), 1, 0), ("EPERM",), False),
+        ("process_madvise of PID 1", 440, (call(434, first, 0), struct.pack("QQ", 0x400000, 4096), 1, 21, 0), ("EPERM", "EACCES"), False),
+        ("get_robust_list of PID 1", 274, (1, ctypes.byref(ctypes.c_long()), ctypes.byref(ctypes.c_long())), ("EPERM",), False),
+        ("migrate_pages of PID 1", 256, (1, 64, struct.pack("Q", 1), struct.pack("Q", 1)), ("EPERM", "ENOSYS"), False),
+        ("move_pages of PID 1", 279, (1, 1, struct.pack("Q", 0x400000), 0, struct.pack("i", 0), 0), ("EPERM", "ENOSYS"), False),
+        ("mount_setattr of the worktree, for devices and setuid", 442, (-100, work.encode(), 0, struct.pack("QQQQ", 0, 6, 0, 0), 32), ("EPERM",), False),
+        ("mount_setattr of the mask, to write it", 442, (-100, mask.encode(), 0, struct.pack("QQQQ", 0, 1, 0, 0), 32), ("EPERM",), False),
+        ("open_tree_attr of the worktree", 467, (-100, work.encode(), 1, struct.pack("QQQQ", 0, 6, 0, 0), 32), ("EPERM", "EINVAL", "ENOSYS"), False),
+        ("fanotify on a whole file system", 301, (0, 0x100, 0x20, -100, b"/"), ("EPERM", "EBADF", "EINVAL"), False),
+        ("name_to_handle_at and back", 304, (-100, struct.pack("Ii", 8, 1) + b"\0" * 8, 0), ("EPERM",), False),
+        ("quotactl_fd", 443, (0, 0, 0, 0), ("EPERM",), False),
+        ("lsm_set_self_attr", 460, (100, b"\0" * 64, 64, 0), ("EPERM", "EINVAL", "EOPNOTSUPP", "ENOSYS"), False),
+        ("setns by pidfd to PID 1", 308, (call(434, first, 0), 0x20000), ("EPERM", "EINVAL"), False),
+        ("clock_adjtime", 305, (0, struct.pack("I", 2) + b"\0" * 204), ("EPERM",), False),
+        ("pidfd_send_signal to PID 1", 424, (call(434, first, 0), 9, 0, 0), (() if facts["single"] else ("EPERM",)), False),
+        ("sethostname", 170, (b"x", 1), ("EPERM",) if not am_root else (), False),
+        ("vhangup", 153, (), ("EPERM",), False)):
+    if control_run or not reasons: continue
+    @attempt(name, *reasons, control=control)
+    def _(): return call(number, *arguments)
+
+# The room's root may begin to configure a file system, and must not get to the end of it.
+def configured(fd, command): return call(431, fd, command, 0, 0, 0)
+
+@attempt("reconfigure the file system of the worktree", "EPERM")
+def _(): return configured(call(433, -100, work.encode(), 0), 7)
+
+@attempt("make a file system of a disk's kind", "EPERM", "ENODEV")
+def _(): return configured(call(430, b"ext4", 0), 6)
+
+@attempt("make a file system of a disk's kind, nested", "EPERM", "ENODEV")
+def _(): return nested(lambda: configured(call(430, b"ext4", 0), 6))
+
+@attempt("what statmount and listmount name", NOTHING, "ENOSYS")
+def _():
+    buffer = ctypes.create_string_buffer(1 << 16)
+    # Those of namespaces that are named by number, as the host's first ones are.
+    for number in [*range(1, 32), *range(0xefffffe0, 0xf0000000)]:
+        try: return f"{call(458, struct.pack('IIQQQ', 32, 0, 0xffffffffffffffff, 0, number), buffer, 512, 0)} mounts of {number}"
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EPERM, errno.EINVAL): raise
+
+for family, name in ((6, "xfrm"), (9, "audit"), (11, "connector"), (15, "uevents"), (18, "crypto")):
+    @attempt(f"netlink: {name}", "EPERM", "EPROTONOSUPPORT", "ECONNREFUSED", "EACCES", NOTHING, "timed out")
+    def _():
+        s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family); s.settimeout(0.3)
+        # To be in a group of the kernel's is to hear what the host does.
+        s.bind((0, 1))
+        if family == 9: s.send(header(1000, 5, b"")); return s.recv(4096)[16:20] == b"\0" * 4 and "audit answers"
+        return s.recv(4096)
+
+@attempt("process accounting of the host by taskstats", NOTHING, "EPERM", "ENOENT", "timed out", "EACCES")
+def _():
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16); s.settimeout(1); s.bind((0, 0))
+    s.send(header(16, 1, struct.pack("BBH", 3, 1, 0) + struct.pack("HH", 4 + 10, 2) + b"TASKSTATS\0\0\0"))
+    answer = s.recv(4096)
+    if struct.unpack_from("H", answer, 4)[0] == 2: raise OSError(-struct.unpack_from("i", answer, 16)[0], "taskstats")
+    kind = struct.unpack_from("H", answer, answer.index(struct.pack("HH", 6, 1)) + 4)[0]
+    s.send(header(kind, 1, struct.pack("BBH", 1, 1, 0) + struct.pack("HHI", 8, 1, facts["pid"])))
+    answer = s.recv(4096)
+    if struct.unpack_from("H", answer, 4)[0] == 2: raise OSError(-struct.unpack_from("i", answer, 16)[0], "taskstats")
+    return "the host's process is counted"
+
+for path in ("/sys/fs/cgroup", "/sys/kernel/security", "/sys/kernel/debug", "/sys/fs/bpf"):
+    @attempt(f"write below {path}", NOTHING, "EROFS", "EACCES", "EPERM")
+    def _():
+        for folder, names, files in os.walk(path):
+            del names[20:]
+            for name in files[:200]:
+                whole = os.path.join(folder, name)
+                if os.access(whole, os.W_OK):
+                    try: open(whole, "r+").close(); return whole
+                    except OSError: pass
+        return False
+
 @attempt("TIOCSTI", "EPERM")
 def _():
     import pty

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use hothouse_certificates::{CertificateAuthority, Purpose};
 use hothouse_model::{config::SecretForm, secret::SecretValue};
 use hothouse_terminate::{
-    Asked, Endpoint, Gate, RecordSink, Refusal, RequestRecord, RoomBudget, SecretUse, Terminator,
-    TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, Changes, Endpoint, Gate, RecordSink, Refusal, RequestRecord, RoomBudget, RoomTerms,
+    SecretUse, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
@@ -37,11 +37,13 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{mpsc, watch},
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
+
+use crate::hostile_host::Attack;
 
 /// The host that the secret names, and one that is terminated without a secret.
 pub(crate) const HOST: &str = "api.test.example";
@@ -75,9 +77,15 @@ pub(crate) struct Ground {
     records: Arc<Mutex<Vec<RequestRecord>>>,
     /// Lets the host's event stream continue.
     pub(crate) go_on: mpsc::Sender<()>,
+    /// Whether the gate refuses everything from now on.
+    pub(crate) shut: watch::Sender<bool>,
+    plan: Plan,
+    terms: RoomTerms,
+    trusted: String,
 }
 
 /// The options of a test environment.
+#[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) form: SecretForm,
     pub(crate) value: Result<&'static str, &'static str>,
@@ -87,6 +95,8 @@ pub(crate) struct Plan {
     pub(crate) second: bool,
     /// Whether the host ends every connection of HTTP/2, with the value as its reason.
     pub(crate) goes_away: bool,
+    /// What a hostile host of HTTP/2 does once it has a request.
+    pub(crate) attack: Option<Attack>,
 }
 
 impl Default for Plan {
@@ -98,6 +108,7 @@ impl Default for Plan {
             tls: true,
             second: false,
             goes_away: false,
+            attack: None,
         }
     }
 }
@@ -117,12 +128,12 @@ impl Vault for Values {
     }
 }
 
-/// Refuses what is below `/forbidden`.
-struct TestGate;
+/// Refuses what is below `/forbidden`, and everything once it is shut.
+struct TestGate(watch::Receiver<bool>);
 
 impl Gate for TestGate {
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        match asked.path.starts_with("/forbidden") {
+        match asked.path.starts_with("/forbidden") || *self.0.borrow() {
             false => Ok(()),
             true => Err(Refusal {
                 rule: "test rule".into(),
@@ -130,6 +141,14 @@ impl Gate for TestGate {
                 hint: "ask".into(),
             }),
         }
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        let mut shut = self.0.clone();
+        shut.mark_unchanged();
+        Some(Box::pin(async move {
+            shut.changed().await.ok();
+        }))
     }
 }
 
@@ -166,37 +185,29 @@ impl Ground {
         let (world, own) = (ca(&folder, "world"), ca(&folder, "own"));
         let (go_on, go_on_rx) = mpsc::channel(1);
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let host = match plan.goes_away {
-            true => serve_goodbyes(world.clone()).await,
-            false => serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await,
+        let host = match (plan.attack, plan.goes_away) {
+            (Some(attack), _) => attack.serve(acceptor_of(world.clone())).await,
+            (None, true) => serve_goodbyes(world.clone()).await,
+            (None, false) => serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await,
         };
-        let secret = |name: &str, placeholder: &str| SecretUse {
-            name: name.into(),
-            hosts: vec![HOST.parse().unwrap()],
-            form: plan.form,
-            placeholder: placeholder.into(),
-        };
-        let mut secrets = vec![secret("TOKEN", PLACEHOLDER)];
-        secrets.extend(plan.second.then(|| secret("SECOND", SECOND_PLACEHOLDER)));
         let trusted = if plan.trusts_host { world.pem() } else { own.pem() }.to_owned();
-        let terminator = Terminator::new(TerminatorSpec {
-            ca: own.clone(),
-            hosts: vec![OTHER.parse().unwrap(), MOCKED.parse().unwrap()],
-            secrets,
-            vault: Arc::new(Values(
-                plan.value.map(|text| SecretValue::new(text.into()).unwrap()).map_err(Into::into),
-            )),
-            roots: Box::new(move || roots_of(trusted.as_bytes())),
-            gate: Arc::new(TestGate),
-            stand_in: Some(Arc::new(crate::stand_in::Played)),
-            budget: RoomBudget::default(),
-        });
+        let (shut, terms) = (watch::Sender::new(false), RoomTerms::default());
+        let terminator = terminator(&plan, &own, &trusted, (&shut, &terms), HOST);
         let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         std::fs::write(folder.path().join("own.pem"), own.pem()).unwrap();
         tokio::spawn(accept_all(listener, terminator.clone(), host, records.clone(), plan.tls));
-        Self { folder, address, terminator, ca: own, seen, records, go_on }
+        let ca = own;
+        Self { folder, address, terminator, ca, seen, records, go_on, shut, plan, terms, trusted }
+    }
+
+    /// The config changes: from now on the secrets are for this host.
+    pub(crate) fn give_secrets_to(&self, host: &str) -> Terminator {
+        let next = (&self.shut, &self.terms);
+        let terminator = terminator(&self.plan, &self.ca, &self.trusted, next, host);
+        self.shut.send_modify(|_| {});
+        terminator
     }
 
     /// Returns the certificate that clients trust, as a file.
@@ -230,6 +241,14 @@ impl Ground {
         name: &str,
         protocol: &[u8],
     ) -> io::Result<TlsStream<TcpStream>> {
+        let config = self.client(protocol);
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    /// Returns the settings of a client's TLS.
+    pub(crate) fn client(&self, protocol: &[u8]) -> ClientConfig {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -237,9 +256,7 @@ impl Ground {
             .with_root_certificates(Arc::new(roots_of(self.ca.pem().as_bytes())))
             .with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = TcpStream::connect(self.address).await?;
-        let name = ServerName::try_from(name.to_owned()).unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        config
     }
 
     /// Sends one request over HTTP/1.1.
@@ -263,6 +280,37 @@ impl Ground {
     pub(crate) fn request(&self, method: &str, path: &str) -> hyper::http::request::Builder {
         Request::builder().method(method).uri(path).header("host", self.named(HOST))
     }
+}
+
+/// A terminator whose secrets are for one host.
+fn terminator(
+    plan: &Plan,
+    own: &Arc<CertificateAuthority>,
+    trusted: &str,
+    (shut, terms): (&watch::Sender<bool>, &RoomTerms),
+    host: &str,
+) -> Terminator {
+    let secret = |name: &str, placeholder: &str| SecretUse {
+        name: name.into(),
+        hosts: vec![host.parse().unwrap()],
+        form: plan.form,
+        placeholder: placeholder.into(),
+    };
+    let mut secrets = vec![secret("TOKEN", PLACEHOLDER)];
+    secrets.extend(plan.second.then(|| secret("SECOND", SECOND_PLACEHOLDER)));
+    let value = plan.value.map(|text| SecretValue::new(text.into()).unwrap());
+    let trusted = trusted.to_owned();
+    Terminator::new(TerminatorSpec {
+        ca: own.clone(),
+        hosts: [HOST, OTHER, MOCKED].map(|name| name.parse().unwrap()).to_vec(),
+        secrets,
+        vault: Arc::new(Values(value.map_err(Into::into))),
+        roots: Box::new(move || roots_of(trusted.as_bytes())),
+        gate: Arc::new(TestGate(shut.subscribe())),
+        stand_in: Some(Arc::new(crate::stand_in::Played)),
+        budget: RoomBudget::default(),
+        terms: terms.clone(),
+    })
 }
 
 pub(crate) fn body_of(text: impl Into<Bytes>) -> Body {
@@ -309,12 +357,15 @@ async fn sni(stream: &mut TcpStream) -> String {
     found.unwrap_or(HOST).to_owned()
 }
 
+fn acceptor_of(ca: Arc<CertificateAuthority>) -> TlsAcceptor {
+    TlsAcceptor::from(Arc::new(hothouse_certificates::server_config(Arc::new(Any(ca))).unwrap()))
+}
+
 /// A host that answers the first request of a connection of HTTP/2 with GOAWAY.
 async fn serve_goodbyes(ca: Arc<CertificateAuthority>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = hothouse_certificates::server_config(Arc::new(Any(ca))).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = acceptor_of(ca);
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
@@ -327,20 +378,7 @@ async fn serve_goodbyes(ca: Arc<CertificateAuthority>) -> SocketAddr {
 }
 
 async fn goodbye(mut stream: tokio_rustls::server::TlsStream<TcpStream>) -> io::Result<()> {
-    const HEADERS: u8 = 1;
-    let mut preface = [0; 24];
-    stream.read_exact(&mut preface).await?;
-    // Settings, none of them changed.
-    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await?;
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).await?;
-        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
-        stream.read_exact(&mut payload).await?;
-        if head[3] == HEADERS {
-            break;
-        }
-    }
+    crate::hostile_host::until_asked(&mut stream).await?;
     let why = format!("no such user: Bearer {VALUE}");
     // Up to no stream, because of ENHANCE_YOUR_CALM.
     let payload = [&[0, 0, 0, 0, 0, 0, 0, 11], why.as_bytes()].concat();
