@@ -3,6 +3,7 @@
   // src/live.ts
   var END = 4;
   var SCROLLED = "pre[id], .long[id]";
+  var WIDE = ".sections, .wide";
   function keep(main2) {
     const open = new Set([...main2.querySelectorAll("details[open]")].map((element) => element.id));
     const scrolled = /* @__PURE__ */ new Map();
@@ -12,7 +13,8 @@
     }
     const typed = /* @__PURE__ */ new Map();
     for (const input of main2.querySelectorAll("input[id]")) typed.set(input.id, input.value);
-    return { open, scrolled, focus: document.activeElement?.id ?? "", typed };
+    const sideways = [...main2.querySelectorAll(WIDE)].map((element) => element.scrollLeft);
+    return { open, scrolled, sideways, focus: document.activeElement?.id ?? "", typed };
   }
   function restore(main2, kept) {
     for (const id of kept.open) {
@@ -20,6 +22,9 @@
       if (element instanceof HTMLDetailsElement) element.open = true;
     }
     for (const pre of main2.querySelectorAll(SCROLLED)) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
+    main2.querySelectorAll(WIDE).forEach((element, at) => {
+      element.scrollLeft = kept.sideways[at] ?? 0;
+    });
     for (const input of main2.querySelectorAll("input[id]")) {
       const value = kept.typed.get(input.id);
       if (value !== void 0) input.value = value;
@@ -71,6 +76,13 @@
       element.textContent = time.toLocaleTimeString([], { hour12: false });
       element.title = time.toLocaleString();
     }
+  }
+  function showSection(main2) {
+    const here = main2.querySelector(".sections [aria-current]");
+    const line = here?.parentElement;
+    if (!here || !line) return;
+    const inside = here.getBoundingClientRect().left - line.getBoundingClientRect().left;
+    line.scrollLeft += inside - (line.clientWidth - here.offsetWidth) / 2;
   }
   function confirmForms() {
     const dialog = document.getElementById("sure");
@@ -298,6 +310,7 @@
   var main = document.querySelector("main");
   if (main) {
     localTimes(main);
+    showSection(main);
     keepLive(main, () => localTimes(main));
     confirmForms();
     copyButtons();

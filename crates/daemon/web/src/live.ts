@@ -6,12 +6,16 @@ interface Kept {
   scrolled: Map<string, number | null>;
   focus: string;
   typed: Map<string, string>;
+  sideways: number[];
 }
 
 const END = 4;
 
 /** What scrolls by itself. */
 const SCROLLED = 'pre[id], .long[id]';
+
+/** What scrolls sideways where the window is narrow: the sections, and tables. */
+const WIDE = '.sections, .wide';
 
 function keep(main: HTMLElement): Kept {
   const open = new Set([...main.querySelectorAll<HTMLDetailsElement>('details[open]')].map((element) => element.id));
@@ -22,7 +26,8 @@ function keep(main: HTMLElement): Kept {
   }
   const typed = new Map<string, string>();
   for (const input of main.querySelectorAll<HTMLInputElement>('input[id]')) typed.set(input.id, input.value);
-  return { open, scrolled, focus: document.activeElement?.id ?? '', typed };
+  const sideways = [...main.querySelectorAll(WIDE)].map((element) => element.scrollLeft);
+  return { open, scrolled, sideways, focus: document.activeElement?.id ?? '', typed };
 }
 
 function restore(main: HTMLElement, kept: Kept): void {
@@ -31,6 +36,7 @@ function restore(main: HTMLElement, kept: Kept): void {
     if (element instanceof HTMLDetailsElement) element.open = true;
   }
   for (const pre of main.querySelectorAll(SCROLLED)) pre.scrollTop = kept.scrolled.get(pre.id) ?? pre.scrollHeight;
+  main.querySelectorAll(WIDE).forEach((element, at) => { element.scrollLeft = kept.sideways[at] ?? 0; });
   for (const input of main.querySelectorAll<HTMLInputElement>('input[id]')) {
     const value = kept.typed.get(input.id);
     if (value !== undefined) input.value = value;

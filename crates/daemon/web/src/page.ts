@@ -10,6 +10,15 @@ export function localTimes(main: HTMLElement): void {
   }
 }
 
+/** Shows the section that the page is about, where the sections are one line that scrolls. */
+export function showSection(main: HTMLElement): void {
+  const here = main.querySelector<HTMLElement>('.sections [aria-current]');
+  const line = here?.parentElement;
+  if (!here || !line) return;
+  const inside = here.getBoundingClientRect().left - line.getBoundingClientRect().left;
+  line.scrollLeft += inside - (line.clientWidth - here.offsetWidth) / 2;
+}
+
 /** Asks before a form does what cannot be undone, or loosens something. */
 export function confirmForms(): void {
   const dialog = document.getElementById('sure');

@@ -23,6 +23,14 @@ export const open = async (link, scheme, width) => {
     await page.waitForFunction(() => !document.querySelector('main[data-at]') || document.getElementById('live').textContent === 'live');
     const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
     if (wide) problem('is wider than the window');
+    // On a phone the sections are one line, and nothing that can be pressed is beyond the edge.
+    const { beyond, high } = await page.evaluate(() => {
+      const outside = (button) => { const at = button.getBoundingClientRect(); return at.width > 0 && (at.right > innerWidth + 1 || at.left < 0); };
+      const beyond = [...document.querySelectorAll('main button')].filter(outside).map((button) => button.textContent);
+      return { beyond, high: document.querySelector('.sections')?.getBoundingClientRect().height ?? 0 };
+    });
+    if (beyond.length) problem(`beyond the edge: ${beyond.join(', ')}`);
+    if (Number(width) < 500 && high > 60) problem(`sections take ${high} pixels`);
     const found = await page.evaluate(`${axe}; axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => v.impact + ' ' + v.id + ': ' + v.nodes[0].html.slice(0, 150)))`);
     for (const one of found) if (/^(serious|critical)/.test(one)) problem(one);
   };
