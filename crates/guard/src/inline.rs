@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::{
     Confidence, Severity, Verdict,
-    judge::{Judge, shown},
+    judge::{Judge, names_hook, shown},
     secrets,
     shell::{Flow, Word},
 };
@@ -15,18 +15,12 @@ use crate::{
 /// The longest code that is looked at.
 const CODE_LIMIT: usize = 128 << 10;
 
+/// How a file is opened to be changed.
+const MODES: [&str; 10] =
+    ["'w'", "\"w\"", "'a'", "\"a\"", "'wb'", "\"wb\"", "'w+'", "\"w+\"", "'x'", "mode="];
+
 /// What changes files.
-const CHANGES: [&str; 39] = [
-    "'w'",
-    "\"w\"",
-    "'a'",
-    "\"a\"",
-    "'wb'",
-    "\"wb\"",
-    "'w+'",
-    "\"w+\"",
-    "'x'",
-    "mode=",
+const CHANGES: [&str; 29] = [
     "write",
     "unlink",
     "remove",
@@ -108,7 +102,8 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
         return judge.unknown("", &format!("code of {} bytes", code.len()));
     }
     judge.secrets_in(code);
-    let changes = CHANGES.iter().any(|word| code.contains(word));
+    let changes = CHANGES.iter().any(|word| code.contains(word))
+        || code.contains("open") && MODES.iter().any(|word| code.contains(word));
     let runs = RUNS.iter().any(|word| code.contains(word))
         || code.contains('`') && !code.contains("console.log(`");
     let hides = HIDES.iter().any(|word| code.contains(word));
@@ -123,26 +118,43 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
         "$ENV{HOME}",
     ];
     let strings = strings(code);
+    let in_home = home.iter().any(|word| code.contains(word));
     for text in &strings {
         if runs && text.contains([' ', '/', '|']) {
             let script = text.clone();
             judge.child(|judge| judge.script(&script));
         }
         path(judge, text, changes || runs);
+        if (changes || runs) && names_hook(text) {
+            judge.write_text(text);
+        }
+        if in_home {
+            let own = judge.scene.home.join(text.trim_start_matches(['/', '~']));
+            judge.read(&Word::plain(&own.to_string_lossy()));
+        }
+    }
+    let leaves = |text: &String| text == ".." || text == "/" || leads_out(judge, text);
+    if code.contains("chdir") && strings.iter().any(leaves) {
+        judge.unknown(code, "code that goes to another folder");
     }
     let lists = code.contains("subprocess") || code.contains("spawn") || code.contains("execFile");
     if lists && strings.len() > 1 {
         let words: Vec<_> = strings.iter().map(|text| Word::plain(text)).collect();
         judge.child(|judge| judge.run(words, Flow::Unknown));
     }
+    let from_parts = ["resolve(", "Path(\"/", "Path('/"].iter().any(|word| code.contains(word))
+        && strings.iter().any(|text| text == "/");
     let built = ["\"/\" +", "'/' +", "\"/\"+", "'/'+", "os.sep", "path.join", ".join("]
         .iter()
         .any(|word| code.contains(word));
     if hides && (changes || runs || code.contains("exec") || code.contains("eval("))
-        || changes && home.iter().any(|word| code.contains(word))
+        || changes && (in_home || from_parts)
     {
         judge.unknown(code, "code that builds what it does at run time");
-    } else if built && changes && strings.iter().any(|text| text.starts_with('/') || text == "..") {
+    } else if built
+        && changes
+        && strings.iter().any(|text| text == ".." || text == "/" || leads_out(judge, text))
+    {
         judge.unknown(code, "code that builds a path at run time");
     } else if runs && strings.is_empty() {
         judge.unknown(code, "code that runs commands");
@@ -187,6 +199,10 @@ fn path(judge: &mut Judge<'_>, text: &str, changes: bool) {
     {
         return;
     }
+    // Routes of web apps look like paths.
+    if text.starts_with('/') && !is_real(judge, &text) {
+        return;
+    }
     let stream = text.starts_with("/dev/null") || text.starts_with("/dev/std");
     if changes && !stream {
         let root = judge.root().display().to_string();
@@ -198,6 +214,19 @@ fn path(judge: &mut Judge<'_>, text: &str, changes: bool) {
             format!("code that can write names `{}`, which is outside of the sandbox; use a path below `{root}`", shown(&text)),
         );
     }
+}
+
+/// Whether an absolute path begins with a folder that is there, so that something could be changed below it.
+fn is_real(judge: &Judge<'_>, text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('/') else { return false };
+    let first = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
+    !first.is_empty() && judge.look(&Path::new("/").join(first)) != crate::Link::Missing
+        || first == ".."
+}
+
+/// Whether an absolute path is one of those outside of the sandbox that could be changed.
+fn leads_out(judge: &Judge<'_>, text: &str) -> bool {
+    is_real(judge, text) && !judge.is_inside(Path::new(text))
 }
 
 /// The strings in code, by the quotes that most languages have.
@@ -226,38 +255,59 @@ fn strings(code: &str) -> Vec<String> {
 pub(crate) fn awk(judge: &mut Judge<'_>, code: &str) {
     let strings = strings(code);
     let runs = code.contains("system(") || code.contains('|');
-    for text in &strings {
-        if runs {
-            let script = text.clone();
-            if text.contains([' ', '/']) {
-                judge.child(|judge| judge.script(&script));
-            }
-        }
-        if code.contains('>') && text.contains('/') {
-            judge.write_text(text);
+    for text in strings.iter().filter(|text| runs && text.contains([' ', '/'])) {
+        judge.child(|judge| judge.script(text));
+    }
+    for target in awk_outputs(code) {
+        match self::strings(target).as_slice() {
+            [path] if target.starts_with('"') => judge.write_text(path),
+            _ => judge.unknown(target, "a program of awk that writes a file"),
         }
     }
-    if code.contains("system(") && strings.is_empty() {
+    let built = code.split("system(").skip(1).any(|rest| {
+        let argument = rest.split(')').next().unwrap_or_default().trim();
+        !argument.starts_with('"') || argument.matches('"').count() != 2 || !argument.ends_with('"')
+    });
+    if built {
         judge.unknown(code, "a program of awk that runs commands");
     }
+}
+
+/// What comes after `>` where awk prints: in an action, not in a comparison.
+fn awk_outputs(code: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let (mut quoted, mut prints, mut open) = (false, false, 0_usize);
+    let mut before = ' ';
+    for (at, c) in code.char_indices() {
+        match c {
+            '"' if before != '\\' => quoted = !quoted,
+            _ if quoted => {}
+            '{' | '}' | ';' | '\n' => (prints, open) = (false, 0),
+            'p' if code[at..].starts_with("print") => prints = true,
+            '(' => open += 1,
+            ')' => open = open.saturating_sub(1),
+            '>' if prints && open == 0 && before != '>' => {
+                let rest = code[at..].trim_start_matches('>').trim_start();
+                let end = rest.find([';', '}', '\n']).unwrap_or(rest.len());
+                out.push(rest[..end].trim());
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    out
 }
 
 /// A script of sed: `w file`, `s/a/b/w file`, and `e`, which executes.
 pub(crate) fn sed(judge: &mut Judge<'_>, script: &str) {
     for part in script.split([';', '\n']) {
-        let part = part.trim();
-        if let Some((before, file)) = part.split_once(" /").or_else(|| part.split_once("w ")) {
-            let writes = before.ends_with('w') || part.contains("w ");
-            if writes && !file.is_empty() {
-                let file = part.rsplit("w ").next().unwrap_or(file).trim().to_owned();
-                judge.write_text(&file);
-            }
+        let command = without_address(part.trim());
+        let flags = command.strip_prefix('s').and_then(flags_of).unwrap_or_default();
+        if let Some(at) = flags.find('w') {
+            judge.write_text(flags[at + 1..].trim());
         }
-        let substitutes = part.starts_with('s') && part.len() > 3;
-        let flags = part.rsplit('/').next().unwrap_or_default();
-        let is_flags = flags.len() <= 4 && flags.chars().all(|c| "gIiepmM0123456789".contains(c));
-        let command = without_address(part);
-        if substitutes && is_flags && flags.contains('e') || command == "e" {
+        let plain = flags.split('w').next().unwrap_or_default();
+        if plain.contains('e') || command == "e" {
             judge.unknown(script, "a script of sed that executes");
         }
         if let Some(command) = command.strip_prefix("e ") {
@@ -265,10 +315,30 @@ pub(crate) fn sed(judge: &mut Judge<'_>, script: &str) {
             judge.child(|judge| judge.script(&command));
             judge.unknown(script, "a script of sed that executes");
         }
-        if let Some(file) = ["w ", "W "].iter().find_map(|verb| command.strip_prefix(verb)) {
+        if let Some(file) =
+            command.strip_prefix(['w', 'W']).filter(|file| file.starts_with([' ', '/', '.', '~']))
+        {
             judge.write_text(file.trim());
         }
     }
+}
+
+/// The flags of `s`, whatever stands between its parts: of `s|a|b|ge` they are `ge`.
+fn flags_of(rest: &str) -> Option<&str> {
+    let between = rest.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace())?;
+    let (mut seen, mut escaped) = (0, false);
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == between => seen += 1,
+            _ => {}
+        }
+        if seen == 3 {
+            return Some(rest[at + between.len_utf8()..].trim_end_matches('}').trim());
+        }
+    }
+    None
 }
 
 /// A command of sed without the lines that it is for: `1,$!{e date` is `e date`.

@@ -151,6 +151,10 @@ impl<'a> Judge<'a> {
     /// Judges a file that is written or removed.
     pub(crate) fn change(&mut self, word: &Word, change: Change) {
         let known = word.known_folder();
+        // `$X/../..` leads wherever it does.
+        if word.text[word.known().len()..].contains("..") {
+            return self.unknown(&word.text, "a change of a path that is only known later");
+        }
         let text = if word.is_known() { word.text.as_str() } else { known };
         if text.is_empty() && !word.is_known() {
             return self.unknown(&word.text, "a change of a path that is only known later");
@@ -245,6 +249,16 @@ impl<'a> Judge<'a> {
                 "this removes the repository's `.git`; use git commands, such as `git restore` or `git reset`",
             );
         }
+        let kept = [".git/objects", ".git/refs", ".git/HEAD", ".git/packed-refs"];
+        if change == Change::Remove && kept.iter().any(|own| below.starts_with(own)) {
+            return self.note(
+                Verdict::Deny,
+                Severity::High,
+                Confidence::High,
+                &target,
+                "this removes commits or branches of the repository; use git commands, such as `git branch -d`",
+            );
+        }
         if below.starts_with(".git/hooks") || below == Path::new(".git/config") {
             self.note(
                 Verdict::Allow,
@@ -332,6 +346,11 @@ fn is_stream(path: &Path) -> bool {
         || ["/dev/fd", "/dev/pts", "/proc/self/fd", "/dev/shm"]
             .iter()
             .any(|folder| path.starts_with(folder))
+}
+
+/// Whether a text names a file where hooks of tools are set.
+pub(crate) fn names_hook(text: &str) -> bool {
+    is_own_hook(Path::new(text.trim_start_matches("./")), Change::Write)
 }
 
 /// Whether a path below the sandbox is where hooks of tools are set.

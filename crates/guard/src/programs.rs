@@ -4,8 +4,10 @@
 //! family runs in the sandbox like any other program; only the paths that it is given are looked at.
 
 mod builders;
+mod carried;
 mod files;
 mod git;
+mod names;
 mod network;
 mod scripts;
 mod system;
@@ -33,7 +35,19 @@ impl Judge<'_> {
             self.unknown(&name.text, "a program whose name is only known later");
             return Flow::Unknown;
         }
-        if let Some(flow) = self.call(&name.text, &words) {
+        // Scripts in an argument, and functions, read what their caller reads.
+        let passed = match &input {
+            Flow::Known(_) | Flow::Network(_) | Flow::Names(_) => input.clone(),
+            Flow::Unknown | Flow::Nothing => self.state.input.clone(),
+        };
+        let before = std::mem::replace(&mut self.state.input, passed);
+        let flow = self.run_named(name, &words, input);
+        self.state.input = before;
+        flow
+    }
+
+    fn run_named(&mut self, name: Word, words: &[Word], input: Flow) -> Flow {
+        if let Some(flow) = self.call(&name.text, words) {
             return flow;
         }
         if self.state.depth >= 36 {
@@ -44,7 +58,7 @@ impl Judge<'_> {
         // `.` is a program, and no name of a file.
         let program = Path::new(&name.text).file_name().and_then(|it| it.to_str());
         let program = program.unwrap_or(&name.text).to_owned();
-        let flow = self.run_known(&program, &name, &words, input);
+        let flow = self.run_known(&program, &name, words, input);
         self.state.depth -= 1;
         flow
     }
@@ -72,14 +86,19 @@ impl Judge<'_> {
             | "strace" | "ltrace" | "unbuffer" | "caffeinate" | "chronic" | "xvfb-run"
             | "dbus-run-session" | "fakeroot" | "proot" | "gosu" | "watch" | "flock" | "chroot"
             | "unshare" | "nsenter" | "busybox" | "toybox" | "su" | "runuser" | "script"
-            | "parallel" | "numactl" | "systemd-run" | "entr" | "retry" | "noglob" | "coproc" => {
-                self.wrapper(program, words, input)
-            }
+            | "pkexec" | "sudoedit" | "parallel" | "numactl" | "systemd-run" | "entr" | "retry"
+            | "noglob" | "coproc" => self.wrapper(program, words, input),
             "sh" | "bash" | "zsh" | "dash" | "ksh" | "mksh" | "ash" | "fish" | "rbash" | "csh"
-            | "tcsh" | "pwsh" => self.shell_program(program, words, input),
+            | "tcsh" | "pwsh" | "nu" | "xonsh" | "elvish" => {
+                self.shell_program(program, words, input)
+            }
             "xargs" => self.xargs(words, input),
             "find" | "fd" | "fdfind" => self.search(program, words),
             "git" => self.git(words),
+            program if program.starts_with("git-") => {
+                let own = std::iter::once(Word::plain(&program[4..])).chain(words.iter().cloned());
+                self.git(&own.collect::<Vec<_>>())
+            }
             "python" | "python2" | "python3" | "pypy3" | "node" | "nodejs" | "deno" | "bun"
             | "perl" | "ruby" | "php" | "lua" | "luajit" | "tclsh" | "osascript" | "Rscript"
             | "julia" | "elixir" | "groovy" | "jshell" | "ts-node" | "tsx" | "expect" | "wish" => {
@@ -94,8 +113,10 @@ impl Judge<'_> {
             "curl" | "wget" | "http" | "https" | "xh" | "aria2c" => self.download(program, words),
             "nc" | "ncat" | "netcat" | "socat" | "telnet" | "ssh" | "scp" | "sftp" | "ftp"
             | "rsync" | "rclone" => self.remote(program, words),
-            "read" | "mapfile" | "readarray" | "getopts" => {
+            "read" => self.reads_line(words, &input),
+            "mapfile" | "readarray" | "getopts" => {
                 for word in words.iter().filter(|word| !word.is_option()) {
+                    self.state.arrays.remove(&word.text);
                     self.set(&word.text, &Word::unknown());
                 }
                 Flow::Nothing
@@ -106,22 +127,27 @@ impl Judge<'_> {
             | "fallocate" | "tar" | "bsdtar" | "unzip" | "zip" | "7z" | "gzip" | "gunzip"
             | "bzip2" | "xz" | "zstd" | "patch" | "split" | "csplit" | "sponge" | "mktemp"
             | "cpio" | "sort" | "uniq" | "yes" => self.file_program(program, words, &input),
-            "kill" | "pkill" | "killall" | "tmux" | "screen" | "crontab" | "at" | "batch"
-            | "systemctl" | "service" | "shutdown" | "reboot" | "poweroff" | "halt" | "init"
-            | "mount" | "umount" | "mkfs" | "fdisk" | "parted" | "wipefs" | "iptables" | "nft"
-            | "ufw" | "sysctl" | "modprobe" | "insmod" | "useradd" | "usermod" | "passwd"
-            | "visudo" | "chpasswd" | "docker" | "podman" | "kubectl" | "gh" | "glab" | "aws"
-            | "gcloud" | "az" | "security" | "op" | "pass" | "gpg" | "ssh-add" | "ssh-keygen"
-            | "terraform" | "psql" | "mysql" | "redis-cli" | "npm" | "pnpm" | "yarn" | "pip"
-            | "pip3" | "uv" | "cargo" | "apt" | "apt-get" | "dnf" | "brew" | "gem" | "hothouse"
-            | "env-dump" | "printenv" | "history" | "disown" | "alias" | "trap" | "ulimit"
-            | "umask" | "npx" | "uvx" | "pipx" | "make" | "gmake" => {
-                self.system_program(program, words, &input)
-            }
+            "kill" | "pkill" | "killall" | "killall5" | "blkdiscard" | "secret-tool" | "vault"
+            | "tmux" | "screen" | "crontab" | "at" | "batch" | "systemctl" | "service"
+            | "shutdown" | "reboot" | "poweroff" | "halt" | "init" | "mount" | "umount"
+            | "mkfs" | "fdisk" | "parted" | "wipefs" | "iptables" | "nft" | "ufw" | "sysctl"
+            | "modprobe" | "insmod" | "useradd" | "usermod" | "passwd" | "visudo" | "chpasswd"
+            | "docker" | "podman" | "kubectl" | "gh" | "glab" | "aws" | "gcloud" | "az"
+            | "security" | "op" | "pass" | "gpg" | "ssh-add" | "ssh-keygen" | "terraform"
+            | "psql" | "mysql" | "redis-cli" | "npm" | "pnpm" | "yarn" | "pip" | "pip3" | "uv"
+            | "cargo" | "apt" | "apt-get" | "dnf" | "brew" | "gem" | "hothouse" | "env-dump"
+            | "printenv" | "history" | "disown" | "alias" | "trap" | "ulimit" | "umask" | "npx"
+            | "uvx" | "pipx" | "make" | "gmake" => self.system_program(program, words, &input),
             program if program.starts_with("mkfs.") => self.system_program("mkfs", words, &input),
             "exit" | "return" | "break" | "continue" | ":" | "true" | "false" | "test" | "["
-            | "set" | "shift" | "wait" | "jobs" | "bg" | "fg" | "type" | "which" | "hash"
-            | "let" | "shopt" => Flow::Nothing,
+            | "set" | "shift" | "wait" | "jobs" | "bg" | "fg" | "type" | "hash" | "let"
+            | "shopt" => Flow::Nothing,
+            // What is printed is where the program is, and is run by that name.
+            "which" => match operands(words, &[]).as_slice() {
+                [one] if one.is_known() => Flow::Known(format!("{}\n", one.text)),
+                _ => Flow::Unknown,
+            },
+            "complete" | "bind" => self.completion(program, words),
             "ls" | "stat" | "file" | "wc" | "du" | "df" | "tree" | "grep" | "egrep" | "fgrep"
             | "rg" | "ag" | "diff" | "cmp" | "md5sum" | "sha256sum" | "sha1sum" | "realpath"
             | "readlink" | "basename" | "dirname" | "jq" | "yq" | "cut" | "tr" | "column"
@@ -129,25 +155,33 @@ impl Judge<'_> {
             | "pgrep" | "lsof" | "nproc" | "free" | "uptime" | "comm" | "join" | "paste"
             | "fold" | "rev" | "expr" | "bc" => {
                 words.iter().filter(|word| !word.is_option()).for_each(|word| self.read(word));
-                Flow::Unknown
+                if program == "yq" && has(words, 'i', &["--inplace"]) {
+                    let files = operands(words, &[]).into_iter().skip(1);
+                    files.for_each(|word| self.change(word, Change::Write));
+                }
+                self.printed(program, words, &input)
             }
             "cmake" | "ninja" | "meson" | "tsc" | "openssl" | "tcpdump" | "sqlite3" | "gdb"
             | "lldb" | "man" | "sshfs" | "fuser" | "gcc" | "cc" | "g++" | "clang" | "ffmpeg"
             | "convert" | "magick" | "pandoc" | "ldconfig" | "debugfs" => {
                 self.builder(program, words, &input)
             }
-            _ => self.other(name, words),
+            _ => self.other(program, name, words, input),
         }
     }
 
     /// A program of which nothing is known.
-    fn other(&mut self, name: &Word, words: &[Word]) -> Flow {
+    fn other(&mut self, program: &str, name: &Word, words: &[Word], input: Flow) -> Flow {
         if name.text.contains('/') {
             self.given(name);
             if let Some(flow) = self.written(name) {
                 return self.child(|judge| judge.piped_script(flow));
             }
+            if let Some(actual) = self.linked_program(program, name) {
+                return self.run_known(&actual, name, words, input);
+            }
         }
+        self.carried(program, words, input);
         self.outputs(words);
         words.iter().for_each(|word| self.given(word));
         Flow::Unknown

@@ -67,7 +67,16 @@ pub fn redacted(text: &str) -> String {
 }
 
 /// Names below the home folder that hold secrets, and what.
-const HOME: [(&str, &str); 24] = [
+const HOME: [(&str, &str); 33] = [
+    (".vault-token", "a token of Vault"),
+    (".pgpass", "passwords of databases"),
+    (".my.cnf", "passwords of databases"),
+    (".terraform.d/credentials.tfrc.json", "tokens of Terraform"),
+    (".copilot/config.json", "the login of Copilot"),
+    (".mozilla", "passwords and cookies of a browser"),
+    (".config/google-chrome", "passwords and cookies of a browser"),
+    (".config/chromium", "passwords and cookies of a browser"),
+    (".gem/credentials", "tokens of RubyGems"),
     (".ssh", "keys for SSH"),
     (".gnupg", "keys of GnuPG"),
     (".aws", "credentials of AWS"),

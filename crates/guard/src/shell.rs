@@ -3,6 +3,7 @@
 //! A script is walked in the order in which a shell would run it, with what is known of folder, variables, functions
 //! and links at each point. What is not known stays unknown and is said so, never guessed.
 
+mod expansion;
 mod statement;
 mod text;
 mod word;
@@ -34,7 +35,13 @@ pub(crate) struct State {
     before: Option<Vec<PathBuf>>,
     /// Variables; none for one whose value is not known.
     pub(crate) variables: HashMap<String, Option<String>>,
+    /// Arrays whose values are known.
+    pub(crate) arrays: HashMap<String, Vec<Word>>,
     functions: HashMap<String, String>,
+    /// The name of the function or script, `$0`.
+    zero: Option<Word>,
+    /// What commands read that are given nothing else: the input of the group that they are in.
+    pub(crate) input: Flow,
     /// The arguments of the function or script.
     arguments: Vec<Word>,
     /// Links that the script has made.
@@ -54,6 +61,8 @@ pub(crate) enum Flow {
     Known(String),
     /// From the network.
     Network(String),
+    /// Names of files, which are like these.
+    Names(Vec<String>),
     Unknown,
 }
 
@@ -63,7 +72,10 @@ impl State {
             folders: Some(vec![folder]),
             before: None,
             variables: HashMap::new(),
+            arrays: HashMap::new(),
             functions: HashMap::new(),
+            zero: None,
+            input: Flow::Nothing,
             arguments: Vec::new(),
             links: Vec::new(),
             made: Vec::new(),
@@ -98,6 +110,7 @@ impl State {
                 self.variables.insert(name.clone(), None);
             }
         }
+        self.arrays.retain(|name, value| other.arrays.get(name) == Some(value));
         let links: Vec<_> =
             other.links.iter().filter(|link| !self.links.contains(link)).cloned().collect();
         self.links.extend(links);
@@ -217,6 +230,14 @@ impl Judge<'_> {
         let before = std::mem::replace(&mut self.state.arguments, arguments);
         let flow = self.script(script);
         self.state.arguments = before;
+        flow
+    }
+
+    /// Walks the script of `sh -c`, whose first argument is its name.
+    pub(crate) fn with_name(&mut self, words: &[Word], script: &str) -> Flow {
+        let before = std::mem::replace(&mut self.state.zero, words.first().cloned());
+        let flow = self.with_arguments(words.get(1..).unwrap_or_default().to_vec(), script);
+        self.state.zero = before;
         flow
     }
 }

@@ -17,7 +17,8 @@ impl Files for Fake {
             "/w/a/up" => Link::To("..".into()),
             "/w/a/loop" => Link::To("loop".into()),
             "/w" | "/w/a" | "/w/a/sub" | "/w/a/src" | "/w/a/README.md" | "/etc" | "/tmp"
-            | "/home/u" | "/srv" | "/srv/other" | "/" | "/w/a/.git" | "/w/a/.claude" => Link::Plain,
+            | "/home" | "/home/u" | "/usr" | "/var" | "/opt" | "/srv" | "/srv/other" | "/"
+            | "/w/a/.git" | "/w/a/.claude" => Link::Plain,
             _ => Link::Missing,
         }
     }
@@ -75,7 +76,7 @@ fn shell_commands_are_judged() {
         }
     }
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= 400, "{count} cases");
+    assert!(count >= 900, "{count} cases");
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn no_known_bypass_is_allowed() {
         }
     }
     assert!(allowed.is_empty(), "{} of {count}:\n{}", allowed.len(), allowed.join("\n"));
-    assert!(count >= 500, "{count} ways");
+    assert!(count >= 1000, "{count} ways");
 }
 
 #[test]

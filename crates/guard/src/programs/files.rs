@@ -64,6 +64,12 @@ impl Judge<'_> {
     pub(super) fn read_all(&mut self, words: &[Word], input: Flow) -> Flow {
         let files = operands(words, &["-n", "-c", "-s", "-l"]);
         files.iter().for_each(|word| self.read(word));
+        self.huge(option(words, &["-c", "--bytes"]).as_ref());
+        if let [file] = files.as_slice()
+            && let Some(flow) = self.written(file)
+        {
+            return flow;
+        }
         match files.is_empty() {
             true => input,
             false => Flow::Unknown,
@@ -162,6 +168,7 @@ impl Judge<'_> {
                     self.change(to, Change::Write);
                 }
                 files.iter().for_each(|word| self.read(word));
+                return Self::passed_on(&files, input);
             }
             "split" | "csplit" => {
                 let prefix = option(words, &["-f", "--prefix"]).filter(|_| program == "csplit");
@@ -208,14 +215,11 @@ impl Judge<'_> {
             let text = word.text.trim_end_matches('/').to_owned();
             // `rm -rf dir/*` and `rm -rf dir` take the same away, but for the folder itself.
             let everything = text == "*" || text == ".*" || text == "./*";
-            if everything && whole && self.is_at_top() {
-                self.note(
-                    Verdict::Ask,
-                    Severity::High,
-                    Confidence::Medium,
-                    &word.text,
-                    "this removes everything in the sandbox; remove what you mean, by name",
-                );
+            let stem = text.strip_suffix("/*").filter(|_| word.is_known());
+            let of_top = stem.and_then(|stem| self.paths(stem));
+            let of_top = of_top.is_some_and(|all| all.iter().any(|path| path == self.root()));
+            if whole && (everything && self.is_at_top() || of_top) {
+                self.empties();
             }
             let mut target = word.clone();
             if word.is_known() && text.ends_with("/*") {
@@ -236,6 +240,17 @@ impl Judge<'_> {
         }
     }
 
+    /// Asks about what takes away all that is in the sandbox.
+    pub(super) fn empties(&mut self) {
+        self.note(
+            Verdict::Ask,
+            Severity::High,
+            Confidence::Medium,
+            "*",
+            "this removes everything in the sandbox; remove what you mean, by name",
+        );
+    }
+
     fn is_at_top(&self) -> bool {
         let folders = self.state.folders.as_deref().unwrap_or_default();
         folders.iter().any(|folder| folder == self.root() || folder == &self.scene.root)
@@ -254,8 +269,15 @@ impl Judge<'_> {
             "--owner",
             "--group",
         ];
-        let into = option(words, &["-t", "--target-directory"]);
+        let grouped = super::wrappers::bundled(words, 't', "abdfilnprsuvxRHLPTZDCc");
+        let into = option(words, &["-t", "--target-directory"]).or_else(|| grouped.clone());
         let mut files = operands(words, &valued);
+        // `cp -rt folder file`: the folder is the value of an option.
+        if let Some(folder) = &grouped
+            && let Some(at) = files.iter().position(|word| *word == folder)
+        {
+            files.remove(at);
+        }
         let is_folder = program == "install" && has(words, 'd', &["--directory"]);
         let to = match into {
             Some(into) => Some(into),
@@ -271,12 +293,49 @@ impl Judge<'_> {
         if let Some(to) = &to {
             self.change(to, Change::Write);
         }
+        let copies = program == "cp";
+        let links = copies && has(words, 's', &["--symbolic-link"]);
+        let hard = copies && has(words, 'l', &["--link"]);
+        let keeps_links = program == "mv"
+            || copies
+                && (has(words, 'a', &["--archive", "--no-dereference"])
+                    || ['P', 'd', 'r', 'R'].iter().any(|flag| has(words, *flag, &[])));
         for word in &files {
+            if let (Some(to), true) = (&to, matches!(program, "cp" | "mv")) {
+                self.follows(word, to, keeps_links);
+            }
             match program {
+                "cp" if links || hard => self.linked(word, to.as_ref(), links),
                 "mv" => self.change(word, Change::Remove),
                 "install" if is_folder => self.change(word, Change::Write),
                 "ln" | "link" => self.linked(word, to.as_ref(), has(words, 's', &["--symbolic"])),
                 _ => self.read(word),
+            }
+        }
+    }
+
+    /// What is copied or moved stays what it is: a link, or a script that the same call has written.
+    fn follows(&mut self, from: &Word, to: &Word, keeps_links: bool) {
+        let name = from.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let within = Word::plain(&format!("{}/{name}", to.text.trim_end_matches('/')));
+        if !from.is_known() || !to.is_known() {
+            return;
+        }
+        if let Some(flow) = self.written(from) {
+            self.writes(to, &flow);
+            self.writes(&within, &flow);
+        }
+        let Some(folders) = self.state.folders.clone().filter(|_| keeps_links) else { return };
+        for folder in folders {
+            let own = crate::scene::lexical(&folder.join(&from.text));
+            let crate::Link::To(_) = self.look(&own) else { continue };
+            let Some(target) = self.paths(&from.text).and_then(|all| all.into_iter().next()) else {
+                continue;
+            };
+            for at in [to, &within] {
+                self.state
+                    .links
+                    .push((crate::scene::lexical(&folder.join(&at.text)), target.clone()));
             }
         }
     }
@@ -352,6 +411,23 @@ impl Judge<'_> {
         if let (Some(block), Some(count)) = (size("bs="), size("count=")) {
             self.too_large(block.saturating_mul(count));
         }
+        let endless = ["/dev/zero", "/dev/urandom", "/dev/random"];
+        let from = value("if=").filter(|from| endless.contains(&from.text.as_str()));
+        let to = value("of=").filter(|to| !to.text.starts_with("/dev/"));
+        if from.is_some() && to.is_some() && value("count=").is_none() {
+            self.fills_the_disk();
+        }
+    }
+
+    /// Asks about a file that grows until nothing is left.
+    pub(crate) fn fills_the_disk(&mut self) {
+        self.note(
+            Verdict::Ask,
+            Severity::Medium,
+            Confidence::High,
+            "",
+            "this writes until the disk of the sandbox is full; say how much you need",
+        );
     }
 
     fn huge(&mut self, size: Option<&Word>) {
@@ -410,8 +486,9 @@ impl Judge<'_> {
                 }
             }
             _ => {
-                let mode = words.iter().find(|word| !word.text.starts_with("--"));
-                let mode = mode.map_or("", |word| word.text.as_str());
+                let letters = tar_letters(words);
+                let mode = letters.as_str();
+                let folder = folder.or_else(|| tar_value(words, 'C'));
                 let extracts = mode.trim_start_matches('-').contains('x')
                     && !mode.starts_with("--")
                     || words.iter().any(|word| matches!(word.text.as_str(), "--extract" | "--get"));
@@ -424,12 +501,16 @@ impl Judge<'_> {
                 }
                 let is_absolute = has(words, 'P', &["--absolute-names"])
                     || !mode.starts_with('-') && mode.contains('P');
+                if let Some(place) = option(words, &["--one-top-level"]).filter(|_| extracts) {
+                    self.change(&place, Change::Write);
+                }
                 if extracts && is_absolute {
                     self.unknown("", "an archive with absolute names");
                 }
                 let program = option(words, &["-I", "--use-compress-program"]);
-                let program =
-                    program.or_else(|| option(words, &["--rsh-command", "--info-script"]));
+                let program = program.or_else(|| {
+                    option(words, &["--rsh-command", "--rmt-command", "--info-script"])
+                });
                 if let Some(program) = program {
                     self.child(|judge| judge.script(&program.text));
                 }
@@ -463,6 +544,31 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// The letters of `tar`: `xzf` and `-C folder -xzf` alike.
+fn tar_letters(words: &[Word]) -> String {
+    let old = words.first().filter(|word| !word.text.starts_with('-'));
+    let mut letters = old.map_or(String::new(), |word| word.text.clone());
+    for word in
+        words.iter().filter(|word| word.text.starts_with('-') && !word.text.starts_with("--"))
+    {
+        letters.push_str(&word.text);
+        // What comes after such a letter is its value.
+        if let Some(at) = letters.find('C').filter(|at| *at + 1 < letters.len()) {
+            letters.truncate(at + 1);
+        }
+    }
+    letters
+}
+
+/// The value of a letter in the first word of `tar`: of `xfC a.tar folder` the values come in turn.
+fn tar_value(words: &[Word], letter: char) -> Option<Word> {
+    let first = words.first()?;
+    let letters = first.text.trim_start_matches('-');
+    let valued = letters.chars().filter(|c| "fCbTXgKNVLHFI".contains(*c));
+    let at = valued.take_while(|c| *c != letter).count();
+    letters.contains(letter).then(|| words.get(1 + at).cloned()).flatten()
 }
 
 /// Reads a size such as `10G`.

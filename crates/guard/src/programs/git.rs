@@ -38,7 +38,7 @@ const READS: [&str; 26] = [
 ];
 
 /// Configuration that git executes.
-const EXECUTED: [&str; 12] = [
+const EXECUTED: [&str; 21] = [
     "alias.",
     "core.sshcommand",
     "core.pager",
@@ -51,7 +51,20 @@ const EXECUTED: [&str; 12] = [
     "pager.",
     "filter.",
     "core.gitproxy",
+    "core.askpass",
+    "include.",
+    "includeif.",
+    "uploadpack.packobjectshook",
+    "interactive.difffilter",
+    "browser.",
+    "sendemail.",
+    "instaweb.",
+    "protocol.ext.",
 ];
+
+/// Ends of settings that name a program, whatever they belong to: `gpg.ssh.program`, `merge.x.driver`.
+const EXECUTED_ENDS: [&str; 8] =
+    [".program", ".driver", ".textconv", ".command", ".cmd", ".uploadpack", ".receivepack", ".vcs"];
 
 impl Judge<'_> {
     pub(super) fn git(&mut self, words: &[Word]) -> Flow {
@@ -73,8 +86,12 @@ impl Judge<'_> {
                             self.change(&place, Change::Write);
                         }
                     }
-                    if let Some(setting) = word.after("--config-env=") {
+                    let attached = word.after("-c").filter(|_| !text.starts_with("--"));
+                    if let Some(setting) = word.after("--config-env=").or(attached) {
                         self.git_setting(Some(&setting));
+                    }
+                    if let Some(place) = word.after("--exec-path=") {
+                        self.programs_from(&place);
                     }
                 }
             }
@@ -95,15 +112,24 @@ impl Judge<'_> {
         flow
     }
 
+    /// A folder in which git looks for its own commands.
+    pub(super) fn programs_from(&mut self, place: &Word) {
+        let is_own = place.is_known()
+            && ["/usr/", "/opt/", "/nix/"].iter().any(|folder| place.text.starts_with(folder))
+            && !place.text.contains("..");
+        if !is_own {
+            self.unknown(&place.text, "a folder with commands for git");
+        }
+    }
+
     /// A setting on the command line, which may be a program.
-    fn git_setting(&mut self, setting: Option<&Word>) {
+    pub(super) fn git_setting(&mut self, setting: Option<&Word>) {
         let Some(setting) = setting else { return };
         let (name, value) = setting.text.split_once('=').unwrap_or((&setting.text, ""));
         let (name, value) = (name.to_lowercase(), value.to_owned());
-        if !EXECUTED.iter().any(|key| name.starts_with(key))
-            || name == "core.pager" && value == "cat"
-            || value.is_empty()
-        {
+        let executes = EXECUTED.iter().any(|key| name.starts_with(key))
+            || EXECUTED_ENDS.iter().any(|end| name.ends_with(end));
+        if !executes || name == "core.pager" && value == "cat" || value.is_empty() {
             return;
         }
         match (name.starts_with("alias."), value.strip_prefix('!')) {
@@ -181,8 +207,10 @@ impl Judge<'_> {
             }
             "worktree" => {
                 let places = operands(words, &["-b", "-B", "--reason"]);
-                if places.first().is_some_and(|word| matches!(word.text.as_str(), "add" | "move" | "remove")) {
-                    places.iter().skip(1).take(1).for_each(|word| self.change(word, Change::Write));
+                let verb = places.first().map_or("", |word| word.text.as_str());
+                if matches!(verb, "add" | "move" | "remove") {
+                    let count = if verb == "move" { 2 } else { 1 };
+                    places.iter().skip(1).take(count).for_each(|word| self.change(word, Change::Write));
                 }
             }
             "config" => self.git_config(words),
@@ -205,6 +233,20 @@ impl Judge<'_> {
             }
             "rebase" | "reset" | "clean" | "checkout" | "restore" | "branch" | "stash" | "commit" => {
                 self.git_loss(command, words);
+                // Paths that are removed, or come from a commit.
+                let from = words.iter().position(|word| word.text == "--");
+                let paths = match (command, from) {
+                    ("clean", _) => operands(words, &["-e", "--exclude"]),
+                    ("checkout" | "restore", Some(at)) => operands(&words[at + 1..], &[]),
+                    _ => Vec::new(),
+                };
+                let change = if command == "clean" { Change::Remove } else { Change::Write };
+                paths.iter().filter(|path| path.text != ".").for_each(|path| self.change(path, change));
+            }
+            "checkout-index" => {
+                if let Some(prefix) = option(words, &["--prefix"]) {
+                    self.change(&prefix, Change::Write);
+                }
             }
             "rev-parse" | "hash-object" => {}
             "grep" | "diff" | "apply" | "am" | "archive" | "bundle" | "format-patch" | "log" | "show" => {
@@ -261,7 +303,7 @@ impl Judge<'_> {
                     self.unknown(&ext.text, "a program that git is to execute");
                 }
             }
-            "credential" => self.note(
+            _ if command.starts_with("credential") => self.note(
                 Verdict::Deny,
                 Severity::High,
                 Confidence::High,
@@ -288,11 +330,11 @@ impl Judge<'_> {
                 .collect();
             self.child(|judge| judge.script(&texts.join(" ")));
         }
-        Flow::Unknown
+        Self::git_names(command, words)
     }
 
     fn push(&mut self, words: &[Word]) {
-        let force = has(words, 'f', &["--force"]);
+        let force = has(words, 'f', &["--force", "--forc", "--for"]);
         let refs = operands(words, &["-o", "--push-option", "--receive-pack", "--repo"]);
         let forced_ref = refs.iter().skip(1).any(|word| word.text.starts_with('+'));
         let deletes = has(words, 'd', &["--delete", "--mirror", "--prune"])
@@ -313,6 +355,16 @@ impl Judge<'_> {
                 Confidence::High,
                 "git push",
                 "this replaces commits on the remote; let your user promote the branch (`hothouse promote`)",
+            );
+        } else if refs.first().is_some_and(|to| {
+            to.text.contains("://") || to.text.contains('@') && to.text.contains(':')
+        }) {
+            self.note(
+                Verdict::Ask,
+                Severity::High,
+                Confidence::Medium,
+                "git push",
+                "this pushes to an address that is no remote of the repository; ask your user first",
             );
         } else {
             self.note(

@@ -17,6 +17,11 @@ pub(crate) fn host_of(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
+/// Whether a host is this machine.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.starts_with("127.") || host.ends_with(".localhost") || host == "["
+}
+
 /// The value of a short option at the end of a bundle: `-so file` and `-sofile`.
 fn bundled(words: &[Word], name: &str) -> Option<Word> {
     let letter = name.strip_prefix('-').filter(|letter| letter.len() == 1)?.chars().next()?;
@@ -132,11 +137,7 @@ impl Judge<'_> {
             }
         }
         self.sends(words, &host);
-        let is_loopback = host == "localhost"
-            || host.starts_with("127.")
-            || host.ends_with(".localhost")
-            || host == "[";
-        if !is_loopback {
+        if !is_loopback(&host) {
             self.note(
                 Verdict::Allow,
                 Severity::Low,
@@ -184,9 +185,18 @@ impl Judge<'_> {
                 _ if text.starts_with("--post-file=") => word.after("--post-file="),
                 _ if text.starts_with("--body-file=") => word.after("--body-file="),
                 _ if text.starts_with("--upload-file=") => word.after("--upload-file="),
-                "-d" | "--data" | "--data-binary" | "--data-urlencode" | "-F" | "--form"
-                | "--json" => next()
-                    .and_then(|word| word.text.split_once('@').map(|(_, file)| Word::plain(file))),
+                "-d" | "--data" | "--data-binary" | "--json" => {
+                    next().and_then(|word| word.after("@"))
+                }
+                // `name@file`, and `name=@file` of a form.
+                "--data-urlencode" => next().and_then(|word| {
+                    let (name, file) = word.text.split_once('@')?;
+                    (!name.contains(['=', ' ', '"', '{'])).then(|| Word::plain(file))
+                }),
+                "-F" | "--form" => next().and_then(|word| {
+                    let (_, value) = word.text.split_once('=')?;
+                    value.strip_prefix(['@', '<']).map(Word::plain)
+                }),
                 _ => ["--data=@", "--data-binary=@", "-d@", "--upload-file="]
                     .iter()
                     .find_map(|prefix| word.after(prefix)),
@@ -195,6 +205,9 @@ impl Judge<'_> {
         let files: Vec<_> = files.collect();
         for file in files {
             self.read(&file);
+            if is_loopback(host) {
+                continue;
+            }
             self.note(
                 Verdict::Ask,
                 Severity::High,
@@ -230,18 +243,12 @@ impl Judge<'_> {
             return Flow::Unknown;
         }
         match program {
-            "scp" | "rsync" | "sftp" | "rclone" => self.transfer(words),
+            "scp" | "rsync" | "sftp" | "rclone" => {
+                self.by_command(words);
+                self.transfer(program, words);
+            }
             "ssh" => {
-                if let Some(command) = option(words, &["-o"])
-                    .filter(|value| value.text.to_lowercase().contains("command"))
-                {
-                    let script = command
-                        .text
-                        .split_once(['=', ' '])
-                        .map_or("", |(_, script)| script)
-                        .to_owned();
-                    self.child(|judge| judge.script(&script));
-                }
+                self.by_command(words);
                 let host =
                     operands(words, &["-p", "-i", "-o", "-l", "-F", "-L", "-R", "-D", "-J", "-b"]);
                 let host = host.first().map(|word| word.text.clone()).unwrap_or_default();
@@ -278,7 +285,33 @@ impl Judge<'_> {
         Flow::Network(String::new())
     }
 
-    fn transfer(&mut self, words: &[Word]) {
+    /// Options of ssh and its like that name a command: `-o ProxyCommand=…`.
+    fn by_command(&mut self, words: &[Word]) {
+        let settings = words.iter().enumerate().filter_map(|(at, word)| match word.text.as_str() {
+            "-o" => words.get(at + 1).cloned(),
+            _ => word.after("-o").filter(|_| !word.text.starts_with("--")),
+        });
+        let settings: Vec<Word> = settings.collect();
+        for setting in settings.iter().filter(|one| one.text.to_lowercase().contains("command")) {
+            let script = setting.text.split_once(['=', ' ']).map_or("", |(_, script)| script);
+            let script = script.to_owned();
+            self.child(|judge| judge.script(&script));
+        }
+    }
+
+    fn transfer(&mut self, program: &str, words: &[Word]) {
+        if program == "rsync" {
+            for name in
+                ["--log-file", "--backup-dir", "--partial-dir", "--temp-dir", "--write-batch"]
+            {
+                if let Some(place) = option(words, &[name]) {
+                    self.change(&place, Change::Write);
+                }
+            }
+            if let Some(script) = option(words, &["--rsync-path"]) {
+                self.child(|judge| judge.script(&script.text));
+            }
+        }
         let mut places = operands(
             words,
             &["-e", "-P", "-i", "-o", "-F", "--rsh", "--exclude", "--include", "-l"],
@@ -286,8 +319,10 @@ impl Judge<'_> {
         let Some(to) = places.pop() else { return };
         let is_remote =
             |word: &Word| word.text.split('/').next().is_some_and(|first| first.contains(':'));
-        if let Some(script) = option(words, &["-e", "--rsh"]).filter(|script| script.text != "ssh")
-        {
+        let grouped = super::wrappers::bundled(words, 'e', "avrzhnPutlpgoDHAXxS");
+        let rsh = option(words, &["-e", "--rsh"])
+            .or_else(|| option(words, &["-S"]).filter(|_| program == "scp"));
+        if let Some(script) = rsh.or(grouped).filter(|script| script.text != "ssh") {
             self.child(|judge| judge.script(&script.text));
         }
         places.iter().filter(|word| !is_remote(word)).for_each(|word| self.read(word));
@@ -373,7 +408,27 @@ impl Judge<'_> {
                 let script = value.text.clone();
                 self.child(|judge| judge.script(&script));
             }
-            "GIT_DIR" | "GIT_WORK_TREE" | "GIT_INDEX_FILE" => self.change(value, Change::Write),
+            "GIT_DIR" | "GIT_WORK_TREE" | "GIT_INDEX_FILE" | "CARGO_TARGET_DIR" | "GOBIN"
+            | "CARGO_INSTALL_ROOT" | "npm_config_prefix" => self.change(value, Change::Write),
+            "GIT_EXEC_PATH" | "GIT_TEMPLATE_DIR" => self.programs_from(value),
+            "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" if value.text != "/dev/null" => {
+                self.unknown(&value.text, "a file of settings for git");
+            }
+            name if name.starts_with("GIT_CONFIG_KEY_") => {
+                let setting = Word::plain(&format!("{}=?", value.text));
+                self.git_setting(Some(&setting));
+            }
+            "PATH" => {
+                for folder in value.known().split(':').filter(|folder| folder.starts_with('/')) {
+                    let path = std::path::Path::new(folder);
+                    if !path.starts_with(&self.scene.home) {
+                        self.given(&Word::plain(folder));
+                    }
+                }
+            }
+            "PS1" if value.is_known() && value.text.contains(['$', '`']) => {
+                self.unknown(&value.text, "a prompt that runs commands");
+            }
             _ => {}
         }
     }

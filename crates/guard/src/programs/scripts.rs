@@ -24,9 +24,23 @@ impl Judge<'_> {
                 Flow::Known(script) => self.script(&script),
                 other => self.piped_script(other),
             },
+            Some(file) if self.is_of_the_user(file) => {
+                self.read(file);
+                Flow::Unknown
+            }
             Some(file) => self.script_file(file),
             None => Flow::Unknown,
         }
+    }
+
+    /// What the user's own shell reads too, such as `~/.nvm/nvm.sh`.
+    fn is_of_the_user(&self, file: &Word) -> bool {
+        let paths = if file.is_known() { self.paths(&file.text) } else { None };
+        let in_home = paths.is_some_and(|all| {
+            all.iter()
+                .all(|path| path.starts_with(&self.scene.home) && !path.starts_with(self.root()))
+        });
+        in_home && self.written(file).is_none()
     }
 
     /// A file that is executed: the guard does not read it, but knows what the same call has written to it.
@@ -60,6 +74,11 @@ impl Judge<'_> {
                     .find(|word| !word.is_option() && word.text != "pipefail");
                 return self.shell_code(program, script, &words[at + 1..]);
             }
+            if matches!(text, "--rcfile" | "--init-file")
+                && let Some(file) = words.get(at + 1)
+            {
+                self.script_file(file);
+            }
             let takes_name = !text.starts_with("--") && text.ends_with(['o', 'O']);
             at += 1 + usize::from(takes_name || matches!(text, "--rcfile" | "--init-file"));
         }
@@ -89,8 +108,8 @@ impl Judge<'_> {
         match script {
             Some(script) if script.is_known() && program != "pwsh" => {
                 let position = words.iter().position(|word| word == script).unwrap_or_default();
-                let arguments = words.get(position + 2..).unwrap_or_default().to_vec();
-                self.child(|judge| judge.with_arguments(arguments, &script.text))
+                let arguments = words.get(position + 1..).unwrap_or_default().to_vec();
+                self.child(|judge| judge.with_name(&arguments, &script.text))
             }
             Some(script) => {
                 self.unknown(&script.text, &format!("a script that `{program}` runs"));
@@ -103,7 +122,11 @@ impl Judge<'_> {
     /// A script on standard input.
     pub(super) fn piped_script(&mut self, input: Flow) -> Flow {
         match input {
-            Flow::Known(script) => self.child(|judge| judge.script(&script)),
+            // Its own standard input is the rest of the script.
+            Flow::Known(script) => self.child(|judge| {
+                judge.state.input = Flow::Nothing;
+                judge.script(&script)
+            }),
             Flow::Network(host) => {
                 self.note(
                     Verdict::Deny,
@@ -114,7 +137,7 @@ impl Judge<'_> {
                 );
                 Flow::Unknown
             }
-            Flow::Unknown => {
+            Flow::Unknown | Flow::Names(_) => {
                 self.unknown("", "a script that another command prints");
                 Flow::Unknown
             }
@@ -149,18 +172,35 @@ impl Judge<'_> {
         {
             return self.module(&module.text.clone(), words);
         }
-        let code = words.iter().enumerate().find_map(|(at, word)| {
-            let text = word.text.as_str();
-            let is_code = short.contains(&text)
-                || long.contains(&text)
-                || program == "perl"
-                    && text.starts_with('-')
-                    && !text.starts_with("--")
-                    && text.ends_with(['e', 'E']);
-            match is_code {
-                true => words.get(at + 1).cloned(),
-                false => long.iter().find_map(|long| word.after(&format!("{long}="))),
+        if matches!(program, "perl" | "ruby") {
+            self.read_files(words);
+        }
+        let own: Vec<Word> = words.iter().take_while(|word| word.is_option()).cloned().collect();
+        let attached = match program {
+            "perl" | "ruby" => own.iter().find_map(|word| word.after("-e")),
+            _ if program.starts_with("py") => {
+                own.iter().find_map(|word| word.after("-c")).or_else(|| {
+                    let next = words.get(..words.len().min(own.len() + 1)).unwrap_or_default();
+                    super::wrappers::bundled(next, 'c', "bBdEIiOPqsSuvxR")
+                })
             }
+            _ => None,
+        };
+        let attached = attached.filter(|code| !code.text.is_empty());
+        let code = attached.or_else(|| {
+            words.iter().enumerate().find_map(|(at, word)| {
+                let text = word.text.as_str();
+                let is_code = short.contains(&text)
+                    || long.contains(&text)
+                    || program == "perl"
+                        && text.starts_with('-')
+                        && !text.starts_with("--")
+                        && text.ends_with(['e', 'E']);
+                match is_code {
+                    true => words.get(at + 1).cloned(),
+                    false => long.iter().find_map(|long| word.after(&format!("{long}="))),
+                }
+            })
         });
         let command_language = matches!(program, "tclsh" | "expect" | "wish");
         for place in words.iter().filter_map(|word| word.after("--allow-write=")) {
@@ -199,6 +239,18 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
+    /// Files that a program in an argument is for: `perl -pe 1 FILE`.
+    fn read_files(&mut self, words: &[Word]) {
+        let mut is_code = false;
+        for word in words {
+            if word.is_option() {
+                is_code = !word.text.starts_with("--") && word.text.ends_with(['e', 'E']);
+            } else if !std::mem::take(&mut is_code) {
+                self.read(word);
+            }
+        }
+    }
+
     /// `python -m MODULE`.
     fn module(&mut self, module: &str, words: &[Word]) -> Flow {
         let at = words.iter().position(|word| word.text == module).map_or(words.len(), |at| at + 1);
@@ -206,6 +258,13 @@ impl Judge<'_> {
         match module {
             "pip" => {
                 self.run([Word::plain("pip")].into_iter().chain(rest).collect(), Flow::Nothing);
+            }
+            "timeit" | "pdb" | "cProfile" | "trace" | "runpy" | "code" => {
+                for word in
+                    rest.iter().filter(|word| word.is_known() && word.text.contains(['(', ' ']))
+                {
+                    inline::judge(self, &word.text);
+                }
             }
             "venv" | "virtualenv" => {
                 operands(&rest, &[]).into_iter().for_each(|word| self.change(word, Change::Write));
@@ -279,7 +338,14 @@ impl Judge<'_> {
             (false, _) => {
                 Some(given.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("\n"))
             }
-            (true, Some(_)) => None,
+            (true, Some(file)) => match (self.written(&file), is_input(&file.text)) {
+                (Some(Flow::Known(script)), _) => Some(script),
+                (_, true) => {
+                    self.unknown(&file.text, "a script of sed that another command prints");
+                    None
+                }
+                _ => None,
+            },
             (true, None) if rest.is_empty() => None,
             (true, None) => Some(rest.remove(0).text.clone()),
         };
@@ -321,7 +387,8 @@ impl Judge<'_> {
                 {
                     self.script(script);
                 }
-                if let Some(file) = line.trim().strip_prefix("w ") {
+                let line = line.trim().trim_start_matches(':');
+                if let Some(file) = line.strip_prefix("w ").or_else(|| line.strip_prefix("w! ")) {
                     self.write_text(file.trim());
                 }
             }

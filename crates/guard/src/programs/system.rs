@@ -15,12 +15,12 @@ impl Judge<'_> {
             .map_or("", |word| word.text.as_str())
             .to_owned();
         match program {
-            "kill" | "pkill" | "killall" => self.kills(program, words),
+            "kill" | "pkill" | "killall" | "killall5" => self.kills(program, words),
             "tmux" | "screen" => self.multiplexer(program, words),
             "shutdown" | "reboot" | "poweroff" | "halt" | "init" => {
                 self.denied(program, "ends the machine; stop services with `hothouse stop`")
             }
-            "mkfs" | "fdisk" | "parted" | "wipefs" => {
+            "mkfs" | "fdisk" | "parted" | "wipefs" | "blkdiscard" => {
                 self.denied(program, "destroys file systems; a sandbox has no disks of its own")
             }
             "mount" | "umount" | "modprobe" | "insmod" | "iptables" | "nft" | "ufw" | "sysctl"
@@ -56,7 +56,7 @@ impl Judge<'_> {
             "docker" | "podman" => self.container(words),
             "kubectl" | "terraform" | "aws" | "gcloud" | "az" => self.cloud(program, words),
             "gh" | "glab" => self.forge(program, words),
-            "security" | "op" | "pass" | "ssh-add" => self.asked(
+            "security" | "op" | "pass" | "ssh-add" | "secret-tool" | "vault" => self.asked(
                 program,
                 Severity::High,
                 "reads passwords or keys; ask your user for what you need (`hothouse ask`)",
@@ -91,8 +91,9 @@ impl Judge<'_> {
                 "prints the environment",
             ),
             "trap" => {
-                if let Some(script) =
-                    words.first().filter(|word| word.is_known() && !word.is_option())
+                if let Some(script) = words
+                    .iter()
+                    .find(|word| word.is_known() && !word.is_option() && word.text != "--")
                 {
                     let script = script.text.clone();
                     self.child(|judge| judge.script(&script));
@@ -165,7 +166,12 @@ impl Judge<'_> {
                     || word.text.starts_with("-u")
                     || word.text.starts_with("--user=")
             });
-        let everything = everything || of_user;
+        // `pkill -f .` names every process.
+        let all_names = program == "pkill"
+            && operands(words, &["-s", "-t", "-P", "-g"])
+                .iter()
+                .any(|word| matches!(word.text.as_str(), "." | ".*" | "" | "^"));
+        let everything = everything || of_user || all_names || program == "killall5";
         if everything {
             self.denied(program, "ends every process; end the ones that you started, by their ids");
         } else if program != "kill" && sessions {
@@ -206,7 +212,16 @@ impl Judge<'_> {
         let starts = words.iter().position(|word| {
             matches!(
                 word.text.as_str(),
-                "new" | "new-session" | "new-window" | "split-window" | "-dm" | "-dmS"
+                "new"
+                    | "new-session"
+                    | "new-window"
+                    | "split-window"
+                    | "respawn-pane"
+                    | "respawn-window"
+                    | "popup"
+                    | "if-shell"
+                    | "-dm"
+                    | "-dmS"
             )
         });
         if let Some(at) = starts {
@@ -233,6 +248,9 @@ impl Judge<'_> {
                 text => ["-v=", "--volume=", "--mount="]
                     .iter()
                     .find_map(|prefix| text.strip_prefix(prefix))
+                    .or_else(|| {
+                        text.strip_prefix("-v").filter(|rest| rest.starts_with(['/', '.', '~']))
+                    })
                     .map(str::to_owned),
             };
             let Some(value) = value else { continue };
@@ -248,7 +266,28 @@ impl Judge<'_> {
         let says = |texts: &[&str]| {
             words.iter().any(|word| texts.iter().any(|text| word.text.starts_with(text)))
         };
-        if says(&["--privileged", "--pid=host", "--network=host", "--net=host", "--cap-add"]) {
+        let verb = operands(words, &["-H", "--host", "--context", "-c"]);
+        let verb = verb.first().map_or("", |word| word.text.as_str()).to_owned();
+        if verb == "cp" {
+            // `docker cp container:/x here`
+            let to = words.last().filter(|to| !to.text.contains(':'));
+            to.iter().for_each(|to| self.change(to, Change::Write));
+        }
+        if verb == "compose" {
+            option(words, &["-f", "--file"]).iter().for_each(|file| self.given(file));
+        }
+        let powers = [
+            "--privileged",
+            "--pid=host",
+            "--network=host",
+            "--net=host",
+            "--cap-add",
+            "--device",
+            "--security-opt",
+            "--userns=host",
+            "--ipc=host",
+        ];
+        if says(&powers) {
             self.asked("docker", Severity::High, "asks for powers over the host; run it without");
         }
         if words.first().is_some_and(|word| word.text == "system") && says(&["prune"]) {
@@ -283,6 +322,7 @@ impl Judge<'_> {
         let secret = words.iter().any(|word| {
             word.text.contains("secret")
                 || word.text == "print-access-token"
+                || word.text == "get-access-token"
                 || word.text == "get-session-token"
         });
         if changes || secret {
@@ -354,8 +394,34 @@ impl Judge<'_> {
         }
         let said: Vec<String> = words.iter().map(|word| word.text.clone()).collect();
         let more = if let Flow::Known(more) = input { more.as_str() } else { "" };
+        for text in said.iter().map(String::as_str).chain([more]) {
+            self.written_by_statements(text);
+        }
         for line in said.iter().map(String::as_str).chain([more]).flat_map(str::lines) {
             self.client_command(line.trim());
+        }
+    }
+
+    /// Files and programs in statements: `COPY … TO '…'`, `INTO OUTFILE '…'`.
+    fn written_by_statements(&mut self, text: &str) {
+        let upper = text.to_ascii_uppercase();
+        for (verb, runs) in
+            [("TO PROGRAM '", true), (" TO '", false), ("OUTFILE '", false), ("DUMPFILE '", false)]
+        {
+            let Some(at) = upper.find(verb).map(|at| at + verb.len()) else { continue };
+            let copies = upper.contains("COPY") || verb.contains("FILE");
+            let value = text
+                .get(at..)
+                .and_then(|rest| rest.split('\'').next())
+                .unwrap_or_default()
+                .to_owned();
+            match (runs, copies) {
+                (true, true) => {
+                    self.child(|judge| judge.script(&value));
+                }
+                (false, true) if value.starts_with(['/', '.', '~']) => self.write_text(&value),
+                _ => {}
+            }
         }
     }
 
@@ -379,8 +445,52 @@ impl Judge<'_> {
         }
     }
 
+    /// Packages whose code comes from a place that is no registry.
+    fn from_elsewhere(&mut self, program: &str, words: &[Word]) {
+        let places = ["git+", "git://", "http://", "https://", "git@"];
+        let own = operands(
+            words,
+            &[
+                "-i",
+                "--index-url",
+                "--extra-index-url",
+                "-f",
+                "--find-links",
+                "--registry",
+                "--proxy",
+                "--index",
+                "--trusted-host",
+            ],
+        );
+        let named =
+            option(words, &["--git", "--from"]).filter(|_| matches!(program, "cargo" | "uvx"));
+        // What comes after the package of `npx` is for the package.
+        let runs = matches!(program, "npx" | "uvx" | "pipx");
+        let count = if runs { 1 } else { own.len() };
+        let place = own.into_iter().take(count).cloned().chain(named).find(|word| {
+            places.iter().any(|place| word.text.starts_with(place) || word.text.contains("@git+"))
+        });
+        let verbs = ["install", "i", "add", "wheel", "download"];
+        let installs = runs || words.iter().any(|word| verbs.contains(&word.text.as_str()));
+        let Some(place) = place.filter(|_| installs) else { return };
+        // In a room the wall decides what is reached.
+        let verdict = if self.scene.in_room { Verdict::Allow } else { Verdict::Ask };
+        self.note(
+            verdict,
+            Severity::Medium,
+            Confidence::High,
+            &place.text,
+            format!(
+                "this runs code from `{}`, which is no registry; ask your user first",
+                shown(&place.text)
+            ),
+        );
+    }
+
     fn packages(&mut self, program: &str, words: &[Word], input: &Flow) {
         let says = |text: &str| words.iter().any(|word| word.text == text);
+        self.from_elsewhere(program, words);
+        self.package_commands(program, words);
         match program {
             "apt" | "apt-get" | "dnf" | "brew"
                 if !self.scene.in_room
@@ -451,7 +561,16 @@ impl Judge<'_> {
                 {
                     self.change(place, Change::Write);
                 }
-                for place in words.iter().filter_map(|word| word.after("--config=")) {
+                if says("watch") {
+                    self.whole_commands(words);
+                }
+                let settings = words.iter().enumerate().filter_map(|(at, word)| {
+                    match word.text == "--config" {
+                        true => words.get(at + 1).cloned(),
+                        false => word.after("--config="),
+                    }
+                });
+                for place in settings.collect::<Vec<_>>() {
                     self.unknown(&place.text, "a setting of cargo, which may name a program");
                 }
                 for place in

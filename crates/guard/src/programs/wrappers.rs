@@ -10,7 +10,7 @@ use crate::{
 impl Judge<'_> {
     pub(super) fn wrapper(&mut self, program: &str, words: &[Word], input: Flow) -> Flow {
         match program {
-            "sudo" | "doas" | "su" | "runuser" | "gosu" => {
+            "sudo" | "doas" | "su" | "runuser" | "gosu" | "pkexec" | "sudoedit" => {
                 let (verdict, severity) = match self.scene.in_room {
                     true => (Verdict::Allow, Severity::Low),
                     false => (Verdict::Ask, Severity::High),
@@ -39,13 +39,23 @@ impl Judge<'_> {
             ),
             _ => {}
         }
+        if program == "sudoedit"
+            || program == "sudo"
+                && words.first().is_some_and(|word| matches!(word.text.as_str(), "-e" | "--edit"))
+        {
+            operands(words, &["-u"]).into_iter().for_each(|word| self.change(word, Change::Write));
+            return Flow::Nothing;
+        }
         if let ("exec", true) = (program, words.is_empty()) {
             return Flow::Nothing;
         }
         if matches!(program, "command")
             && words.first().is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V"))
         {
-            return Flow::Unknown;
+            return match words {
+                [_, one] if one.is_known() => Flow::Known(format!("{}\n", one.text)),
+                _ => Flow::Unknown,
+            };
         }
         if let Some(script) = self.inner_script(program, words) {
             return match script.is_known() {
@@ -72,7 +82,9 @@ impl Judge<'_> {
         match program {
             "script" => self.recorded(words),
             "su" | "runuser" | "flock" | "unshare" => option(words, &["-c", "--command"]),
-            "env" => option(words, &["-S", "--split-string"]),
+            "env" => {
+                option(words, &["-S", "--split-string"]).or_else(|| bundled(words, 'S', "iv0"))
+            }
             "watch" | "entr" | "parallel" | "retry" => {
                 let rest = operands(words, &["-n", "-d", "--interval", "-j", "--jobs"]);
                 let cut =
@@ -120,6 +132,7 @@ impl Judge<'_> {
             "nice" => &["-n", "--adjustment"],
             "timeout" => &["-s", "--signal", "-k", "--kill-after"],
             "ionice" => &["-c", "-n", "-p"],
+            "time" => &["-o", "-f", "--output", "--format"],
             "stdbuf" => &["-i", "-o", "-e"],
             "strace" | "ltrace" => &["-e", "-o", "-p", "-s"],
             "exec" => &["-a"],
@@ -147,6 +160,11 @@ impl Judge<'_> {
                 at += 1;
                 continue;
             }
+            // `env -` is `env -i`, and a group may follow `coproc`.
+            if matches!((program, text), ("env", "-") | ("coproc", "{" | "(")) {
+                at += 1;
+                continue;
+            }
             if !word.is_option() {
                 break;
             }
@@ -159,10 +177,11 @@ impl Judge<'_> {
             {
                 self.change_folder(Some(&folder));
             }
-            if matches!((program, text), ("strace" | "ltrace", "-o"))
-                && let Some(file) = words.get(at + 1)
+            if matches!(program, "strace" | "ltrace" | "time")
+                && let Some(file) = option(&words[at..words.len().min(at + 2)], &["-o", "--output"])
+                && matches!(text, "-o" | "--output") | text.starts_with("--output=")
             {
-                self.change(file, Change::Write);
+                self.change(&file, Change::Write);
             }
             at += 1 + usize::from(valued.contains(&text));
         }
@@ -177,6 +196,7 @@ impl Judge<'_> {
     pub(super) fn xargs(&mut self, words: &[Word], input: Flow) -> Flow {
         let valued = [
             "-I",
+            "-J",
             "-n",
             "-P",
             "-L",
@@ -184,7 +204,6 @@ impl Judge<'_> {
             "-E",
             "-s",
             "-a",
-            "--replace",
             "--max-args",
             "--max-procs",
             "--delimiter",
@@ -194,16 +213,25 @@ impl Judge<'_> {
         let mut place = None;
         while let Some(word) = words.get(at).filter(|word| word.is_option()) {
             let text = word.text.as_str();
-            if matches!(text, "-I" | "--replace") {
+            if matches!(text, "-I" | "-J") {
                 place = words.get(at + 1).map(|word| word.text.clone());
+            } else if matches!(text, "-i" | "--replace") {
+                place = Some("{}".to_owned());
+            } else if let Some(own) = text.strip_prefix("--replace=") {
+                place = Some(own.to_owned());
             } else if let Some(own) = text.strip_prefix("-I") {
                 place = Some(own.to_owned());
             }
             at += 1 + usize::from(valued.contains(&text));
         }
         let command = words.get(at..).unwrap_or_default().to_vec();
+        let file = option(&words[..at], &["-a", "--arg-file"]);
+        let input = match file.map(|file| self.written(&file)) {
+            Some(written) => written.unwrap_or(Flow::Unknown),
+            None => input,
+        };
         let from: Vec<Word> = match &input {
-            _ if option(&words[..at], &["-a", "--arg-file"]).is_some() => vec![Word::unknown()],
+            Flow::Names(names) => names.iter().map(|name| Word::plain(name)).collect(),
             Flow::Known(text) => text.split_whitespace().take(64).map(Word::plain).collect(),
             Flow::Nothing => Vec::new(),
             _ => vec![Word::unknown()],
@@ -259,6 +287,13 @@ impl Judge<'_> {
         for start in &starts {
             self.read(start);
             if deletes {
+                let narrowed = words.iter().any(|word| {
+                    ["-name", "-iname", "-path", "-regex", "-newer", "-mtime", "-size", "-empty"]
+                        .contains(&word.text.as_str())
+                });
+                if !narrowed && matches!(start.text.trim_end_matches('/'), "." | "") {
+                    self.empties();
+                }
                 let below = Word::plain(&format!("{}/x", start.text.trim_end_matches('/')));
                 let target = if start.is_known() { below } else { start.clone() };
                 self.change(&target, Change::Remove);
@@ -286,7 +321,7 @@ impl Judge<'_> {
                 _ => {}
             }
         }
-        Flow::Unknown
+        Self::found(words, &starts)
     }
 
     /// Runs a command for files below the folders that are searched.
@@ -315,4 +350,17 @@ impl Judge<'_> {
             self.run(all, Flow::Unknown);
         }
     }
+}
+
+/// The value of a short option at the end of a bundle: `-vS script` and `-vSscript`.
+pub(super) fn bundled(words: &[Word], letter: char, flags: &str) -> Option<Word> {
+    words.iter().enumerate().find_map(|(at, word)| {
+        let text = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
+        let place = text.find(letter).filter(|place| *place > 0)?;
+        if !text[..place].chars().all(|c| flags.contains(c)) {
+            return None;
+        }
+        let rest = word.after(&word.text[..place + 1 + letter.len_utf8()])?;
+        if rest.text.is_empty() { words.get(at + 1).cloned() } else { Some(rest) }
+    })
 }

@@ -57,7 +57,17 @@ impl Judge<'_> {
             return Flow::Unknown;
         }
         self.state.depth += 1;
-        let flow = self.statement_now(node, source, input);
+        let passes_on = matches!(node.kind(), "command" | "redirected_statement" | "pipeline");
+        let flow = match passes_on || input == Flow::Nothing {
+            true => self.statement_now(node, source, input),
+            // What goes into a group is read by the commands in it.
+            false => {
+                let before = std::mem::replace(&mut self.state.input, input);
+                let flow = self.statement_now(node, source, Flow::Nothing);
+                self.state.input = before;
+                flow
+            }
+        };
         self.state.depth -= 1;
         flow
     }
@@ -213,8 +223,19 @@ impl Judge<'_> {
             .skip(1)
             .partition(|part| matches!(part.kind(), "do_group" | "compound_statement"));
         let mut words: Vec<Word> = Vec::new();
+        let names_none = values.is_empty();
         for value in values {
             words.extend(self.words(value, source));
+        }
+        let says_in = (0..node.child_count())
+            .filter_map(|at| node.child(at))
+            .any(|child| child.kind() == "in");
+        if names_none && !says_in {
+            // `for x; do` goes through the arguments.
+            words.clone_from(&self.state.arguments);
+            if words.is_empty() {
+                words.push(Word::unknown());
+            }
         }
         if words.len() > ROUNDS {
             words.truncate(ROUNDS);
@@ -250,6 +271,9 @@ impl Judge<'_> {
             _ => return,
         }
         let Some(name) = node.child_by_field_name("name") else { return };
+        if name.kind() == "subscript" {
+            self.look_inside(name, source);
+        }
         let name = text_of(name, source).to_owned();
         let value = node.child_by_field_name("value");
         let adds =
@@ -257,15 +281,38 @@ impl Judge<'_> {
         let word = match value {
             None => Word::plain(""),
             Some(value) if value.kind() == "array" => {
-                self.look_inside(value, source);
+                self.array(&name, value, source, adds);
                 Word::unknown()
             }
-            Some(value) => self.word(value, source),
+            Some(value) => {
+                self.state.arrays.remove(&name);
+                self.word(value, source)
+            }
         };
         if adds {
             self.state.variables.insert(name, None);
         } else {
             self.set(&name, &word);
+        }
+    }
+
+    /// `name=(…)` and `name+=(…)`.
+    fn array(&mut self, name: &str, value: Node<'_>, source: &str, adds: bool) {
+        let mut all = Vec::new();
+        for part in children(value) {
+            match text_of(part, source).starts_with('[') {
+                // With names of its own: not followed.
+                true => {
+                    self.look_inside(part, source);
+                    all.push(Word::unknown());
+                }
+                false => all.extend(self.words(part, source)),
+            }
+        }
+        if !adds {
+            self.state.arrays.insert(name.to_owned(), all);
+        } else if let Some(own) = self.state.arrays.get_mut(name) {
+            own.extend(all);
         }
     }
 
@@ -322,11 +369,17 @@ impl Judge<'_> {
         // The shell opens files before it runs the command, in the folder where it stands.
         let mut outputs = Vec::new();
         for file in files {
+            if let Some(flow) = self.read_back(file, source) {
+                input = flow;
+            }
             if self.file_redirect(file, source) {
                 is_kept = true;
                 let to = file.child_by_field_name("destination");
                 outputs.extend(to.map(|to| self.word(to, source)));
             }
+        }
+        if is_kept && body.is_some_and(|body| never_ends(text_of(body, source))) {
+            self.fills_the_disk();
         }
         let flow = match body {
             Some(body) => self.statement(body, source, input),
@@ -347,6 +400,16 @@ impl Judge<'_> {
             true => Flow::Known(text_of(body, source).to_owned()),
             false => flow_of(&self.word(body, source), false),
         }
+    }
+
+    /// What `< file` reads, if the script has written it.
+    fn read_back(&mut self, node: Node<'_>, source: &str) -> Option<Flow> {
+        let reads = (0..node.child_count())
+            .filter_map(|at| node.child(at))
+            .any(|child| child.kind() == "<");
+        let from = node.child_by_field_name("destination").filter(|_| reads)?;
+        let file = self.word(from, source);
+        self.written(&file)
     }
 
     /// Judges a redirection; true if it takes the standard output away.
@@ -390,6 +453,9 @@ impl Judge<'_> {
                     input = text.map_or(Flow::Unknown, |word| flow_of(&word, true));
                 }
                 "file_redirect" => {
+                    if let Some(flow) = self.read_back(part, source) {
+                        input = flow;
+                    }
                     self.file_redirect(part, source);
                 }
                 "command_name" => {
@@ -412,6 +478,9 @@ impl Judge<'_> {
                 let value = value.map_or_else(|| Word::plain(""), |value| self.word(value, source));
                 self.loader_variable(&name, &value);
             }
+        }
+        if input == Flow::Nothing {
+            input = self.state.input.clone();
         }
         let flow = self.run(words, input);
         if let Some(before) = before {
@@ -448,6 +517,18 @@ impl Judge<'_> {
             let made: Vec<_> = folders.iter().map(|own| lexical(&own.join(&word.text))).collect();
             self.state.made.extend(made);
         }
+    }
+}
+
+/// Whether a command prints without an end.
+fn never_ends(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    match words.next() {
+        Some("yes") => true,
+        Some("cat") => {
+            words.any(|word| matches!(word, "/dev/zero" | "/dev/urandom" | "/dev/random"))
+        }
+        _ => false,
     }
 }
 

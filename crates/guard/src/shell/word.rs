@@ -63,7 +63,7 @@ impl Word {
     }
 
     /// As a text with marks, so that it can be put into another word.
-    fn marked(&self) -> String {
+    pub(super) fn marked(&self) -> String {
         match self.unknown {
             None => text::quoted(&self.text),
             Some(_) => text::quoted(&self.text.replace('…', &UNKNOWN.to_string())),
@@ -74,6 +74,9 @@ impl Word {
 impl Judge<'_> {
     /// What an argument becomes: none, one or several words.
     pub(super) fn words(&mut self, node: Node<'_>, source: &str) -> Vec<Word> {
+        if let Some(all) = self.spread(text_of(node, source)) {
+            return all;
+        }
         let marked = self.marked(node, source);
         let marked = tilde(&marked, &self.scene.home.to_string_lossy());
         let fields: Vec<&str> = match node.kind() {
@@ -98,7 +101,7 @@ impl Judge<'_> {
     }
 
     /// The text of a word with marks.
-    fn marked(&mut self, node: Node<'_>, source: &str) -> String {
+    pub(super) fn marked(&mut self, node: Node<'_>, source: &str) -> String {
         let own = text_of(node, source);
         if own.contains(|c| ('\u{E000}'..='\u{F8FF}').contains(&c)) {
             return UNKNOWN.to_string();
@@ -165,8 +168,14 @@ impl Judge<'_> {
     }
 
     /// The value of a variable, with marks.
-    fn variable(&mut self, name: &str) -> String {
+    pub(super) fn variable(&mut self, name: &str) -> String {
         let unknown = UNKNOWN.to_string();
+        if name == "0" {
+            return self.state.zero.as_ref().map_or(unknown, Word::marked);
+        }
+        if matches!(name, "?" | "$" | "!" | "#" | "RANDOM" | "SECONDS" | "LINENO") {
+            return "0".to_owned();
+        }
         if let Ok(number) = name.parse::<usize>() {
             let given = number.checked_sub(1).and_then(|at| self.state.arguments.get(at));
             return given.map_or(unknown, Word::marked);
@@ -194,45 +203,13 @@ impl Judge<'_> {
         }
     }
 
-    /// `${…}`: plain ones and those with a default are known, the rest is not.
-    fn expansion(&mut self, node: Node<'_>, source: &str) -> String {
-        let inside = text_of(node, source);
-        let inside =
-            inside.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
-        let end =
-            inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inside.len());
-        let (name, rest) = inside.split_at(end);
-        self.look_inside(node, source);
-        if name.is_empty() {
-            return UNKNOWN.to_string();
-        }
-        let value = self.variable(name);
-        match rest {
-            "" => value,
-            _ => {
-                let default = rest
-                    .strip_prefix(":-")
-                    .or_else(|| rest.strip_prefix("-"))
-                    .or_else(|| rest.strip_prefix(":="));
-                let operand = children(node).into_iter().skip(1).last();
-                match (default, operand) {
-                    // A variable that is not set here takes its default.
-                    (Some(_), Some(operand)) if value.contains(UNKNOWN) => {
-                        self.marked(operand, source)
-                    }
-                    (Some(_), _) if !value.contains(UNKNOWN) => value,
-                    _ => UNKNOWN.to_string(),
-                }
-            }
-        }
-    }
-
     /// Runs what is in `$(…)`, and puts in what it prints if that is known.
     fn substitution(&mut self, node: Node<'_>, source: &str) -> String {
         match self.in_subshell(node, source) {
             Flow::Known(text) => {
                 text.trim_end_matches('\n').replace(|c| ('\u{E000}'..='\u{F8FF}').contains(&c), "?")
             }
+            Flow::Names(names) => names.join(" "),
             Flow::Nothing => String::new(),
             Flow::Network(_) | Flow::Unknown => UNKNOWN.to_string(),
         }
