@@ -97,9 +97,10 @@ impl RoomFile {
         let Started { groups, fences, caveats, disk, .. } = &self.started;
         let frozen = self.suspended || groups.is_frozen();
         let full = self.full.filter(|_| frozen).map(Caveat::Full);
+        let killed = groups.memory_kills().map(Caveat::OutOfMemory);
         RoomReport {
             fences: all_fences(fences, *disk),
-            caveats: caveats.iter().cloned().chain(full).collect(),
+            caveats: caveats.iter().cloned().chain(full).chain(killed).collect(),
             frozen,
         }
     }

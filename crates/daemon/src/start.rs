@@ -19,6 +19,7 @@ use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
     clock::HostClock,
     keyring::HostKeyring,
+    login,
     newest::NewestDaemon,
     process,
     shares::Shares,
@@ -121,6 +122,11 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
     note_build(&spec);
+    // Before anything is started: what a process starts is in its group.
+    let _stay = login::leave_session_group().unwrap_or_else(|error| {
+        tracing::warn!(%error, "stayed in the group of the login session: rooms have no limits");
+        None
+    });
     let shares = Shares::new(hothouse_host::descriptors::raise_limit());
 
     let (store, damaged) = Store::open_or_set_aside(&spec.folders.database(), HostClock.now())?;

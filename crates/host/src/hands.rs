@@ -270,7 +270,9 @@ fn ask(work: &Work, path: &Path) -> Result<Answer, FileError> {
         Ok(serde_json::from_slice(&bytes)?)
     };
     match ask().map_err(about("work on", path))? {
-        Answer::Failed { attempt, path, errno, text } => {
+        Answer::Failed { attempt, path: named, errno, text } => {
+            // Without a path it is not about a single file.
+            let path = if named.as_os_str().is_empty() { path.to_owned() } else { named };
             let source = errno.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error);
             Err(FileError { attempt: lasting(attempt), path, source })
         }
@@ -299,8 +301,9 @@ pub fn hands_main() -> ExitCode {
         .unwrap_or_else(|error| Answer::Failed {
             attempt: "work with the ids of rooms in".into(),
             path: PathBuf::new(),
-            errno: error.raw_os_error(),
-            text: error.to_string(),
+            // The number would be taken for one about the file, such as "permission denied".
+            errno: None,
+            text: format!("{error}; `hothouse doctor` says what this host lacks"),
         });
     let bytes = serde_json::to_vec(&answer).unwrap_or_default();
     match io::stdout().write_all(&bytes) {

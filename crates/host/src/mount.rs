@@ -134,18 +134,11 @@ enum Lowers<'a> {
 
 /// Creates a detached overlay mount.
 fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
-    let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&system, "source", "hothouse")?;
-    match lowers {
-        Lowers::Paths(paths) => set_lowers(&system, paths)?,
-        Lowers::Mounts(mounts) => {
-            mounts.iter().try_for_each(|mount| fsconfig_set_fd(&system, "lowerdir+", mount))?;
-        }
-    }
-    fsconfig_set_string(&system, "upperdir", escaped(overlay.upper, b"\\"))?;
-    fsconfig_set_string(&system, "workdir", escaped(overlay.work, b"\\"))?;
-    fsconfig_set_string(&system, "redirect_dir", "on")?;
-    fsconfig_create(&system)?;
+    let system = create(lowers, |system| {
+        fsconfig_set_string(system, "upperdir", escaped(overlay.upper, b"\\"))?;
+        fsconfig_set_string(system, "workdir", escaped(overlay.work, b"\\"))?;
+        Ok(fsconfig_set_string(system, "redirect_dir", "on")?)
+    })?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
@@ -153,15 +146,57 @@ fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
 /// Creates a detached, read-only overlay mount for an ordinary user. The caller must be in its own
 /// user namespace.
 pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
-    let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(&system, "source", "hothouse")?;
-    set_lowers(&system, layers)?;
-    fsconfig_set_flag(&system, "userxattr")?;
-    fsconfig_create(&system)?;
+    let system =
+        create(&Lowers::Paths(layers), |system| Ok(fsconfig_set_flag(system, "userxattr")?))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_RDONLY;
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// How paths of lower layers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    OneByOne,
+    InOneText,
+}
+
+/// Creates an overlay with these lower layers and more options. They can be passed one by one since
+/// Linux 6.8. A kernel before that takes the option without complaint and refuses the whole
+/// overlay, so the other way can only be tried with a new one.
+fn create(lowers: &Lowers<'_>, more: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<OwnedFd> {
+    let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    match (create_by(Writing::OneByOne, lowers, &more), lowers) {
+        (Err(error), Lowers::Paths(_)) if refused(&error) => {
+            create_by(Writing::InOneText, lowers, &more)
+        }
+        (other, _) => other,
+    }
+}
+
+fn create_by(
+    writing: Writing,
+    lowers: &Lowers<'_>,
+    more: impl Fn(&OwnedFd) -> io::Result<()>,
+) -> io::Result<OwnedFd> {
+    let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&system, "source", "hothouse")?;
+    match (lowers, writing) {
+        (Lowers::Paths([]), _) => return Err(io::ErrorKind::InvalidInput.into()),
+        (Lowers::Paths(paths), Writing::OneByOne) => {
+            paths.iter().try_for_each(|path| fsconfig_set_string(&system, "lowerdir+", *path))?;
+        }
+        (Lowers::Paths(paths), Writing::InOneText) => {
+            let texts: Vec<_> = paths.iter().map(|path| escaped(path, b"\\:,")).collect();
+            fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?;
+        }
+        (Lowers::Mounts(mounts), _) => {
+            mounts.iter().try_for_each(|mount| fsconfig_set_fd(&system, "lowerdir+", mount))?;
+        }
+    }
+    more(&system)?;
+    fsconfig_create(&system)?;
+    Ok(system)
 }
 
 /// Creates an overlay over detached mounts on older kernels, which need a path for them: in a
@@ -219,21 +254,6 @@ pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Passes the lower layers one by one (since Linux 6.5), or all in one string.
-fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
-    let Some((first, rest)) = lowers.split_first() else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    if fsconfig_set_string(&system, "lowerdir+", *first).is_ok() {
-        for lower in rest {
-            fsconfig_set_string(&system, "lowerdir+", *lower)?;
-        }
-        return Ok(());
-    }
-    let texts: Vec<_> = lowers.iter().map(|lower| escaped(lower, b"\\:,")).collect();
-    Ok(fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?)
-}
-
 /// Opens folders as detached mounts that show another owner. They disappear when closed, unless an
 /// overlay uses them.
 fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
@@ -262,8 +282,41 @@ fn escaped(path: &Path, special: &[u8]) -> OsString {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_can_be_written_in_two_ways() {
+        if !rustix::process::geteuid().is_root() {
+            return hothouse_testkit::skip("an overlay in two ways", "root");
+        }
+        let top = tempfile::tempdir().unwrap();
+        let layers = ["a:b", "c"].map(|name| top.path().join(name));
+        for layer in &layers {
+            std::fs::create_dir(layer).unwrap();
+            std::fs::write(layer.join("file"), layer.file_name().unwrap().as_encoded_bytes())
+                .unwrap();
+        }
+        let paths: Vec<_> = layers.iter().map(PathBuf::as_path).collect();
+        for writing in [Writing::OneByOne, Writing::InOneText] {
+            let system = create_by(writing, &Lowers::Paths(&paths), |_| Ok(()));
+            // Some kernels know only the second way.
+            let Some(system) = system.ok().or_else(|| {
+                assert_eq!(writing, Writing::OneByOne);
+                None
+            }) else {
+                continue;
+            };
+            let mount =
+                fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).unwrap();
+            let flags = rustix::fs::OFlags::RDONLY;
+            let file = rustix::fs::openat(&mount, "file", flags, Mode::empty()).unwrap();
+            let mut text = [0; 8];
+            let length = rustix::io::read(&file, &mut text).unwrap();
+            assert_eq!(&text[..length], b"a:b", "{writing:?}");
+        }
+    }
 
     #[test]
     fn what_overlayfs_would_split_is_escaped() {

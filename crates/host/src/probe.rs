@@ -21,6 +21,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use self::child::probe_child;
+pub(crate) use self::parse::user_name;
 use crate::files;
 
 /// The hidden argument that leads to [`probe_child`].
@@ -28,6 +29,10 @@ pub const CHILD_ARGUMENT: &str = "probe-namespaces";
 
 /// The timeout for answers of other programs.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The timeout for the child. The first room of a host loads modules of the kernel, which takes
+/// seconds on a slow machine.
+const CHILD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to probe, and with what.
 #[derive(Clone, Debug)]
@@ -40,13 +45,15 @@ pub struct ProbeSpec {
     pub runtime_folder: Option<PathBuf>,
     /// The program and arguments that lead to [`probe_child`].
     pub child: Vec<OsString>,
+    /// The daemon that makes the rooms, if it runs: its control group decides about their limits.
+    pub daemon: Option<u32>,
 }
 
 impl ProbeSpec {
     /// Probes for sandboxes in `folder`, with our own program as the child.
     pub fn new(folder: &Path, search_path: OsString, runtime_folder: Option<PathBuf>) -> Self {
         let child = vec!["/proc/self/exe".into(), CHILD_ARGUMENT.into()];
-        Self { folder: folder.to_owned(), search_path, runtime_folder, child }
+        Self { folder: folder.to_owned(), search_path, runtime_folder, child, daemon: None }
     }
 }
 
@@ -117,7 +124,8 @@ pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
         rooms::packet_rules(&report),
         rooms::link(&report),
         rooms::ping(),
-        kernel::cgroups(),
+        kernel::cgroups(spec.daemon),
+        kernel::logout(spec.daemon),
         kernel::landlock(),
         kernel::seccomp(),
         kernel::apparmor(),
@@ -171,6 +179,7 @@ mod tests {
                 "room-link",
                 "ping",
                 "cgroups",
+                "logout",
                 "landlock",
                 "seccomp",
                 "apparmor",

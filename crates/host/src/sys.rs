@@ -115,13 +115,15 @@ pub struct MountChange<'a> {
     pub recursive: bool,
 }
 
-/// Changes the mount at `tree`.
+/// Changes a mount of ours at `tree`, and takes it out of the peer group of the mount that it was
+/// cloned from. On hosts with systemd all mounts are shared: what is mounted on a clone would
+/// otherwise appear on the host as well.
 pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Result<()> {
     let idmap = change.idmap.map_or(0, |_| libc::MOUNT_ATTR_IDMAP);
     let attributes = libc::mount_attr {
         attr_set: change.set | idmap,
         attr_clr: 0,
-        propagation: 0,
+        propagation: libc::MS_PRIVATE,
         userns_fd: change
             .idmap
             .map_or(Ok(0), |fd| u64::try_from(fd.as_raw_fd()))

@@ -8,7 +8,7 @@ use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
     folders::{FolderVariables, Folders},
-    hands, probe, process, view,
+    hands, login, probe, process, view,
 };
 use hothouse_model::{Explain, room::API_SOCKET};
 
@@ -41,6 +41,9 @@ fn main() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|word| word == hands::HANDS_ARGUMENT) {
         return hands::hands_main();
+    }
+    if arguments.get(1).is_some_and(|word| word == login::STAY_ARGUMENT) {
+        return login::stay_main();
     }
     let path = |name: &str| env::var_os(name).map(Into::into);
     let folders = Folders::decide(&FolderVariables {

@@ -107,6 +107,8 @@ mod secrets;
 mod seeds;
 #[path = "cli/services.rs"]
 mod services;
+#[path = "cli/shared_mounts.rs"]
+mod shared_mounts;
 #[path = "cli/side_by_side.rs"]
 mod side_by_side;
 #[path = "cli/sinks.rs"]

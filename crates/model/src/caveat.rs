@@ -10,7 +10,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    config::IntegrationClass, fence::Fence, name::SandboxName, room::DiskUse, words::word_type,
+    config::IntegrationClass,
+    fence::Fence,
+    name::SandboxName,
+    room::{DiskUse, MemoryKills},
+    words::word_type,
 };
 
 word_type! {
@@ -24,6 +28,7 @@ word_type! {
         Git = "git",
         HostGroups = "host-groups",
         KeyNames = "key-names",
+        Memory = "memory",
         Network = "network",
         NoCpuCgroup = "no-cpu-cgroup",
         NoFreezer = "no-freezer",
@@ -127,6 +132,8 @@ pub enum Caveat {
     NoLink,
     /// The room was paused because its own files take too much.
     Full(DiskUse),
+    /// The kernel killed processes of the room.
+    OutOfMemory(MemoryKills),
     /// The room ended unexpectedly.
     Died,
     /// The room's wall is closed.
@@ -318,6 +325,7 @@ impl Caveat {
             Self::NoIpv6 => Area::NoIpv6,
             Self::NoLink => Area::NoLink,
             Self::Full(_) => Area::Disk,
+            Self::OutOfMemory(_) => Area::Memory,
             Self::Died => Area::Room,
             Self::Closed { .. } | Self::NoDatagrams | Self::NoEcho | Self::OverBudget { .. } => {
                 Area::Network
@@ -433,6 +441,7 @@ mod tests {
             Caveat::Unlimited(Fence::Memory),
             Caveat::Full(DiskUse { used: 3 << 20, limit: 2 << 20, beyond: false }),
             Caveat::Full(DiskUse { used: 0, limit: 2 << 20, beyond: true }),
+            Caveat::OutOfMemory(MemoryKills { kills: 2, limit: 2 << 20 }),
             Caveat::VariableMissing { name: "A".into(), source: "B".into() },
             Caveat::Integration {
                 name: "stripe".into(),

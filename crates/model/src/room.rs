@@ -247,6 +247,14 @@ pub struct DiskUse {
     pub beyond: bool,
 }
 
+/// How often the kernel killed a process of a room that had used its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryKills {
+    pub kills: u64,
+    /// In bytes.
+    pub limit: u64,
+}
+
 impl DiskUse {
     /// Returns whether the room is to be paused. One that was resumed although it was full may grow by a
     /// twentieth, so that the user can clean up in it.

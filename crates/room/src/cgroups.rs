@@ -5,8 +5,10 @@
 
 use super::spec::Limits;
 use hothouse_host::files;
+use hothouse_host::groups::{self, Delegated};
 use hothouse_model::caveat::Caveat;
-use hothouse_model::fence::{CgroupVersion, Fence, FenceState, OffReason};
+use hothouse_model::fence::{CgroupVersion, Fence, FenceState, Fences, OffReason};
+use hothouse_model::room::MemoryKills;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -54,6 +56,8 @@ pub(super) struct Plan {
     /// Parents to create and controllers to enable in them, in this order.
     enable: Vec<(PathBuf, Vec<&'static str>)>,
     limits: Vec<(PathBuf, String)>,
+    /// Limits that not every kernel has.
+    more_limits: Vec<(PathBuf, String)>,
     /// Files into which the first process writes `0` as soon as it knows its room.
     pub(super) join: Vec<PathBuf>,
     /// Files into which each command writes `0`.
@@ -66,8 +70,8 @@ pub(super) struct Plan {
 /// The cgroups that the host offers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offer {
-    /// The v2 folder below which we may create cgroups, and its controllers.
-    unified: Option<(PathBuf, Vec<String>)>,
+    /// The v2 folder below which we may create cgroups.
+    unified: Option<Delegated>,
     /// v1 hierarchies by controller, if writable.
     legacy: Vec<(String, PathBuf)>,
 }
@@ -85,7 +89,11 @@ pub(super) fn look() -> Offer {
             continue;
         };
         match kind {
-            "cgroup2" if offer.unified.is_none() => offer.unified = unified(Path::new(point), &own),
+            "cgroup2" if offer.unified.is_none() => {
+                let point = Path::new(point);
+                let branch = groups::group_of(&own).map(|group| groups::folder(point, group));
+                offer.unified = branch.and_then(|branch| groups::delegated(point, &branch));
+            }
             "cgroup" => {
                 let wanted = options
                     .split(',')
@@ -103,7 +111,7 @@ pub(super) fn look() -> Offer {
 pub fn group_ids() -> Vec<String> {
     let offer = look();
     let points = offer.legacy.into_iter().map(|(_, point)| point);
-    let points = points.chain(offer.unified.map(|(base, _)| base));
+    let points = points.chain(offer.unified.map(|unified| unified.base));
     let rooms = points.flat_map(|point| files::list(&point.join("hothouse")).unwrap_or_default());
     let folders = rooms.filter(|path| files::is_folder(path));
     let ids = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -120,30 +128,22 @@ fn may_write(folder: &Path) -> bool {
     rustix::fs::access(folder, Access::WRITE_OK).is_ok()
 }
 
-/// Returns the topmost folder of our v2 branch that we may write to, where delegation begins.
-fn unified(point: &Path, own: &str) -> Option<(PathBuf, Vec<String>)> {
-    let branch = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let branch = point.join(branch.trim_start_matches('/'));
-    let writable = |folder: &Path| may_write(folder) && may_write(&folder.join("cgroup.procs"));
-    let base = branch
-        .ancestors()
-        .take_while(|folder| folder.starts_with(point) && writable(folder))
-        .last()?;
-    let controllers = files::read_text(&base.join("cgroup.controllers")).ok()?;
-    Some((base.to_owned(), controllers.split_whitespace().map(str::to_owned).collect()))
-}
-
-/// Plans the cgroups of room `id`.
+/// Plans the cgroups of room `id`: of the version that keeps more of the limits. A limit whose
+/// controller we do not have is a caveat.
 pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
     let wanted = wanted(limits);
-    let has_all = |controllers: &[String]| {
-        wanted.iter().all(|name| controllers.iter().any(|known| known == name))
+    let kept = |has: &dyn Fn(&str) -> bool| wanted.iter().filter(|name| has(name)).count();
+    let in_unified = |name: &str| {
+        offer.unified.iter().any(|found| found.controllers.iter().any(|known| known == name))
     };
+    let in_legacy = |name: &str| offer.legacy.iter().any(|(known, _)| known == name);
+    let (of_unified, of_legacy) = (kept(&in_unified), kept(&in_legacy));
     let mut plan = match &offer.unified {
-        Some((base, controllers))
-            if has_all(controllers) && (!wanted.is_empty() || offer.legacy.is_empty()) =>
+        Some(Delegated { base, .. })
+            if offer.legacy.is_empty() || of_unified >= of_legacy.max(1) =>
         {
-            unified_plan(base, id, limits, &wanted)
+            let usable: Vec<_> = wanted.iter().copied().filter(|name| in_unified(name)).collect();
+            unified_plan(base, id, limits, &usable)
         }
         _ if !offer.legacy.is_empty() => legacy_plan(&offer.legacy, id, limits),
         _ => Plan {
@@ -183,20 +183,22 @@ fn quota(cpus: f64) -> u64 {
     quota.max(1000)
 }
 
-fn unified_plan(base: &Path, id: &str, limits: &Limits, wanted: &[&'static str]) -> Plan {
+/// `usable` are the controllers of the limits that are wanted and that we have.
+fn unified_plan(base: &Path, id: &str, limits: &Limits, usable: &[&'static str]) -> Plan {
     let parent = base.join("hothouse");
     let room = parent.join(id);
     let (init, commands) = (room.join("init"), room.join("commands"));
-    let mut writes = Vec::new();
-    if let Some(memory) = limits.memory {
-        writes.push((room.join("memory.max"), memory.to_string()));
-    }
-    if let Some(cpus) = limits.cpus {
-        writes.push((room.join("cpu.max"), format!("{} 100000", quota(cpus))));
-    }
-    if let Some(pids) = limits.pids {
-        writes.push((room.join("pids.max"), pids.to_string()));
-    }
+    let limited = [
+        ("memory", "memory.max", limits.memory.map(|bytes| bytes.to_string())),
+        ("cpu", "cpu.max", limits.cpus.map(|cpus| format!("{} 100000", quota(cpus)))),
+        ("pids", "pids.max", limits.pids.map(|pids| pids.to_string())),
+    ];
+    let limited = limited.into_iter().filter(|(name, ..)| usable.contains(name));
+    let writes: Vec<_> =
+        limited.filter_map(|(_, file, value)| Some((room.join(file), value?))).collect();
+    // Otherwise the room would go on in the host's swap.
+    let swap = writes.iter().any(|(file, _)| file.ends_with("memory.max"));
+    let more_limits = swap.then(|| (room.join("memory.swap.max"), "0".to_owned()));
     Plan {
         groups: Groups {
             version: FenceState::Cgroup(CgroupVersion::V2),
@@ -209,8 +211,9 @@ fn unified_plan(base: &Path, id: &str, limits: &Limits, wanted: &[&'static str])
                 state_when_frozen: "frozen 1".into(),
             }),
         },
-        enable: vec![(base.to_owned(), wanted.to_vec()), (parent, wanted.to_vec()), (room, vec![])],
+        enable: vec![(base.to_owned(), usable.to_vec()), (parent, usable.to_vec()), (room, vec![])],
         limits: writes,
+        more_limits: more_limits.into_iter().collect(),
         join: vec![commands.join("cgroup.procs")],
         join_commands: vec![commands.join("cgroup.procs")],
         join_init: Some(init.join("cgroup.procs")),
@@ -242,6 +245,11 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
             plan.groups.folders.push(folder);
         }
     }
+    // Memory and swap together; it cannot be less than the limit of memory, so it comes after it.
+    if let (Some(folder), Some(bytes)) = (folder("memory"), limits.memory) {
+        let file = folder.join("memory.memsw.limit_in_bytes");
+        plan.more_limits.push((file, bytes.to_string()));
+    }
     if let Some(folder) = folder("freezer") {
         plan.join_commands.push(folder.join("tasks"));
         plan.groups.freezer = Some(Freezer {
@@ -271,7 +279,21 @@ impl Plan {
         for (file, value) in &self.limits {
             files::write(file, value)?;
         }
+        for (file, value) in self.more_limits.iter().filter(|(file, _)| files::exists(file)) {
+            files::write(file, value)?;
+        }
         Ok(())
+    }
+
+    /// Returns the state of the fences that cgroups enforce. One whose limit is wanted and not
+    /// among those that are set is off.
+    pub(super) fn fences(&self) -> Fences {
+        let off = |fence: Fence| self.caveats.contains(&Caveat::Unlimited(fence));
+        let state = |fence: Fence| match off(fence) {
+            true => FenceState::Off(OffReason::NoCgroup),
+            false => self.groups.version.clone(),
+        };
+        Fence::OF_CGROUPS.into_iter().map(|fence| (fence, state(fence))).collect()
     }
 }
 
@@ -309,6 +331,20 @@ impl Groups {
             Some(text.lines().any(|line| line == freezer.state_when_frozen))
         });
         state.unwrap_or(false)
+    }
+
+    /// Returns how often the kernel killed a process because the room had used its memory, if ever.
+    pub fn memory_kills(&self) -> Option<MemoryKills> {
+        // The counter of v2, then that of v1.
+        let counters =
+            [("memory.events", "memory.max"), ("memory.oom_control", "memory.limit_in_bytes")];
+        let all = self.folders.iter().flat_map(|folder| counters.map(|pair| (folder, pair)));
+        let found = all.filter_map(|(folder, (events, limit))| {
+            let number = |name: &str| files::read_text(&folder.join(name)).ok();
+            let limit = number(limit)?.trim().parse().ok()?;
+            Some(MemoryKills { kills: kills_of(&number(events)?)?, limit })
+        });
+        found.filter(|found| found.kills > 0).max_by_key(|found| found.kills)
     }
 
     /// Freezes every command of the room.
@@ -368,6 +404,12 @@ impl Groups {
     }
 }
 
+/// Finds the number of kills in the text of a memory controller.
+fn kills_of(events: &str) -> Option<u64> {
+    let line = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+    line.trim().parse().ok()
+}
+
 /// Returns a cgroup and its descendants, innermost first.
 fn with_groups_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
@@ -421,6 +463,10 @@ mod tests {
             .into()
     }
 
+    fn unified(base: impl Into<PathBuf>, controllers: Vec<String>) -> Option<Delegated> {
+        Some(Delegated { base: base.into(), controllers })
+    }
+
     #[test]
     fn groups_in_groups_are_removed_too() {
         let top = tempfile::tempdir().unwrap();
@@ -436,7 +482,7 @@ mod tests {
     #[test]
     fn whoever_works_for_a_room_is_neither_frozen_nor_counted_with_it() {
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
-        let v2 = Offer { unified: Some(("/cg".into(), controllers)), legacy: Vec::new() };
+        let v2 = Offer { unified: unified("/cg", controllers), legacy: Vec::new() };
         let files = plan(&v2, "r1", &ALL).groups.working_files();
         assert_eq!(files, [PathBuf::from("/cg/hothouse/r1/init/cgroup.procs")]);
         let top = tempfile::tempdir().unwrap();
@@ -470,7 +516,7 @@ mod tests {
     #[test]
     fn v2_is_taken_when_it_has_every_controller() {
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
-        let offer = Offer { unified: Some(("/cg".into(), controllers)), legacy: legacy() };
+        let offer = Offer { unified: unified("/cg", controllers), legacy: legacy() };
         let plan = plan(&offer, "r1", &ALL);
         assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V2));
         assert_eq!(plan.join_init, Some("/cg/hothouse/r1/init/cgroup.procs".into()));
@@ -478,16 +524,68 @@ mod tests {
     }
 
     #[test]
+    fn what_v2_has_is_limited_and_the_rest_is_said() {
+        // systemd before 252 gives users no `cpu`.
+        let offer = Offer {
+            unified: unified("/cg", ["memory", "pids"].map(str::to_owned).to_vec()),
+            legacy: Vec::new(),
+        };
+        let planned = plan(&offer, "r1", &ALL);
+        let files: Vec<_> = planned.limits.iter().map(|(file, _)| file.clone()).collect();
+        assert_eq!(
+            files,
+            ["memory.max", "pids.max"].map(|file| Path::new("/cg/hothouse/r1").join(file))
+        );
+        assert_eq!(planned.enable[0].1, ["memory", "pids"]);
+        assert_eq!(planned.caveats, [Caveat::Unlimited(Fence::Cpu)]);
+        let fences = planned.fences();
+        assert_eq!(fences[&Fence::Memory], FenceState::Cgroup(CgroupVersion::V2));
+        assert_eq!(fences[&Fence::Cpu], FenceState::Off(OffReason::NoCgroup));
+        // Where our own group has processes, it has no controllers to give, but it still freezes.
+        let busy = Offer { unified: unified("/cg", Vec::new()), legacy: Vec::new() };
+        let planned = plan(&busy, "r1", &ALL);
+        assert!(planned.limits.is_empty() && planned.groups.freezer.is_some());
+        assert_eq!(planned.fences()[&Fence::Memory], FenceState::Off(OffReason::NoCgroup));
+        // On a hybrid host version 1 has the controllers.
+        let hybrid = Offer { legacy: legacy(), ..busy };
+        assert_eq!(plan(&hybrid, "r1", &ALL).groups.version, FenceState::Cgroup(CgroupVersion::V1));
+    }
+
+    #[test]
+    fn kills_are_read_with_their_limit() {
+        let top = tempfile::tempdir().unwrap();
+        let groups = Groups {
+            folders: vec![top.path().join("init"), top.path().into()],
+            ..Groups::default()
+        };
+        assert_eq!(groups.memory_kills(), None);
+        files::write(&top.path().join("memory.max"), "268435456\n").unwrap();
+        let events = |kills: u64| {
+            let text = format!("max 343\noom 16\noom_kill {kills}\noom_group_kill 0\n");
+            files::write(&top.path().join("memory.events"), text).unwrap();
+        };
+        events(0);
+        assert_eq!(groups.memory_kills(), None);
+        events(2);
+        assert_eq!(groups.memory_kills(), Some(MemoryKills { kills: 2, limit: 256 << 20 }));
+        assert_eq!(kills_of("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), Some(3));
+    }
+
+    #[test]
     fn v2_is_written_as_its_files_want_it() {
         // A folder that looks like a delegated branch; normally the kernel creates these files.
         let base = tempfile::tempdir().unwrap();
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
-        let unified = Some((base.path().to_owned(), controllers));
+        let unified = unified(base.path(), controllers);
         let plan = plan(&Offer { unified, legacy: vec![] }, "r1", &ALL);
+        let room = base.path().join("hothouse/r1");
+        files::make_folder(&room).unwrap();
+        files::write(&room.join("memory.swap.max"), "max").unwrap();
         plan.apply().unwrap();
         let room = base.path().join("hothouse/r1");
         for (file, content) in [
             ("memory.max", "1073741824"),
+            ("memory.swap.max", "0"),
             ("cpu.max", "50000 100000"),
             ("pids.max", "64"),
             ("../cgroup.subtree_control", "+pids"),
@@ -509,7 +607,7 @@ mod tests {
 
     #[test]
     fn a_real_v2_freezes_thaws_and_kills() {
-        let Some((base, _)) = look().unified else {
+        let Some(Delegated { base, .. }) = look().unified else {
             return hothouse_testkit::skip("freezing by cgroup v2", "one that this user may write");
         };
         let id = format!("test-{}", std::process::id());

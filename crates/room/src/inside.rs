@@ -439,7 +439,8 @@ fn become_init(
     leave_the_streams()?;
     // The helper reserved this number, so nothing else is open there.
     sys::place(record.as_fd(), BOOT_FD).context("pass on the boot record")?;
-    Err(sys::execute(inside.init_program.as_fd(), c"room-init")).context("start room-init")
+    let error = sys::execute(inside.init_program.as_fd(), c"room-init");
+    Err(error).context("start room-init (is the state folder on a file system mounted `noexec`?)")
 }
 
 fn boot_record(boot: &Boot) -> Result<OwnedFd, SystemError> {

@@ -207,7 +207,7 @@ fn start(
         claim: claim.as_ref(),
         ahead,
     };
-    fences.extend(Fence::OF_CGROUPS.map(|fence| (fence, groups.groups.version.clone())));
+    fences.extend(groups.fences());
     caveats.extend(groups.caveats.clone());
     let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
     if let Some(claim) = &mut claim {

@@ -36,8 +36,9 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let runtime = session.folders.former_runtime.as_deref().and_then(Path::parent);
     let runtime = runtime.map(PathBuf::from);
-    let host =
-        probe_host(&ProbeSpec::new(&session.folder, surroundings.search_path.clone(), runtime));
+    let daemon = session.get_if_running::<DaemonView>(route::DAEMON).ok().flatten();
+    let spec = ProbeSpec::new(&session.folder, surroundings.search_path.clone(), runtime);
+    let host = probe_host(&ProbeSpec { daemon: daemon.map(|daemon| daemon.pid), ..spec });
     let folder = session.folder.to_string_lossy().into_owned();
     let query = DoctorQuery { folder: Some(folder) };
     let leftovers = match args.fix {

@@ -143,6 +143,7 @@ fn short(caveat: &CaveatView) -> Option<(&'static str, Option<&str>)> {
         (Some(Area::NoMemoryCgroup), _) => ("memory unlimited", None),
         (Some(Area::NoCpuCgroup), _) => ("CPU unlimited", None),
         (Some(Area::NoPidsCgroup), _) => ("processes limited for the user only", None),
+        (Some(Area::Memory), _) => ("processes killed for lack of memory", None),
         (Some(Area::SingleUid), _) => ("no root in the room", None),
         (_, Class::NotLoaded) => ("fixtures not loaded", None),
         (_, Class::Mock) => about("mocked"),

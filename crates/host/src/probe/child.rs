@@ -22,7 +22,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 
-use super::{PATIENCE, ProbeSpec, is_root, parse::parse_report, sys};
+use super::{CHILD_PATIENCE, ProbeSpec, is_root, parse::parse_report, sys};
 use crate::network;
 
 /// The limit on the child's output.
@@ -78,7 +78,7 @@ fn spawn(spec: &ProbeSpec, arguments: &[&std::ffi::OsStr]) -> io::Result<Child> 
 fn watch(child: &Child) {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return };
     thread::spawn(move || {
-        let timeout = Timespec::try_from(PATIENCE).ok();
+        let timeout = Timespec::try_from(CHILD_PATIENCE).ok();
         let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], timeout.as_ref());
         if !ended.is_ok_and(|ready| ready > 0) {
             pidfd_send_signal(&pidfd, Signal::KILL).ok();

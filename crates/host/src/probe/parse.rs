@@ -20,7 +20,7 @@ pub(super) fn parse_version(text: &str) -> Option<Version> {
 }
 
 /// Finds a user's name in the text of `/etc/passwd`.
-pub(super) fn user_name(passwd: &str, id: u32) -> Option<&str> {
+pub(crate) fn user_name(passwd: &str, id: u32) -> Option<&str> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;

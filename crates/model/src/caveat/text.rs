@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::{Caveat, Several, ShimmedScript};
-use crate::{fence::Fence, room::DiskUse};
+use crate::{
+    fence::Fence,
+    room::{DiskUse, MemoryKills},
+};
 
 impl fmt::Display for ShimmedScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +47,12 @@ impl fmt::Display for Caveat {
                  files, or raise `disk` under `[room]`",
                 used >> 20,
                 limit >> 20
+            ),
+            Self::OutOfMemory(MemoryKills { kills, limit }) => write!(
+                f,
+                "the room used its {} MiB of memory, and the kernel killed {kills} {} in it; raise `memory` under `[room]`",
+                limit >> 20,
+                if *kills == 1 { "process" } else { "processes" }
             ),
             Self::Closed { problem } => write!(
                 f,

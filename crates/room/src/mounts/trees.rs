@@ -66,8 +66,9 @@ pub(crate) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, Sy
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
     let tree = open_tree(&held, "", flags | OpenTreeFlags::AT_EMPTY_PATH)
         .context_at("open for the room", &source.path)?;
-    if idmap.is_some() {
-        let change = MountChange { idmap, ..MountChange::default() };
+    // Without maps this runs in the room's own mount namespace, where nothing is shared any more.
+    if maps.is_some() {
+        let change = MountChange { idmap, recursive: !alone, ..MountChange::default() };
         sys::mount_setattr(tree.as_fd(), &change).context_at("map ids of", &source.path)?;
     }
     Ok(tree)
