@@ -23,7 +23,7 @@ mod web;
 
 pub(crate) use self::{
     compose::kind_of,
-    containers::OF_IMAGE,
+    containers::{OF_IMAGE, OF_ROOT},
     python::found_from,
     settings::scheme_of,
 };

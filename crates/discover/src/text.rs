@@ -27,6 +27,19 @@ pub(crate) fn join(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
+/// Returns a path as a folder sees it, both from the root: `src/a.toml` is `a.toml` for `src`.
+pub(crate) fn seen_from(folder: &str, path: &str) -> String {
+    let (from, to): (Vec<&str>, Vec<&str>) = (parts(folder), parts(path));
+    let same = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
+    let up = std::iter::repeat_n("..", from.len() - same);
+    let all: Vec<&str> = up.chain(to[same..].iter().copied()).collect();
+    if all.is_empty() { ".".to_owned() } else { all.join("/") }
+}
+
+fn parts(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
+}
+
 /// Whether a path leads out of the folder that it is relative to.
 pub(crate) fn leaves(folder: &str, path: &str) -> bool {
     let mut depth = folder.split('/').filter(|part| !part.is_empty()).count() as isize;
@@ -176,6 +189,19 @@ pub(crate) fn major(version: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_seen_from_folders() {
+        for (folder, path, expected) in [
+            ("", "src/a.toml", "src/a.toml"),
+            ("src", "src/a.toml", "a.toml"),
+            ("src/app", "src/a.toml", "../a.toml"),
+            ("web", "src/a.toml", "../src/a.toml"),
+            ("src", "src", "."),
+        ] {
+            assert_eq!(seen_from(folder, path), expected, "{folder} {path}");
+        }
+    }
 
     #[test]
     fn json_with_comments_is_read() {

@@ -11,7 +11,8 @@ use crate::{
 };
 
 use super::harmless;
-use crate::read::{OF_IMAGE, kind_of, scheme_of};
+use crate::read::{OF_IMAGE, OF_ROOT, kind_of, scheme_of};
+use crate::text;
 
 /// The most variables of one service.
 const VARIABLES_MOST: usize = 80;
@@ -31,8 +32,34 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
         let env = variables(found, &known, service, &mut unknown);
         draft.services[at].env = env;
     }
+    share(&known, draft);
     unknown.dedup_by_key(|setting| setting.name.clone());
     ask(&unknown, draft);
+}
+
+/// Gives migrations the variables that compose or an image gives the app of their folder: they open the same database.
+fn share(known: &Known, draft: &mut Draft) {
+    let is_task =
+        |service: &DraftService| matches!(service.work, DraftWork::Run { task: true, .. });
+    let is_app = |service: &&DraftService| {
+        matches!(service.work, DraftWork::Run { task: false, .. }) && !service.env.is_empty()
+    };
+    for at in 0..draft.services.len() {
+        let task = &draft.services[at];
+        if !is_task(task) || task.env.is_empty() {
+            continue;
+        }
+        let apps = draft.services.iter().filter(is_app).filter(|app| app.dir == task.dir);
+        let Some(app) = apps.max_by_key(|app| app.url) else { continue };
+        // With the URL of an app its data could not be kept for other sandboxes.
+        let names_app =
+            |value: &str| known.apps.values().any(|app| value.contains(&format!("{{{app}.")));
+        let own = app.env.iter().filter(|(_, value)| !names_app(value));
+        let own: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        for (name, value) in own {
+            draft.services[at].env.entry(name).or_insert(value);
+        }
+    }
 }
 
 fn ask(unknown: &[&Setting], draft: &mut Draft) {
@@ -209,6 +236,9 @@ static OWN_URL: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Value {
+    if let Some(path) = given.strip_prefix(OF_ROOT) {
+        return Value::Set(harmless::escaped(&text::seen_from(&service.dir, path)));
+    }
     let upper = name.to_ascii_uppercase();
     if upper == "PORT"
         || upper == "DATABASE_PORT_HOST"

@@ -541,7 +541,7 @@ impl Inside {
             if value.starts_with('/') {
                 let here = containers::located(view, &self.places, value);
                 match here.filter(|path| !path.is_empty()) {
-                    Some(path) => *value = path,
+                    Some(path) => *value = format!("{}{path}", containers::OF_ROOT),
                     None => return !self.volumes.iter().any(|folder| is_below(folder, value)),
                 }
             }

@@ -147,7 +147,7 @@ fn variables(view: &View<'_>, stage: &Stage, context: &str) -> BTreeMap<String, 
         }
         // A path of the image is meant only if it is one of the repository.
         let value = match value.starts_with('/') {
-            true => located(view, &places(stage, context), value)?,
+            true => format!("{OF_ROOT}{}", located(view, &places(stage, context), value)?),
             false => value.clone(),
         };
         Some((name.clone(), value))
@@ -327,6 +327,9 @@ fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
         Evidence { file: path.to_owned(), line: *line, fact: format!("the image is {image}") };
     found.pins.push(Pin { program, version, evidence });
 }
+
+/// Marks a path from the root of the repository, which each service sees from its own folder.
+pub(crate) const OF_ROOT: &str = "root:";
 
 /// Marks variables of an image: examples of settings and compose know better.
 pub(crate) const OF_IMAGE: &str = "image:";

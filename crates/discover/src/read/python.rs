@@ -97,6 +97,11 @@ fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
     if found.apps.len() == before {
         served(view, dir, &environment, found);
     }
+    // An image may know the app that no source names.
+    let is_built = view.has(&text::join(dir, "Dockerfile")) || !found.built.is_empty();
+    if found.apps.len() == before && is_built {
+        required::read(view, dir, found);
+    }
     if found.apps.len() > before {
         let home = found.apps[before].dir.clone();
         let environment = environment.below(&home);
