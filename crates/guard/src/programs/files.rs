@@ -553,11 +553,9 @@ fn tar_letters(words: &[Word]) -> String {
     for word in
         words.iter().filter(|word| word.text.starts_with('-') && !word.text.starts_with("--"))
     {
-        letters.push_str(&word.text);
-        // What comes after such a letter is its value.
-        if let Some(at) = letters.find('C').filter(|at| *at + 1 < letters.len()) {
-            letters.truncate(at + 1);
-        }
+        // What comes after such a letter in the same word is its value.
+        let own = word.text.split_inclusive('C').next().unwrap_or(&word.text);
+        letters.push_str(own);
     }
     letters
 }
