@@ -86,7 +86,7 @@ fn would_move(group: &str, user: u32) -> Move {
     let manager = || found(&groups::of_user_manager(user));
     if user == 0
         || found(group).is_some()
-        || !manager().is_some_and(|found| !found.controllers.is_empty())
+        || manager().is_none_or(|found| found.controllers.is_empty())
         || !files::exists(&runtime(user).join("bus"))
     {
         return Move::No;

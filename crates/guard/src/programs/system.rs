@@ -446,7 +446,7 @@ impl Judge<'_> {
     }
 
     /// Packages whose code comes from a place that is no registry.
-    fn from_elsewhere(&mut self, program: &str, words: &[Word]) {
+    fn fetched_elsewhere(&mut self, program: &str, words: &[Word]) {
         let places = ["git+", "git://", "http://", "https://", "git@"];
         let own = operands(
             words,
@@ -489,7 +489,7 @@ impl Judge<'_> {
 
     fn packages(&mut self, program: &str, words: &[Word], input: &Flow) {
         let says = |text: &str| words.iter().any(|word| word.text == text);
-        self.from_elsewhere(program, words);
+        self.fetched_elsewhere(program, words);
         self.package_commands(program, words);
         match program {
             "apt" | "apt-get" | "dnf" | "brew"

@@ -203,7 +203,7 @@ async fn nothing_can_be_sent_before_the_end_of_the_greeting() {
         }
         let mut tls = rustls::Stream::new(&mut session, &mut socket);
         tls.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-        tls.read(&mut [0; 9])?;
+        tls.read_exact(&mut [0; 9])?;
         Ok::<_, io::Error>((
             is_offered.is_some(),
             session.handshake_kind(),
