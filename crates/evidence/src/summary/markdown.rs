@@ -95,7 +95,7 @@ fn scenario(text: &mut String, outcome: &ScenarioOutcome, is_whole: bool) {
         rows(text, &held);
     } else if !held.is_empty() {
         let checks = if held.len() == 1 { "check holds" } else { "checks hold" };
-        push(text, &format!("<details><summary>{} {checks}</summary>\n", held.len()));
+        fold(text, &format!("{} {checks}", held.len()));
         rows(text, &held);
         push(text, "</details>\n");
     }
@@ -233,12 +233,19 @@ fn list(text: &mut String, title: &str, items: Vec<String>) {
     text.push('\n');
 }
 
+/// Begins a part that a reader unfolds. Its title is ours; nothing of a room is in it.
+fn fold(text: &mut String, title: &str) {
+    text.push_str("<details><summary>");
+    text.push_str(title);
+    push(text, "</summary>\n");
+}
+
 /// Folds what is true of every run of this sandbox.
 fn caveats(text: &mut String, summary: &Summary) {
     if summary.caveats.is_empty() {
         return push(text, "**Caveats:** none\n");
     }
-    push(text, &format!("<details><summary>Caveats: {}</summary>\n", summary.caveats.len()));
+    fold(text, &format!("Caveats: {}", summary.caveats.len()));
     for one in &summary.caveats {
         push(text, &format!("- {}: {}", plain(&one.area), plain(&one.text)));
     }
@@ -262,12 +269,9 @@ fn foot(text: &mut String, summary: &Summary) {
         plain(tool),
         code_span(&format!("hothouse verify FOLDER --head {}", chain.head)),
     );
-    push(
-        text,
-        &format!(
-            "<details><summary>What was run, and how to check it</summary>\n\n{told}\n\n</details>"
-        ),
-    );
+    fold(text, "What was run, and how to check it");
+    push(text, &told);
+    push(text, "\n</details>");
 }
 
 fn push(text: &mut String, line: &str) {

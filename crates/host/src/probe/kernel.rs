@@ -221,7 +221,7 @@ fn decide_cgroups(version: Option<u8>, usable: &[String], own: &str, way_out: &W
             match version {
                 // systemd before 252 gives users no `cpu`.
                 2 => finding.fixed_by(format!(
-                    "as root: add `Delegate={}` below `[Service]` by `systemctl edit user@.service`, then log in anew",
+                    "as root: add `Delegate={}` below `[Service]` by `systemctl edit user@.service`, then log in again",
                     groups::CONTROLLERS.join(" ")
                 )),
                 _ => finding.fixed_by(way_out.commands()),
