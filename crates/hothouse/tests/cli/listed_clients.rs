@@ -47,7 +47,7 @@ const PACKAGES: [&str; 24] = [
     "@aws-sdk/client-ses",
     "@aws-sdk/client-sesv2",
     "@aws-sdk/client-sns",
-    "@sentry/node",
+    "@sentry/node@11.11.0",
     "posthog-node",
     "@segment/analytics-node",
     "mixpanel",

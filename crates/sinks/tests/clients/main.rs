@@ -92,7 +92,7 @@ fn clients_of_vendors_in_node_work_with_their_sinks() {
         "@mailchimp/mailchimp_transactional",
         "twilio",
         "@vonage/server-sdk",
-        "@sentry/node",
+        "@sentry/node@11.11.0",
         "@bugsnag/js",
         "rollbar",
     ];
