@@ -332,7 +332,8 @@ fn sdks_of_browsers_report_and_their_stacks_lead_to_the_sources() {
         return skip("SDKs of browsers in a room", "chromium");
     }
     let env = surroundings();
-    let words = ["install", "--no-audit", "--no-fund", "@sentry/browser@11.11.0", "posthog-js", "esbuild"];
+    let words =
+        ["install", "--no-audit", "--no-fund", "@sentry/browser@11.11.0", "posthog-js", "esbuild"];
     let Some(repository) = sandbox(&env, "npm", &words) else { return };
     let worktree = env.root().join("shop-sandboxes/a");
     fs::create_dir_all(worktree.join("src")).unwrap();
