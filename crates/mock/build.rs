@@ -1,4 +1,4 @@
-//! Embeds the packages of vendors: every file of every folder beneath `vendors/`.
+//! Embeds the vendor packages: every file of every folder below `vendors/`.
 
 use std::{
     env,

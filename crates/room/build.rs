@@ -1,7 +1,7 @@
 //! Builds room-init, a static non-PIE program, and tells the crate where it is.
 //!
-//! `HOTHOUSE_ROOM_INIT` names a ready one instead. The nested cargo has a target folder of its
-//! own, so it neither waits for ours nor rebuilds when nothing changed.
+//! `HOTHOUSE_ROOM_INIT` names a prebuilt one instead. The nested cargo has its own target folder,
+//! so it neither waits for ours nor rebuilds when nothing has changed.
 
 #![expect(clippy::disallowed_methods, reason = "a build script has no hothouse_host to lean on")]
 
@@ -28,7 +28,7 @@ fn ready(program: OsString) -> PathBuf {
     program
 }
 
-/// Builds one. The file itself is not watched: it is newer than this run, so that cargo would build
+/// Builds room-init. Its binary is not watched: it is newer than this run, so cargo would build
 /// everything above this crate a second time.
 fn build() -> PathBuf {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -53,14 +53,14 @@ fn build() -> PathBuf {
     folder.join(target).join("release/hothouse-room-init")
 }
 
-/// `--target` keeps the flags away from build scripts and proc macros, which cannot be static.
+/// `--target` keeps the flags from build scripts and proc macros, which cannot be static.
 fn cargo(manifest: &Path, target: &str, folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     command
         .args(["build", "--release", "--quiet", "--target", target, "--manifest-path"])
         .arg(manifest);
     command.arg("--target-dir").arg(folder);
-    // What the outer cargo set for its own units must not reach the inner one.
+    // Variables that the outer cargo sets for its own units must not reach the inner one.
     let inherited = env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
         name.starts_with("CARGO_PROFILE_")

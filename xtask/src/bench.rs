@@ -33,12 +33,12 @@ use self::{
 
 const ROUNDS: usize = 200;
 
-/// How often commands are looked at with few and with many sandboxes.
+/// How often commands are measured with few and with many sandboxes.
 const LOOKS: usize = 11;
 const FEW: u32 = 10;
 const MANY: u32 = 200;
 
-/// Whether standard output is for one document.
+/// Whether standard output is only for one JSON document.
 static AS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// How often each of two binaries is measured.
@@ -47,7 +47,7 @@ const TURNS: usize = 3;
 /// A benchmark.
 struct Benchmark {
     name: &'static str,
-    /// Drives a binary.
+    /// Measures a binary.
     measure: fn(&Path, &mut Figures) -> Result<(), String>,
     /// Measures our own code in this process, whatever the binary is.
     within: Option<fn() -> Result<(), String>>,
@@ -69,7 +69,7 @@ static BENCHMARKS: [Benchmark; 13] = [
     Benchmark { name: "timeline", measure: |_, _| Ok(()), within: Some(timeline::run) },
 ];
 
-/// Runs the benchmarks that are named, or all.
+/// Runs the named benchmarks, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     for benchmark in wanted(names)? {
         print(&format!("-- {}, on {}", benchmark.name, written::machine()));
@@ -79,7 +79,7 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the benchmarks that are named, or all, and prints one document: the figures that have a bar.
+/// Runs the named benchmarks, or all, and prints one document: the figures that have a bar.
 ///
 /// The report itself goes to standard error.
 pub(crate) fn run_as_json(binary: &Path, names: &[&str]) -> Result<(), String> {
@@ -95,7 +95,7 @@ pub(crate) fn run_as_json(binary: &Path, names: &[&str]) -> Result<(), String> {
     writeln!(std::io::stdout(), "{all:#}").map_err(|error| error.to_string())
 }
 
-/// Runs the benchmarks that are named, or all, and writes their reports into `docs/bench`.
+/// Runs the named benchmarks, or all, and writes their reports into `docs/bench`.
 pub(crate) fn run_and_write(binary: &Path, names: &[&str]) -> Result<(), String> {
     for benchmark in wanted(names)? {
         written::record(benchmark.name, || run(binary, &[benchmark.name]))?;
@@ -103,9 +103,9 @@ pub(crate) fn run_and_write(binary: &Path, names: &[&str]) -> Result<(), String>
     crate::generate::write()
 }
 
-/// Runs the benchmarks that are named, or all, with two binaries in turns, and compares them.
+/// Runs the named benchmarks, or all, alternating between two binaries, and compares them.
 ///
-/// What else the machine does, and how warm it is, then meets both alike.
+/// So other load on the machine, and its temperature, affect both alike.
 pub(crate) fn run_against(
     binary: &Path,
     revision: &str,
@@ -148,7 +148,7 @@ pub(crate) fn print(line: &str) {
     }
 }
 
-/// `hothouse list` with a running daemon, against starting `/bin/true` in the same way.
+/// Measures `hothouse list` with a running daemon, against starting `/bin/true` in the same way.
 fn cli(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let hothouse = |words: &[&str]| {
@@ -172,7 +172,7 @@ fn cli(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     many(binary, figures)
 }
 
-/// What `list` and `clean --dry-run` take with many sandboxes, against few.
+/// Measures `list` and `clean --dry-run` with many sandboxes, against few.
 fn many(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = room::Ground::new(binary)?;
     let commands: [&[&str]; 2] = [&["list"], &["clean", "--merged", "--dry-run"]];

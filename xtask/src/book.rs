@@ -1,7 +1,7 @@
 //! The book: the pages of `docs/` and those beside it, in the order of `docs/SUMMARY.md`.
 //!
-//! What is checked needs nothing but this program; only the HTML needs mdBook. Pages refer to files outside of
-//! `docs/`, so the book is put together in a folder of its own.
+//! The checks need nothing but this program; only the HTML needs mdBook. Pages refer to files outside of `docs/`, so
+//! the book is assembled in a separate folder.
 
 mod blocks;
 mod links;
@@ -31,7 +31,7 @@ struct Page {
     text: String,
 }
 
-/// Checks links and command blocks of all pages, and that the summary has each page of `docs/`.
+/// Checks links and command blocks of all pages, and that the summary lists each page of `docs/`.
 pub(crate) fn check() -> Result<(), String> {
     let root = root()?;
     let pages = pages(&root)?;
@@ -44,7 +44,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Puts the book together in a folder, from which `mdbook build` makes pages.
+/// Assembles the book in a folder, from which `mdbook build` makes pages.
 pub(crate) fn assemble(folder: &Path) -> Result<(), String> {
     let (root, told) = (root()?, |error: files::FileError| error.to_string());
     let pages = pages(&root)?;

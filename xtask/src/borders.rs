@@ -1,7 +1,7 @@
 //! Borders between crates that the compiler does not guard.
 //!
-//! The crate `room` is how native rooms are made. Above `backend` there are rooms of any kind, so nobody there may
-//! name what is in it, nor a namespace of the kernel.
+//! The crate `room` makes native rooms. Above `backend` there are rooms of any kind, so nothing there may name its
+//! contents, or a kernel namespace.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use hothouse_host::files;
 /// Crates that make native rooms or are part of them.
 const BELOW: [&str; 4] = ["room", "room-init", "room-wire", "backend"];
 
-/// The binary is also the launcher of rooms, and is so before there is anything else.
+/// The binary is also the launcher of rooms, before it is anything else.
 const LAUNCHER: &str = "hothouse/src/main.rs";
 
-/// What names native rooms: their crate, and the client of room-init whatever it was imported by.
+/// Names of native rooms: their crate, and the client of room-init whatever it was imported by.
 const NATIVE: [&str; 2] = ["hothouse_room", "RoomClient"];
 
 /// Crates that may name namespaces although they make no rooms: `host` has the system calls, `guard` judges the
-/// commands of agents, `testkit` looks for processes of rooms from outside.
+/// commands of agents, `testkit` finds processes of rooms from outside.
 const OF_THE_KERNEL: [&str; 3] = ["host", "guard", "testkit"];
 
-/// What names a namespace of the kernel, beside the flags `CLONE_NEW…` and the files in `/proc/PID/ns`.
+/// Names of kernel namespaces, besides the flags `CLONE_NEW…` and the files in `/proc/PID/ns`.
 const NAMESPACES: [&str; 6] = ["setns", "nsenter", "netns", "mntns", "pidns", "userns"];
 
-/// Returns which files of crates above `backend` name what belongs to native rooms alone.
+/// Reports files of crates above `backend` that name parts of native rooms.
 pub(crate) fn check() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut crossings = Vec::new();
@@ -46,10 +46,10 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Where unsafe code may be: all of `host`, and one module of each crate that makes rooms.
+/// Where unsafe code is allowed: all of `host`, and one module of each crate that makes rooms.
 const UNSAFE: [&str; 3] = ["host/src/", "room/src/sys.rs", "room-init/src/sys.rs"];
 
-/// Returns which files allow themselves unsafe code although they may not have any.
+/// Reports files that allow unsafe code but must not have any.
 pub(crate) fn check_unsafe() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();
@@ -70,11 +70,11 @@ pub(crate) fn check_unsafe() -> Result<(), String> {
     }
 }
 
-/// Tasks of `reconcile` that nobody joins, and why they may be lost.
+/// Tasks of `reconcile` that are never joined, and why they may be lost.
 const DETACHED: [(&str, &str); 1] =
     [("urls/inside.rs", "a connection to a service of the host ends with its peers")];
 
-/// Returns which files of `reconcile` start a task and drop its handle: what it does would be lost when a daemon ends.
+/// Reports files of `reconcile` that start a task and drop its handle: its work would be lost when a daemon ends.
 pub(crate) fn check_tasks() -> Result<(), String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/reconcile/src");
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn check_tasks() -> Result<(), String> {
     if found.is_empty() { Ok(()) } else { Err(found.join(", ")) }
 }
 
-/// Whether a source has a statement that starts a task, and nothing takes its handle.
+/// Returns whether a source has a statement that starts a task and drops its handle.
 fn drops_a_task(source: &str) -> bool {
     let mut before = ";";
     for line in source.lines().map(str::trim) {
@@ -124,12 +124,12 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Whether a source names the client of room-init, or anything in `hothouse_room`.
+/// Returns whether a source names the client of room-init, or anything in `hothouse_room`.
 fn names_native_rooms(source: &str) -> bool {
     words(source).any(|word| NATIVE.contains(&word))
 }
 
-/// Whether a source enters, makes or looks up a namespace of the kernel.
+/// Returns whether a source enters, creates or looks up a kernel namespace.
 fn names_a_namespace(source: &str) -> bool {
     let is_named = |word: &str| NAMESPACES.contains(&word) || word.starts_with("CLONE_NEW");
     source.contains("/ns/") || words(source).any(is_named)

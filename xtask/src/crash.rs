@@ -5,10 +5,10 @@ use hothouse_testkit::crash::{self, CrashEnd, CrashSpec};
 
 use crate::bench::print;
 
-/// How many steps are done if none are requested.
+/// The default number of steps.
 const ROUNDS: usize = 1000;
 
-/// Reads the words, and runs.
+/// Parses the arguments, and runs.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let spec = parse(words)?;
     print(&format!("seed {}", spec.seed));

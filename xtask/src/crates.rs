@@ -1,4 +1,4 @@
-//! The crates of this workspace as cargo knows them: who depends on whom, and on what nobody uses.
+//! The crates of this workspace as cargo knows them: their dependencies, and those that are not used.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ const ABSENT: [(&str, &str, &str); 5] = [
     ("hothouse-room-init", "tokio", "PID 1 has its own loop"),
 ];
 
-/// Crates that depend on one other alone: they are linked into room-init, which is small and static.
+/// Crates that depend only on one other: they are linked into room-init, which is small and static.
 const ALONE: [(&str, &str); 2] =
     [("hothouse-service", "serde"), ("hothouse-supervise", "hothouse-service")];
 
@@ -36,7 +36,7 @@ struct Package {
 }
 
 struct Dependency {
-    /// As sources name it, but for hyphens.
+    /// As sources name it, except for hyphens.
     name: String,
     kind: Kind,
 }
@@ -48,7 +48,7 @@ enum Kind {
     Dev,
 }
 
-/// Which of our crates each of them depends on.
+/// Which of our crates each of our crates depends on.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Checks that sources name every dependency of their crate.
@@ -78,7 +78,7 @@ pub(crate) fn check_dependencies() -> Result<(), String> {
     }
 }
 
-/// Returns which crates have a dependency that they must not have.
+/// Returns the crates that have a forbidden dependency.
 fn present(packages: &[Package]) -> Vec<String> {
     let has = |(of, absent, _): &&(&str, &str, &str)| {
         let package = packages.iter().find(|package| package.name == *of);
@@ -89,7 +89,7 @@ fn present(packages: &[Package]) -> Vec<String> {
     crossed.map(|(of, absent, why)| format!("{of} must not depend on {absent}: {why}")).collect()
 }
 
-/// Returns which crates depend on more than the one that they may.
+/// Returns the crates that depend on more than the one that they may depend on.
 fn beside(packages: &[Package]) -> Vec<String> {
     let more = |(of, alone): &(&str, &str)| {
         let package = packages.iter().find(|package| package.name == *of);
@@ -101,7 +101,7 @@ fn beside(packages: &[Package]) -> Vec<String> {
     ALONE.iter().flat_map(more).collect()
 }
 
-/// A crate, and who alone may depend on it.
+/// A crate, and the only ones that may depend on it.
 type Ban = (String, Vec<String>);
 
 /// Reads the borders in `deny.toml`. cargo-deny checks them too, but is not on every machine.
@@ -122,7 +122,7 @@ fn read_bans(text: &str) -> Vec<Ban> {
     text.lines().filter_map(ban).collect()
 }
 
-/// Returns which crates of ours depend on one that is left to others.
+/// Returns the crates of ours that depend on one reserved for others.
 fn crossed(packages: &[Package], bans: &[Ban]) -> Vec<String> {
     let depend = |(of, wrappers): &Ban| {
         let others = packages.iter().filter(|package| !wrappers.contains(&package.name));
@@ -135,7 +135,7 @@ fn crossed(packages: &[Package], bans: &[Ban]) -> Vec<String> {
     bans.iter().flat_map(depend).collect()
 }
 
-/// Returns which versions the workspace has for crates that no member takes.
+/// Returns the dependencies of the workspace that no member uses.
 fn offered_to_nobody(packages: &[Package]) -> Result<Vec<String>, String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     let text = files::read_text(&manifest).map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ fn offered_to_nobody(packages: &[Package]) -> Result<Vec<String>, String> {
     Ok(spare.map(|name| format!("the workspace has {name}, which no crate takes")).collect())
 }
 
-/// Lists the dependencies that a manifest offers to the workspace.
+/// Lists the dependencies that a manifest declares for the workspace.
 fn offered(manifest: &str) -> Vec<&str> {
     let lines = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
     let entries =
@@ -156,7 +156,7 @@ fn offered(manifest: &str) -> Vec<&str> {
     entries.filter_map(|line| Some(line.split_once('=')?.0.trim())).collect()
 }
 
-/// Draws the graph of our crates, as it is checked in.
+/// Draws the dependency graph of our crates, as it is checked in.
 pub(crate) fn document() -> Result<String, String> {
     Ok(draw(&graph(&packages()?)))
 }
@@ -187,7 +187,7 @@ fn draw(graph: &Graph) -> String {
     text
 }
 
-/// Leaves out what others of the list depend on anyway.
+/// Removes dependencies that others in the list have anyway.
 fn direct<'a>(graph: &Graph, below: &'a BTreeSet<String>) -> Vec<&'a String> {
     let is_implied =
         |one: &String| below.iter().any(|other| other != one && reaches(graph, other, one));
@@ -200,7 +200,7 @@ fn reaches(graph: &Graph, from: &str, to: &str) -> bool {
         .is_some_and(|below| below.iter().any(|one| one == to || reaches(graph, one, to)))
 }
 
-/// Cargo allows no cycles, so this ends.
+/// Returns the level of a crate. Cargo allows no cycles, so this ends.
 fn level(graph: &Graph, name: &str) -> usize {
     let below = graph.get(name).into_iter().flatten();
     below.map(|one| level(graph, one) + 1).max().unwrap_or(0)
@@ -246,7 +246,7 @@ fn read(package: &Value) -> Option<Package> {
     })
 }
 
-/// Returns the code below some places of a crate, without whole lines of comments.
+/// Returns the code below some paths of a crate, without comment lines.
 fn text_of(folder: &Path, places: &[&str]) -> Result<String, String> {
     let mut text = String::new();
     for place in places.iter().map(|place| folder.join(place)) {
@@ -268,7 +268,7 @@ fn text_of(folder: &Path, places: &[&str]) -> Result<String, String> {
     Ok(text)
 }
 
-/// Whether a word stands in a text by itself.
+/// Returns whether a text contains a whole word.
 fn names(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

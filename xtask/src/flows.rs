@@ -1,13 +1,13 @@
-//! Documents that name functions stay true: each function is in the file that is named with it.
+//! Keeps documents that name functions up to date: each function is in the file that is named with it.
 
 use std::path::Path;
 
 use hothouse_host::files;
 
-/// Which document has rows of files and functions.
+/// The document with rows of files and functions.
 const DOCUMENT: &str = "docs/flows.md";
 
-/// Fails for rows of the document whose function is not in its file, and for files that are not there.
+/// Reports rows of the document whose file or function does not exist.
 pub(crate) fn check() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let document = read(&root.join(DOCUMENT))?;

@@ -1,4 +1,4 @@
-//! The generated files, which are checked in so that a change of a contract shows in its diff.
+//! Generated files, which are checked in so that a change of a contract shows in its diff.
 
 use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns which files are out of date.
+/// Reports files that are out of date.
 pub(crate) fn check() -> Result<(), String> {
     let stale = all()?
         .into_iter()

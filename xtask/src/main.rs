@@ -1,4 +1,5 @@
-//! What is done to the project itself: generated files, the book, borders, words, dependencies, benchmarks, releases, and crashes.
+//! Tasks of the project itself: generated files, the book, borders, words, dependencies, benchmarks, releases, and
+//! crashes.
 
 mod bench;
 mod book;
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
             bench::run_as_json(binary.as_ref(), names)
         }
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
-        // What the benchmark of sinks runs in a room.
+        // Run in a room by the sinks benchmark.
         ["load", ref words @ ..] => bench::sinks::load::run(words),
         ["release", "--binary", binary, "--into", folder] => {
             release::run(binary.as_ref(), folder.as_ref())

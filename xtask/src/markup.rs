@@ -1,4 +1,4 @@
-//! HTML comes from templates, and templates escape.
+//! Checks that HTML comes from templates, and that templates escape.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use hothouse_host::files;
 
 use crate::borders;
 
-/// Returns which sources write markup by `format!`, and which templates put a text in as it is.
+/// Reports sources that write markup with `format!`, and templates that insert text unescaped.
 pub(crate) fn check() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();
@@ -34,13 +34,13 @@ fn matching(paths: Vec<PathBuf>, is_bad: fn(&str) -> bool) -> Result<Vec<String>
     Ok(found)
 }
 
-/// Whether a template goes around its escaper.
+/// Returns whether a template bypasses its escaper.
 fn trusts_a_text(template: &str) -> bool {
     let dense: String = template.split_whitespace().collect();
     ["|safe", "|escape", "|e(", "Safe("].iter().any(|way| dense.contains(way))
 }
 
-/// Whether a source has a `format!` that begins with a tag.
+/// Returns whether a source has a `format!` that starts with a tag.
 fn formats_markup(source: &str) -> bool {
     source.match_indices("format!(").any(|(at, call)| {
         let text = source[at + call.len()..].trim_start().trim_start_matches(['r', '#']);

@@ -1,7 +1,7 @@
-//! Crates that have no effects: values come in and go out.
+//! Crates without effects: values in, values out.
 //!
-//! Dependencies show most of it (`docs/crates.md`); files, clocks and the environment are in the standard library, where
-//! only the source tells.
+//! Dependencies show most of it (`docs/crates.md`); files, clocks and the environment are in the standard library, so
+//! only the source shows their use.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use hothouse_host::files;
 
 use crate::borders::sources;
 
-/// The crates that are pure by `docs/ARCHITECTURE.md`.
+/// The crates that are pure according to `docs/ARCHITECTURE.md`.
 const PURE: [&str; 13] = [
     "config",
     "dashboard",
@@ -26,7 +26,7 @@ const PURE: [&str; 13] = [
     "supervise",
 ];
 
-/// What reaches beyond the values that a function is given.
+/// Anything beyond the values that a function is given.
 const EFFECTS: [&str; 15] = [
     "hothouse_host",
     "rustix",
@@ -45,7 +45,7 @@ const EFFECTS: [&str; 15] = [
     "UnixStream",
 ];
 
-/// Reports effects in crates that are to have none.
+/// Reports effects in crates that must not have any.
 pub(crate) fn check() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();

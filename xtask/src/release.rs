@@ -1,6 +1,6 @@
-//! Releases: a tarball and a Debian package whose bytes depend on the commit and the binary alone.
+//! Releases: a tarball and a Debian package whose bytes depend only on the commit and the binary.
 //!
-//! No tool is needed beside those of every Debian: tar, gzip, sha256sum, and dpkg-deb for the package.
+//! Only needs tools of every Debian: tar, gzip, sha256sum, and dpkg-deb for the package.
 
 mod install;
 mod parts;
@@ -18,7 +18,7 @@ struct Order<'a> {
     binary: &'a Path,
     out: &'a Path,
     version: String,
-    /// The time of everything in it, in seconds since 1970: that of the commit.
+    /// The time of all entries, in seconds since 1970: that of the commit.
     epoch: u64,
 }
 
@@ -40,7 +40,7 @@ fn make(order: &Order<'_>) -> Result<Vec<PathBuf>, String> {
     let parts = parts::collect(order)?;
     let tarball = tarball(order, &parts)?;
     let mut made = vec![tarball];
-    // Elsewhere there is nothing to build the package with, and nobody who would install it.
+    // Other systems can neither build nor install the package.
     if hothouse_host::programs::look_up("dpkg-deb", &search_path()).is_some() {
         made.push(package(order, &parts)?);
     } else {
@@ -59,7 +59,7 @@ impl Order<'_> {
     }
 }
 
-/// Writes parts below a folder that is made empty first.
+/// Writes parts below a folder, which is emptied first.
 fn stage(folder: &Path, parts: &[Part]) -> Result<(), String> {
     files::remove_tree(folder).map_err(|error| error.to_string())?;
     parts.iter().try_for_each(|part| write(&folder.join(&part.path), &part.bytes, part.mode))
@@ -89,7 +89,7 @@ fn package(order: &Order<'_>, parts: &[Part]) -> Result<PathBuf, String> {
     let control = install::control(&order.version, size);
     all.push(Part::new("DEBIAN/control", control.as_bytes(), 0o644));
     stage(&stage_at, &all)?;
-    // The modes of folders follow the umask otherwise.
+    // Otherwise the modes of folders would depend on the umask.
     text(Program::new("chmod").args(["-R", "u=rwX,go=rX"]).arg(&stage_at))?;
     let to = order.out.join(format!("hothouse_{}_{}.deb", order.version, install::architecture()));
     let build = Program::new("dpkg-deb").env("SOURCE_DATE_EPOCH", order.epoch.to_string());

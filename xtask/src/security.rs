@@ -61,7 +61,7 @@ fn untested(text: &str) -> Vec<String> {
     rows.filter(is_bare).map(|(_, line)| format!("  {DOCUMENT}:{line}: no test is named")).collect()
 }
 
-/// Whether a source has a test of this name.
+/// Returns whether a source has a test of this name.
 fn has_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let is_named = |line: &&str| {

@@ -8,7 +8,7 @@ const GLOSSARY: &str = "docs/GLOSSARY.md";
 const HEADING: &str = "## Words that are not used";
 const TYPES_HEADING: &str = "## Types with one meaning";
 
-/// Where people read.
+/// The files and folders to search.
 const PLACES: [&str; 5] = ["crates", "docs", "xtask/src", "README.md", "SECURITY.md"];
 
 /// A phrase, and what to write instead.
@@ -18,7 +18,7 @@ struct Word {
     instead: String,
 }
 
-/// Reports each place where a phrase of the list stands.
+/// Reports each occurrence of a listed phrase.
 pub(crate) fn check() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let glossary = read(&root.join(GLOSSARY))?;

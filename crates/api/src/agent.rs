@@ -1,4 +1,4 @@
-//! Coding agents in rooms, what they say they will do, and races of them. What is answered is in `model::agent`.
+//! Coding agents in rooms, what they say they will do, and races of them. The answers are in `model::agent`.
 
 use hothouse_model::agent::{Confidence, LoopSpec, Severity, Verdict};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What agents ask their user for.
+//! What agents ask the user for.
 
 use hothouse_model::ask::AskState;
 use jiff::Timestamp;

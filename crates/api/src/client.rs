@@ -43,7 +43,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the daemon may have died during the request.
+    /// Returns whether the daemon may have died during the request.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken(_) | Self::Io(_))
     }
@@ -68,7 +68,7 @@ impl Client {
         answer(self.send(request).await?).await
     }
 
-    /// Whether the daemon is older than this client.
+    /// Returns whether the daemon is older than this client.
     pub async fn is_outdated(self) -> Result<bool, ClientError> {
         let own = self.build;
         let request = self.request(Method::GET, route::DAEMON, None, Bytes::new());
@@ -86,7 +86,7 @@ impl Client {
         self.get(&format!("{path}?{}", query_text(query))).await
     }
 
-    /// Requests a change, under an id by which its outcome can be requested again.
+    /// Requests a change, with an id under which its outcome can be queried again.
     pub async fn post<T: DeserializeOwned>(
         self,
         path: &str,

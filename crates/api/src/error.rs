@@ -1,4 +1,4 @@
-//! The body of every answer that is not a success.
+//! The body of every error response.
 
 use hothouse_model::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};

@@ -9,8 +9,8 @@
 //!                         ◄──────     Say::Exited
 //! ```
 //!
-//! The pipe ends belong to the room: bytes flow between client and room without passing the daemon,
-//! even after it died. A client that lost its daemon sends `Rejoin` to the next one.
+//! The pipe ends belong to the room: bytes flow between client and room without passing through the daemon, even after
+//! it has died. A client that lost its daemon sends `Rejoin` to the next one.
 
 use hothouse_model::Failure;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The socket's name beside the daemon's own.
 pub const EXEC_SOCKET: &str = "exec.sock";
 
-/// The largest accepted argv, all arguments together.
+/// The maximum size of an argv, all arguments together.
 pub const ARGUMENT_LIMIT: usize = 2 << 20;
 
 /// The first frame: which build is asking.
@@ -48,9 +48,9 @@ pub struct RunAsk {
     pub fresh: bool,
     /// In the folder and with the environment of this service.
     pub service: Option<String>,
-    /// In this folder, from the worktree's own.
+    /// The working folder, relative to the worktree.
     pub folder: Option<String>,
-    /// The argv of the service's database client instead of `words`.
+    /// Runs the service's database client, with `words` as further arguments.
     pub database: Option<DatabaseAsk>,
     pub terminal: Option<TerminalAsk>,
 }
@@ -92,7 +92,7 @@ pub enum Ask {
     Close {
         output: u8,
     },
-    /// The client leaves a terminal whose command stays, where a closed connection would hang it up.
+    /// The client detaches from a terminal and the command continues; a closed connection would hang it up.
     Leave,
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for Build {
     }
 }
 
-/// A header that names no build.
+/// A header that is not a valid build.
 #[derive(Debug, thiserror::Error)]
 #[error("a build is written `1.2.3+SECONDS`")]
 pub struct BuildError;

@@ -49,7 +49,7 @@ pub struct ProbeView {
     text: String,
 }
 
-/// An end in the words of people.
+/// Serializes an exit as text.
 mod as_text {
     use hothouse_model::stack::service::Exit;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! Stacks on the wire: the systems that rooms stand on.
+//! Stacks on the wire: the systems that rooms are based on.
 
 use hothouse_model::room::StackState;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Timelines on the wire: marks, records, what happened since, and whether it is all there.
+//! Timelines on the wire: marks, records, what happened since a mark, and verification.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What sandboxes do and take at a moment.
+//! The current activity and resource usage of sandboxes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

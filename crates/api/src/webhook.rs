@@ -1,4 +1,4 @@
-//! Webhooks on the wire: what to send to an app, and what came of it.
+//! Webhooks on the wire: what to send to an app, and the result.
 
 use hothouse_model::webhook::Expected;
 use jiff::Timestamp;

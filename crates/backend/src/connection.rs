@@ -1,7 +1,7 @@
-//! A connection to a room: its commands, its ports, and what leaves it.
+//! A connection to a room: its commands, its ports, and its outgoing traffic.
 //!
-//! The types of commands are those of the protocol of rooms, which is plain data. A backend that runs rooms
-//! in another way translates them.
+//! Commands use the types of the room protocol, which are plain data. A backend that runs rooms differently converts
+//! them.
 
 use std::{
     error::Error,
@@ -21,7 +21,7 @@ pub use hothouse_room::{
     },
 };
 
-/// What a room answers, once it does.
+/// The response of a room.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
 /// A connection to a room. Calls may run in parallel.
@@ -32,13 +32,13 @@ pub trait RoomConnection: Send + Sync {
     /// Runs a command. [`wait`](Self::wait) reports its end.
     fn exec(&self, spec: ExecSpec) -> Pending<'_, ExecStreams>;
 
-    /// Joins a command: what was kept of its output comes first.
+    /// Attaches to a command: its stored output comes first.
     fn attach(&self, exec: ExecId) -> Pending<'_, Attached>;
 
-    /// Waits for a command's end. By then all that it wrote before is in its pipes.
+    /// Waits for a command to exit. By then its pipes contain everything that it wrote before.
     fn wait(&self, exec: ExecId) -> Pending<'_, Exit>;
 
-    /// Signals a command and what it started in its group.
+    /// Signals a command and the processes in its group.
     fn signal(&self, exec: ExecId, signal: i32) -> Pending<'_, ()>;
 
     /// Sets the size of a command's terminal.
@@ -50,14 +50,14 @@ pub trait RoomConnection: Send + Sync {
     /// Closes an output of a command, counted from standard output.
     fn close_output(&self, exec: ExecId, output: u8) -> Pending<'_, ()>;
 
-    /// Lists the commands that run, and the ended ones that are still remembered.
+    /// Lists the running commands, and the ended ones that are still remembered.
     fn execs(&self) -> Pending<'_, Vec<ExecRecord>>;
 
-    /// Returns how the services stand, once that has changed since version `after`. Their pids are those in the room.
+    /// Returns the state of the services, once it has changed since version `after`. Their pids are those in the room.
     fn services(&self, after: Option<u64>) -> Pending<'_, StackReport>;
 
-    /// Returns how services stood since version `after`, a report for each change of a state; nothing where a room
-    /// does not remember.
+    /// Returns the states of the services since version `after`, a report for each change; empty if a room does not
+    /// remember them.
     fn service_changes(&self, _after: u64) -> Pending<'_, Vec<StackReport>> {
         Box::pin(async { Ok(Vec::new()) })
     }
@@ -68,8 +68,8 @@ pub trait RoomConnection: Send + Sync {
     /// Listens inside the room; port 0 lets the kernel choose.
     fn listen(&self, at: SocketAddr) -> Pending<'_, TcpListener>;
 
-    /// Takes over what leaves the room, names included, until this connection is dropped. From then on
-    /// nothing leaves it.
+    /// Takes over the room's outgoing traffic, including DNS, until this connection is dropped. From then on nothing
+    /// leaves the room.
     fn take_egress(&self) -> Pending<'_, Egress>;
 
     /// Takes over the listener on which programs of the room reach the daemon, until this connection is
@@ -77,7 +77,7 @@ pub trait RoomConnection: Send + Sync {
     fn take_api(&self) -> Pending<'_, Option<UnixListener>>;
 }
 
-/// A process of a room that has a socket.
+/// A process of a room that owns a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub process: RoomProcess,
@@ -87,37 +87,37 @@ pub struct Owner {
 /// The process between room-init and others: a command, or the keeper of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Top {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub pid: u32,
-    /// Tells it from others that had the number before: clock ticks since boot.
+    /// Distinguishes it from earlier processes with the same pid: clock ticks since boot.
     pub started: u64,
-    /// Whether it says that it keeps a service.
+    /// Whether it claims to keep a service.
     pub is_keeper: bool,
 }
 
-/// One room from its start to its end. Another one at the same place is another instance.
+/// One room from its start to its end. A later one at the same place is another instance.
 pub trait RoomInstance: Send + Sync {
-    /// Distinguishes it from every other room, also from one that ended long ago.
+    /// Distinguishes it from every other room, even from long-ended ones.
     fn id(&self) -> String;
 
     fn is_alive(&self) -> bool;
 
-    /// Returns the process that has a connection from `client`, an address inside, to `target`.
+    /// Returns the process with the connection from `client`, an address inside, to `target`.
     fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<Owner>;
 
-    /// Returns the process that sends datagrams from a port, or echo requests with that identifier.
+    /// Returns the process that sends datagrams from a port, or echo requests with this identifier.
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<Owner>;
 
-    /// Returns the process below which one of the room's processes is, as [`Owner::top`].
+    /// Returns the top process above a process of the room, as in [`Owner::top`].
     fn top_of(&self, pid: u32) -> Option<Top>;
 }
 
-/// A call that a room did not answer as it should.
+/// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("the room refused: {}", .0.message)]
     Refused(CallRefusal),
-    /// The outcome of the connection, in the words of the backend.
+    /// The end of the connection, as reported by the backend.
     #[error(transparent)]
     Lost(Box<dyn Error + Send + Sync>),
 }

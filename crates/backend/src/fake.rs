@@ -1,4 +1,4 @@
-//! Rooms that only remember, for tests of the engine. Their commands and ports are the host's own.
+//! Rooms in memory, for tests of the engine. Their commands and ports are the host's own.
 
 mod commands;
 mod connection;
@@ -37,13 +37,13 @@ const KILL: i32 = 9;
 const CONTINUE: i32 = 18;
 const STOP: i32 = 19;
 
-/// A room that lives.
+/// A running room.
 #[derive(Debug)]
 struct Living {
     number: u64,
     report: RoomReport,
     commands: Commands,
-    /// The connection that has taken what leaves the room, as long as it is held.
+    /// The connection that has taken over outgoing traffic, while it is held.
     egress: Option<Weak<()>>,
 }
 
@@ -75,7 +75,7 @@ impl FakeRooms {
         self.state().alive.remove(runtime);
     }
 
-    /// Makes a room take so much of the disk.
+    /// Sets the disk usage of a room.
     pub fn fill(&self, runtime: &Path, use_: DiskUse) {
         self.state().disk.insert(runtime.to_owned(), use_);
     }
@@ -85,17 +85,17 @@ impl FakeRooms {
         self.state().storage.iter().cloned().collect()
     }
 
-    /// Returns every order that was given.
+    /// Returns every order that was received.
     pub fn orders(&self) -> Vec<RoomOrder> {
         self.state().orders.clone()
     }
 
-    /// Returns how many rooms live.
+    /// Returns the number of running rooms.
     pub fn count(&self) -> usize {
         self.state().alive.len()
     }
 
-    /// Whether a wall has taken over what leaves a room.
+    /// Whether a wall has taken over a room's outgoing traffic.
     pub fn is_egress_taken(&self, runtime: &Path) -> bool {
         let state = self.state();
         let holder = state.alive.get(runtime).and_then(|room| room.egress.as_ref());
@@ -112,7 +112,7 @@ impl FakeRooms {
         self.state.lock().expect("no holder of this lock panics")
     }
 
-    /// A fake room has no files of its own: its commands are the host's.
+    /// Returns the program for a command, on the host's files: a fake room has none of its own.
     fn program(&self, runtime: &Path, command: &RoomCommand) -> Result<Program, RoomError> {
         let alive = self.state().alive.get(runtime).is_some_and(|room| !room.report.frozen);
         let (Some((name, arguments)), true) = (command.words.split_first(), alive) else {
@@ -138,10 +138,10 @@ impl FakeRooms {
 
 impl Rooms for FakeRooms {
     fn capabilities(&self) -> Capabilities {
-        // It has no network of its own: whoever takes what leaves it is recorded, and gets nothing.
+        // It has no network of its own: a wall that takes over traffic is recorded, and receives none.
         use Capability::{Adoption, Dial, Freeze, Listen, Services};
         let offered = [Adoption, Dial, Freeze, Listen, Services].into();
-        // The one that it stands for.
+        // The backend that it simulates.
         Capabilities { backend: Backend::Native, offered }
     }
 

@@ -1,13 +1,12 @@
-//! What runs a room. The engine requests rooms through [`Rooms`] and knows nothing of namespaces.
+//! Backends, which run rooms. The engine requests rooms through [`Rooms`] and knows nothing of namespaces.
 //!
-//! A room is found again by its runtime folder alone: what it is and whether it lives is read
-//! there and asked of the kernel, never remembered. So a room outlives the daemon, and one that
-//! died is seen to be dead.
+//! A runtime folder alone identifies a room: its description is read there, and the kernel is asked whether it is
+//! alive. Nothing is remembered, so a room outlives the daemon, and a dead one is noticed.
 
 //!
-//! This is the only way to rooms: no crate above names `hothouse_room` (guarded by `xtask`). *To add a backend:*
-//! implement [`Rooms`] and [`RoomConnection`], say what it can do ([`Rooms::capabilities`]), and add a line
-//! to `tests/conformance/main.rs`.
+//! This is the only access to rooms: no crate above names `hothouse_room` (checked by `xtask`). *To add a backend:*
+//! implement [`Rooms`] and [`RoomConnection`], declare its capabilities ([`Rooms::capabilities`]), and add a line to
+//! `tests/conformance/main.rs`.
 
 pub mod connection;
 pub mod fake;
@@ -29,15 +28,15 @@ use hothouse_model::{
 use hothouse_room as room;
 
 pub use connection::{CallError, Pending, RoomConnection, RoomInstance};
-/// Who owns on the disk what the agent of a room writes.
+/// The owner on disk of files that the agent of a room writes.
 pub use hothouse_host::walls::agent;
 pub use native::NativeRooms;
+/// The paths of certificates in a room.
 pub use room::{CA_ALONE, CERTIFICATE_BUNDLES};
-/// Where a room finds certificates.
 // The binary is also the launcher of native rooms.
 pub use room::{LAUNCHER_ARGUMENT, room_launcher_main};
 
-/// Starts, ends, freezes and finds rooms. All of it blocks but [`connect`](Self::connect).
+/// Starts, ends, freezes and finds rooms. Everything except [`connect`](Self::connect) blocks.
 pub trait Rooms: Send + Sync {
     /// Returns what rooms of this backend can do here.
     fn capabilities(&self) -> Capabilities;
@@ -45,39 +44,37 @@ pub trait Rooms: Send + Sync {
     /// Connects to a room, on the caller's runtime.
     fn connect<'a>(&'a self, runtime: &'a Path) -> Pending<'a, Arc<dyn RoomConnection>>;
 
-    /// Returns the room that was started last with a runtime folder, alive or not.
+    /// Returns the last room that was started with a runtime folder, alive or not.
     fn instance(&self, runtime: &Path) -> Option<Arc<dyn RoomInstance>>;
 
     /// Starts a room. An unreachable one that still claims the same files is stopped first.
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
 
-    /// Ends a room gracefully first. One that is gone already is fine. A room whose runtime folder is
-    /// gone is found by its claim.
+    /// Ends a room gracefully. Idempotent. If the runtime folder is gone, the room is found by its claim.
     fn stop(&self, runtime: &Path, claim: Option<&Path>) -> Result<(), RoomError>;
 
     /// Ends a room immediately.
     fn kill(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Returns the runtime folders below a folder, of living rooms and of dead ones.
+    /// Returns the runtime folders below a folder, of running and dead rooms.
     fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, RoomError>;
 
-    /// Returns the ids of rooms that have control groups on this host.
+    /// Returns the ids of rooms that have cgroups on this host.
     fn group_ids(&self) -> Vec<String>;
 
-    /// Ends whatever is in the control groups of a room, and removes them.
+    /// Kills all processes in the cgroups of a room, and removes the cgroups.
     fn clear_groups(&self, id: &str) -> Result<(), RoomError>;
 
-    /// Takes the claim on a sandbox's files, so that no room can be started on them. Refused while a
-    /// room has it.
+    /// Takes the claim on a sandbox's files, so that no room can be started on them. Fails while a room has it.
     fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError>;
 
-    /// Returns the room if it lives.
+    /// Returns the room, if it is alive.
     fn look(&self, runtime: &Path) -> Option<RoomReport>;
 
-    /// Returns what each of these rooms uses of the machine; `None` for one that is not alive.
+    /// Returns the resource usage of each room; `None` for one that is not alive.
     fn usage(&self, runtimes: &[PathBuf]) -> Vec<Option<RoomUsage>>;
 
-    /// Returns the programs that run in a room at this moment, below its first process. None where that is not known.
+    /// Returns the programs that are running in a room, below its first process; empty if they are not known.
     fn programs(&self, _runtime: &Path) -> Vec<RunningProgram> {
         Vec::new()
     }
@@ -85,35 +82,35 @@ pub trait Rooms: Send + Sync {
     /// Returns the tool folders that a room was granted.
     fn tools(&self, runtime: &Path) -> Vec<PathBuf>;
 
-    /// Returns where the files of a room's own are.
+    /// Returns the folder with a room's own files.
     fn storage(&self, runtime: &Path) -> Option<PathBuf>;
 
-    /// Returns what the wall gave a room.
+    /// Returns what the wall provided to a room.
     fn wall(&self, runtime: &Path) -> RoomWall;
 
     /// Freezes every process of a room.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Lets them continue.
+    /// Resumes the processes of a room.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Pauses a room whose own files take more disk space than allowed; returns how much, if it did.
+    /// Pauses a room whose own files exceed its disk limit; returns their size if so.
     fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
 
-    /// Makes what rooms share before the first of them needs it. Blocks for seconds where it is missing. A start
-    /// that finds it missing makes it itself, and reports why it cannot.
+    /// Creates what rooms share before the first one needs it. This may block for seconds. A start that finds it
+    /// missing creates it itself, and reports failures.
     fn prepare(&self) {}
 
-    /// Removes what earlier rooms shared and no room needs any more.
+    /// Removes what earlier rooms shared and no room needs any longer.
     fn tidy(&self) -> Result<(), RoomError>;
 
-    /// Removes what rooms share, unless a room uses it; the next one makes it again.
+    /// Removes what rooms share, unless a room uses it; the next room creates it again.
     fn remove_shared(&self) -> Result<(), RoomError>;
 
-    /// Moves the layers and the home of a room that has ended. What is not there need not be moved.
+    /// Moves the layers and the home of an ended room. Missing parts are skipped.
     fn move_storage(&self, from: &Path, to: &Path) -> Result<(), RoomError>;
 
-    /// Removes the layers and the home of a room that has ended.
+    /// Removes the layers and the home of an ended room.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
 
     /// Starts an interactive command as the agent. It ends when its pipes are closed.
@@ -122,15 +119,15 @@ pub trait Rooms: Send + Sync {
     /// Runs a command as the agent to its end.
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
 
-    /// Declares services to a room, and starts them. Unchanged ones continue; changed ones are
-    /// started again, and others end.
+    /// Declares services to a room, and starts them. Unchanged ones keep running, changed ones are restarted, and
+    /// others are stopped.
     fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError>;
 
     /// Returns the services that were declared to a room.
     fn stack(&self, runtime: &Path) -> Option<StackOrder>;
 
-    /// Returns the state of the services: immediately, or when version `after` is no longer the newest, or
-    /// when patience ends.
+    /// Returns the state of the services: immediately, or once there is a version newer than `after`, or when patience
+    /// runs out.
     fn services(
         &self,
         runtime: &Path,
@@ -138,12 +135,12 @@ pub trait Rooms: Send + Sync {
         patience: Duration,
     ) -> Result<StackReport, RoomError>;
 
-    /// Returns the line of each service's log at which its last start begins, where the room knows it.
+    /// Returns where the last start of each service begins in its log, as a line number, if the room knows it.
     fn starts(&self, _runtime: &Path) -> Result<Vec<(String, u64)>, RoomError> {
         Ok(Vec::new())
     }
 
-    /// Does something with one service, or with all.
+    /// Performs an action on one service, or on all.
     fn act(
         &self,
         runtime: &Path,
@@ -159,7 +156,7 @@ pub struct RoomCommand {
     pub folder: PathBuf,
 }
 
-/// The result of a command in a room. Its bytes must not be trusted.
+/// The result of a command in a room. Its output must not be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomRun {
     /// Its exit code, if it ended by itself.
@@ -167,7 +164,7 @@ pub struct RoomRun {
     pub stdout: Vec<u8>,
 }
 
-/// Something that a room would not do.
+/// A request to a room that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
     #[error(transparent)]
@@ -196,7 +193,7 @@ pub enum RoomError {
     Runtime(#[source] std::io::Error),
     #[error("no service `{service}`")]
     NoService { service: String },
-    /// A failure that a fake was told to report.
+    /// A failure that a fake was configured to return.
     #[error("{0}")]
     Told(String),
 }

@@ -35,26 +35,25 @@ use self::{
 };
 use crate::{Pending, RoomCommand, RoomConnection, RoomError, RoomInstance, RoomRun, Rooms};
 
-/// Its presence in a runtime folder means that the room is suspended by signals, of which the kernel
-/// keeps no trace.
+/// A file in the runtime folder of a room that is suspended by signals: the kernel does not record that.
 const SUSPENDED: &str = "suspended";
 
-/// Its presence in a runtime folder means that the room was paused because it was full; it contains how full.
+/// A file in the runtime folder of a room that was paused because it was full; contains its disk usage.
 const FULL: &str = "full";
 
 /// How long a room whose files cannot be measured may continue after it was resumed.
 const CLEANUP: Duration = Duration::from_secs(10 * 60);
 
-/// What the wall gave a room, in its runtime folder.
+/// The file in a room's runtime folder with what the wall provided.
 const WALL: &str = "wall.json";
 
-/// How much longer than its own grace a room may take before it is killed.
+/// How long a room may exceed its own grace period before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A file system that has filled by less is not worth a walk through a room's files.
+/// If the file system has filled by less than this, a room's files are not measured again.
 const NOTABLE: u64 = 8 << 20;
 
-/// After this time the room is measured anyway: other programs may have freed what the room took.
+/// After this time a room is measured anyway: other programs may have freed as much as it took.
 const LONG_AGO: Duration = Duration::from_secs(300);
 
 /// The native backend.
@@ -64,13 +63,13 @@ pub struct NativeRooms {
     base_layer: PathBuf,
     launcher: Launcher,
     turns: Turns,
-    /// What was taken of the file system when a storage folder was last measured.
+    /// The used space of the file system when a storage folder was last measured.
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
-    /// The runtime folders of rooms that this very release has started.
+    /// The runtime folders of rooms that this process has started.
     started: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// A room as it is written down.
+/// The description of a room in its runtime folder.
 #[derive(Debug)]
 struct RoomFile {
     started: Started,
@@ -87,7 +86,7 @@ impl RoomFile {
         Some(Self { started: serde_json::from_str(&text).ok()?, suspended, full })
     }
 
-    /// Reads the room, if it lives.
+    /// Reads the description of a room, if it is alive.
     fn alive(runtime: &Path) -> Result<Self, RoomError> {
         let file = Self::read(runtime).filter(|file| file.started.identity.is_alive());
         file.ok_or_else(|| RoomError::Gone { runtime: runtime.to_owned() })
@@ -106,13 +105,13 @@ impl RoomFile {
     }
 }
 
-/// Returns the fences of a room, with those that its file does not name.
+/// Returns the fences of a room, including those that its file does not name.
 fn all_fences(written: &Fences, disk: Option<u64>) -> Fences {
     let disk = match disk {
         Some(limit) => FenceState::Watched(DiskWatch { limit, pool: false }),
         None => FenceState::Off(OffReason::NotAsked),
     };
-    // Without the first two a room does not start at all.
+    // No room starts without the first two.
     let more = [(Fence::UserNs, FenceState::On), (Fence::Net, FenceState::On), (Fence::Disk, disk)];
     more.into_iter().chain(written.clone()).collect()
 }
@@ -158,7 +157,7 @@ impl Rooms for NativeRooms {
         };
         let held = |claim: &&PathBuf| matches!(room::claimant(claim), Ok(Some(_)));
         let started = launch().or_else(|error| match order.claim.as_ref().filter(held) {
-            // A helper of a daemon that died took the claim after it was looked at.
+            // A helper of a dead daemon took the claim after it was checked.
             Some(claim) => {
                 end_out_of_reach(claim, &order.runtime)?;
                 launch().map_err(RoomError::from)
@@ -348,7 +347,7 @@ impl Rooms for NativeRooms {
 }
 
 impl NativeRooms {
-    /// Makes rooms over the base layers in a folder.
+    /// Creates a backend with its base layers in a folder.
     pub fn new(base_layer: PathBuf) -> Self {
         Self {
             base_layer,
@@ -363,8 +362,8 @@ impl NativeRooms {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a walk through a room's files could find more than the last one did: only if the
-    /// file system has filled since, or it was long ago.
+    /// Returns whether measuring a room's files again could find more: only if the file system has filled since, or the
+    /// last measurement is old.
     fn may_have_grown(&self, storage: &Path) -> bool {
         let Ok(taken) = files::taken(storage) else { return true };
         let now = Instant::now();
@@ -425,13 +424,14 @@ impl NativeRooms {
     }
 }
 
-/// Returns what shows the room of a sandbox this very program, by which it reaches the daemon.
+/// Returns the mount of this program in a sandbox's room, which uses it to reach the daemon.
 fn own_program(order: &RoomOrder) -> Option<Bind> {
     let source = process::executable().filter(|_| order.sandbox.is_some())?;
     Some(Bind { source, target: PROGRAM_INSIDE.into(), access: Access::ReadOwn })
 }
 
-/// Returns what shows a room its git: the folder at its own path, the shared objects, and the pointer on every alias of the worktree, where no later mount can be put over it.
+/// Returns the mounts for a room's git: the folder at its own path, the shared objects, and the pointer on every alias
+/// of the worktree, where no later mount can cover it.
 fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
     let folder = &git.folder;
     let own = Bind { source: folder.clone(), target: folder.clone(), access: Access::Write };
@@ -450,14 +450,14 @@ fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
     (mounts, pointers.collect())
 }
 
-/// How long a helper may take to make a room.
+/// How long a helper may take to create a room.
 const MAKING: Duration = Duration::from_secs(20);
 
-/// How often it is checked whether a helper has made its room.
+/// How often to check whether a helper has created its room.
 const MAKING_CHECK: Duration = Duration::from_millis(5);
 
-/// Ends the room that holds a claim and was started with this very runtime folder: the folder was
-/// removed, or says nothing of it any more, so that nobody can reach the room.
+/// Ends the room that holds a claim and was started with this runtime folder, but is out of reach because the folder
+/// was removed or no longer describes it.
 fn end_out_of_reach(claim: &Path, runtime: &Path) -> Result<(), RoomError> {
     let deadline = Instant::now() + MAKING;
     loop {
@@ -468,7 +468,7 @@ fn end_out_of_reach(claim: &Path, runtime: &Path) -> Result<(), RoomError> {
                 tracing::warn!(id = claimant.id, "a room out of reach is ended");
                 return claimant.end().map_err(RoomError::Stop);
             }
-            // A helper of a daemon that died is still working. It will notice, and end what it has made.
+            // A helper of a dead daemon is still working. It will notice, and end the room that it created.
             Some(_) if Instant::now() < deadline => std::thread::sleep(MAKING_CHECK),
             Some(claimant) => return Err(in_use(Some(&claimant))),
         }
@@ -499,10 +499,10 @@ fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {
     Ok(())
 }
 
-/// Asks a room to end, and waits a while. What does not end is killed next.
+/// Asks a room to end, and waits for a while. The caller then kills what remains.
 fn end_politely(file: &RoomFile, runtime: &Path) {
     let asked = talk(runtime, async |client: &RoomClient| {
-        // A room whose first process is stuck would never answer.
+        // A room whose first process hangs would never answer.
         let answer = tokio::time::timeout(PATIENCE, client.shutdown(STOP_GRACE)).await;
         answer.unwrap_or(Err(ClientError::Gone))
     });
@@ -516,7 +516,7 @@ fn end_politely(file: &RoomFile, runtime: &Path) {
     }
 }
 
-/// Calls a room from a thread that may block.
+/// Calls a room, from a blocking thread.
 fn talk<T>(
     runtime: &Path,
     ask: impl AsyncFnOnce(&RoomClient) -> Result<T, ClientError>,

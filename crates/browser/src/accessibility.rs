@@ -1,7 +1,7 @@
 //! The accessibility tree of a page: as a short text for readers, and to find elements by role and name.
 //!
-//! A node's ref is `e` and the number that the browser has for its element, so it means the same element for as long as
-//! the document lives.
+//! A node's ref is `e` followed by the browser's number for its element, so it refers to the same element for as long
+//! as the document lives.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::capture::text;
 
-/// How many nodes are looked at, how deep lines are indented, and how long a name is shown.
+/// The maximum number of nodes, depth of indentation, and length of a name.
 const NODES_MOST: usize = 20_000;
 const DEPTH_MOST: usize = 24;
 const NAME_MOST: usize = 120;
 
-/// How many lines a snapshot has.
+/// The maximum number of lines of a snapshot.
 const LINES_MOST: usize = 1500;
 
-/// An element as assistive technology has it.
+/// An element as assistive technology sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AxNode {
     /// The browser's number of the element.
@@ -34,7 +34,7 @@ pub struct AxNode {
     pub frame: String,
 }
 
-/// Reads the tree: nodes in the order of the page, without those that mean nothing.
+/// Reads the tree: nodes in the order of the page, without those that carry no meaning.
 pub fn read(tree: &Value) -> Vec<AxNode> {
     let nodes = tree["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let nodes = &nodes[..nodes.len().min(NODES_MOST)];
@@ -60,7 +60,7 @@ pub fn read(tree: &Value) -> Vec<AxNode> {
     found
 }
 
-/// Roles that mean nothing by themselves.
+/// Roles that carry no meaning by themselves.
 const SILENT: [&str; 13] = [
     "",
     "none",
@@ -91,7 +91,7 @@ fn one(node: &Value, depth: usize) -> Option<AxNode> {
     }
     let properties = node["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut states: Vec<String> = properties.iter().filter_map(state).collect();
-    // How deep a list is, is told by the indent.
+    // The indentation shows how deep a list is.
     states.retain(|state| role == "heading" || !state.starts_with("level="));
     Some(AxNode {
         element: node["backendDOMNodeId"].as_i64().unwrap_or_default(),
@@ -117,7 +117,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Shows a property that a reader would hear of.
+/// Formats a property that a screen reader would announce.
 fn state(property: &Value) -> Option<String> {
     let (name, value) = (text(&property["name"]), &property["value"]["value"]);
     match (name, value) {
@@ -137,7 +137,7 @@ fn state(property: &Value) -> Option<String> {
     }
 }
 
-/// Writes the tree down, one line for each node that tells something.
+/// Formats the tree, one line for each node with content.
 pub fn snapshot(nodes: &[AxNode]) -> Accessibility {
     let mut lines: Vec<String> = Vec::new();
     let mut left_out = 0;

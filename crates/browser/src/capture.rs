@@ -1,6 +1,6 @@
-//! What is noted of a page while it lives: events go in, commands to the browser come out. Pure.
+//! Records what happens on a page: events in, commands for the browser out. Pure.
 //!
-//! Every list and text is bounded, because the page chooses them; what is left out is counted.
+//! Every list and text is bounded, because the page controls them; what is left out is counted.
 
 pub mod console;
 pub mod network;
@@ -19,7 +19,7 @@ use crate::{
     wire::{Command, Event},
 };
 
-/// How many lines of the console, errors, dialogs, downloads and windows are kept.
+/// The maximum length of each list.
 const CONSOLE_MOST: usize = 500;
 const ERRORS_MOST: usize = 100;
 const DIALOGS_MOST: usize = 50;
@@ -28,31 +28,31 @@ const POPUPS_MOST: usize = 50;
 const FRAMES_MOST: usize = 900;
 const HELD_MOST: usize = 16;
 
-/// The longest text of one of them.
+/// The maximum length of a text.
 const TEXT_MOST: usize = 8000;
 
-/// The longest URL.
+/// The maximum length of a URL.
 pub(crate) const URL_MOST: usize = 2000;
 
-/// What a page is, for whoever takes its events.
+/// The parameters of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureSpec {
     /// The page's own session.
     pub session: String,
     pub target: String,
     pub context: String,
-    /// The origins whose requests get a trace, such as `https://web.a.shop.localhost`.
+    /// The origins whose requests get a trace id, such as `https://web.a.shop.localhost`.
     pub traced: Vec<String>,
-    /// What the ids of traces begin with: 16 digits.
+    /// The prefix of trace ids: 16 digits.
     pub trace_prefix: String,
     pub shims: ShimSet,
-    /// Whether frames of a video are kept.
+    /// Whether video frames are kept.
     pub video: bool,
-    /// Whether documents are held until what ran before them is known.
+    /// Whether each document is held until the coverage of the previous one has been read.
     pub coverage: bool,
 }
 
-/// All that was noted of a page.
+/// Everything recorded of a page.
 #[derive(Debug, Default)]
 pub struct Capture {
     spec: CaptureSpec,
@@ -66,29 +66,29 @@ pub struct Capture {
     downloads_by_guid: HashMap<String, usize>,
     /// URLs by target.
     pub popups: Vec<(String, String)>,
-    /// What the browser calls the main frame's document, and whether it has loaded.
+    /// The browser's id of the main frame's document, and whether it has loaded.
     loader: String,
     pub loaded: bool,
-    /// Why the page cannot answer any more.
+    /// Why the page can no longer answer.
     pub crashed: Option<String>,
-    /// Whether what is asked for now is ours, and not the page's.
+    /// Whether current requests are ours, not the page's.
     pub muted: bool,
-    /// Whether the next question is answered with yes.
+    /// Whether the next dialog is accepted.
     pub accept_dialogs: bool,
     pub video_frames: Vec<VideoFrame>,
-    /// Where a trace that has ended is read, or why there is none.
+    /// The stream of a finished trace, or why there is none.
     pub(crate) trace_stream: Option<String>,
     pub(crate) no_trace: Option<String>,
-    /// How many events, of whatever kind, were left out.
+    /// How many events of any kind were left out.
     pub left_out: u64,
     traces: u64,
     /// What shims did, by name.
     pub shim_uses: HashMap<String, (u64, Vec<String>)>,
-    /// What lets documents pass that are held, the oldest first.
+    /// The commands that release held documents, oldest first.
     pub(crate) held: VecDeque<Vec<Command>>,
 }
 
-/// A picture of a video.
+/// A frame of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoFrame {
     /// In seconds.
@@ -102,7 +102,7 @@ impl Capture {
         Self { spec, ..Self::default() }
     }
 
-    /// Says which document is awaited: its load counts from now on.
+    /// Sets the awaited document: its load counts from now on.
     pub fn navigated(&mut self, frame: &str, loader: &str) {
         self.frame = frame.to_owned();
         if self.loader != loader {
@@ -111,12 +111,13 @@ impl Capture {
         }
     }
 
-    /// Says which frame is the main one.
+    /// Sets the main frame.
     pub fn set_frame(&mut self, frame: &str) {
         self.frame = frame.to_owned();
     }
 
-    /// Lets go of what was noted, for a page that is kept: the next report is about what comes.
+    /// Clears the records of a page that stays open, so that the next report covers only what
+    /// follows.
     pub fn clear(&mut self) {
         self.console.clear();
         self.page_errors.clear();
@@ -129,7 +130,7 @@ impl Capture {
         self.left_out = 0;
     }
 
-    /// Notes an event; returns what to tell the browser.
+    /// Handles an event; returns commands for the browser.
     pub fn on_event(&mut self, event: &Event) -> Vec<Command> {
         if event.session.is_empty() {
             self.on_browser(event);
@@ -160,7 +161,7 @@ impl Capture {
             "Log.entryAdded" | "Network.requestWillBeSent" if self.muted => {}
             "Log.entryAdded" => {
                 let line = console::entry(&params["entry"]);
-                // The browser asks for it by itself.
+                // Browsers request it on their own.
                 if line.at.as_deref().is_some_and(|at| at.ends_with("/favicon.ico")) {
                     return Vec::new();
                 }
@@ -194,7 +195,7 @@ impl Capture {
         }
     }
 
-    /// Takes in a frame or worker of the page: it is watched from its first moment.
+    /// Attaches to a frame or worker of the page, to record it from its start.
     fn attached(&mut self, params: &Value) -> Vec<Command> {
         let session = text(&params["sessionId"]);
         let mut commands = vec![
@@ -211,7 +212,7 @@ impl Capture {
         commands
     }
 
-    /// Returns the command that lets requests be looked at before they are sent.
+    /// Returns the command that pauses requests before they are sent.
     pub fn fetch_enable(&self, session: &str) -> Option<Command> {
         let traced = self.spec.traced.iter().map(|origin| format!("{origin}/*"));
         let shimmed = self.spec.shims.patterns();
@@ -224,7 +225,7 @@ impl Capture {
         (!patterns.is_empty()).then(|| Command::new(session, "Fetch.enable", params))
     }
 
-    /// Decides about a request that waits: a shim answers it, or it continues with a trace.
+    /// Decides on a paused request: a shim answers it, or it continues with a trace.
     fn paused(&mut self, session: &str, params: &Value) -> Vec<Command> {
         let (id, request) = (&params["requestId"], &params["request"]);
         let url = text(&request["url"]);
@@ -285,7 +286,7 @@ impl Capture {
         vec![Command::new(session, "Page.screencastFrameAck", ack)]
     }
 
-    /// Notes what a shim's script reports through its binding: `NAME: TEXT`.
+    /// Records what a shim's script reports through its binding: `NAME: TEXT`.
     fn told(&mut self, params: &Value) {
         if params["name"] != crate::shim::BINDING {
             return;
@@ -298,7 +299,7 @@ impl Capture {
         push(&mut uses.1, cut(told, 200), 100, &mut self.left_out);
     }
 
-    /// Notes what the browser tells of windows and downloads.
+    /// Records browser events about windows and downloads.
     fn on_browser(&mut self, event: &Event) {
         let params = &event.params;
         match event.method.as_str() {
@@ -361,10 +362,10 @@ impl Capture {
     }
 }
 
-/// How many bytes of a video are kept.
+/// The maximum size of a video, in bytes.
 const VIDEO_MOST: usize = 48 << 20;
 
-/// Returns the command that attaches to frames and workers as they come.
+/// Returns the command that attaches to frames and workers as they appear.
 pub fn auto_attach(session: &str) -> Command {
     let params = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
     Command::new(session, "Target.setAutoAttach", params)
@@ -385,7 +386,7 @@ fn fulfil(session: &str, id: &Value, answer: &ShimAnswer) -> Command {
     Command::new(session, "Fetch.fulfillRequest", params)
 }
 
-/// Whether a URL is of an origin.
+/// Returns whether a URL has an origin.
 pub fn is_of(url: &str, origin: &str) -> bool {
     url.strip_prefix(origin)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
@@ -395,7 +396,7 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Adds to a list that has a longest length.
+/// Adds to a list of bounded length.
 fn push<T>(list: &mut Vec<T>, one: T, most: usize, left_out: &mut u64) {
     if list.len() < most {
         list.push(one);

@@ -6,8 +6,8 @@
 //!             └────────── commands ◄── Listener::on_event
 //! ```
 //!
-//! Events are never queued: the reader hands each to its [`Listener`], which keeps what it wants and may answer with
-//! commands. So a page that makes events without end costs time, and never memory.
+//! Events are never queued: the reader passes each to its [`Listener`], which keeps what it needs and may answer with
+//! commands. So a page that emits events without end costs time, but no memory.
 
 use std::{
     collections::HashMap,
@@ -28,22 +28,22 @@ use tokio::{
 
 use crate::wire::{Command, Event, Frames, Message};
 
-/// How many commands may wait to be written.
+/// How many commands may be queued.
 const COMMANDS: usize = 1024;
 
 /// How many sessions a listener may have: frames and workers of a page.
 const SESSIONS: usize = 512;
 
-/// How much is read at once.
+/// How much is read at a time.
 const PIECE: usize = 256 << 10;
 
-/// Takes events of the sessions of one page, and of the browser itself.
+/// Receives events of the sessions of one page, and of the browser itself.
 pub trait Listener: Send + Sync {
-    /// Notes an event; returns what to tell the browser. Must not block.
+    /// Handles an event; returns commands for the browser. Must not block.
     fn on_event(&self, event: &Event) -> Vec<Command>;
 }
 
-/// A command that was not done.
+/// A command that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     #[error("{method} was refused: {message}")]
@@ -85,7 +85,7 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Speaks to a browser on two streams, until one of them ends.
+    /// Talks to a browser over two streams, until one of them ends.
     pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -104,29 +104,29 @@ impl Client {
         Self { inner }
     }
 
-    /// Whether the browser has ended.
+    /// Returns whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.inner.closed_tx.borrow().is_some()
     }
 
-    /// Returns once the browser has ended.
+    /// Waits until the connection has ended; returns why.
     pub async fn closed(&self) -> String {
         let mut closed_rx = self.inner.closed_tx.subscribe();
         let why = closed_rx.wait_for(Option::is_some).await;
         why.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
-    /// Has a listener take the events of a session, and of those that are attached below it.
+    /// Registers a listener for the events of a session, and of those attached below it.
     pub fn listen(&self, session: impl Into<String>, listener: Arc<dyn Listener>) {
         self.inner.state().listeners.insert(session.into(), listener);
     }
 
-    /// Lets go of a listener and all its sessions.
+    /// Removes a listener with all its sessions.
     pub fn forget(&self, listener: &Arc<dyn Listener>) {
         self.inner.state().listeners.retain(|_, known| !Arc::ptr_eq(known, listener));
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for its result.
     pub async fn call(&self, command: Command, deadline: Instant) -> Result<Value, CallError> {
         let method = command.method;
         let (id, answer_rx) = self.inner.begin();
@@ -157,7 +157,7 @@ impl Inner {
     fn begin(&self) -> (u64, oneshot::Receiver<Result<Value, String>>) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer_tx, answer_rx) = oneshot::channel();
-        // Looked at under the lock that `close` takes afterwards: one of the two sees the other.
+        // Checked under the lock that `close` takes afterwards, so that one of the two sees the other.
         let mut state = self.state();
         if self.closed_tx.borrow().is_none() {
             state.pending.insert(id, answer_tx);
@@ -170,7 +170,7 @@ impl Inner {
         CallError::Closed { why: self.closed_tx.borrow().clone().unwrap_or_default() }
     }
 
-    /// Ends the connection: nobody waits any more.
+    /// Ends the connection, and with it all pending calls.
     fn close(&self, why: String) {
         self.closed_tx.send_if_modified(|known| {
             let first = known.is_none();
@@ -183,7 +183,7 @@ impl Inner {
     fn take(&self, message: Message) {
         match message {
             Message::Answer { id, outcome } => {
-                // An answer that nobody waits for belongs to a listener's command, or is late.
+                // An unexpected answer belongs to a listener's command, or is late.
                 if let Some(answer_tx) = self.state().pending.remove(&id) {
                     answer_tx.send(outcome).ok();
                 }
@@ -196,13 +196,13 @@ impl Inner {
         for listener in self.listeners_of(event) {
             for command in listener.on_event(event) {
                 let id = self.next.fetch_add(1, Ordering::Relaxed);
-                // A browser that sends events but reads nothing does not block us.
+                // A browser that sends events but reads nothing must not block us.
                 self.command_tx.try_send(command.encode(id)).ok();
             }
         }
     }
 
-    /// Returns who takes an event: whoever has its session; all, where it is of the browser itself.
+    /// Returns the listener of an event's session, or all for an event of the browser itself.
     fn listeners_of(&self, event: &Event) -> Vec<Arc<dyn Listener>> {
         let mut state = self.state();
         if event.session.is_empty() {
@@ -272,7 +272,7 @@ async fn write(
     }
 }
 
-/// Returns the moment after a while.
+/// Returns the deadline after a duration.
 pub fn within(time: Duration) -> Instant {
     Instant::now() + time
 }

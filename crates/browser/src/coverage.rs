@@ -1,7 +1,7 @@
 //! Which parts of a page's scripts ran, by the browser's own counters.
 //!
-//! Counters are of one process, and a page that leads elsewhere gets another one. So every document is held until the
-//! counters were read: nothing that ran before a click that leaves is lost.
+//! Counters belong to a process, and a page that navigates elsewhere gets another process. So every document is held
+//! until the counters have been read: nothing that ran before a navigation is lost.
 
 use std::{
     collections::HashMap,
@@ -19,52 +19,52 @@ use crate::{
     wire::Command,
 };
 
-/// How many parts are kept, and how much text of scripts.
+/// The maximum number of parts, and of bytes of script text.
 const PARTS_MOST: usize = 2_000;
 const TEXT_MOST: usize = 64 << 20;
 
-/// How long a document is held for the counters of the one before.
+/// How long a document is held for the counters of the previous one.
 const HELD: Duration = Duration::from_secs(3);
 
-/// What ran of a page's scripts.
+/// The coverage of a page's scripts.
 #[derive(Clone, Debug, Default)]
 pub struct PageCoverage {
     pub scripts: Vec<ScriptPart>,
-    /// Whether there was more than is kept.
+    /// Whether a limit was exceeded.
     pub is_cut: bool,
 }
 
-/// What ran of one script until the counters were read.
+/// The coverage of one script, when the counters were read.
 #[derive(Clone, Debug)]
 pub struct ScriptPart {
     pub url: String,
     pub source: Arc<str>,
-    /// As the browser tells it.
+    /// In the browser's format.
     pub functions: Value,
     pub map: Option<Vec<u8>>,
 }
 
 impl ScriptPart {
-    /// Returns the end of the text, where the address of a map is. An inline map is one long line.
+    /// Returns the last line, which may have the URL of a source map.
     pub(crate) fn tail(&self) -> &str {
         let text = self.source.trim_end();
         &text[text.rfind('\n').map_or(0, |at| at + 1)..]
     }
 }
 
-/// Returns the commands that begin to count.
+/// Returns the commands that start the counters.
 pub(crate) fn begin(session: &str) -> Vec<Command> {
     let params = json!({ "callCount": true, "detailed": true });
     vec![
         Command::new(session, "Profiler.enable", json!({})),
         Command::new(session, "Profiler.startPreciseCoverage", params),
         Command::new(session, "Debugger.enable", json!({})),
-        // A page with `debugger;` in it would wait for somebody.
+        // A page with `debugger;` in it would otherwise pause forever.
         Command::new(session, "Debugger.setSkipAllPauses", json!({ "skip": true })),
     ]
 }
 
-/// Reads the counters of a page: when it is asked to, and before each document.
+/// Reads the counters of a page: on request, and before each document.
 pub(crate) struct Taker {
     inner: Arc<Inner>,
     task: JoinHandle<()>,
@@ -81,21 +81,21 @@ struct Inner {
     session: String,
     origins: Vec<String>,
     taken: Mutex<Taken>,
-    /// One at a time: each reading begins the counters again.
+    /// One reading at a time: each resets the counters.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Taken {
     coverage: PageCoverage,
-    /// Texts by document and script: another process numbers its scripts again.
+    /// Texts by document and script: another process reuses the ids of scripts.
     texts: HashMap<(u64, String), Arc<str>>,
     bytes: usize,
     document: u64,
 }
 
 impl Taker {
-    /// Begins to let documents pass, each after the counters were read.
+    /// Starts to release documents, each after the counters have been read.
     pub(crate) fn start(
         client: &Client,
         session: &str,
@@ -118,7 +118,7 @@ impl Taker {
         self.inner.take(deadline).await;
     }
 
-    /// Returns what was read so far.
+    /// Returns the coverage that was read so far.
     pub(crate) fn done(&self) -> PageCoverage {
         std::mem::take(&mut self.inner.taken().coverage)
     }
@@ -185,7 +185,7 @@ impl Inner {
 }
 
 impl Taken {
-    /// Keeps a text, unless there is too much of them.
+    /// Keeps a text, if it fits within the limit.
     fn keep(&mut self, key: (u64, String), source: &Arc<str>) -> bool {
         let fits = self.bytes + source.len() <= TEXT_MOST && !source.is_empty();
         if fits {

@@ -1,4 +1,4 @@
-//! What a page is made to believe: a device, a locale, a time zone.
+//! Emulates a device, a locale and a time zone.
 
 use hothouse_model::{
     browse::{BrowseSpec, Viewport},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::wire::Command;
 
-/// A device that pages know.
+/// A device that can be emulated.
 pub struct Device {
     pub name: &'static str,
     width: u32,
@@ -23,7 +23,7 @@ const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) App
 const IPAD: &str = "Mozilla/5.0 (iPad; CPU OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1";
 const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Mobile Safari/537.36";
 
-/// Every device.
+/// All devices.
 pub const DEVICES: [Device; 9] = [
     Device { name: "iPhone SE", width: 375, height: 667, scale: 2.0, mobile: true, agent: IPHONE },
     Device { name: "iPhone 15", width: 393, height: 852, scale: 3.0, mobile: true, agent: IPHONE },
@@ -100,7 +100,7 @@ impl hothouse_model::Explain for NotEmulated {
     }
 }
 
-/// Whether a text consists of parts that are letters and digits.
+/// Returns whether a text consists of alphanumeric parts.
 fn is_worded(text: &str, between: &[char]) -> bool {
     text.len() <= 64
         && text
@@ -109,7 +109,7 @@ fn is_worded(text: &str, between: &[char]) -> bool {
 }
 
 impl Emulation {
-    /// Reads what is asked for.
+    /// Reads the requested settings.
     pub fn of(spec: &BrowseSpec) -> Result<Self, NotEmulated> {
         let device = spec.device.as_deref().map(find).transpose()?;
         let clock = spec
@@ -141,7 +141,7 @@ impl Emulation {
         self.viewport.unwrap_or(Viewport { width: 1280, height: 720 })
     }
 
-    /// Returns what the browser is told before a page is opened.
+    /// Returns the commands to send before a page is opened.
     pub fn commands(&self, session: &str) -> Vec<Command> {
         let Viewport { width, height } = self.viewport();
         let metrics = json!({
@@ -153,7 +153,7 @@ impl Emulation {
             all.push(("Emulation.setTouchEmulationEnabled", json!({ "enabled": true })));
         }
         if self.agent.is_some() || self.locale.is_some() {
-            // An empty name leaves the browser's own; the language is also what scripts see.
+            // An empty name keeps the browser's own; scripts also see the language.
             let language = self.locale.clone().unwrap_or_default();
             let params =
                 json!({ "userAgent": self.agent.unwrap_or_default(), "acceptLanguage": language });
@@ -177,7 +177,7 @@ impl Emulation {
         all.into_iter().map(|(method, params)| Command::new(session, method, params)).collect()
     }
 
-    /// Returns the scripts that run before those of a page.
+    /// Returns the scripts to run before those of a page.
     pub fn scripts(&self) -> Vec<String> {
         let clock = self.clock.map(|clock| {
             format!("({})({});", include_str!("scripts/clock.js"), clock.as_millisecond())

@@ -16,7 +16,7 @@ const SECRET: [&str; 7] = [
     "x-csrf-token",
 ];
 
-/// Makes an archive.
+/// Builds an archive.
 pub fn har(requests: &[Request], title: &str, url: &str) -> Value {
     let entries: Vec<Value> = requests.iter().map(entry).collect();
     let began = requests.first().map_or(0.0, |request| request.wall);
@@ -77,7 +77,7 @@ fn headers(all: &[(String, String)]) -> Value {
     shown.collect()
 }
 
-/// Returns a moment in seconds since 1970 as text.
+/// Formats a time in seconds since 1970.
 fn moment(seconds: f64) -> String {
     let millis = i64::try_from(whole(seconds * 1000.0)).unwrap_or_default();
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH).to_string()

@@ -73,7 +73,7 @@ pub fn find(text: &str) -> Option<Key> {
 }
 
 impl Key {
-    /// Returns what the browser is told: the key goes down, then up.
+    /// Returns the events for the browser: the key goes down, then up.
     pub fn events(&self) -> [Value; 2] {
         let event = |kind: &str| {
             json!({

@@ -2,21 +2,21 @@
 //!
 //! - [`wire`]: messages on a pipe
 //! - [`client`]: calls and events over two streams
-//! - [`capture`]: events in, commands out, all that is noted of a page
+//! - [`capture`]: events in, commands out, everything recorded of a page
 //! - [`page`]: a page in its own context
-//! - [`emulate`]: devices, places, times
+//! - [`emulate`]: devices, locales, time zones
 //! - [`state`]: cookies and storage that sign a browser in
 //! - [`accessibility`]: the page as assistive technology has it
 //! - [`script`], [`locate`], [`keys`], [`steps`]: what is done on a page
-//! - [`shim`]: what stands in for scripts of third parties
+//! - [`shim`]: replacements for third-party scripts
 //! - [`coverage`]: which parts of scripts ran
-//! - [`source_map`]: where a place in a bundle was in the sources
-//! - [`report`], [`har`]: what is told of all that
-//! - [`video`]: pictures of a page as a film
+//! - [`source_map`]: maps places in a bundle to the sources
+//! - [`report`], [`har`]: reports of all that
+//! - [`video`]: a video from pictures of a page
 //! - [`launch`]: how a browser is started
 //!
-//! The browser runs in a room, so all that it sends is hostile: it is bounded, waited for with a deadline, and never
-//! executed here. Deliberately absent: rooms, sockets, files, a clock but for deadlines.
+//! The browser runs in a room, so everything that it sends is untrusted: it is bounded, awaited with a deadline, and
+//! never executed here. Deliberately absent: rooms, sockets, files, clocks except for deadlines.
 
 pub mod accessibility;
 pub mod capture;

@@ -1,4 +1,4 @@
-//! Locators: how a step says which element it means, and how it is found among those of a page. Pure.
+//! Locators: how a step names an element, and how it is found on a page. Pure.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::accessibility::AxNode;
 
-/// Which element is meant.
+/// Identifies an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locator {
     pub by: By,
@@ -27,7 +27,7 @@ pub enum By {
     TestId(String),
     Placeholder(String),
     Css(String),
-    /// Whatever has that name: what one can click or fill in, or a text.
+    /// Anything with that name: an element to click or fill in, or a text.
     Any(String),
 }
 
@@ -38,7 +38,7 @@ pub enum By {
 )]
 pub struct NotALocator(String);
 
-/// Roles that are known without a name.
+/// Roles that can be given without a name.
 const ROLES: [&str; 38] = [
     "alert",
     "article",
@@ -80,7 +80,7 @@ const ROLES: [&str; 38] = [
     "tree",
 ];
 
-/// Roles of what a label is for.
+/// Roles of elements that have a label.
 const FIELDS: [&str; 14] = [
     "textbox",
     "searchbox",
@@ -98,7 +98,7 @@ const FIELDS: [&str; 14] = [
     "button",
 ];
 
-/// Roles of what one can act on, for a name alone.
+/// Roles of elements to act on, for locators with only a name.
 const ACTIVE: [&str; 14] = [
     "button",
     "link",
@@ -167,7 +167,7 @@ fn role(word: &str) -> String {
     if word == "img" { "image".to_owned() } else { word.to_owned() }
 }
 
-/// Returns what is between quotes, if all of it is.
+/// Returns the text between quotes, if all of it is quoted.
 fn unquoted(text: &str) -> Option<String> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
@@ -199,7 +199,7 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// How well a name fits: wholly, or as a part of it.
+/// Returns whether a name matches completely; `None` if not even in part.
 fn fits(name: &str, wanted: &str) -> Option<bool> {
     let (name, wanted) = (plain(name), plain(wanted));
     if name == wanted {
@@ -209,12 +209,12 @@ fn fits(name: &str, wanted: &str) -> Option<bool> {
 }
 
 impl Locator {
-    /// Whether it is looked for in the accessibility tree.
+    /// Returns whether it is looked up in the accessibility tree.
     pub fn is_in_tree(&self) -> bool {
         matches!(self.by, By::Role(..) | By::Label(_) | By::Any(_))
     }
 
-    /// Returns the nodes that are meant. Names that fit wholly leave out those that fit in part.
+    /// Returns the matching nodes. Complete matches of a name take precedence over partial ones.
     pub fn among<'a>(&self, nodes: &'a [AxNode]) -> Vec<&'a AxNode> {
         let of = |roles: &dyn Fn(&str) -> bool, name: &str| {
             let all = nodes.iter().filter(|node| node.element > 0 && roles(&node.role));
@@ -235,7 +235,7 @@ impl Locator {
         }
     }
 
-    /// Returns what the script of a page looks for, where the tree is of no help.
+    /// Returns the query for the page's script, where the accessibility tree does not help.
     pub fn query(&self) -> Option<Value> {
         match &self.by {
             By::Text(text) | By::Any(text) => Some(json!({ "text": text })),
@@ -246,7 +246,7 @@ impl Locator {
         }
     }
 
-    /// Names what a page has instead: the same role first, the nearest names first.
+    /// Lists what a page has instead: the same role first, then the nearest names.
     pub fn near(&self, nodes: &[AxNode]) -> Vec<String> {
         let (role, name) = match &self.by {
             By::Role(role, name) => (Some(role.as_str()), name.as_deref().unwrap_or_default()),
@@ -278,7 +278,7 @@ impl Locator {
     }
 }
 
-/// Shows a node as a locator.
+/// Formats a node as a locator.
 pub fn shown(node: &AxNode) -> String {
     let role = if node.role == "StaticText" { "text" } else { &node.role };
     let name = cut(&node.name, 60);

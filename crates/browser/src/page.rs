@@ -31,23 +31,23 @@ use crate::{
     wire::{Command, Event},
 };
 
-/// How long the network must be quiet after a page has loaded, and the longest that is waited for it.
+/// How long the network must be quiet after a page has loaded, and the maximum wait for it.
 const QUIET: Duration = Duration::from_millis(120);
 const QUIET_MOST: Duration = Duration::from_secs(5);
 
-/// How long one look at a page may take: a page whose script never ends answers nothing.
+/// How long one look at a page may take: a page whose script never ends does not answer.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// How much text of a page is kept.
 const TEXT_MOST: usize = 200_000;
 
-/// The tallest picture, and how many of them show one page.
+/// The maximum height of a picture, and number of pictures of one page.
 const TILE: f64 = 8000.0;
 const TILES: usize = 8;
 
 const CAPTURE: &str = include_str!("scripts/capture.js");
 
-/// What a page is to be.
+/// The parameters of a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageSpec {
     pub emulation: Emulation,
@@ -55,12 +55,12 @@ pub struct PageSpec {
     /// 16 digits.
     pub trace_prefix: String,
     pub shims: ShimSet,
-    /// Cookies and storage to begin with.
+    /// The initial cookies and storage.
     pub state: Option<StorageState>,
     pub video: bool,
     /// Whether the browser is traced while the page is open.
     pub trace: bool,
-    /// Whether it is noted which parts of scripts run.
+    /// Whether coverage of scripts is recorded.
     pub coverage: bool,
 }
 
@@ -71,19 +71,19 @@ pub struct Page {
     context: String,
     pub(crate) frame: String,
     listener: Arc<PageListener>,
-    /// What the page had to begin with, for what it changed.
+    /// The initial cookies and storage, to report changes.
     before: Mutex<Kept>,
     taker: Option<Taker>,
 }
 
-/// Cookies and storage at one moment, by names that are shown.
+/// Cookies and storage at one moment, by displayed name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     pub cookies: BTreeMap<String, String>,
     pub storage: BTreeMap<String, String>,
 }
 
-/// Takes the events of a page.
+/// Receives the events of a page.
 pub(crate) struct PageListener {
     capture: Mutex<Capture>,
     /// events --one more--> whoever waits for the page
@@ -109,17 +109,17 @@ impl PageListener {
 pub enum Arrival {
     /// The page loaded, and the network became quiet.
     Loaded,
-    /// The page loaded, and keeps asking for more.
+    /// The page loaded, but continues to send requests.
     Busy,
-    /// The page did not load in time; these are the requests that it waited for.
+    /// The page did not load in time; these requests were pending.
     Late(Vec<String>),
-    /// The browser says why there is no page.
+    /// The browser reports why there is no page.
     Failed(String),
     /// Its process ended.
     Crashed(String),
 }
 
-/// What a picture is to show.
+/// The area of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shot {
     Viewport,
@@ -127,7 +127,7 @@ pub enum Shot {
     Clip { x: f64, y: f64, width: f64, height: f64 },
 }
 
-/// What was found by looking at a page.
+/// The result of looking at a page.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
     pub page: PageFacts,
@@ -135,11 +135,11 @@ pub struct Look {
     pub kept: Kept,
     /// PNG files.
     pub pictures: Vec<Vec<u8>>,
-    /// What could not be found out.
+    /// What could not be determined.
     pub notes: Vec<String>,
 }
 
-/// What a script in the page tells. The page may lie.
+/// What a script in the page reports, which is untrusted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PageFacts {
@@ -214,7 +214,7 @@ impl Page {
             client: client.clone(),
             session,
             context: context.to_owned(),
-            // The main frame has the number of its target.
+            // The main frame has the id of its target.
             frame: target,
             listener,
             before: Mutex::default(),
@@ -225,7 +225,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Turns on all that is watched, before anything is loaded.
+    /// Enables everything that is recorded, before anything is loaded.
     async fn prepare(&self, spec: &PageSpec, deadline: Instant) -> Result<(), CallError> {
         let mut commands = vec![
             self.command("Page.enable", json!({})),
@@ -272,7 +272,7 @@ impl Page {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what the page had to begin with, and lets `now` be that from now on.
+    /// Replaces the initial cookies and storage with `now`; returns the former ones.
     pub fn replace_kept(&self, now: Kept) -> Kept {
         std::mem::replace(&mut self.before(), now)
     }
@@ -281,7 +281,7 @@ impl Page {
         Command::new(&self.session, method, params)
     }
 
-    /// Tells the page something.
+    /// Sends a command to the page.
     pub async fn call(
         &self,
         method: &'static str,
@@ -291,12 +291,12 @@ impl Page {
         self.client.call(self.command(method, params), deadline).await
     }
 
-    /// Reads what was noted of the page.
+    /// Reads what was recorded of the page.
     pub fn noted<T>(&self, read: impl FnOnce(&mut Capture) -> T) -> T {
         read(&mut self.listener.capture())
     }
 
-    /// Whether the page can be used no more.
+    /// Returns whether the page can no longer be used.
     pub fn is_gone(&self) -> bool {
         self.client.is_closed() || self.noted(|capture| capture.crashed.is_some())
     }
@@ -309,10 +309,10 @@ impl Page {
             Err(CallError::Late { .. }) => return Ok(self.late()),
             Err(error) => return Err(error),
         };
-        // A page that only offers a download, or answers nothing, is not there.
+        // A page that only offers a download, or has no answer, is not loaded.
         if let Some(error) = told["errorText"].as_str().filter(|error| !error.is_empty()) {
             let downloads = self.noted(|capture| !capture.downloads.is_empty());
-            // An answer without a body is an answer.
+            // An answer without a body is still an answer.
             let is_answer =
                 matches!(error, "net::ERR_ABORTED" | "net::ERR_HTTP_RESPONSE_CODE_FAILURE");
             return Ok(match downloads || is_answer {
@@ -326,14 +326,14 @@ impl Page {
         Ok(self.arrived(deadline).await)
     }
 
-    /// Takes the network away, and opens a URL again: what a service worker keeps is still there.
+    /// Opens a URL again without network: only what a service worker keeps is available.
     pub async fn goto_offline(&self, url: &str, deadline: Instant) -> Result<Arrival, CallError> {
         let conditions = json!({ "offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
         self.call("Network.emulateNetworkConditions", conditions, deadline).await?;
         self.goto(url, deadline).await
     }
 
-    /// Waits until the document that is awaited has loaded, and the network is quiet.
+    /// Waits until the awaited document has loaded, and the network is quiet.
     pub async fn arrived(&self, deadline: Instant) -> Arrival {
         let mut changed_rx = self.listener.changed_tx.subscribe();
         loop {
@@ -385,7 +385,7 @@ impl Page {
         }
     }
 
-    /// Waits after an action until what it began has ended: requests, and a new document if there is one.
+    /// Waits after an action until what it started has ended: requests, and a new document if there is one.
     pub async fn calm(&self, deadline: Instant) {
         loop {
             let settled = self.settled(deadline).await;
@@ -399,7 +399,7 @@ impl Page {
         }
     }
 
-    /// Evaluates an expression in a world that the page's scripts cannot reach.
+    /// Evaluates an expression in an isolated world, which the page's scripts cannot reach.
     pub async fn evaluate(&self, source: &str, deadline: Instant) -> Result<Value, CallError> {
         let world = self.world_of("", deadline).await?;
         let params = json!({
@@ -457,7 +457,7 @@ impl Page {
         look
     }
 
-    /// Has pictures load that wait until somebody scrolls to them.
+    /// Loads pictures that would otherwise wait until they are scrolled into view.
     async fn load_lazy(&self, deadline: Instant) {
         let script = "(() => { const all = [...document.querySelectorAll('[loading=lazy]')].slice(0, 300); \
             all.forEach((one) => { one.loading = 'eager'; }); return all.length; })()";
@@ -488,7 +488,7 @@ impl Page {
         (pictures, notes)
     }
 
-    /// Takes a picture; a page that is taller than a picture can be has several.
+    /// Takes a picture; a page that is too tall for one picture gets several.
     pub async fn picture(
         &self,
         shot: &Shot,
@@ -522,7 +522,7 @@ impl Page {
         Ok((pictures, note))
     }
 
-    /// Ends the page and its context.
+    /// Closes the page and its context.
     pub async fn close(&self) {
         let listener: Arc<dyn Listener> = self.listener.clone();
         self.client.forget(&listener);
@@ -553,7 +553,7 @@ async fn dispose(client: &Client, context: &str) {
 /// A part of a page: left, top, width, height.
 type Clip = (f64, f64, f64, f64);
 
-/// Cuts a page into pictures.
+/// Divides a page into pictures.
 fn tiles(width: f64, height: f64) -> (Vec<Option<Clip>>, Option<String>) {
     let (width, height) = (width.clamp(1.0, TILE), height.max(1.0));
     let most = TILE * TILES as f64;

@@ -1,4 +1,4 @@
-//! What is told of a page: what was noted while it lived, and what it showed in the end. Pure.
+//! The report of a page: what was recorded while it was open, and what it showed in the end. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::{
     page::{Arrival, Kept, Look},
 };
 
-/// How many media, failures and the like are listed.
+/// The maximum length of each list.
 const MEDIA_MOST: usize = 400;
 const LIST_MOST: usize = 500;
 
-/// What a report is made of.
+/// The parts of a report.
 pub struct Found<'a> {
     pub app: &'a str,
     pub url: &'a str,
@@ -25,7 +25,7 @@ pub struct Found<'a> {
     pub steps: Vec<StepReport>,
 }
 
-/// Makes the report, but for files.
+/// Builds the report, except for files.
 pub fn report(found: Found<'_>) -> BrowseReport {
     let Found { app, url, arrival, capture, look, before, steps } = found;
     let requests = &capture.requests;
@@ -42,7 +42,7 @@ pub fn report(found: Found<'_>) -> BrowseReport {
     }
     let mut page_errors = capture.page_errors.clone();
     page_errors.extend(page_failed);
-    // The browser's own page about an error tells nothing of the app.
+    // The browser's own error page says nothing about the app.
     let is_page = !["", "about:blank"].contains(&look.page.url.as_str())
         && !look.page.url.starts_with("chrome-error:");
     let mut failed_requests = requests.failed();
@@ -82,7 +82,7 @@ pub fn report(found: Found<'_>) -> BrowseReport {
     report
 }
 
-/// Says what kept the page from loading, as an error of the page, and what to do about it.
+/// Describes what kept the page from loading, as an error of the page, with hints.
 fn judge(arrival: &Arrival) -> (Option<String>, Vec<String>) {
     match arrival {
         Arrival::Loaded | Arrival::Busy => (None, Vec::new()),
@@ -140,9 +140,9 @@ fn shims(capture: &Capture) -> Vec<ShimUse> {
     used
 }
 
-/// Names what differs; values stay here.
+/// Names the differences; values are left out.
 fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Changes {
-    // Our own mark of a storage that was filled.
+    // Our own marker for a storage that was filled.
     let is_own = |name: &str| name == "session __hothouse_state";
     let names = |all: Vec<&String>| -> Vec<String> {
         let kept = all.into_iter().filter(|name| !is_own(name)).take(LIST_MOST);

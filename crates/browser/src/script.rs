@@ -11,11 +11,11 @@ use toml::{Table, Value};
 
 use crate::locate::{Locator, NotALocator};
 
-/// How long a script may be, and how many steps it may have.
+/// The maximum length of a script, and its maximum number of steps.
 const SCRIPT_MOST: usize = 256 << 10;
 const STEPS_MOST: usize = 500;
 
-/// The longest value of a step.
+/// The maximum length of a value.
 const VALUE_MOST: usize = 100_000;
 
 /// One step.
@@ -50,12 +50,12 @@ pub enum Action {
         key: String,
         on: Option<Locator>,
     },
-    /// Gives a file of the worktree to a field.
+    /// Puts a file of the worktree into a field.
     Upload {
         on: Locator,
         file: String,
     },
-    /// Waits until an element is there.
+    /// Waits until an element is present.
     Wait(Locator),
     /// Waits for a record of the run.
     Record {
@@ -69,13 +69,13 @@ pub enum Action {
     Screenshot(String),
     /// Sends a webhook to the app, as `hothouse webhook` does.
     Webhook(String),
-    /// Says how questions of the page are answered from now on.
+    /// Sets how dialogs of the page are answered from now on.
     Dialog {
         accept: bool,
     },
 }
 
-/// What must hold.
+/// A condition that must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     Element(Locator),
@@ -133,10 +133,10 @@ pub const VERBS: [&str; 15] = [
     "absent",
 ];
 
-/// Keys beside the verb.
+/// The keys of a step besides the verb.
 const OTHER_KEYS: [&str; 6] = ["value", "file", "on", "app", "timeout", "absent"];
 
-/// Reads a script: `[[step]]` tables, each with a verb.
+/// Parses a script: `[[step]]` tables, each with a verb.
 pub fn parse(text: &str) -> Result<Vec<Step>, ScriptError> {
     if text.len() > SCRIPT_MOST {
         return Err(ScriptError::TooLong);
@@ -170,7 +170,7 @@ fn one(table: &Table) -> Result<Step, Problem> {
         let near = nearest(key, known()).map(str::to_owned);
         return Err((format!("`{}` is not a key of a step", cut(key, 60)), near));
     }
-    // `absent` is a verb with a locator, or says of `expect` that it must not be there.
+    // `absent` is a verb with a locator, or negates `expect`.
     let is_verb =
         |(key, value): &(&String, &Value)| VERBS.contains(&key.as_str()) && !value.is_bool();
     let mut verbs = table.iter().filter(is_verb).map(|(key, _)| key);
@@ -199,7 +199,7 @@ fn one(table: &Table) -> Result<Step, Problem> {
     Ok(Step { action: action(verb, parts)?, timeout: timeout.transpose()? })
 }
 
-/// What stands beside a verb.
+/// The values of a step besides the verb.
 #[derive(Default)]
 struct Parts {
     subject: String,
@@ -282,7 +282,7 @@ fn action(verb: &str, parts: Parts) -> Result<Action, Problem> {
     })
 }
 
-/// Reads `KIND QUERY`. A quoted name after a word is a role's.
+/// Parses `KIND QUERY`. With a quoted name, the first word is a role, not a kind.
 fn record(text: &str) -> Option<(Kind, &str)> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let kind = word.parse::<Kind>().ok()?;
@@ -301,7 +301,7 @@ fn expected(text: &str) -> Result<Expected, Problem> {
 }
 
 impl Step {
-    /// Reads one step in words: a verb, what it is about, and its value.
+    /// Parses one step in words: a verb, its subject, and its value.
     pub fn from_words(words: &[String]) -> Result<Self, ScriptError> {
         let fail = |(problem, near)| ScriptError::Step { number: 1, problem, near };
         let Some((verb, rest)) = words.split_first() else { return Err(ScriptError::Empty) };
@@ -317,7 +317,7 @@ impl Step {
         Ok(Self { action: action(verb, parts).map_err(fail)?, timeout: None })
     }
 
-    /// Writes it as a table of a script.
+    /// Formats it as a table of a script.
     pub fn to_toml(&self) -> String {
         let mut table = Table::new();
         let mut set = |key: &str, value: String| {
@@ -374,7 +374,7 @@ impl fmt::Display for Expected {
 }
 
 impl fmt::Display for Step {
-    /// In words. What is filled in is not told: it may be a password.
+    /// Formats it in words, without a value that is filled in: it may be a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.action {
             Action::Goto { path, app: None } => write!(f, "goto {path}"),

@@ -1,6 +1,6 @@
-//! Shims: what stands in for scripts of third parties in the browser, by the URLs that they come from.
+//! Shims: replacements for third-party scripts in the browser, by the URLs that they come from.
 //!
-//! A shim's script tells what it was asked to do by [`BINDING`], a function of the page that takes `NAME: TEXT`.
+//! A shim's script reports what it was asked to do through [`BINDING`], a function of the page that takes `NAME: TEXT`.
 
 use hothouse_model::config::ShipShim;
 
@@ -11,20 +11,20 @@ pub const BINDING: &str = "__hothouse_shim";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shim {
     pub name: String,
-    /// A URL in which `*` is any text.
+    /// A URL in which `*` matches any text.
     pub pattern: String,
     pub content_type: String,
     pub body: Vec<u8>,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShimAnswer {
     pub content_type: String,
     pub body: Vec<u8>,
 }
 
-/// All shims of a page, the first that matches wins.
+/// All shims of a page; the first that matches wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShimSet(pub Vec<Shim>);
 
@@ -76,7 +76,7 @@ struct Any {
     patterns: &'static [&'static str],
     /// `map`, `chat` or `tag`.
     kind: &'static str,
-    /// What pages find it by.
+    /// The global variables by which pages find it.
     globals: &'static [&'static str],
 }
 
@@ -160,7 +160,7 @@ fn captcha(name: &str, kind: &str, token: &str, field: &str) -> String {
     text.replace("`${NAME}: ", &format!("`{name}: ")).replace("__NAME__", kind)
 }
 
-/// Returns the content type of a file by its ending.
+/// Returns the content type of a file by its extension.
 pub fn content_type(path: &str) -> &'static str {
     match path.rsplit('.').next().unwrap_or_default() {
         "css" => "text/css; charset=utf-8",
@@ -173,9 +173,9 @@ pub fn content_type(path: &str) -> &'static str {
 }
 
 impl ShimSet {
-    /// Returns the patterns as the browser has them.
+    /// Returns the patterns in the browser's syntax.
     pub fn patterns(&self) -> impl Iterator<Item = String> {
-        // A question mark would be any character.
+        // A question mark would match any character.
         self.0.iter().map(|shim| shim.pattern.replace('?', "\\?"))
     }
 
@@ -183,7 +183,7 @@ impl ShimSet {
         self.0.iter().any(|shim| shim.name == name)
     }
 
-    /// Returns what a URL is answered with, and by which shim.
+    /// Returns the answer for a URL, and the name of its shim.
     pub fn answer(&self, url: &str) -> Option<(&str, ShimAnswer)> {
         let shim = self.0.iter().find(|shim| matches(&shim.pattern, url))?;
         let answer =
@@ -192,7 +192,7 @@ impl ShimSet {
     }
 }
 
-/// Whether a text is as a pattern says, in which `*` is any text. Takes time in proportion to both.
+/// Returns whether a text matches a pattern, in which `*` matches any text. Takes time in proportion to both.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);

@@ -1,4 +1,4 @@
-//! Source maps: where a place in a bundled script was in the sources. Pure; the map is the page's, so hostile.
+//! Source maps: find the source of a place in a bundled script. Pure; the map is the page's, so it is untrusted.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub use hothouse_model::source_map::MAP_MOST;
 /// How many places of a stack are mapped.
 const PLACES_MOST: usize = 20;
 
-/// A place in a script, as stacks have it: both numbers count from 1.
+/// A place in a script, as in stacks: both numbers count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub url: String,
@@ -44,13 +44,13 @@ pub fn places(stack: &str) -> Vec<Place> {
     found
 }
 
-/// Returns the address of a script's map, as its last lines name it.
+/// Returns the URL of a script's map, from its last lines.
 pub fn address(script: &str) -> Option<&str> {
     let (_, rest) = script.rsplit_once("sourceMappingURL=")?;
     rest.split_whitespace().next().filter(|address| !address.is_empty())
 }
 
-/// Returns the map in a `data:` address.
+/// Returns the map in a `data:` URL.
 pub fn inline(address: &str) -> Option<Vec<u8>> {
     let (head, data) = address.strip_prefix("data:")?.split_once(',')?;
     if !head.ends_with(";base64") || data.len() > MAP_MOST {
@@ -59,7 +59,7 @@ pub fn inline(address: &str) -> Option<Vec<u8>> {
     STANDARD.decode(data).ok()
 }
 
-/// Finds where places of one script were in its sources.
+/// Finds the sources of places in one script.
 pub fn find(map: &[u8], places: &[Place]) -> BTreeMap<Place, String> {
     let mut found = BTreeMap::new();
     let Ok(map) = serde_json::from_slice::<Map>(map) else { return found };
@@ -79,7 +79,7 @@ pub fn find(map: &[u8], places: &[Place]) -> BTreeMap<Place, String> {
     found
 }
 
-/// Writes the places of the sources beside those of a stack.
+/// Replaces places in a stack with those of the sources.
 pub fn told(stack: &str, found: &BTreeMap<Place, String>) -> String {
     let mut told = stack.to_owned();
     for (Place { url, line, column }, source) in found {

@@ -1,4 +1,4 @@
-//! A storage state: the cookies and the local storage by which a browser is signed in, in Playwright's JSON.
+//! A storage state: the cookies and the local storage that sign a browser in, in Playwright's JSON.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::capture::text;
 
-/// How many cookies, origins and entries a state may have, and how long a value is.
+/// The maximum number of cookies, origins and entries, and the maximum length of a value.
 const COOKIES_MOST: usize = 500;
 const ORIGINS_MOST: usize = 50;
 const ENTRIES_MOST: usize = 500;
@@ -30,7 +30,7 @@ pub struct Cookie {
     pub value: String,
     pub domain: String,
     pub path: String,
-    /// In seconds since 1970; -1 for one that ends with the browser.
+    /// In seconds since 1970; -1 for a session cookie.
     pub expires: f64,
     pub http_only: bool,
     pub secure: bool,
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Cookie {
 }
 
 impl StorageState {
-    /// Reads a state, which whoever made it chose.
+    /// Parses a state, which is untrusted.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotAState> {
         let state: Self =
             serde_json::from_slice(bytes).map_err(|error| NotAState::Json(error.to_string()))?;
@@ -102,7 +102,7 @@ impl StorageState {
         }
     }
 
-    /// Returns a state with one ending of host names in the place of another: that of the app of another sandbox.
+    /// Replaces a suffix of host names, to move a state to the app of another sandbox.
     #[must_use]
     pub fn moved(mut self, from: &str, to: &str) -> Self {
         let move_host = |host: &mut String| {
@@ -123,7 +123,7 @@ impl StorageState {
         self
     }
 
-    /// Returns a state that was made on a port of the loopback as one of an app's origin.
+    /// Moves a state that was recorded on a loopback port to the origin of an app.
     #[must_use]
     pub fn adapted(mut self, origin: &str) -> Self {
         let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
@@ -142,7 +142,7 @@ impl StorageState {
         self
     }
 
-    /// Returns the cookies as the browser takes them.
+    /// Returns the cookies in the browser's format.
     pub fn cookies_for_browser(&self) -> Value {
         let all = self.cookies.iter().map(|cookie| {
             let mut tree = json!({
@@ -177,7 +177,7 @@ impl StorageState {
                 )
             })
             .collect();
-        // JSON is JavaScript, but for two line ends.
+        // JSON is JavaScript, except for two line terminators.
         let data = json!(origins)
             .to_string()
             .replace('\u{2028}', "\\u2028")
@@ -185,7 +185,7 @@ impl StorageState {
         Some(format!("({})({data});", include_str!("scripts/storage.js")))
     }
 
-    /// Returns the names of the local storage, as reports show them, with the values.
+    /// Returns the entries of the local storage, by the names that reports show.
     pub fn shown_storage(&self) -> BTreeMap<String, String> {
         let entries = self.origins.iter().flat_map(|origin| &origin.local_storage);
         entries.map(|one| (format!("local {}", one.name), one.value.clone())).collect()
@@ -193,7 +193,7 @@ impl StorageState {
 }
 
 impl Cookie {
-    /// Reads the cookies that a browser tells of.
+    /// Reads the cookies that a browser reports.
     pub fn read_all(tree: &Value) -> Vec<Self> {
         let all = tree.as_array().map(Vec::as_slice).unwrap_or_default();
         let read = all.iter().take(COOKIES_MOST).map(|one| Self {

@@ -1,16 +1,16 @@
-//! A video of pictures: Motion JPEG in an AVI, which needs no encoder.
+//! Makes a video from pictures: Motion JPEG in an AVI, which needs no encoder.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 use crate::capture::VideoFrame;
 
-/// How many pictures a second has.
+/// The number of pictures per second.
 const RATE: u32 = 10;
 
-/// The longest video, in seconds.
+/// The maximum length of a video, in seconds.
 const LONGEST: f64 = 120.0;
 
-/// Makes a video; none where there is no picture.
+/// Builds a video; `None` without pictures.
 pub fn avi(frames: &[VideoFrame]) -> Option<Vec<u8>> {
     let pictures: Vec<(f64, Vec<u8>)> = frames
         .iter()
@@ -40,7 +40,7 @@ pub fn avi(frames: &[VideoFrame]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Returns which picture is shown at each tick: the browser sends one only when something has changed.
+/// Returns the picture to show at each tick: the browser sends one only when something has changed.
 fn repeated(times: &[f64]) -> Vec<usize> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let length = (last - first).clamp(0.0, LONGEST);

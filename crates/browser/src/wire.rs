@@ -1,12 +1,12 @@
 //! Messages of the Chrome DevTools Protocol on a pipe: JSON, each ended by a zero byte.
 //!
-//! The browser runs in a room, so whatever it sends is as hostile as the room: one message has a longest length,
-//! and what cannot be read ends the connection.
+//! The browser runs in a room, so whatever it sends is as untrusted as the room: the length of a message is limited,
+//! and an invalid one ends the connection.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The longest message: a picture of a large page, in base64.
+/// The maximum length of a message: a picture of a large page, in base64.
 pub const MESSAGE_LIMIT: usize = 96 << 20;
 
 /// A message from the browser.
@@ -20,7 +20,7 @@ pub enum Message {
     Event(Event),
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Empty for the browser itself.
@@ -38,14 +38,14 @@ pub enum NotAMessage {
     Unknown,
 }
 
-/// Cuts a stream into messages.
+/// Splits a stream into messages.
 #[derive(Debug, Default)]
 pub struct Frames {
     kept: Vec<u8>,
 }
 
 impl Frames {
-    /// Takes bytes, and passes on the messages that are whole.
+    /// Takes bytes, and passes on complete messages.
     pub fn take(
         &mut self,
         mut bytes: &[u8],
@@ -93,7 +93,7 @@ struct RawError {
     data: Option<Value>,
 }
 
-/// Reads one message.
+/// Parses a message.
 pub fn decode(bytes: &[u8]) -> Result<Message, NotAMessage> {
     let raw: Raw = serde_json::from_slice(bytes).map_err(|_| NotAMessage::Unknown)?;
     match (raw.id, raw.method) {
@@ -116,7 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Message, NotAMessage> {
     }
 }
 
-/// Something to tell the browser.
+/// A command for the browser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
     /// Empty for the browser itself.
@@ -130,7 +130,7 @@ impl Command {
         Self { session: session.into(), method, params }
     }
 
-    /// Writes it down as a message.
+    /// Encodes it as a message.
     pub fn encode(&self, id: u64) -> Vec<u8> {
         let mut tree = json!({ "id": id, "method": self.method, "params": self.params });
         if !self.session.is_empty() {

@@ -676,7 +676,7 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Returns the names of the command that a command line is for, such as `egress allow`; empty if there is none.
+/// Returns the names of the command in a command line, such as `egress allow`; empty if there is none.
 pub(crate) fn path_of(arguments: &[OsString]) -> String {
     let Ok(matches) = command().try_get_matches_from(arguments) else { return String::new() };
     let mut names = Vec::new();
@@ -688,7 +688,7 @@ pub(crate) fn path_of(arguments: &[OsString]) -> String {
     names.join(" ")
 }
 
-/// Whether a command takes the sandbox with `-w`.
+/// Whether a command accepts the sandbox as `-w`.
 pub(crate) fn takes_sandbox(path: &str) -> bool {
     let tree = command();
     let found = path.split(' ').try_fold(&tree, |at, name| at.find_subcommand(name));

@@ -1,11 +1,11 @@
-//! Long texts cut to a budget of tokens, with a line to continue from.
+//! Cuts long texts to a budget of tokens, with a line to continue from.
 
 /// Which part of a long text to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// About how many tokens to show; `None` is all.
+    /// The approximate number of tokens to show; `None` means all.
     pub(crate) tokens: Option<usize>,
-    /// The line to begin with, from 0.
+    /// The first line to show, from 0.
     pub(crate) first_line: usize,
 }
 
@@ -13,15 +13,15 @@ pub(crate) struct Budget {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut<'a> {
     pub(crate) text: &'a str,
-    /// The next line, if any is left.
+    /// The next line, if there are more.
     pub(crate) next_line: Option<usize>,
 }
 
-/// About how many bytes a token has.
+/// The approximate number of bytes in a token.
 const TOKEN_BYTES: usize = 4;
 
-/// Cuts a text at lines. A line longer than the whole budget is still shown, or a reader could
-/// never get past it.
+/// Cuts a text at line ends. A line longer than the whole budget is still shown, because a reader
+/// could never get past it otherwise.
 pub(crate) fn cut(text: &str, budget: Budget) -> Cut<'_> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut lines = starts.enumerate().skip(budget.first_line);

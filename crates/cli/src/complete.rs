@@ -1,5 +1,5 @@
-//! Completions of names that only the daemon or the project knows. They never start a daemon, and say nothing where
-//! there is none.
+//! Completes names that only the daemon or the project knows. Never starts a daemon, and completes nothing if none
+//! is running.
 
 use std::{ffi::OsStr, path::PathBuf, sync::OnceLock};
 
@@ -19,7 +19,7 @@ use crate::{
     ui::Ui,
 };
 
-/// Where names are looked for.
+/// Where names are looked up.
 struct Source {
     folders: Folders,
     build: Build,
@@ -28,10 +28,10 @@ struct Source {
     words: Vec<String>,
 }
 
-/// The shells' completers call functions without arguments of ours.
+/// Static, because the shells' completers call functions without arguments.
 static SOURCE: OnceLock<Source> = OnceLock::new();
 
-/// Remembers where names are looked for.
+/// Stores where names are looked up.
 pub(crate) fn look_in(folders: Folders, build: Build, folder: PathBuf, words: Vec<String>) {
     SOURCE.set(Source { folders, build, folder, words }).ok();
 }
@@ -40,7 +40,7 @@ pub(crate) fn sandboxes() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(near().into_iter(), typed))
 }
 
-/// Lists all sandboxes with their states; in its project the name alone is enough.
+/// Lists all sandboxes with their states. Within its project, the name alone is enough.
 fn near() -> Vec<(String, String)> {
     let here = SOURCE.get().map(|source| source.folder.clone()).unwrap_or_default();
     let names = all().into_iter().flat_map(|sandbox| {
@@ -55,7 +55,7 @@ fn near() -> Vec<(String, String)> {
     names.collect()
 }
 
-/// Returns what a word of a line is the name of, as far as a running daemon knows.
+/// Returns what kind of thing a word names, as far as a running daemon knows.
 pub(crate) fn noun(word: &str) -> Noun {
     let is_name =
         |one: &SandboxView| one.name == word || format!("{}/{}", one.project, one.name) == word;
@@ -81,7 +81,7 @@ pub(crate) fn services() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(services_of_line(), typed))
 }
 
-/// Services, and sandboxes where none is named yet: `logs agent-a web`.
+/// Completes services, and sandboxes if none is named yet: `logs agent-a web`.
 pub(crate) fn sandboxes_and_services() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let names = match sandbox_of_line() {
@@ -125,7 +125,7 @@ pub(crate) fn scenarios() -> ArgValueCompleter {
     declared(scenarios_of)
 }
 
-/// Bundles, radii and scenarios: all that data can be chosen by.
+/// Completes bundles, radii and scenarios: everything by which data can be chosen.
 pub(crate) fn seeds() -> ArgValueCompleter {
     declared(|config| {
         let named = |name: &str, what: &str| (name.to_owned(), what.to_owned());
@@ -143,7 +143,7 @@ fn scenarios_of(config: &Config) -> Vec<(String, String)> {
     named.map(|(name, one)| (name.to_string(), about(one))).collect()
 }
 
-/// Completes names that a config declares: that of the sandbox on the line, else the nearest one.
+/// Completes names that a config declares: that of the sandbox on the line, otherwise the nearest one.
 fn declared(names: fn(&Config) -> Vec<(String, String)>) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| {
         let Some(source) = SOURCE.get() else { return Vec::new() };
@@ -186,7 +186,7 @@ fn all() -> Vec<SandboxView> {
     ask(|session| session.get_if_running(route::SANDBOXES)).unwrap_or_default()
 }
 
-/// Returns the sandbox that the line means so far.
+/// Returns the sandbox that the line refers to so far.
 fn meant() -> Option<SandboxView> {
     ask(|session| {
         let query: FindQuery = session.find_query(sandbox_of_line())?;
@@ -194,14 +194,14 @@ fn meant() -> Option<SandboxView> {
     })
 }
 
-/// Returns the sandbox that the line names: after `-w`, or as the first word of `logs` and `up`.
+/// Returns the sandbox named on the line: after `-w`, or as the first word of `logs` and `up`.
 fn sandbox_of_line() -> Option<String> {
     let words = &SOURCE.get()?.words;
     if let Some(at) = words.iter().position(|word| word == "-w" || word == "--sandbox") {
         return words.get(at + 1).cloned();
     }
     let at = words.iter().position(|word| word == "logs" || word == "up")?;
-    // The last word is the one that is being typed.
+    // The last word is the one being typed.
     let before = words.get(at + 1..words.len().saturating_sub(1))?;
     let first = before.iter().find(|word| !word.starts_with('-'))?;
     let is_it =
@@ -209,12 +209,12 @@ fn sandbox_of_line() -> Option<String> {
     all().iter().any(is_it).then(|| first.clone())
 }
 
-/// Asks a daemon that is running; whatever goes wrong completes nothing.
+/// Queries a running daemon. On any failure nothing is completed.
 fn ask<T>(
     question: impl FnOnce(&Session) -> Result<Option<T>, hothouse_model::Failure>,
 ) -> Option<T> {
     let source = SOURCE.get()?;
-    // In a room names come from its own sandbox, and no daemon is started.
+    // In a room, names come from its own sandbox, and no daemon is started.
     let inside =
         hothouse_host::files::exists(std::path::Path::new(hothouse_model::room::API_SOCKET));
     let ui = Ui::new(&Global { quiet: true, ..Global::default() }, true, true, false);

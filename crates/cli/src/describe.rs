@@ -1,36 +1,36 @@
-//! One line for each command: how far it reaches, and who may use it.
+//! One line for each command: its reach, and who may use it.
 //!
-//! The rest of what is known of a command is in its arguments (`args`): name, purpose, parameters, examples; and in
-//! `outputs.txt`: what it prints. From the three together come help, completions, the tools of MCP, skills,
-//! `schema/output.json` and `docs/commands.md`.
+//! Everything else about a command is in its arguments (`args`): name, purpose, parameters, examples; and in
+//! `outputs.txt`: what it prints. Help, completions, MCP tools, skills, `schema/output.json` and `docs/commands.md`
+//! are generated from these three.
 //!
-//! *To add a command to rooms and tools:* its line here. A command without one is refused in rooms and is
-//! no tool; a test fails for it.
+//! *To add a command to rooms and tools:* add its line here. A command without one is refused in rooms and is not a
+//! tool; a test fails for it.
 
-/// How far a command reaches.
+/// The reach of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Risk {
     /// Changes nothing.
     Read,
-    /// Changes its sandbox, in a way that the agent in it could as well.
+    /// Changes its sandbox, in ways that the agent in it could too.
     Drive,
-    /// Changes which sandboxes there are, or the state of one from outside of its room.
+    /// Changes which sandboxes exist, or the state of one from outside its room.
     Host,
-    /// As `Host`, and something is lost by it.
+    /// Like `Host`, and loses something.
     Destroy,
-    /// Is the user's to decide: what loosens the wall, leaves the room or reaches everything. Never a tool.
+    /// Is the user's decision: loosens the wall, leaves the room or affects everything. Never a tool.
     Human,
     /// Needs no sandbox.
     Local,
 }
 
 impl Risk {
-    /// Whether programs of a room may run it.
+    /// Whether programs in a room may run it.
     pub(crate) fn is_for_rooms(self) -> bool {
         matches!(self, Self::Read | Self::Drive | Self::Local)
     }
 
-    /// Returns the word for it in documentation.
+    /// Returns its description for the documentation.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Read => "reads",
@@ -43,13 +43,13 @@ impl Risk {
     }
 }
 
-/// In which profile of MCP a command is a tool.
+/// The MCP profile in which a command is a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Profile {
-    /// In the small one, and so in both.
+    /// In the small one, and therefore in both.
     Daily,
     Full,
-    /// In none: it is interactive, endless, or of no use to a program.
+    /// In none: it is interactive, endless, or useless to a program.
     Never,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Description {
 use Profile::{Daily, Full, Never};
 use Risk::{Destroy, Drive, Host, Human, Local, Read};
 
-/// Commands that read what no run holds, so that they have no `--run`: why.
+/// Commands without `--run`, because no run contains what they read; each with the reason.
 #[cfg(test)]
 const NOT_OF_A_RUN: [(&str, &str); 18] = [
     ("list", "which sandboxes there are"),
@@ -88,7 +88,7 @@ const NOT_OF_A_RUN: [(&str, &str); 18] = [
     ("events", "what happens from now on; `timeline` has what happened"),
 ];
 
-/// Every command, and some that do not exist in every build.
+/// Every command, including some that do not exist in every build.
 const ALL: &[(&str, Risk, Profile)] = &[
     ("status", Read, Daily),
     ("up", Drive, Daily),
@@ -221,7 +221,7 @@ const ALL: &[(&str, Risk, Profile)] = &[
     ("help", Local, Never),
 ];
 
-/// Returns every description, the daily tools first.
+/// Returns every description, daily tools first.
 pub(crate) fn all() -> impl Iterator<Item = Description> {
     let described = |&(path, risk, profile): &(&'static str, Risk, Profile)| Description {
         path,
@@ -240,7 +240,7 @@ pub(crate) fn find(path: &str) -> Option<Description> {
 mod tests {
     use super::*;
 
-    /// Every command that can be run, by its names.
+    /// Collects every runnable command, by its names.
     fn runnable(tree: &clap::Command, above: &str, into: &mut Vec<String>) {
         for one in tree.get_subcommands() {
             let path = format!("{above} {}", one.get_name()).trim().to_owned();

@@ -1,18 +1,18 @@
-//! One entry in the configuration of another program: put in, replaced and taken out, with every other byte
-//! left as it is. Pure.
+//! Adds, replaces and removes one entry in the configuration of another program, leaving every other byte
+//! unchanged. Pure.
 
 use serde_json::Value;
 
 /// Why a configuration cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It is not JSON: it may have comments, or be broken.
+    /// It is not JSON: it may contain comments, or be invalid.
     NotJson,
-    /// Where the entry belongs there is something else.
+    /// There is something else where the entry belongs.
     OtherShape,
 }
 
-/// Puts the entry `name` into the object that `section` names, replacing an earlier one.
+/// Adds the entry `name` to the object at `section`, replacing an earlier one.
 pub(crate) fn put_json(
     text: &str,
     section: &str,
@@ -35,7 +35,7 @@ pub(crate) fn put_json(
     }
 }
 
-/// Takes the entry `name` out of the object that `section` names; a section that is empty then goes too.
+/// Removes the entry `name` from the object at `section`, and the section if it is empty afterwards.
 pub(crate) fn take_json(text: &str, section: &str, name: &str) -> Result<String, Unfit> {
     serde_json::from_str::<Value>(text).map_err(|_| Unfit::NotJson)?;
     let top = Object::at(text, start(text)).ok_or(Unfit::OtherShape)?;
@@ -50,7 +50,7 @@ pub(crate) fn take_json(text: &str, section: &str, name: &str) -> Result<String,
     })
 }
 
-/// Puts a table of TOML at the end, replacing an earlier one of the same name.
+/// Appends a TOML table, replacing an earlier one with the same name.
 pub(crate) fn put_toml(text: &str, table: &str, lines: &[String]) -> String {
     let rest = take_toml(text, table);
     let gap = if rest.trim().is_empty() { "" } else { "\n" };
@@ -58,7 +58,7 @@ pub(crate) fn put_toml(text: &str, table: &str, lines: &[String]) -> String {
     format!("{rest}{gap}[{table}]\n{}\n", lines.join("\n"))
 }
 
-/// Takes a table of TOML out, up to the next one.
+/// Removes a TOML table, up to the next one.
 pub(crate) fn take_toml(text: &str, table: &str) -> String {
     let head = format!("[{table}]");
     let (mut kept, mut is_ours) = (Vec::new(), false);
@@ -66,7 +66,7 @@ pub(crate) fn take_toml(text: &str, table: &str) -> String {
         if line.trim_start().starts_with('[') {
             let was_ours = is_ours;
             is_ours = line.trim() == head;
-            // The empty line before it came with it.
+            // The empty line before it was added with it.
             if is_ours && !was_ours && kept.last().is_some_and(|line: &&str| line.trim().is_empty())
             {
                 kept.pop();
@@ -79,7 +79,7 @@ pub(crate) fn take_toml(text: &str, table: &str) -> String {
     kept.concat()
 }
 
-/// An object in a text, by the places of its parts.
+/// The positions of an object's parts in a text.
 struct Object {
     /// After its opening brace.
     open: usize,
@@ -88,14 +88,14 @@ struct Object {
 
 struct Member {
     key: String,
-    /// Where its key begins, its value begins, and it ends.
+    /// Where its key begins, where its value begins, and where it ends.
     start: usize,
     value: usize,
     end: usize,
 }
 
 impl Object {
-    /// Reads the object that begins at a place of valid JSON.
+    /// Parses the object that begins at a position in valid JSON.
     fn at(text: &str, at: usize) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.get(at) != Some(&b'{') {
@@ -169,7 +169,7 @@ fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Puts a member before the others.
+/// Inserts a member before the others.
 fn insert(text: &str, object: &Object, member: &str, closing: &str) -> String {
     let (before, after) = text.split_at(object.open);
     match object.members.is_empty() {
@@ -178,7 +178,7 @@ fn insert(text: &str, object: &Object, member: &str, closing: &str) -> String {
     }
 }
 
-/// Removes a member with the comma that belonged to it.
+/// Removes a member and its comma.
 fn remove(text: &str, object: &Object, key: &str) -> String {
     let Some(at) = object.members.iter().position(|member| member.key == key) else {
         return text.to_owned();
@@ -195,7 +195,7 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// Writes a value as it looks so many steps inside of a file.
+/// Renders a value as it looks when nested this many levels deep.
 fn indented(value: &Value, steps: usize) -> String {
     let text = format!("{value:#}");
     text.replace('\n', &format!("\n{}", "  ".repeat(steps)))

@@ -44,17 +44,17 @@ pub use outputs::output_schema;
 
 use crate::{args::Arguments, session::Session, ui::Ui};
 
-/// The environment that the binary was started in.
+/// The environment in which the binary was started.
 pub struct Surroundings {
     pub arguments: Vec<OsString>,
     /// The `HOTHOUSE_*` variables.
     pub variables: Vec<(String, String)>,
-    /// What the user's own git and `gh` need to reach other machines.
+    /// What the user's git and `gh` need to reach other machines.
     pub credentials: Vec<(String, String)>,
     /// The value of `PATH`.
     pub search_path: OsString,
     pub folder: io::Result<PathBuf>,
-    /// The folder as the shell names it, also where it was deleted.
+    /// The folder as the shell names it, even if it was deleted.
     pub named_folder: Option<PathBuf>,
     pub no_color: bool,
     pub dumb_terminal: bool,
@@ -64,9 +64,9 @@ pub struct Surroundings {
     pub terminal: String,
     pub build: Build,
     pub folders: Result<Folders, NoHome>,
-    /// Any variable, for the guard: commands that agents run have them too.
+    /// Looks up any variable, for the guard: commands that agents run have them too.
     pub variable: fn(&str) -> Option<String>,
-    /// Whether this is a room: then commands are for its own sandbox, and reach the daemon of the host.
+    /// Whether this is a room: commands are then for its own sandbox, and reach the host's daemon.
     pub inside: bool,
     /// Runs the daemon in this process.
     pub serve: Box<dyn Fn(Folders, Build, File) -> DaemonEnd>,
@@ -96,7 +96,7 @@ pub fn run(surroundings: Surroundings) -> ExitCode {
     }
 }
 
-/// Answers a shell that completes a line, if one asks.
+/// Answers a shell that requests completions, if one does.
 fn complete(surroundings: &Surroundings) -> Option<ExitCode> {
     let Surroundings { arguments, folder, folders, build, .. } = surroundings;
     let folder = folder.as_ref().ok()?.clone();
@@ -113,13 +113,13 @@ fn complete(surroundings: &Surroundings) -> Option<ExitCode> {
     }
 }
 
-/// Returns the nearest folder that exists around one that was deleted.
+/// Returns the nearest existing folder around one that was deleted.
 fn still_there(named: &Path) -> Option<PathBuf> {
     let mut around = named.ancestors().filter(|_| named.is_absolute());
     around.find(|folder| files::is_folder(folder)).map(Path::to_owned)
 }
 
-/// Returns the folder of sandboxes for one that moved into the trash under a shell that stands in it.
+/// Returns the folder of sandboxes if the current folder was moved to the trash, otherwise the folder itself.
 fn out_of_trash(folder: &Path) -> PathBuf {
     let is_trash = |above: &&Path| above.ends_with(".hothouse/deleted");
     let trash = folder.ancestors().find(is_trash);
@@ -132,7 +132,7 @@ fn dispatch(
     arguments: Arguments,
     ui: &Ui,
 ) -> Result<ExitCode, Failure> {
-    // A hook that fails is taken for consent, so the guard answers whatever is missing.
+    // A failing hook counts as consent, so the guard answers whatever is missing.
     if let Some(args::Command::Guard(guard)) = &arguments.command
         && guard.command.is_none()
         && (surroundings.folders.is_err() || surroundings.folder.is_err())

@@ -1,11 +1,11 @@
-//! What comes next: one line after a command that went well, on a terminal, until the user turns it off.
+//! Prints one line about the next step after a successful command, on a terminal, until the user turns it off.
 
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::{files, folders::Folders};
 
 use crate::args::{Command, ConfigCommand, EgressCommand, Named, SecretCommand, Which};
 
-/// Whether the user wants such lines: a variable or their own config file may say no.
+/// Whether the user wants such lines: a variable or their config file can turn them off.
 pub(crate) fn are_wanted(variables: &[(String, String)], folders: Option<&Folders>) -> bool {
     let said_no = |(name, value): &(String, String)| {
         name == "HOTHOUSE_HINTS" && matches!(value.as_str(), "off" | "0" | "false" | "no")
@@ -13,7 +13,7 @@ pub(crate) fn are_wanted(variables: &[(String, String)], folders: Option<&Folder
     !variables.iter().any(said_no) && folders.is_none_or(|folders| !is_turned_off(folders))
 }
 
-/// Whether the user's own config file turns them off; one that cannot be read does not.
+/// Whether the user's config file turns them off. One that cannot be read does not.
 fn is_turned_off(folders: &Folders) -> bool {
     let bytes = files::read_capped(&folders.user_config(), MAX_BYTES as u64).unwrap_or_default();
     let user = File { name: "hothouse.toml", bytes: &bytes };
@@ -21,7 +21,7 @@ fn is_turned_off(folders: &Folders) -> bool {
     read.is_ok_and(|read| read.config.terminal.hints == Some(false))
 }
 
-/// Returns the command that often follows. Those that show the state of a sandbox decide it by that state themselves.
+/// Returns the command that often comes next. Commands that show a sandbox's state decide this themselves.
 pub(crate) fn after(command: &Command) -> Option<String> {
     let line = match command {
         Command::Adopt(args) => format!("up{}", given(args.name.as_deref())),

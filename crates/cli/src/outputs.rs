@@ -1,6 +1,6 @@
 //! What commands print with `--json`, read from `outputs.txt`, and its JSON Schemas. Pure.
 //!
-//! *To add a command:* its line in `outputs.txt`; a test fails without one.
+//! *To add a command:* add its line to `outputs.txt`; a test fails without one.
 
 mod parse;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use parse::{Field, Type};
 
-/// The API, as it is described to everybody.
+/// The public description of the API.
 const OPENAPI: &str = include_str!("../../../schema/openapi.json");
 
 const TEXT: &str = include_str!("outputs.txt");
@@ -54,13 +54,13 @@ impl Outputs {
         found.is_some_and(|one| one.either().iter().any(|one| matches!(one, Type::List(_))))
     }
 
-    /// Returns the output of a command as `outputs.txt` has it; none where it prints nothing.
+    /// Returns the output of a command in the notation of `outputs.txt`; `None` if it prints nothing.
     pub(crate) fn shown(&self, command: &str) -> Option<String> {
         let found = self.commands.get(command).filter(|one| !matches!(one, Type::Null))?;
         Some(found.to_string())
     }
 
-    /// Returns the schema of what the tool of a command returns: an object, in which a list is a page.
+    /// Returns the schema of what a command's tool returns: an object, in which a list is a page.
     pub(crate) fn of_tool(&self, command: &str) -> Option<Value> {
         let shapes = self.commands.get(command)?.either();
         let shape = |one: &Type| match one {
@@ -111,7 +111,7 @@ impl Outputs {
         })
     }
 
-    /// Collects every type that some schemas refer to.
+    /// Collects every type that the schemas refer to.
     fn definitions<'a>(&self, schemas: impl Iterator<Item = &'a Value>) -> Map<String, Value> {
         let (mut known, mut open) = (Map::new(), BTreeSet::new());
         schemas.for_each(|one| references(one, &mut open));
@@ -130,7 +130,7 @@ impl Outputs {
     }
 }
 
-/// Returns the document of all outputs, for `schema/output.json`, from the description of the API.
+/// Returns the document of all outputs, for `schema/output.json`, given the description of the API.
 pub fn output_schema(openapi: &str) -> String {
     let document = Outputs::with(openapi).document();
     let mut text = serde_json::to_string_pretty(&document).expect("a schema is plain data");
@@ -170,7 +170,7 @@ fn fields_schema(base: Option<&Type>, fields: &[Field]) -> Value {
     }
 }
 
-/// Rewrites the references of a type of the API.
+/// Rewrites the references in an API type.
 fn of_api(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -187,7 +187,7 @@ fn of_api(schema: &Value) -> Value {
     }
 }
 
-/// Leaves formats out, of which clients of tools know only some.
+/// Removes formats, because MCP clients know only some of them.
 fn leave_formats_out(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! Progress: one line for what happens, and one for each service that is waited for. Drawn only on a terminal, and only
-//! once something takes a moment; nothing of it stays.
+//! Progress: one line for the current step, and one for each service that is waited for. Drawn only on a terminal, and
+//! only if something takes a moment; removed at the end.
 
 use std::{
     collections::BTreeMap,
@@ -22,16 +22,16 @@ use crate::{render::plain, session::Session, ui::Ui};
 const PATIENCE: Duration = Duration::from_millis(500);
 const FRAME: Duration = Duration::from_millis(100);
 
-/// The most columns for the name of a service.
+/// The maximum width of a service's name.
 const WIDEST: usize = 32;
 
 /// How many boards there are in this process.
 static BOARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// How long a wait may be before something is said about it.
+/// How long a wait may take before it is shown.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Returns what a request waits for that has no progress of its own.
+/// Returns what a request without its own progress is waiting for.
 fn waited_for(path: &str) -> Option<&'static str> {
     Some(match path {
         route::SANDBOXES => "reading the state of all sandboxes",
@@ -50,10 +50,10 @@ fn waited_for(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Runs a request, and says on a terminal what it waits for if that takes long.
+/// Runs a request, and shows on a terminal what it is waiting for if that takes long.
 pub(crate) async fn told<T>(ui: &Ui, path: &str, request: impl Future<Output = T>) -> T {
     let mut request = std::pin::pin!(request);
-    // Two that draw would leave lines of each other behind.
+    // If two were drawn at once, each would leave lines of the other behind.
     let is_drawn = || BOARDS.load(Ordering::Relaxed) > 0;
     let Some(what) = waited_for(path).filter(|_| ui.shows_progress() && !is_drawn()) else {
         return request.await;
@@ -79,7 +79,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Follows an operation; begins before it is requested so that no event is missed.
+    /// Follows an operation. Starts before the operation is requested, so that no event is missed.
     pub(crate) fn follow(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
         match ui.shows_progress() {
             true => Self::tell(session, ui, operation),
@@ -87,7 +87,8 @@ impl Progress {
         }
     }
 
-    /// The same, and says without a terminal too what cannot wait for the end.
+    /// Like [`follow`](Self::follow), but also prints notes without a terminal if they cannot wait
+    /// for the end.
     pub(crate) fn tell(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
         let board = ui.shows_progress().then(|| Arc::new(Board::new()));
         let mut progress = Self { tasks: Vec::new(), board: board.clone() };
@@ -112,8 +113,8 @@ impl Progress {
 }
 
 impl Progress {
-    /// Ends after Ctrl-C. The terminal has echoed it below the last line, because that line is full: without a step
-    /// back the first line would stay.
+    /// Ends after Ctrl-C. The terminal has echoed it below the last line, because that line is full, so the cursor
+    /// must move up to remove the first line.
     pub(crate) fn interrupted(self) {
         if self.board.as_ref().is_some_and(|board| board.is_drawn.load(Ordering::Relaxed)) {
             io::stderr().write_all(b"\r\x1b[2K\x1b[1A").ok();
@@ -121,7 +122,7 @@ impl Progress {
     }
 }
 
-/// Shows one event: on the board, or as a line where there is none.
+/// Shows one event: on the board, or as a line if there is none.
 fn show(
     ui: Ui,
     board: Option<&Board>,
@@ -179,26 +180,26 @@ impl Board {
         Self { lines, head, services: Mutex::default(), is_drawn: AtomicBool::new(false) }
     }
 
-    /// Begins to draw.
+    /// Starts drawing.
     fn appear(&self) {
         self.is_drawn.store(true, Ordering::Relaxed);
         self.lines.set_draw_target(ProgressDrawTarget::stderr());
         self.head.enable_steady_tick(FRAME);
-        // A line that does not move any more is drawn only now.
+        // A line that no longer changes is drawn only now.
         let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().filter(|bar| bar.is_finished()).for_each(ProgressBar::tick);
     }
 
-    /// Takes every line off the terminal, for good.
+    /// Removes every line from the terminal permanently.
     fn vanish(&self) {
         let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().chain([&self.head]).for_each(ProgressBar::finish_and_clear);
         self.lines.clear().ok();
-        // A line that is dropped later would be drawn again.
+        // Otherwise a line that is dropped later would be drawn again.
         self.lines.set_draw_target(ProgressDrawTarget::hidden());
     }
 
-    /// Whether a service is waited for.
+    /// Whether any service is being waited for.
     fn waits(&self) -> bool {
         let all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().any(|bar| !bar.is_finished())
@@ -208,7 +209,7 @@ impl Board {
         self.head.set_message(plain(title));
     }
 
-    /// Shows a service, whose name has so many columns.
+    /// Shows a service, with its name padded to this width.
     fn service(&self, service: &ServiceProgress, width: usize) {
         let mut all = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         let bar = all.entry(service.name.clone()).or_insert_with(|| {
@@ -234,7 +235,7 @@ impl Board {
     }
 }
 
-/// Tells how many services are waited for, if there are any.
+/// Returns how many services are being waited for, if any.
 fn waiting_for(services: &[ServiceProgress]) -> Option<String> {
     let open = services.iter().filter(|service| !service.settled).count();
     match (open, services.len()) {
@@ -244,7 +245,7 @@ fn waiting_for(services: &[ServiceProgress]) -> Option<String> {
     }
 }
 
-/// Returns the form of a line; one that is too long for the terminal is cut.
+/// Returns the style of a line. A line too long for the terminal is cut.
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style.unwrap_or_else(|_| ProgressStyle::default_spinner()).tick_chars("|/-\\ ")

@@ -1,4 +1,4 @@
-//! Connecting to the daemon, starting and stopping it.
+//! Connects to the daemon, starts it and stops it.
 
 use std::{
     io::{BufRead, BufReader, ErrorKind},
@@ -28,23 +28,23 @@ pub(crate) struct Reach {
     pub(crate) folders: Folders,
     pub(crate) build: Build,
     pub(crate) ui: Ui,
-    /// Whether this is a room, whose socket leads to the daemon of the host.
+    /// Whether this is a room, whose socket leads to the host's daemon.
     pub(crate) inside: bool,
 }
 
-/// How long a room waits for the daemon of its host.
+/// How long a room waits for the host's daemon.
 const ABSENCE: Duration = Duration::from_secs(10);
 
 impl Reach {
     /// Connects to a running daemon; `None` if there is none.
     pub(crate) fn connect(&self) -> Result<Option<Client>, Failure> {
         if self.inside {
-            // Whoever is in the room may replace the socket: it leads no further than the room itself may go.
+            // Anyone in the room may replace the socket, but it leads no further than the room itself may go.
             let stream = UnixStream::connect(API_SOCKET).ok();
             return Ok(stream.map(|stream| Client::new(stream, self.build)));
         }
         let stream = match connected(&self.folders.socket())? {
-            // A daemon of an earlier release may listen elsewhere.
+            // A daemon of an earlier release may listen on another socket.
             None => connected(&self.former_socket())?,
             found => found,
         };
@@ -63,7 +63,7 @@ impl Reach {
         self.persist(connect)
     }
 
-    /// Stops the daemon, waits until it is gone, and returns which one it was.
+    /// Stops the daemon, waits until it has exited, and returns which one it was.
     pub(crate) async fn stop(&self) -> Result<Option<DaemonView>, Failure> {
         let Some(client) = self.connect()? else { return Ok(None) };
         let operation = OperationId::from_random(random::bytes());
@@ -75,7 +75,7 @@ impl Reach {
 
     /// Replaces a daemon that is older than this program.
     ///
-    /// The start lock is held until the new daemon is ready: otherwise a command that waits in
+    /// The start lock is held until the new daemon is ready. Otherwise a command waiting in
     /// parallel could start the old one again.
     pub(crate) async fn replace(&self) -> Result<(), Failure> {
         if self.inside {
@@ -131,7 +131,7 @@ impl Reach {
         }
     }
 
-    /// Waits a moment for the daemon of the host; fails once it has been away for long.
+    /// Waits briefly for the host's daemon; fails once it has been away for too long.
     pub(crate) fn await_daemon(&self, since: Instant) -> Result<(), Failure> {
         if since.elapsed() > ABSENCE {
             let message = "the daemon of the host does not answer this room";
@@ -142,8 +142,7 @@ impl Reach {
         Ok(())
     }
 
-    /// Starts a daemon and waits until it is ready. Commands that start one at the same time wait
-    /// for the first.
+    /// Starts a daemon and waits until it is ready. Commands that start one concurrently wait for the first.
     fn start_daemon(&self) -> Result<(), Failure> {
         self.prepare()?;
         let _turn = self.take_turn()?;
@@ -186,7 +185,7 @@ impl Reach {
         }
     }
 
-    /// Returns the program of a newer daemon that has run here, if the file is unchanged.
+    /// Returns the program of a newer daemon that has run here, if its file is unchanged.
     fn newer_program(&self) -> Option<PathBuf> {
         let newest = NewestDaemon::read(&self.folders.state)?;
         let build: Build = newest.build.parse().ok()?;

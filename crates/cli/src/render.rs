@@ -13,7 +13,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Makes a cell of text that may come from anywhere; what deceives is made visible.
+    /// Creates a cell from text of any origin. Deceptive characters are made visible.
     pub(crate) fn new(text: impl AsRef<str>) -> Self {
         Self { text: plain(text.as_ref()), tone: None }
     }
@@ -30,17 +30,17 @@ pub(crate) fn plain(text: &str) -> String {
     visible::line(text).into_owned()
 }
 
-/// Escapes a text of several lines for a terminal; tabs are kept.
+/// Escapes a text of several lines for a terminal, except tabs.
 pub(crate) fn plain_lines(text: &str) -> String {
     visible::lines(text).into_owned()
 }
 
-/// Returns how many columns of a terminal a text takes: a Chinese character takes two, an accent of its own none.
+/// Returns how many terminal columns a text takes: a Chinese character takes two, a combining accent none.
 pub(crate) fn columns_of(text: &str) -> usize {
     text.width()
 }
 
-/// Cuts a text that takes more columns than there are, and marks the cut.
+/// Cuts a text that takes more columns than available, and marks the cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     match columns_of(text) > columns {
         true => format!("{}…", taken(text.chars(), columns.saturating_sub(1))),
@@ -48,14 +48,14 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-/// Cuts a text in the middle: what a path or URL begins and ends with tells most.
+/// Cuts a text in the middle: the beginning and end of a path or URL are the most informative.
 fn cut_in_the_middle(text: &str, columns: usize) -> String {
     let (front, back) = (columns / 2, (columns - columns / 2).saturating_sub(1));
     let end: String = taken(text.chars().rev(), back).chars().rev().collect();
     format!("{}…{end}", taken(text.chars(), front))
 }
 
-/// Takes the characters that fit into so many columns.
+/// Takes the characters that fit into this many columns.
 fn taken(text: impl Iterator<Item = char>, columns: usize) -> String {
     let fits = |used: &mut usize, c: char| {
         *used += c.width().unwrap_or(0);
@@ -77,13 +77,13 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Renders rows under a heading, columns padded, without trailing blanks. What is too wide for the terminal is broken
-/// between words.
+/// Renders rows below a heading, with padded columns and without trailing spaces. What is too wide for the terminal
+/// is wrapped between words.
 pub(crate) fn table(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>) -> String {
     indented_table(ui, heading, rows, 0)
 }
 
-/// The same for a table that stands so many columns from the left.
+/// Like [`table`], indented by this many columns.
 pub(crate) fn indented_table(
     ui: &Ui,
     heading: &[&str],
@@ -115,10 +115,10 @@ fn fitted(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>, room: usize) -> Strin
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The least width to which a column is narrowed: ids and most names stay whole.
+/// The minimum width of a narrowed column: ids and most names stay complete.
 const NARROWEST: usize = 24;
 
-/// Takes from the widest columns before the last one what a terminal has no room for.
+/// Narrows the widest columns before the last one until the rows fit on the terminal.
 fn narrowed(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     let others = widths.len().saturating_sub(1);
     loop {
@@ -133,7 +133,7 @@ fn narrowed(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
     }
 }
 
-/// Cuts the cells of a row before the last one to their columns.
+/// Cuts the cells of a row before the last one to the widths of their columns.
 fn within(row: Vec<Cell>, widths: &[usize]) -> Vec<Cell> {
     let last = widths.len().saturating_sub(1);
     let cut = |(column, cell): (usize, Cell)| match widths.get(column) {
@@ -145,17 +145,17 @@ fn within(row: Vec<Cell>, widths: &[usize]) -> Vec<Cell> {
     row.into_iter().enumerate().map(cut).collect()
 }
 
-/// How much room the last cell of a row has.
+/// The space for the last cell of a row.
 #[derive(Clone, Copy)]
 struct Room {
-    /// Beside the others, and where that begins.
+    /// Beside the other cells, and the column where that begins.
     left: usize,
     before: usize,
-    /// On lines of its own.
+    /// On its own lines.
     whole: usize,
 }
 
-/// Renders a row whose last cell is too long: it continues below, beside the other cells or on lines of its own.
+/// Renders a row whose last cell is too long: it continues below, beside the other cells or on its own lines.
 fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
     const BELOW: usize = 4;
     let Some((last, others)) = row.split_last() else { return Vec::new() };
@@ -183,11 +183,11 @@ fn broken(ui: &Ui, row: &[Cell], widths: &[usize], room: Room) -> Vec<String> {
     lines
 }
 
-/// The least room in which text is broken.
+/// The minimum width at which text is wrapped.
 const LEAST: usize = 16;
 
-/// Breaks a text between words; a word that is longer than the room stays whole, and so does a command in backquotes
-/// that fits on a line.
+/// Wraps a text between words. A word longer than the width stays whole, and so does a command in backquotes that
+/// fits on a line.
 pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let room = if room < LEAST { usize::MAX } else { room };
     let mut lines = vec![String::new()];
@@ -205,7 +205,7 @@ pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// Splits a text at blanks; what stands in backquotes is one word, unless it is longer than the room.
+/// Splits a text at spaces. A part in backquotes is one word, unless it is longer than the width.
 fn words(text: &str, room: usize) -> Vec<&str> {
     let mut quoted = false;
     let whole = text.split(|c| {
@@ -220,15 +220,15 @@ fn words(text: &str, room: usize) -> Vec<&str> {
         .collect()
 }
 
-/// Breaks a text between words that begins at column `from`; what follows stands at column `indent`.
+/// Wraps a text that begins at column `from`; further lines begin at column `indent`.
 pub(crate) fn hanging(text: &str, from: usize, indent: usize, columns: Option<usize>) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     let room = columns.saturating_sub(from.max(indent));
     wrapped(text, room).join(&format!("\n{:indent$}", ""))
 }
 
-/// Breaks the lines of a message between words, so that a terminal breaks none within one. What stands in backquotes is
-/// a command to be copied, and stays whole where it can.
+/// Wraps the lines of a message between words, so that a terminal does not break them within one. A part in backquotes
+/// is a command to be copied, and stays whole if it can.
 pub(crate) fn message_within(text: &str, columns: usize) -> String {
     let fit = |line: &str| {
         if columns_of(line) <= columns {
@@ -253,7 +253,7 @@ fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
     line
 }
 
-/// Formats how long ago something was, in its largest unit.
+/// Formats how long ago a time was, in its largest unit.
 pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {
@@ -264,7 +264,7 @@ pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Formats a moment by how long ago it was, as a sentence has it.
+/// Formats how long ago a time was, for use in a sentence.
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     let counted = |count: i64, unit: &str| match count {

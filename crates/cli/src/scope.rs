@@ -1,6 +1,6 @@
-//! Commands in a room: those that are the user's to run are refused, with the command to run on the host.
+//! Commands in a room: those reserved for the user are refused, with the command to run on the host.
 //!
-//! The daemon refuses the same requests by itself; here the refusal can name the very command line.
+//! The daemon refuses the same requests anyway; here the refusal can name the exact command line.
 
 use std::ffi::OsString;
 
@@ -15,14 +15,14 @@ pub(crate) fn check(session: &Session, arguments: &[OsString]) -> Result<(), Fai
     if path.is_empty() || describe::find(&path).is_some_and(|known| known.risk.is_for_rooms()) {
         return Ok(());
     }
-    // Only to name it; a daemon that is away is no reason to say less.
+    // Used only to name the sandbox; if the daemon is away, the refusal is the same without the name.
     let query = FindQuery { sandbox: None, folder: session.folder_text().unwrap_or_default() };
     let own = session.query::<SandboxView>(route::SANDBOX_FIND, &query).ok();
     let line = host_line(arguments, &path, own.as_ref().map(|own| own.name.as_str()));
     Err(refusal(&path, &line))
 }
 
-/// Refuses a part of a command that a room may not run.
+/// Returns the refusal for a part of a command that a room may not run.
 pub(crate) fn refusal(command: &str, line: &str) -> Failure {
     let message = format!("`hothouse {command}` is not for rooms: it is for your user to decide");
     Failure::new(FailureKind::Host, message)
@@ -30,7 +30,7 @@ pub(crate) fn refusal(command: &str, line: &str) -> Failure {
         .hint("`hothouse ask REASON` puts the request in front of them")
 }
 
-/// Returns the command line for the host: the same words, and the sandbox where it takes one.
+/// Returns the command line for the host: the same words, with the sandbox if the command takes one.
 fn host_line(arguments: &[OsString], path: &str, sandbox: Option<&str>) -> String {
     let words: Vec<String> =
         arguments.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
@@ -40,7 +40,7 @@ fn host_line(arguments: &[OsString], path: &str, sandbox: Option<&str>) -> Strin
     format!("hothouse {}{named}", words.join(" "))
 }
 
-/// Quotes a word for a shell, if it needs it.
+/// Quotes a word for a shell if necessary.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

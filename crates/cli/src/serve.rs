@@ -1,4 +1,4 @@
-//! A port of the loopback that speaks HTTP for as long as a command runs.
+//! Serves HTTP on a loopback port for as long as a command is running.
 
 use std::{convert::Infallible, error::Error, net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -12,19 +12,19 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::Semaphore};
 
-/// How long to wait after a connection that could not be accepted, such as for want of descriptors.
+/// How long to wait after a connection could not be accepted, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What clients may take.
+/// The limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientLimits {
-    /// How many connections are open at a time; the next one waits.
+    /// How many connections may be open at a time; the next one waits.
     pub(crate) connections: usize,
     /// How long a client may take to send the head of a request.
     pub(crate) patience: Duration,
 }
 
-/// Listens on a port of the loopback, by default one that is free; returns it too.
+/// Listens on a loopback port, by default a free one; returns it too.
 pub(crate) async fn bind(port: Option<u16>) -> Result<(TcpListener, u16), Failure> {
     let failed = |error: std::io::Error| Failure::of(FailureKind::Host, &error);
     let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
@@ -69,7 +69,7 @@ where
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.patience)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that leaves needs nothing more.
+            // A client that disconnects needs nothing more.
             served.await.ok();
             drop(place);
         });
@@ -92,7 +92,7 @@ mod tests {
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
-    /// Sends bytes and returns all that is answered.
+    /// Sends bytes and returns the whole answer.
     async fn ask(port: u16, text: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -106,7 +106,7 @@ mod tests {
         let (listener, port) = bind(None).await.unwrap();
         let limits = ClientLimits { connections: 2, patience: Duration::from_secs(600) };
         let (running, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-        // handler --how many run--> test
+        // handler --number running--> test
         let (running_tx, mut running_rx) = mpsc::unbounded_channel();
         let answering = release.clone();
         let serving = tokio::spawn(accept(listener, limits, move |_| {

@@ -30,14 +30,14 @@ const ATTEMPTS: usize = 4;
 pub(crate) struct Session {
     pub(crate) folders: Folders,
     pub(crate) build: Build,
-    /// The working folder of the command.
+    /// The command's working directory.
     pub(crate) folder: PathBuf,
     reach: Reach,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Session {
-    /// Begins a session; nothing is sent yet.
+    /// Creates a session. Sends nothing yet.
     pub(crate) fn new(
         folders: Folders,
         build: Build,
@@ -52,7 +52,7 @@ impl Session {
         Ok(Self { folders, build, folder, reach, runtime })
     }
 
-    /// Whether this is a room, and the API that of its own sandbox.
+    /// Whether this is a room, whose API serves only its own sandbox.
     pub(crate) fn is_inside(&self) -> bool {
         self.reach.inside
     }
@@ -65,7 +65,7 @@ impl Session {
         })
     }
 
-    /// Makes an id for a change.
+    /// Generates the id of a change.
     pub(crate) fn operation(&self) -> OperationId {
         OperationId::from_random(random::bytes())
     }
@@ -84,7 +84,7 @@ impl Session {
         self.persistently(path, |client| client.query(path, query))
     }
 
-    /// Requests a change. If the daemon dies meanwhile, asks the next one for the outcome.
+    /// Requests a change. If the daemon dies in the meantime, asks the next one for the outcome.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -94,7 +94,7 @@ impl Session {
         self.persistently(path, |client| client.post(path, operation, body))
     }
 
-    /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile; the daemon continues.
+    /// Requests a change that takes a while. Returns `None` if the user presses Ctrl-C; the daemon continues.
     pub(crate) fn post_unless_interrupted<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -109,8 +109,8 @@ impl Session {
         })
     }
 
-    /// Reads a file of a run by the path that the daemon named. A room has no such path: it asks for the
-    /// file.
+    /// Reads a file of a run by the path that the daemon named. In a room that path does not exist, so
+    /// it requests the file.
     pub(crate) fn read_artifact(
         &self,
         file: &Path,
@@ -130,7 +130,7 @@ impl Session {
             .map_err(|error| Failure::of(FailureKind::Internal, &error))
     }
 
-    /// Asks a running daemon; does not start one.
+    /// Queries a running daemon; does not start one.
     pub(crate) fn get_if_running<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Asks a running daemon with parameters; does not start one.
+    /// Queries a running daemon with parameters; does not start one.
     pub(crate) fn query_if_running<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Tells a running daemon something, if it listens soon enough; does not start one.
+    /// Sends something to a running daemon, within a time limit; does not start one.
     pub(crate) fn tell_if_running(
         &self,
         path: &str,
@@ -170,7 +170,7 @@ impl Session {
         })
     }
 
-    /// Returns the question for a sandbox, as the current folder means it.
+    /// Builds the query for a sandbox, relative to the current folder.
     pub(crate) fn find_query(&self, sandbox: Option<String>) -> Result<FindQuery, Failure> {
         Ok(FindQuery { sandbox, folder: self.folder_text()? })
     }
@@ -183,7 +183,7 @@ impl Session {
         self.runtime.block_on(client.events(&query)).ok()
     }
 
-    /// Follows what happens, one JSON value at a time, until the visitor has enough or the daemon ends.
+    /// Follows events, one JSON value at a time, until the visitor stops or the daemon ends.
     pub(crate) fn follow_events(
         &self,
         query: &EventQuery,
@@ -206,7 +206,7 @@ impl Session {
         self.get(route::DAEMON)
     }
 
-    /// Stops the daemon, waits until it is gone, and returns which one it was.
+    /// Stops the daemon, waits until it has exited, and returns which one it was.
     pub(crate) fn stop(&self) -> Result<Option<DaemonView>, Failure> {
         let stopped = self.runtime.block_on(self.reach.stop())?;
         // A user who stops it may want to run another build next, even an older one.
@@ -214,7 +214,7 @@ impl Session {
         Ok(stopped)
     }
 
-    /// Returns how to connect to the daemon, for code with its own connections.
+    /// Returns the means to connect to the daemon, for code with its own connections.
     pub(crate) fn reach(&self) -> Reach {
         self.reach.clone()
     }
@@ -224,7 +224,7 @@ impl Session {
         tokio::task::LocalSet::new().block_on(&self.runtime, work)
     }
 
-    /// Runs work while the progress line keeps moving.
+    /// Runs work in the background while the progress line is updated.
     pub(crate) fn spawn(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
@@ -245,7 +245,7 @@ impl Session {
                     self.reach.ui.detail("Replacing the daemon, which is older than this program.");
                     self.runtime.block_on(self.reach.replace())?;
                 }
-                // room-init closes what connects while no daemon serves the room.
+                // room-init closes new connections while no daemon serves the room.
                 Err(error) if error.is_broken() && self.reach.inside => {
                     self.reach.await_daemon(begun)?;
                 }

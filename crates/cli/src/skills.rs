@@ -1,4 +1,4 @@
-//! Skills: short texts that tell an agent how to use Hothouse, with the commands of this version. Pure.
+//! Skills: short texts that tell an agent how to use Hothouse, with this version's commands. Pure.
 
 use clap::Command;
 
@@ -13,10 +13,10 @@ pub(crate) struct Skill {
     pub(crate) text: String,
 }
 
-/// A line of a skill: what the line is for, and the command; left out where the command does not exist.
+/// A line of a skill: its purpose, and the command. Left out if the command does not exist.
 type Line = (&'static str, &'static str);
 
-/// Name, when to use it, an opening sentence, and the lines.
+/// Each skill: name, when to use it, an opening sentence, and the lines.
 const SKILLS: [(&str, &str, &str, &[Line]); 5] = [
     (
         "status",
@@ -88,12 +88,12 @@ const SKILLS: [(&str, &str, &str, &[Line]); 5] = [
     ),
 ];
 
-/// What every skill ends with.
+/// The end of every skill.
 const ASK: &str = "What a room may not do (reach a new host, use a secret, change a limit) is for your user to \
      decide: `hothouse ask 'why you need it' --host HOST`, then `hothouse wait ask id=ID`. Add `--json` to any \
      command for data, and `--budget N` for about N tokens.";
 
-/// Returns the skills with the commands that exist, and in a room those that it may use.
+/// Returns the skills with the commands that exist, and in a room only those that it may use.
 pub(crate) fn all(tree: &Command, inside: bool) -> Vec<Skill> {
     let skill = |(name, about, opening, lines): (&'static str, &'static str, &str, &[Line])| {
         let lines = lines.iter().filter(|(_, command)| is_usable(tree, command, inside));
@@ -115,12 +115,12 @@ fn is_usable(tree: &Command, line: &str, inside: bool) -> bool {
 }
 
 impl Skill {
-    /// Returns the name of the skill among those of other tools.
+    /// Returns the skill's name among those of other tools.
     pub(crate) fn full_name(&self) -> String {
         format!("hothouse-{}", self.name)
     }
 
-    /// Writes the skill as a file with a head, as agents read it.
+    /// Renders the skill as a file with a header, as agents read it.
     pub(crate) fn file(&self) -> String {
         let name = self.full_name();
         format!("---\nname: {name}\ndescription: {}\n---\n\n# {name}\n\n{}", self.about, self.text)

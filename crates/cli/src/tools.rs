@@ -1,7 +1,6 @@
-//! Commands as tools of MCP: their schemas, and the command line of a call. Pure.
+//! Commands as MCP tools: their schemas, and the command line of a call. Pure.
 //!
-//! Everything comes from the tree of arguments and the line of `describe`, so a tool takes what the command
-//! takes.
+//! Everything comes from the argument tree and the line in `describe`, so a tool accepts what the command accepts.
 
 use std::any::TypeId;
 
@@ -14,20 +13,20 @@ use crate::{
     outputs::Outputs,
 };
 
-/// About how many tokens a tool prints, where the command can be told.
+/// The approximate number of tokens that a tool prints, if the command supports a limit.
 const BUDGET: usize = 4000;
 
-/// Options that make no sense for a program that waits for an end, or use a key of the user.
+/// Options that make no sense for a program that waits for the end, or that use one of the user's keys.
 const LEFT_OUT: [&str; 5] = ["follow", "attach", "wait", "no-wait", "sign"];
 
-/// Commands whose `--wait` is what a caller wants.
+/// Commands whose `--wait` is useful to a caller.
 const MAY_WAIT: [&str; 2] = ["ask", "up"];
 
 /// Where tools are offered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub(crate) profile: Profile,
-    /// In a room there is one sandbox, and what is not for rooms is not offered.
+    /// In a room there is only one sandbox, and commands that are not for rooms are not offered.
     pub(crate) inside: bool,
 }
 
@@ -42,7 +41,7 @@ pub(crate) fn tools(tree: &Command, offer: Offer) -> Vec<Tool> {
         .collect()
 }
 
-/// Returns the name of the tool of a command.
+/// Returns the name of a command's tool.
 pub(crate) fn name_of(path: &str) -> String {
     path.replace(' ', "_")
 }
@@ -70,7 +69,7 @@ fn tool(command: &Command, known: Description, offer: Offer, outputs: &Outputs) 
     }
 }
 
-/// Returns the arguments that a tool has.
+/// Returns the arguments of a tool.
 fn arguments<'a>(
     command: &'a Command,
     path: &'a str,
@@ -88,7 +87,7 @@ fn value_name(arg: &Arg) -> &str {
     arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str())
 }
 
-/// Returns the name of an argument in JSON.
+/// Returns the JSON name of an argument.
 fn key(arg: &Arg) -> String {
     match arg.get_long() {
         Some(long) => long.replace('-', "_"),
@@ -171,7 +170,7 @@ fn property(arg: &Arg, path: &str) -> Value {
     property
 }
 
-/// Returns the command line of a call, or what is wrong with its arguments.
+/// Returns the command line of a call, or the problem with its arguments.
 pub(crate) fn command_line(
     tree: &Command,
     path: &str,
@@ -186,7 +185,7 @@ pub(crate) fn command_line(
         let names: Vec<_> = known.iter().map(|arg| key(arg)).collect();
         return Err(format!("there is no argument `{unknown}`; there are: {}", names.join(", ")));
     }
-    // A run, or all sandboxes, is asked for in place of the server's own sandbox.
+    // An argument that selects a run or all sandboxes replaces the server's own sandbox.
     let is_given = |arg: &Arg| given.get(&key(arg)).is_some_and(|value| !value.is_null());
     let excludes = |arg: &Arg| {
         let excluded = command.get_arg_conflicts_with(arg);
@@ -234,7 +233,7 @@ fn default(arg: &Arg, sandbox: Option<&str>) -> Vec<String> {
     }
 }
 
-/// Reads the values of one argument.
+/// Converts the values of one argument.
 fn values(arg: &Arg, value: &Value, path: &str) -> Result<Vec<String>, String> {
     let wrong = |what: &str| format!("`{}` is not {what}", key(arg));
     let text = |value: &Value| match value {
@@ -300,7 +299,7 @@ mod tests {
         };
         assert_eq!(line("status", json!({}), None).unwrap(), "status --json");
         assert_eq!(line("status", json!({}), Some("a")).unwrap(), "status --json --sandbox=a");
-        // What is asked for in its place.
+        // Arguments that replace the sandbox.
         assert_eq!(
             line("status", json!({ "all": true }), Some("a")).unwrap(),
             "status --json --all"

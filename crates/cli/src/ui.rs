@@ -1,4 +1,4 @@
-//! Output: data on standard output, messages on standard error, colour only where it is wanted.
+//! Output: data on standard output, messages on standard error, colour only if wanted.
 
 use std::{
     cell::RefCell,
@@ -14,29 +14,29 @@ use serde::Serialize;
 
 use crate::{args::Global, render::message_within};
 
-/// Why standard output can no longer be written, if so.
+/// Why standard output can no longer be written to, if it cannot.
 static CUT: OnceLock<io::Error> = OnceLock::new();
 
 thread_local! {
-    /// What this thread prints, where that is kept instead.
+    /// What this thread prints, if it is captured.
     static KEPT: RefCell<Option<KeptOutput>> = const { RefCell::new(None) };
 }
 
-/// Data and messages that were kept.
+/// Captured data and messages.
 #[derive(Debug, Default)]
 pub(crate) struct KeptOutput {
     pub(crate) data: Vec<u8>,
     pub(crate) talk: String,
 }
 
-/// Runs work on this thread and keeps what it prints.
+/// Runs work on this thread and captures what it prints.
 pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> (T, KeptOutput) {
     KEPT.with_borrow_mut(|kept| *kept = Some(KeptOutput::default()));
     let done = work();
     (done, KEPT.take().unwrap_or_default())
 }
 
-/// Keeps something, if this thread's output is kept.
+/// Captures something, if this thread's output is captured.
 fn is_kept(keep: impl FnOnce(&mut KeptOutput)) -> bool {
     KEPT.with_borrow_mut(|kept| kept.as_mut().map(keep).is_some())
 }
@@ -44,7 +44,7 @@ fn is_kept(keep: impl FnOnce(&mut KeptOutput)) -> bool {
 /// The exit code of a program killed by SIGPIPE.
 const READER_GONE: u8 = 128 + 13;
 
-/// What a word means; colour only repeats it.
+/// The meaning of a word; colour only repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -82,8 +82,8 @@ impl Ui {
         }
     }
 
-    /// Prints data. A reader that has gone away is not an error; any other error is reported at the
-    /// end.
+    /// Prints data. A reader that has closed the pipe is not an error; any other error is reported
+    /// at the end.
     pub(crate) fn print(&self, text: &str) {
         if is_kept(|kept| kept.data.extend([text.as_bytes(), b"\n"].concat())) {
             return;
@@ -98,7 +98,7 @@ impl Ui {
         }
     }
 
-    /// Prints bytes as they are, for a reader that is no terminal.
+    /// Prints bytes unchanged, for a reader that is not a terminal.
     pub(crate) fn print_bytes(&self, bytes: &[u8]) {
         if is_kept(|kept| kept.data.extend(bytes)) {
             return;
@@ -144,14 +144,14 @@ impl Ui {
         io::stdout().is_terminal()
     }
 
-    /// Returns how many columns the terminal has that data is printed on, if it is one.
+    /// Returns the width of the terminal on which data is printed, if it is one.
     pub(crate) fn columns(&self) -> Option<usize> {
         let out = io::stdout();
         let columns = out.is_terminal().then(|| terminal::columns(out.as_fd())).flatten();
         columns.map(usize::from)
     }
 
-    /// Prints sentences as data: on a terminal, broken between words.
+    /// Prints sentences as data, wrapped between words on a terminal.
     pub(crate) fn print_message(&self, text: &str) {
         match self.columns() {
             Some(columns) => self.print(&message_within(text, columns)),
@@ -159,7 +159,7 @@ impl Ui {
         }
     }
 
-    /// Returns how many rows the terminal has that data is printed on, if it is one.
+    /// Returns the height of the terminal on which data is printed, if it is one.
     pub(crate) fn rows(&self) -> Option<usize> {
         let size = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok());
         size.flatten().map(|(_, rows)| usize::from(rows)).filter(|rows| *rows > 0)
@@ -180,7 +180,7 @@ impl Ui {
     }
 
     fn talk(&self, text: &str) {
-        // What is said may name what somebody else wrote.
+        // The message may contain what somebody else wrote.
         if is_kept(|kept| kept.talk.push_str(&format!("{}\n", visible::lines(text)))) {
             return;
         }
@@ -209,17 +209,17 @@ impl Ui {
         }
     }
 
-    /// Clears the terminal, for output that is shown again.
+    /// Clears the terminal before output that is repeated.
     pub(crate) fn clear_screen(&self) {
         self.print_bytes(b"\x1b[H\x1b[2J");
     }
 
-    /// Says what a user may want to do next; only on a terminal, and until the user turns it off.
+    /// Prints what a user may want to do next, only on a terminal and until the user turns it off.
     pub(crate) fn next(&self, command: &str) {
         self.hint(&format!("Next: `{command}`"));
     }
 
-    /// Says something that helps, in the same way.
+    /// Prints a helpful message, under the same conditions.
     pub(crate) fn hint(&self, text: &str) {
         if self.hints && !self.quiet && !self.json {
             let lines = fit(&visible::lines(text));
@@ -229,7 +229,7 @@ impl Ui {
         }
     }
 
-    /// Whether a question can be asked: standard input and error are terminals.
+    /// Whether questions are possible: standard input and error are terminals.
     pub(crate) fn can_ask(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal() && !self.json
     }
@@ -246,7 +246,7 @@ impl Ui {
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Asks for a word. Returns `None` without a terminal.
+    /// Asks for one word. Returns `None` without a terminal.
     pub(crate) fn ask_word(&self, question: &str) -> Option<String> {
         if !self.can_ask() {
             return None;
@@ -268,7 +268,7 @@ impl Ui {
         Some(answer.trim().to_owned())
     }
 
-    /// Colours a word of the data.
+    /// Colours a word in the data.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         painted(self.color_out, tone, text)
     }
@@ -289,7 +289,7 @@ impl Ui {
     }
 }
 
-/// Breaks a message for the terminal that it is shown on, if it is one.
+/// Wraps a message for the terminal that shows it, if there is one.
 fn fit(text: &str) -> String {
     let out = io::stderr();
     match out.is_terminal().then(|| terminal::columns(out.as_fd())).flatten() {

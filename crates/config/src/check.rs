@@ -1,6 +1,7 @@
-//! What no single value can tell: keys that go together, names that refer, circles.
+//! What no single value can tell: keys that belong together, names that refer, cycles.
 //!
-//! Works on the merged tree and not on types, so that one broken value does not hide the others.
+//! Works on the merged tree rather than on types, so that one invalid value does not hide the
+//! others.
 
 mod data;
 mod graph;
@@ -36,7 +37,7 @@ pub(super) fn check_tree(tree: &Node) -> Vec<Problem> {
 /// Limits below which no room can start.
 const LEAST: [(&str, &str, u64); 2] = [("memory", "16M", 16 << 20), ("disk", "1M", 1 << 20)];
 
-/// Reports limits that make no sense.
+/// Reports limits that are too low.
 fn check_limits(tree: &Node, problems: &mut Vec<Problem>) {
     for (name, shown, least) in LEAST {
         let Some(node) = tree.get("room").and_then(|room| room.get(name)) else { continue };
@@ -48,7 +49,7 @@ fn check_limits(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports keys that are missing or that exclude each other, here and below.
+/// Reports keys that are missing or exclude each other, here and below.
 ///
 /// The services of a profile are skipped: they are checked once they are merged with the base.
 fn check_complete(node: &Node, shape: &Shape, problems: &mut Vec<Problem>) {
@@ -81,7 +82,7 @@ fn check_keys(node: &Node, table: &Table, problems: &mut Vec<Problem>) {
         table.one_of.iter().copied().filter(|name| node.get(name).is_some()).collect();
     match given.as_slice() {
         [] if !table.one_of.is_empty() && !runs_on_host(node) => {
-            // Compose says `command` for what a service runs.
+            // Compose uses `command` for what a service runs.
             let command = node.get("command").filter(|_| table.one_of.contains(&"run"));
             problems.push(match command {
                 Some(command) => command.place.problem(Complaint {

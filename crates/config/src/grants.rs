@@ -1,9 +1,9 @@
-//! Settings of the pinned half that came out of a room, until a user approves them.
+//! Settings of the pinned half that came from a room, until a user approves them.
 //!
-//! Commits lose their origin: a merge, a squash or a cherry-pick makes an agent's `hothouse.toml`
-//! the user's. So what is remembered are settings, not commits, each entry of a list for itself.
-//! Where a version cannot be read, or there are too many, all that differs from what was approved
-//! then counts.
+//! Commits lose their origin: a merge, a squash or a cherry-pick turns an agent's `hothouse.toml`
+//! into the user's. So settings are remembered rather than commits, and each entry of a list on its
+//! own. If a version cannot be read, or there are too many settings, everything that differs from
+//! what was approved counts.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use serde_json::Value;
 use crate::layers;
 use hothouse_model::config::{Config, PendingChange, pending_changes, pinned_leaves};
 
-/// The most settings that are remembered one by one.
+/// The maximum number of settings that are remembered individually.
 const LIMIT: usize = 1000;
-/// The most of a value that is shown.
+/// The maximum length of a value that is shown.
 const SHOWN: usize = 80;
 
-/// Something that a room's commits put into the pinned half.
+/// A setting that commits of a room added to the pinned half.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum RoomSetting {
     /// A value, or an entry of a list.
     Set { key: String, value: Value },
-    /// A value, or an entry of a list, that is no longer there.
+    /// A removed value, or a removed entry of a list.
     Dropped { key: String, value: Value },
-    /// Whatever differs from this text.
+    /// Everything that differs from this text.
     Unknown { approved: String },
 }
 
-/// What rooms brought into a repository's configs and was not approved.
+/// What rooms added to a repository's configs without approval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RoomSettings(Vec<RoomSetting>);
 
 impl RoomSettings {
-    /// Reads the record. A damaged one counts as if it held everything.
+    /// Parses the record. A damaged one counts as if it contained everything.
     pub fn from_json(bytes: &[u8]) -> Self {
         let anything = || Self(vec![RoomSetting::Unknown { approved: String::new() }]);
         serde_json::from_slice(bytes).unwrap_or_else(|_| anything())
@@ -47,13 +47,14 @@ impl RoomSettings {
         serde_json::to_vec_pretty(&self.0).expect("settings are texts, numbers, lists and tables")
     }
 
-    /// Whether there is nothing to watch for.
+    /// Returns whether nothing is recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Records what a version of the config brings beyond the approved one, and beyond `others` of
-    /// the user's own, which a room may have merged. A version that is not text is none.
+    /// Records what a version of the config adds to the approved one, except for what `others`
+    /// contain: the user's own versions, which a room may have merged. An unreadable version
+    /// counts as unknown.
     pub fn note(&mut self, approved: &str, others: &[String], version: Option<&str>) {
         let Some(version) = version.and_then(parse) else {
             return self.note_unknown(approved);
@@ -74,7 +75,7 @@ impl RoomSettings {
         }
     }
 
-    /// Records that a room may have brought anything.
+    /// Records that a room may have changed anything.
     pub fn note_unknown(&mut self, approved: &str) {
         let unknown = RoomSetting::Unknown { approved: approved.to_owned() };
         if !self.0.contains(&unknown) {
@@ -82,14 +83,14 @@ impl RoomSettings {
         }
     }
 
-    /// Whether a config holds something that came out of a room.
+    /// Returns whether a config contains something that came from a room.
     pub fn taint(&self, text: &str) -> bool {
         let Some(config) = parse(text) else { return !self.is_empty() };
         let held = pinned_leaves(&config.pinned_half());
         self.0.iter().any(|setting| setting.is_held(&held, &config))
     }
 
-    /// Forgets what a config holds, which a user has approved.
+    /// Forgets what a config contains, because a user has approved it.
     pub fn approve(&mut self, text: &str) {
         let Some(config) = parse(text) else { return };
         let held = pinned_leaves(&config.pinned_half());
@@ -123,28 +124,28 @@ fn has(found: Option<&Value>, value: &Value) -> bool {
     }
 }
 
-/// Reads a text over the defaults only: what the user's own file sets does not come from a room.
+/// Parses a text over the defaults only: what the user's own file sets does not come from a room.
 fn parse(text: &str) -> Option<Config> {
     layers::parse("hothouse.toml", text).ok().map(|resolved| resolved.config)
 }
 
-/// Returns the config of a text; one that cannot be read grants nothing beyond the defaults.
+/// Returns the config of a text; an invalid one grants nothing beyond the defaults.
 fn config_or_default(text: &str) -> Config {
     parse(text).or_else(|| parse("")).expect("the defaults are valid")
 }
 
-/// Lists what a change means in plain words, for a user to decide on. The values may be an agent's:
-/// they are escaped and bounded.
+/// Describes changes in words, for a user to decide on. The values may come from an agent, so they
+/// are escaped and truncated.
 pub fn in_words(changes: &[PendingChange]) -> Vec<String> {
     changes.iter().flat_map(pieces).map(|piece| piece.in_words()).collect()
 }
 
-/// One value, or one entry of a list, that is added or removed.
+/// An added or removed value, or entry of a list.
 struct Piece {
     key: String,
     value: Value,
     comes: bool,
-    /// Whether the key holds a list of such values.
+    /// Whether the key holds a list.
     is_entry: bool,
 }
 
@@ -162,7 +163,7 @@ fn pieces(change: &PendingChange) -> Vec<Piece> {
         let new = after.iter().filter(|entry| !before.contains(entry));
         let new: Vec<_> = new.map(|entry| piece(entry.clone(), true, true)).collect();
         let all: Vec<_> = gone.chain(new).collect();
-        // Only the order differs, and the first rule that matches decides.
+        // Only the order differs, and the first matching rule decides.
         return match all.is_empty() {
             true => vec![piece(Value::Array(after), true, false)],
             false => all,
@@ -217,7 +218,7 @@ fn name(key: &str) -> String {
     format!("`{}`", bounded(key))
 }
 
-/// Shows a value as a reader would write it.
+/// Formats a value as a reader would write it, truncated.
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -1,24 +1,24 @@
-//! The config by which a base judges a branch: what the branch says, with scenarios, seeds and roles of the base.
+//! The config by which a base judges a branch: the branch's own, with scenarios, seeds and roles of the base.
 
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-/// The sections that judge, and how deep their named parts are.
+/// The sections that judge, and the depth of their named parts.
 const JUDGING: [(&str, usize); 3] = [("scenario", 1), ("seed", 2), ("auth", 1)];
 
 /// A config that is partly the base's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     pub text: String,
-    /// The sections whose parts are now the base's.
+    /// The sections with parts from the base.
     pub taken: Vec<String>,
-    /// The sections that differ from the base's, and stay the branch's.
+    /// The sections that differ from the base's but stay the branch's.
     pub left: Vec<String>,
 }
 
-/// Puts the parts that judge a branch back to what the base says. What only the branch has stays: its code may need
-/// it. None if one of the two is not TOML.
+/// Replaces the parts that judge a branch by those of the base. Parts that only the branch has stay: its code may need
+/// them. `None` if one of the two is not TOML.
 pub fn judged(base: &str, own: &str) -> Option<Judged> {
     let (base, mut own): (Table, Table) = (base.parse().ok()?, own.parse().ok()?);
     let mut judged = Judged::default();
@@ -39,7 +39,7 @@ pub fn judged(base: &str, own: &str) -> Option<Judged> {
     Some(judged)
 }
 
-/// Sets a key; below it only what the base names, so deep.
+/// Sets a key to the base's value. Down to `depth`, names that only the branch has are kept.
 fn put(own: &mut Table, key: &str, value: &Value, depth: usize) {
     match (own.get_mut(key), value) {
         (Some(Value::Table(own)), Value::Table(base)) if depth > 0 => {

@@ -1,5 +1,5 @@
-//! Every key of `hothouse.toml`. To add one: a line here, a field in its section's type, and,
-//! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
+//! Every key of `hothouse.toml`. To add one: a line here, a field in its section's type, and a line
+//! in `defaults.toml` if it has a default; a test reports which of them is missing.
 
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{

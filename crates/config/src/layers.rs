@@ -1,4 +1,4 @@
-//! Where defaults, the user's file, the project's file and the environment meet.
+//! Merges defaults, the user's file, the project's file and the environment.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,21 +15,21 @@ use hothouse_model::config::{
 
 const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// A file's bytes, under the name that the reader knows.
+/// A file's content, and its name as the reader knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
 }
 
-/// Everything that a configuration is made of, in addition to the defaults below it.
+/// Everything that a configuration is made of, apart from the defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layers<'a> {
     /// The user's own file; it may set only [`USER_KEYS`].
     pub user: Option<File<'a>>,
     /// The project's `hothouse.toml`.
     pub project: Option<File<'a>>,
-    /// Variables by name and value; those that [`ENVIRONMENT`] does not list are ignored.
+    /// Environment variables; those that [`ENVIRONMENT`] does not list are ignored.
     pub environment: &'a [(String, String)],
 }
 
@@ -59,7 +59,7 @@ pub const ENVIRONMENT: &[EnvironmentVariable] = &[
     variable("HOTHOUSE_IDLE", "sandbox.idle"),
 ];
 
-/// What a user's own file may set; the rest describes one project.
+/// The keys that a user's own file may set; the others describe one project.
 pub const USER_KEYS: &[&str] = &[
     "project.place",
     "room",
@@ -89,17 +89,17 @@ pub struct Shown {
     pub origin: String,
 }
 
-/// Reads one project file over the defaults.
+/// Parses a project file over the defaults.
 pub fn parse(file: &str, text: &str) -> Result<Resolved, Vec<Problem>> {
     parse_bytes(file, text.as_bytes())
 }
 
-/// Reads one project file, whose bytes may be anything, over the defaults.
+/// Parses a project file of arbitrary bytes over the defaults.
 pub fn parse_bytes(file: &str, bytes: &[u8]) -> Result<Resolved, Vec<Problem>> {
     resolve(&Layers { project: Some(File { name: file, bytes }), ..Layers::default() })
 }
 
-/// Merges all layers and validates the result, or reports everything that is wrong.
+/// Merges all layers and validates the result, or reports all problems.
 pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     let Layers { user, project, environment } = *layers;
     let mut problems = Vec::new();
@@ -121,7 +121,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     prove(tree, profiles, settle(without_consequences(problems)))
 }
 
-/// Leaves out that a table lacks one of its keys, where an unknown key in it was plainly meant to be that one.
+/// Removes the problem of a missing key where an unknown key in the same table was probably meant to be that one.
 fn without_consequences(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems
         .iter()
@@ -141,7 +141,7 @@ fn without_consequences(problems: Vec<Problem>) -> Vec<Problem> {
     problems.into_iter().filter(|problem| !follows(problem)).collect()
 }
 
-/// Turns the merged tree into types, once nothing is wrong with it.
+/// Converts the merged tree to types, if it has no problems.
 fn prove(
     tree: Node,
     profiles: Vec<(String, Node)>,
@@ -156,8 +156,8 @@ fn prove(
             profile.insert("service".to_owned(), services);
         }
     }
-    // The table of keys and the types agree, which a test proves for every key; if they did
-    // not, the user gets a problem to report and not a crash.
+    // A test proves for every key that the table of keys and the types agree. If they did not, the user would get a
+    // problem to report rather than a crash.
     match serde_json::from_value(whole.to_json()) {
         Ok(config) => Ok(Resolved { config, tree }),
         Err(error) => {
@@ -188,7 +188,7 @@ fn read(file: File<'_>, check: fn(&Node) -> Vec<Problem>, problems: &mut Vec<Pro
     match Source::open(file.name, file.bytes) {
         Ok(source) => {
             let (tree, found) = walk_file(&source, Templates::Refused);
-            // The keys below a heading that is not closed seem to stand elsewhere.
+            // The keys below an unclosed heading seem to be elsewhere.
             let below = source.below_unclosed(&found);
             let found = found.into_iter().chain(check(&tree));
             let is_displaced = |problem: &Problem| {
@@ -222,7 +222,7 @@ fn check_user_file(tree: &Node) -> Vec<Problem> {
     inner.map(|node| node.place.problem(complaint().among("", USER_KEYS.iter().copied()))).collect()
 }
 
-/// Reports what only the user may decide: commands on the host, and who is told every name.
+/// Reports keys that only the user may set: commands on the host, notifications, and resolvers, which see every name.
 fn check_project_file(tree: &Node) -> Vec<Problem> {
     let resolvers = tree.get("egress").and_then(|egress| egress.get("resolvers"));
     let resolvers = resolvers.map(|node| {

@@ -1,12 +1,12 @@
-//! Reads the configuration, `hothouse.toml`: from text to a proved value.
+//! Reads the configuration, `hothouse.toml`: from text to a validated value.
 //!
 //! ```text
 //! text --source--> spanned tree --walk--> Node --layers--> merged Node --check--> Config
 //! ```
 //!
-//! One table of keys (`keys.rs`) drives the walk, the merge and the JSON Schema. Every problem is
-//! reported at once, with its place, the near miss and what is allowed. Pure on purpose: files
-//! and variables come in as values.
+//! One table of keys (`keys.rs`) drives the walk, the merge and the JSON Schema. All problems are
+//! reported at once, with place, near miss and allowed values. Pure on purpose: files and variables
+//! come in as values.
 
 mod check;
 mod grants;

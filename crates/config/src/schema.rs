@@ -67,7 +67,8 @@ fn table_schema(table: &Table) -> Value {
         let alternatives = table.any_of.iter().map(|name| json!({ "required": [name] }));
         schema["anyOf"] = alternatives.collect();
     }
-    // Only a table that no other layer completes can be held to its alternatives in one file.
+    // In a single file, alternatives can be enforced only for a table that no other layer
+    // completes.
     if table.whole && !table.one_of.is_empty() {
         let alternatives = table.one_of.iter().map(|name| json!({ "required": [name] }));
         schema["oneOf"] = alternatives.collect();

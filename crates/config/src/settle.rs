@@ -6,7 +6,7 @@ use crate::{
     tree::overlay, walk::TEMPLATE,
 };
 
-/// Drops the templates of the defaults, which are not entries themselves.
+/// Drops the templates in the defaults, which are not entries themselves.
 pub(super) fn without_templates(mut node: Node) -> Node {
     if let Value::Table(entries) = node.value {
         let entries = entries.into_iter().filter(|(name, _)| name != TEMPLATE);
@@ -36,7 +36,7 @@ pub(super) fn apply_templates(node: &mut Node, defaults: &Node, shape: &Shape) {
     }
 }
 
-/// Settles the services of the base, and returns those of each profile, laid over the base.
+/// Settles the services of the base, and returns those of each profile, merged over the base.
 pub(super) fn settle_services(tree: &mut Node, defaults: &Node) -> Vec<(String, Node)> {
     let empty = Node::empty();
     let base = tree.get("service").unwrap_or(&empty);
@@ -62,8 +62,8 @@ fn profile_services(base: &Node, profile: &Node, template: &Node) -> Node {
     services
 }
 
-/// Puts in the defaults that depend on another key: a task is waited for until it has completed,
-/// and is not started again.
+/// Sets the defaults that depend on another key: dependents wait for a task to complete, and it is
+/// not restarted.
 fn settle(services: &mut Node) {
     let tasks =
         services.entries().filter(|(_, service)| service.get("task").is_some_and(Node::is_on));
@@ -84,7 +84,7 @@ fn settle(services: &mut Node) {
     }
 }
 
-/// Gives integrations that a service answers for their class.
+/// Sets the class of integrations that a service answers for.
 pub(super) fn settle_integrations(tree: &mut Node) {
     let entries = tree.entry(&[]).and_then(|entries| entries.get_mut("integration"));
     let Some(Value::Table(integrations)) = entries.map(|node| &mut node.value) else { return };

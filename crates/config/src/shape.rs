@@ -1,18 +1,18 @@
-//! How the configuration is described: one table of keys, from which come the walker's checks,
-//! the merge of layers and the JSON Schema.
+//! Describes the configuration in one table of keys, which drives the walker's checks, the merge of
+//! layers and the JSON Schema.
 
 use hothouse_model::config::rules::TextRule;
 
-/// What may stand at a key.
+/// What is allowed at a key.
 pub(super) enum Shape {
     Text(&'static TextRule),
     Choice(&'static [&'static str]),
-    /// A whole number within limits, both included.
+    /// A whole number within limits, both inclusive.
     Integer(i64, i64),
-    /// A number above the first limit and at most the second.
+    /// A number above the first limit, and at most the second.
     Number(f64, f64),
     Switch,
-    /// A text, a number or a switch.
+    /// A text, a number or a boolean.
     Scalar,
     /// Only `true`: its absence means `false`.
     Yes,
@@ -24,7 +24,7 @@ pub(super) enum Shape {
 /// A list of values.
 pub(super) struct List {
     pub item: Shape,
-    /// One value may stand for a list of one.
+    /// A single value may stand for a list of one.
     pub single: bool,
     /// Layers add to the list instead of replacing it.
     pub append: bool,
@@ -33,17 +33,17 @@ pub(super) struct List {
 /// A table whose keys are known.
 pub(super) struct Table {
     pub keys: &'static [Key],
-    /// A plain value is short for the table with only this key.
+    /// A plain value is shorthand for the table with only this key.
     pub shorthand: Option<&'static str>,
-    /// A higher layer replaces the table instead of single keys of it.
+    /// A higher layer replaces the whole table rather than single keys.
     pub whole: bool,
-    /// Defaults fill the table where it is given, and do not make it.
+    /// Defaults fill the table if it is given, but do not create it.
     pub optional: bool,
-    /// Keys that must be there, once all layers have met.
+    /// Keys that must be set after all layers are merged.
     pub required: &'static [&'static str],
-    /// Keys of which at least one must be there, in one file.
+    /// Keys of which at least one must be set in the same file.
     pub any_of: &'static [&'static str],
-    /// Keys of which exactly one must be there; setting one in a higher layer unsets the others.
+    /// Keys of which exactly one must be set; setting one in a higher layer unsets the others.
     pub one_of: &'static [&'static str],
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// A table of entries, of which there may be a few hundred.
+    /// Describes a table of up to a few hundred entries.
     pub(super) const fn of(entry: &'static str, name: &'static TextRule, value: Shape) -> Self {
         Self { entry, name, value, most: 256 }
     }
@@ -68,12 +68,12 @@ impl Map {
 pub(super) struct Key {
     pub name: &'static str,
     pub shape: Shape,
-    /// What the key is for; ends up in the JSON Schema.
+    /// What the key is for; becomes part of the JSON Schema.
     pub about: &'static str,
 }
 
 impl Table {
-    /// A table of these keys and no further rule, for `..` in the description.
+    /// Describes a table of these keys without further rules, for use with `..`.
     pub(super) const fn of(keys: &'static [Key]) -> Self {
         Self {
             keys,

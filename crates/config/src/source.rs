@@ -1,4 +1,4 @@
-//! One file's text: its syntax problems, and the line and column of a byte.
+//! One file's text: its syntax problems, and the line and column of a byte offset.
 
 use std::{ops::Range, sync::Arc};
 
@@ -8,16 +8,16 @@ use toml::de::DeTable;
 use crate::{tree::Origin, tree::Place};
 use hothouse_model::config::{Complaint, Problem, rules::shown};
 
-/// The largest file that is read.
+/// The maximum size of a file.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// The parser's message for a heading without its closing bracket.
 const UNCLOSED: &str = "unclosed table";
 
-/// How a problem of a key ends that is there already.
+/// The end of a problem about a key that is set already.
 const SET_TWICE: &str = "is set twice";
 
-/// A file as the reader knows it, and the beginnings of its lines.
+/// A file as the reader knows it, and the offsets of its lines.
 pub(super) struct Source<'a> {
     file: Arc<str>,
     text: &'a str,
@@ -25,7 +25,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Takes the bytes of a file, if they are text within the size limit.
+    /// Takes the content of a file, if it is text within the size limit.
     pub(super) fn open(file: &str, bytes: &'a [u8]) -> Result<Self, Problem> {
         let refuse = |message: String, column: usize, line: usize| Problem {
             file: file.to_owned(),
@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
         Self { file: file.into(), text, lines: std::iter::once(0).chain(ends).collect() }
     }
 
-    /// Reads the text as far as it can be read; what cannot is a problem.
+    /// Parses the text as far as possible; the rest becomes problems.
     pub(super) fn read(&self) -> (Spanned<DeTable<'a>>, Vec<Problem>) {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         let problems =
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         (table, self.without_echoes(problems.collect()))
     }
 
-    /// Leaves out what follows from another problem: the keys below a heading that is there twice.
+    /// Removes problems caused by another one: the keys below a duplicate heading.
     fn without_echoes(&self, problems: Vec<Problem>) -> Vec<Problem> {
         let lines: Vec<_> = self.text.lines().collect();
         let is_heading = |line: usize| {
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
         problems.into_iter().filter(|problem| !is_echo(problem)).collect()
     }
 
-    /// Returns the lines below each heading that is not closed, up to the next heading.
+    /// Returns the lines below each unclosed heading, up to the next heading.
     pub(super) fn below_unclosed(&self, problems: &[Problem]) -> Vec<Range<usize>> {
         let unclosed = problems.iter().filter(|problem| problem.message.contains(UNCLOSED));
         let lines: Vec<_> = self.text.lines().collect();
@@ -116,13 +116,13 @@ impl<'a> Source<'a> {
         self.place(span.start, key).bare_problem(Complaint::new(message))
     }
 
-    /// Places a key at a byte of the text.
+    /// Returns the place of a key at a byte offset.
     pub(super) fn place(&self, at: usize, key: String) -> Place {
         let (line, column) = self.position(at);
         Place { origin: Origin::File { file: Arc::clone(&self.file), line }, column, key }
     }
 
-    /// Returns line and column, both from 1, the column in characters.
+    /// Returns line and column, both from 1; the column counts characters.
     fn position(&self, at: usize) -> (usize, usize) {
         let line = self.lines.partition_point(|start| *start <= at);
         let start = self.lines[line - 1];

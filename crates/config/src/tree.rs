@@ -1,4 +1,4 @@
-//! A configuration between text and types: plain values that remember where they came from.
+//! A configuration between text and types: plain values that remember their origin.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -36,18 +36,18 @@ pub(super) enum Value {
     Switch(bool),
     List(Vec<Node>),
     Table(BTreeMap<String, Node>),
-    /// A value that was refused: kept, so that it is not reported as missing.
+    /// A rejected value: kept, so that it is not reported as missing.
     Broken,
 }
 
 impl Place {
-    /// Places a complaint about the value here.
+    /// Makes a problem of a complaint about the value here.
     pub(super) fn problem(&self, complaint: Complaint) -> Problem {
         let message = format!("`{}` {}", self.key, complaint.message);
         self.bare_problem(Complaint { message, ..complaint })
     }
 
-    /// Places a complaint whose message already names what it is about.
+    /// Makes a problem of a complaint whose message already names its subject.
     pub(super) fn bare_problem(&self, complaint: Complaint) -> Problem {
         let Complaint { message, suggestion, allowed } = complaint;
         let (file, line) = match &self.origin {
@@ -78,13 +78,13 @@ impl fmt::Display for Origin {
 }
 
 impl Node {
-    /// An empty table without a place in any file.
+    /// Returns an empty table without a place in any file.
     pub(super) fn empty() -> Self {
         let place = Place { origin: Origin::Default, column: 0, key: String::new() };
         Self { value: Value::Table(BTreeMap::new()), place }
     }
 
-    /// Returns the value at a key, if this is a table that has it.
+    /// Returns the value at a key, if this is a table with that key.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         match &self.value {
             Value::Table(entries) => entries.get(key),
@@ -109,7 +109,7 @@ impl Node {
         }
     }
 
-    /// Returns the text, if this is one.
+    /// Returns the text, if this is a string.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Returns the whole number, if this is one.
+    /// Returns the number, if this is an integer.
     pub(super) fn integer(&self) -> Option<i64> {
         match &self.value {
             Value::Integer(number) => Some(*number),
@@ -125,12 +125,12 @@ impl Node {
         }
     }
 
-    /// Whether this is `true`.
+    /// Returns whether this is `true`.
     pub(super) fn is_on(&self) -> bool {
         matches!(self.value, Value::Switch(true))
     }
 
-    /// Returns the entry at a path of keys, making empty tables on the way.
+    /// Returns the entry at a path of keys, creating empty tables on the way.
     pub(super) fn entry(&mut self, path: &[&str]) -> Option<&mut BTreeMap<String, Self>> {
         let Value::Table(entries) = &mut self.value else { return None };
         match path {
@@ -141,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Returns the value as JSON; what was refused is null.
+    /// Returns the value as JSON; a rejected one is null.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Text(text) => text.as_str().into(),
@@ -158,7 +158,7 @@ impl Node {
     }
 }
 
-/// Merges a higher layer into a lower one, key by key as the shape says.
+/// Merges a higher layer into a lower one, key by key, according to the shape.
 pub(super) fn overlay(lower: Node, upper: Node, shape: &Shape) -> Node {
     match (shape, lower.value, upper.value) {
         (Shape::Table(table), Value::Table(lower), Value::Table(entries)) if !table.whole => {
@@ -196,7 +196,7 @@ fn overlay_entries<'s>(
     lower
 }
 
-/// Drops the keys that the upper layer replaces by an alternative: `run` over `recipe`.
+/// Drops the keys that the upper layer replaces with an alternative: `run` replaces `recipe`.
 fn without_rivals(
     mut lower: BTreeMap<String, Node>,
     upper: &BTreeMap<String, Node>,
@@ -208,7 +208,7 @@ fn without_rivals(
     lower
 }
 
-/// Fills what a node leaves out from a template, without making optional tables.
+/// Fills missing keys of a node from a template, without creating optional tables.
 pub(super) fn fill(node: &mut Node, template: &Node, shape: &Shape) {
     let (Shape::Table(table), Value::Table(entries)) = (shape, &mut node.value) else { return };
     for (name, default) in template.entries() {

@@ -1,4 +1,4 @@
-//! The walk over a file's tree: every value is held against the table of keys.
+//! Walks a file's tree: checks every value against the table of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,26 +14,26 @@ use hothouse_model::config::{
     rules::{TextRule, join_key, shown},
 };
 
-/// The most items of a list.
+/// The maximum number of items in a list.
 const MAX_ITEMS: usize = 4096;
 
-/// The entry of `defaults.toml` that is a template for all others.
+/// The entry of `defaults.toml` that is the template for all others.
 pub(super) const TEMPLATE: &str = "*";
 
-/// Whether entries named [`TEMPLATE`] are let through.
+/// Whether entries named [`TEMPLATE`] are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Templates {
     Allowed,
     Refused,
 }
 
-/// Walks a whole file, and reports what is wrong with it.
+/// Walks a whole file, and reports its problems.
 pub(super) fn walk_file(source: &Source<'_>, templates: Templates) -> (Node, Vec<Problem>) {
     let (table, mut problems) = source.read();
     let broken_lines: BTreeSet<usize> = problems.iter().map(|problem| problem.line).collect();
     let mut walk = Walk { source, templates, problems: Vec::new() };
     let root = walk.table(&ROOT, table.get_ref(), source.place(0, String::new()));
-    // A line that is not TOML already has its problem; what the parser guessed there is not reported again.
+    // An invalid line already has its problem; what the parser recovered there is not reported again.
     problems
         .extend(walk.problems.into_iter().filter(|problem| !broken_lines.contains(&problem.line)));
     (root, problems)
@@ -158,7 +158,7 @@ impl Walk<'_> {
         (map.name.check)(name)
     }
 }
-/// The words of compose files, Procfiles and their kin, and the keys that mean the same here.
+/// The words of Compose files, Procfiles and similar formats, and the keys with the same meaning here.
 const SYNONYMS: [(&str, &str); 15] = [
     ("command", "run"),
     ("cmd", "run"),
@@ -177,13 +177,13 @@ const SYNONYMS: [(&str, &str); 15] = [
     ("integrations", "integration"),
 ];
 
-/// Returns the key that another tool's word stands for, if the table has it.
+/// Returns the key for another tool's word, if the table has it.
 fn synonym(word: &str, table: &Table) -> Option<&'static str> {
     let (_, known) = SYNONYMS.iter().find(|(other, _)| *other == word)?;
     table.key(known).map(|key| key.name)
 }
 
-/// Checks a value that is neither list nor table.
+/// Checks a value that is neither a list nor a table.
 fn check_leaf(shape: &Shape, found: &DeValue<'_>) -> Result<Value, Complaint> {
     match (shape, found) {
         (Shape::Text(rule), DeValue::String(text)) => check_text(rule, text),
@@ -221,7 +221,7 @@ fn check_leaf(shape: &Shape, found: &DeValue<'_>) -> Result<Value, Complaint> {
     }
 }
 
-/// Checks a text as it stands in an environment variable, where lists are split at commas.
+/// Checks a text from an environment variable, in which lists are separated by commas.
 pub(super) fn check_plain(shape: &Shape, text: &str, place: &Place) -> Result<Value, Complaint> {
     match shape {
         Shape::Text(rule) => check_text(rule, text),

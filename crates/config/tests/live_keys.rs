@@ -15,7 +15,7 @@ fn found(variable: &str, text: &str) -> Option<String> {
     find(variable, text, &LiveKeys::default()).map(|key| format!("{} {}", key.vendor, key.what))
 }
 
-/// Forms are put together here, so that no file of ours looks like it holds a key.
+/// Keys are assembled here, so that none of our files seems to contain one.
 fn key(prefix: &str, tail: &str, length: usize) -> String {
     format!("{prefix}{}", tail.chars().cycle().take(length).collect::<String>())
 }

@@ -1,11 +1,11 @@
 //! The dashboard: a host for each session, `https://LABEL.hothouse.localhost`.
 //!
-//! Who has opened the one-time link of `hothouse ui` has a session. Everything else, and all of
-//! `https://hothouse.localhost`, is a page that says how to get one. Cookies ignore ports, so an app
-//! with a port of the loopback could read and replace those of a host that it can name; the label cannot
-//! be guessed, and no other site is told of it. No app shares the host, so none can set its cookie
-//! (`__Host-`), and the cookie is not sent with what other sites request (`SameSite=Strict`). A change needs the session's
-//! token and our own origin too. Nothing here is the daemon's API.
+//! Opening the one-time link of `hothouse ui` creates a session. Without a session, and on
+//! `https://hothouse.localhost`, every request gets a page that says how to get one. Cookies ignore ports, so an app on
+//! a loopback port could read and replace the cookies of any host that it can name; the label cannot be guessed, and no
+//! other site learns it. No app shares the host, so none can set its cookie (`__Host-`), and the cookie is not sent
+//! with requests from other sites (`SameSite=Strict`). A change also needs the session's token and our own origin. None
+//! of this is part of the daemon's API.
 
 mod actions;
 mod assets;
@@ -63,7 +63,7 @@ use self::{
 use crate::Daemon;
 pub(crate) use terminal::room_of;
 
-/// What a page may load and where its forms go: only this site, and nothing inline. Browsers report what they refuse.
+/// What a page may load and where its forms go: only this site, and nothing inline. Browsers report violations.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; report-uri /policy-report";
 
@@ -79,19 +79,19 @@ pub(crate) struct Dashboard {
     keys: Mutex<Keys>,
     /// Why the last action on a sandbox failed.
     failures: Mutex<HashMap<String, String>>,
-    /// How scenarios went that were run from a page, by sandbox and name.
+    /// The results of scenarios run from a page, by sandbox and name.
     scenarios: Mutex<HashMap<(String, String), Ran>>,
     rendered: Rendered,
     reports: Reports,
     terminals: Terminals,
     usages: Usages,
-    /// From when on pages are looked at, all at the same moments.
+    /// The start of the schedule on which all pages are checked.
     began: Instant,
     /// The daemon's own threads.
     handle: Handle,
 }
 
-/// The dashboard as the router calls it.
+/// The dashboard, for the router.
 pub(crate) struct Site(pub(crate) Arc<Dashboard>);
 
 impl OwnPages for Site {
@@ -128,7 +128,7 @@ impl Dashboard {
         self.port.set(port).ok();
     }
 
-    /// Makes a single-use link that expires soon.
+    /// Creates a single-use link that expires soon.
     pub(crate) fn link(&self) -> Option<String> {
         let link = self.keys().make_link(Instant::now());
         Some(format!("{}/enter?key={}", self.origin(&link.label)?, link.key))
@@ -239,7 +239,7 @@ impl Dashboard {
         }
     }
 
-    /// Renders what an address shows, or returns what was rendered a moment ago: many open pages cost as much as one.
+    /// Renders the content of an address, or returns a recent rendering: many open pages cost as much as one.
     async fn content(self: &Arc<Self>, address: &str, session: &Session) -> Option<Arc<Content>> {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
         let place = Place::read(path)?;
@@ -258,7 +258,7 @@ impl Dashboard {
         Some(content)
     }
 
-    /// Answers with every page that the palette of commands can lead to.
+    /// Answers with every page that the command palette can open.
     async fn palette(self: Arc<Self>) -> Response<Body> {
         let daemon = self.daemon.clone();
         let listed = tokio::task::spawn_blocking(move || contents::destinations(&daemon)).await;
@@ -305,7 +305,7 @@ impl Dashboard {
         let (Some(id), Some(what)) = (id, what.and_then(|what| Wish::read(&what, &form))) else {
             return pages::plain(StatusCode::BAD_REQUEST, "the form names no action");
         };
-        // Only to a page of ours.
+        // Only to one of our pages.
         let back = query_value(&form, "back").and_then(|back| Place::read(&back));
         let back = back.unwrap_or(Place::Overview).path();
         // Continues if the browser disconnects.
@@ -331,7 +331,7 @@ impl Dashboard {
     }
 }
 
-/// Returns where a one-time link leads: to a sandbox, and a section of it.
+/// Returns the target of a one-time link: a sandbox, and a section of it.
 fn entered(query: &str) -> Place {
     let Some(id) = query_value(query, "sandbox") else { return Place::Overview };
     let section = query_value(query, "page").and_then(|word| Section::read(&word));
@@ -339,7 +339,7 @@ fn entered(query: &str) -> Place {
     Place::Of(Subject::Sandbox(id), part)
 }
 
-/// Whether a browser sent the request from our own page; every browser says so.
+/// Whether a request comes from one of our own pages. Browsers state this; clients that do not are accepted.
 fn is_own(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     matches!(site, None | Some("same-origin"))
@@ -352,7 +352,7 @@ fn query_value(text: &str, name: &str) -> Option<String> {
     value.and_then(|(_, value)| decoded(value))
 }
 
-/// Returns all values of a name in a query, in their order.
+/// Returns all values of a name in a query, in order.
 fn query_values(text: &str, name: &str) -> Vec<String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.filter(|(key, _)| *key == name).filter_map(|(_, value)| decoded(value)).collect()
@@ -376,20 +376,20 @@ fn decoded(value: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Adds the security headers of this site to an answer.
+/// Adds the security headers of this site to a response.
 fn secured(mut response: Response<Body>) -> Response<Body> {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Nobody else is told where a request comes from, above all not its host. `no-referrer` would
-        // also hide the origin of our own forms (Fetch, "serializing a request origin").
+        // Other sites must not learn where a request comes from, above all not the host. `no-referrer` would also hide
+        // the origin of our own forms (Fetch, "serializing a request origin").
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in fixed {
-        // A file of a run has stricter ones of its own.
+        // Files of runs set stricter ones.
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response

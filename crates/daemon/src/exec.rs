@@ -39,8 +39,8 @@ use crate::{Daemon, listener::OwnUser};
 /// SIGHUP, for a command whose terminal is gone.
 const HANGUP: i32 = 1;
 
-/// Serves the second socket until the daemon stops. Connections are closed then, but only after a command that is being
-/// started was handed to its client, who has its input; clients reconnect.
+/// Serves the second socket until the daemon stops. Then connections are closed, but a command that is being started is
+/// first passed to its client, which has its input; clients reconnect.
 pub(crate) async fn serve(daemon: Daemon, mut listener: OwnUser, mut stop: Stop) {
     let mut conversations = JoinSet::new();
     loop {
@@ -70,7 +70,7 @@ pub(crate) async fn serve(daemon: Daemon, mut listener: OwnUser, mut stop: Stop)
     while conversations.join_next().await.is_some() {}
 }
 
-/// Returns what a client asks for; none if it left, or is newer than this daemon.
+/// Returns a client's request; `None` if it disconnected, or is newer than this daemon.
 async fn question(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<Option<Ask>> {
     let Some((Hello { build }, _)) = framed.receive().await? else { return Ok(None) };
     if build.parse::<Build>().is_ok_and(|client| client > daemon.about.build) {
@@ -116,7 +116,7 @@ async fn converse(
     }
 }
 
-/// Writes down how a command ends whose client has left: it outlives it.
+/// Records how a command ends whose client has disconnected: the command outlives it.
 fn tell_end(daemon: &Daemon, running: &Running, note: ExecNote) {
     let timelines = daemon.keepers.timelines.clone();
     let (room, exec) = (running.room.clone(), running.exec.clone());
@@ -127,11 +127,10 @@ fn tell_end(daemon: &Daemon, running: &Running, note: ExecNote) {
     });
 }
 
-/// How long the exit of a command waits for its commits: an agent can make an import last.
+/// How long the exit of a command waits for the import of its commits: an agent can make one slow.
 const IMPORT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Imports what a command has committed before its exit is reported. One that takes long continues by
-/// itself.
+/// Imports a command's commits before its exit is reported. A slow import continues in the background.
 async fn import(daemon: &Daemon, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (daemon.engine.clone(), sandbox.clone());
     let import = tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox));
@@ -176,7 +175,7 @@ struct Running {
     joined: bool,
     /// The runtime folder of a room that ends with the command.
     fresh: Option<PathBuf>,
-    /// What the timeline has of a command that was started here.
+    /// The note on the timeline, if the command was started here.
     note: Option<ExecNote>,
 }
 
@@ -307,7 +306,7 @@ fn spec(
     }
 }
 
-/// Returns the folder in the room that a command runs in.
+/// Returns the folder in the room where a command runs.
 fn folder_of(sandbox: &SandboxRecord, run: &RunAsk) -> PathBuf {
     sandbox.worktree.join(run.folder.as_deref().unwrap_or_default())
 }
@@ -356,7 +355,7 @@ pub(crate) fn service_of(
     })
 }
 
-/// Returns the argv of the client of a service's database; none if none is asked for.
+/// Returns the argv of a service's database client; `None` if none was requested.
 pub(crate) fn database_argv(
     service: &ServiceOrder,
     ask: Option<DatabaseAsk>,
@@ -400,21 +399,21 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
     Ok(ExecSpec { argv, env, cwd, service: Some(service.name().to_owned()), ..spec })
 }
 
-/// Parses the sandbox's name, if one was given.
+/// Parses the sandbox's name, if given.
 fn wanted(target: &Target) -> Result<Option<SandboxRef>, Failure> {
     let wanted = target.sandbox.as_deref().map(str::parse).transpose();
     wanted.map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))
 }
 
-/// Where a command is to run.
+/// Where a command runs.
 struct Place {
     sandbox: SandboxRecord,
     runtime: PathBuf,
-    /// The runtime folder of a room that was made for this command.
+    /// The runtime folder of a room created for this command.
     fresh: Option<PathBuf>,
 }
 
-/// Finds the room of a sandbox, or makes a fresh one.
+/// Finds the room of a sandbox, or creates a fresh one.
 async fn place(daemon: &Daemon, target: &Target, fresh: bool) -> Result<Place, Failure> {
     let sandbox = find_awake(daemon, target).await?;
     let engine = daemon.engine.clone();
@@ -459,13 +458,14 @@ async fn known(
 /// Why a command is no longer followed.
 enum Followed {
     Ended(Ended),
-    /// Its client left.
+    /// Its client disconnected.
     Left,
-    /// This daemon stops; the command is still running, or its end was not reported.
+    /// This daemon is stopping; the command is still running, or its end was not reported.
     Stopped,
 }
 
-/// Passes the streams on, then forwards messages both ways until the command ends, the client leaves or the daemon stops.
+/// Passes the streams to the client, then relays messages until the command ends, the client disconnects or the daemon
+/// stops.
 async fn follow(
     framed: &mut Framed,
     running: &mut Running,
@@ -482,7 +482,7 @@ async fn follow(
     tokio::pin!(wait);
     loop {
         tokio::select! {
-            // First: a daemon that stops loses its connections to rooms, which looks like the end of the room.
+            // First: a stopping daemon loses its connections to rooms, which looks like the end of the room.
             biased;
             () = stop.told() => return Ok(Followed::Stopped),
             exit = &mut wait => return Ok(Followed::Ended(ended(exit))),
@@ -499,8 +499,8 @@ async fn follow(
                 Ok(Some((Ask::Leave, _))) => return Ok(Followed::Left),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    // A command outlives its client, unless its terminal is gone; who attached has a view of it, not the
-                    // terminal.
+                    // A command outlives its client, unless its terminal is gone. A client that attached only has a
+                    // view of the terminal.
                     if *terminal && !*joined {
                         room.signal(exec.clone(), HANGUP).await.ok();
                     }

@@ -28,7 +28,7 @@ impl IntoResponse for ErrorResponse {
     }
 }
 
-/// Turns a text that is not a name, or similar, into a usage failure.
+/// Converts a parse error, such as of a name, to a usage failure.
 pub(crate) fn usage(error: &dyn std::error::Error) -> ErrorResponse {
     ErrorResponse(Failure::of(FailureKind::Usage, error))
 }

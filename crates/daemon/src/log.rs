@@ -1,14 +1,14 @@
-//! The daemon's own log: JSON lines in the state folder, one earlier file kept.
+//! The daemon's own log: JSON lines in the state folder, with one earlier file.
 
 use std::{path::Path, sync::Mutex};
 
 use hothouse_host::{FileError, files};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// The size at which a new file is begun.
+/// The size at which the log is rotated.
 const ROTATE_AT: u64 = 8 << 20;
 
-/// Begins logging into a file. `filter` is in the syntax of `RUST_LOG`.
+/// Starts logging to a file. `filter` has the syntax of `RUST_LOG`.
 pub(crate) fn begin(path: &Path, filter: Option<&str>) -> Result<(), FileError> {
     files::rotate(path, ROTATE_AT)?;
     let file = files::open_append(path)?;

@@ -1,7 +1,7 @@
-//! The API as programs of a room get it: their own sandbox, and only what [`scope`] lists.
+//! The API for programs of a room: only their own sandbox, and only what [`scope`] lists.
 //!
-//! The same routes answer as on the host's socket, but never to the request that the room sent: a new one
-//! is made, in which [`force`] has replaced everything that could name something else. Headers are dropped.
+//! The same routes answer as on the host's socket, but the room's request is never passed on: a new one is built, in
+//! which [`force`] has replaced everything that could name something else. Headers are dropped.
 
 mod force;
 mod scope;
@@ -45,27 +45,27 @@ use self::{
 };
 use crate::{Daemon, failure::ErrorResponse, routes, view};
 
-/// The largest body of a room's request.
+/// The maximum size of a request body from a room.
 const BODY_LIMIT: usize = 1 << 20;
 
 /// How long a room may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The largest head of a room's request.
+/// The maximum size of a request head from a room.
 const HEAD_LIMIT: usize = 64 << 10;
 
-/// How many requests of one sandbox are worked on at a time, by what they cost.
+/// How many requests of one sandbox are processed at a time, by their cost.
 const LIGHT: usize = 8;
 const HEAVY: usize = 2;
 const CHANGES: usize = 1;
 
-/// How many snapshots a sandbox may have before its room can take no more.
+/// The maximum number of snapshots of a sandbox that its room may create.
 const SNAPSHOTS: usize = 32;
 
-/// How long an answer has to reach a room before the room ends.
+/// The time for a response to reach a room before the room ends.
 const LAST_WORDS: Duration = Duration::from_millis(150);
 
-/// Whose rows a route may show: all, or those of one sandbox. Only this module sets it.
+/// Which sandboxes' rows a route may show: all, or one. Only this module sets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown(pub(crate) Option<SandboxKey>);
 
@@ -84,14 +84,14 @@ impl Shown {
     }
 }
 
-/// What answers programs of rooms.
+/// Serves programs of rooms.
 pub(crate) struct InRooms {
     daemon: Daemon,
     router: Router,
     gates: Mutex<HashMap<SandboxKey, Gates>>,
 }
 
-/// How much of a sandbox is worked on.
+/// The request limits of a sandbox.
 #[derive(Clone)]
 struct Gates {
     light: Arc<Semaphore>,
@@ -129,7 +129,7 @@ impl RoomApi for InRooms {
                 let caller = caller.clone();
                 async move { Ok::<_, Infallible>(caller.answer(request).await) }
             });
-            // One request each: what a room may send is counted by its connections.
+            // One request per connection: rooms are limited by connections.
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(PATIENCE)
@@ -184,7 +184,7 @@ impl Caller {
         }
     }
 
-    /// Returns the sandbox as it is now, if its names lead to it and nothing else.
+    /// Returns the current sandbox, if its names identify it and nothing else.
     async fn own(&self) -> Result<SandboxRecord, Failure> {
         let (engine, key) = (self.daemon.engine.clone(), self.sandbox);
         let found = routes::blocking(move || {
@@ -250,8 +250,8 @@ impl Caller {
         self.request(Method::POST, matched.route, own, &parts.headers, body.into())
     }
 
-    /// Makes the request that is passed on. Of the room's headers it has the build, and the operation as
-    /// one of this room.
+    /// Builds the request that is passed on. Of the room's headers only the build and the operation are kept, the
+    /// latter as one of this room.
     fn request(
         &self,
         method: Method,
@@ -284,7 +284,7 @@ impl Caller {
         }
     }
 
-    /// Accepts runs of this sandbox only. Whether there is another one is not told.
+    /// Accepts only runs of this sandbox, without revealing whether another one exists.
     async fn check_run(&self, run: String) -> Result<(), Failure> {
         let (engine, key) = (self.daemon.engine.clone(), self.sandbox);
         let checked = routes::blocking(move || {
@@ -315,7 +315,7 @@ impl Caller {
         }
     }
 
-    /// Answers with the sandbox as it is, and does what was asked for once the answer is out.
+    /// Responds with the current sandbox, then performs the request: it ends the caller's room.
     async fn answer_first(
         self,
         sandbox: SandboxRecord,
@@ -349,7 +349,7 @@ impl Gates {
     }
 }
 
-/// Refuses what is a human's to decide, and tells the command.
+/// Refuses what only the user may decide, and names the command for it.
 fn for_humans(command: &str, sandbox: &SandboxRecord) -> Failure {
     let command = command.replace("NAME", sandbox.name.as_str());
     Failure::new(FailureKind::Host, "a room cannot do this: it is for your user to decide")

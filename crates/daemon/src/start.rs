@@ -1,7 +1,7 @@
 //! Starting and stopping: one lock, one socket, recovery first, a graceful drain last.
 //!
-//! The daemon's standard output is a pipe to the process that started it. It carries one line, then is
-//! closed: `ready`, `ready: ` and a notice for the user, or the failure as JSON.
+//! The daemon's standard output is a pipe to the process that started it. It carries one line, then is closed: `ready`,
+//! `ready: ` and a notice for the user, or the failure as JSON.
 
 use std::{
     collections::BTreeMap,
@@ -56,19 +56,19 @@ const JOIN: Duration = Duration::from_secs(1);
 /// How often the daemon checks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
-/// What a daemon is started with.
+/// The parameters of a daemon.
 pub struct DaemonSpec {
     pub folders: Folders,
     pub build: Build,
-    /// The filter of the log, in the syntax of `RUST_LOG`.
+    /// The log filter, in the syntax of `RUST_LOG`.
     pub log_filter: Option<String>,
-    /// Where `ready` is written.
+    /// The file to which `ready` is written.
     pub announce: File,
     /// The environment that the daemon was started with.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A daemon that did not start.
+/// Failure to start the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the daemon is already running ({holder})")]
@@ -122,7 +122,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
     note_build(&spec);
-    // Before anything is started: what a process starts is in its group.
+    // Before anything is started: child processes inherit the group.
     let _stay = login::leave_session_group().unwrap_or_else(|error| {
         tracing::warn!(%error, "stayed in the group of the login session: rooms have no limits");
         None
@@ -201,7 +201,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        // Hundreds of them may have been needed at once; each keeps its stack.
+        // Hundreds of threads may have been needed at once; each has a stack.
         .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()
@@ -287,7 +287,7 @@ async fn serve(
     for name in tasks.end(JOIN).await {
         tracing::warn!(name, "did not end in time, or broke");
     }
-    // Last, so that what ended with the loops is written down.
+    // Last, so that the end of the loops is recorded too.
     let timelines = daemon.keepers.timelines.clone();
     tokio::task::spawn_blocking(move || timelines.close()).await.ok();
     if socket_identity(&path) == identity {
@@ -314,7 +314,7 @@ async fn open_urls(daemon: &Daemon) {
     daemon.keepers.refresh_urls().await;
 }
 
-/// Finishes what an earlier daemon left, for a while in the foreground, then in the background.
+/// Completes what an earlier daemon left unfinished: at first in the foreground, then in the background.
 async fn recover(daemon: &Daemon) {
     let engine = daemon.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {

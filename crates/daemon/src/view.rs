@@ -1,4 +1,4 @@
-//! What the engine knows, in the words of the API.
+//! Converts the engine's types to the API's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,13 +34,13 @@ use hothouse_timeline::{Order, Selection};
 
 use crate::Daemon;
 
-/// How many problems of fixtures are told.
+/// How many fixture problems are reported.
 const FIXTURES_MOST: usize = 5;
 
-/// How many records of a kind are looked through for hosts.
+/// How many records of a kind are searched for hosts.
 const ASKED_MOST: usize = 500;
 
-/// Shows a sandbox.
+/// Converts a sandbox.
 pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let engine = &daemon.engine;
     let found = engine.room_of(&record);
@@ -125,8 +125,8 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     }
 }
 
-/// Shows of a sandbox what a list of many needs: how it stands, its services and its apps. What has to be read or
-/// computed for the rest is left out.
+/// Converts a sandbox for a list: its state, services and apps. Fields that would have to be read or computed are left
+/// out.
 pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let engine = &daemon.engine;
     let found = engine.room_of(&record);
@@ -167,7 +167,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     }
 }
 
-/// Shows what a run was seeded with.
+/// Converts the seed of a run.
 fn run_seed(summary: SeedSummary) -> RunSeedView {
     RunSeedView {
         radius: summary.radius.map(|radius| radius.to_string()),
@@ -179,8 +179,8 @@ fn run_seed(summary: SeedSummary) -> RunSeedView {
     }
 }
 
-/// Shows how outside services are treated, and what that leaves out. Which hosts were asked for without an
-/// integration is looked at for a room that lives.
+/// Reports how outside services are handled, and what that does not cover. Hosts requested without an integration are
+/// reported for a running room.
 fn integrations(
     daemon: &Daemon,
     record: &SandboxRecord,
@@ -229,7 +229,7 @@ fn uncovered(found: UncoveredVendor) -> Caveat {
     Caveat::Uncovered { vendor, title, host, sdks, class }
 }
 
-/// Returns the hosts that a run asked for lately.
+/// Returns the hosts that a run has requested recently.
 fn asked_hosts(daemon: &Daemon, record: &SandboxRecord) -> BTreeSet<String> {
     let Some(room) = &record.room else { return BTreeSet::new() };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
@@ -243,7 +243,7 @@ fn asked_hosts(daemon: &Daemon, record: &SandboxRecord) -> BTreeSet<String> {
     records.filter_map(|record| record.body["host"].as_str().map(str::to_owned)).collect()
 }
 
-/// Shows where apps are reached, and says what keeps them from it.
+/// Returns the addresses of apps, and adds caveats about what prevents access.
 fn apps(
     daemon: &Daemon,
     record: &SandboxRecord,
@@ -276,13 +276,13 @@ fn apps(
     views.collect()
 }
 
-/// Returns the labels and direct ports of apps, also of those that sleep.
+/// Returns the labels and direct ports of apps, including sleeping ones.
 fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
     let awake = engine.apps(record)?.into_iter().map(|app| (app.app, app.direct));
     Ok(awake.chain(engine.sleeping_apps(record)?).collect())
 }
 
-/// What its commits bring that is not an ordinary file. One that cannot be looked at has other caveats.
+/// Reports unusual files in its commits. If they cannot be examined, other caveats say so.
 fn closely_caveat(daemon: &Daemon, record: &SandboxRecord) -> Option<Caveat> {
     let found = daemon.engine.look_closely(record).unwrap_or_default();
     let found = Several::of(found.iter().map(ToString::to_string))?;
@@ -294,7 +294,7 @@ fn sleep_caveat(record: &SandboxRecord) -> Option<Caveat> {
     Some(Caveat::Asleep { since })
 }
 
-/// Shows services as they stand, in the order of their names.
+/// Converts services, ordered by name.
 fn services(
     stack: Option<&StackOrder>,
     report: Option<StackReport>,
@@ -331,13 +331,13 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
     }
 }
 
-/// Returns how far a sandbox reaches; `none` where its config cannot be read, because then its wall is closed.
+/// Returns the egress mode of a sandbox; `none` if its config cannot be read, because its wall is then closed.
 fn egress_mode(daemon: &Daemon, record: &SandboxRecord) -> Word<EgressMode> {
     let found = daemon.engine.room_egress(record, None);
     found.map_or(Word::Other("none".into()), |found| found.egress.mode.into())
 }
 
-/// What a reader should know of a sandbox's wall: that it is shut, or that somebody requests more.
+/// Returns caveats about a sandbox's wall: that it is closed, or that the config requests more.
 fn wall_caveats(daemon: &Daemon, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
     let problem = daemon.keepers.walls.get().and_then(|walls| walls.problem(record.key));
@@ -352,7 +352,7 @@ fn wall_caveats(daemon: &Daemon, record: &SandboxRecord, lives: bool) -> Vec<Cav
     }));
     let refused = daemon.keepers.shares.refused(record.id.as_str());
     all.extend((refused > 0).then_some(Caveat::OverBudget { refused }));
-    // A config that cannot be read requests nothing; `up` says what is wrong with it.
+    // An unreadable config requests nothing; `up` reports what is wrong with it.
     let pending = daemon.engine.pending_config(record).map(|pending| in_words(&pending.changes));
     let sandbox = record.name.clone();
     let changes = Several::of(pending.unwrap_or_default());
@@ -360,13 +360,13 @@ fn wall_caveats(daemon: &Daemon, record: &SandboxRecord, lives: bool) -> Vec<Cav
     all
 }
 
-/// What a reader should know of secrets, variables and live keys.
+/// Returns caveats about secrets, variables and live keys.
 fn secret_caveats(daemon: &Daemon, record: &SandboxRecord) -> Vec<Caveat> {
     let wall = daemon.engine.wall_of(&daemon.engine.places(record).runtime);
     wall.caveats.into_iter().chain(daemon.engine.uncovered_secrets(record)).collect()
 }
 
-/// What a reader should know of the sandbox's files and branch.
+/// Returns caveats about the sandbox's files and branch.
 fn tree_caveats(record: &SandboxRecord, is_hidden: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
     if is_hidden {
@@ -381,7 +381,7 @@ fn tree_caveats(record: &SandboxRecord, is_hidden: bool) -> Vec<Caveat> {
     all
 }
 
-/// Shows an operation.
+/// Converts an operation.
 pub(crate) fn operation(plan: PlanRecord) -> OperationView {
     let (state, failure) = match plan.outcome {
         Outcome::Open => (OperationState::Open, None),

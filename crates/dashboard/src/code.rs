@@ -1,6 +1,6 @@
-//! Colours of code: strings, comments and words of the language, line by line. A guess that is good enough to read by.
+//! Syntax highlighting: strings, comments and keywords, line by line. A heuristic that is good enough for reading.
 
-/// What a piece of a line is.
+/// The kind of a piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Plain,
@@ -10,7 +10,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Returns its class in the style sheet.
+    /// Returns its CSS class.
     pub fn class(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -21,7 +21,7 @@ impl Piece {
     }
 }
 
-/// How comments of a language begin; none of a file that is no code.
+/// Returns how comments of a file's language begin; `None` if it is not code.
 pub fn comment_of(path: &str) -> Option<&'static str> {
     let extension = path.rsplit('.').next().unwrap_or_default();
     match extension {
@@ -100,7 +100,7 @@ const WORDS: [&str; 62] = [
     "while",
 ];
 
-/// Takes a line apart. Joined again, the pieces are the line.
+/// Splits a line into pieces, which together are the whole line.
 pub fn pieces<'a>(line: &'a str, comment: &str) -> Vec<(Piece, &'a str)> {
     let mut found: Vec<(Piece, &str)> = Vec::new();
     let mut rest = line;
@@ -119,7 +119,7 @@ pub fn pieces<'a>(line: &'a str, comment: &str) -> Vec<(Piece, &'a str)> {
     found
 }
 
-/// Returns what a text begins with, and how long that is.
+/// Returns the kind and length of the first piece of a text.
 fn next(rest: &str, first: char, comment: &str) -> (Piece, usize) {
     if rest.starts_with(comment) {
         return (Piece::Comment, rest.len());
@@ -139,7 +139,7 @@ fn next(rest: &str, first: char, comment: &str) -> (Piece, usize) {
     (piece, end)
 }
 
-/// Returns where a string ends that begins with a quote.
+/// Returns the end of a string that begins with a quote.
 fn closing(rest: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, letter) in rest.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! Runs beside each other: what differs, their mails and their pictures.
+//! Runs side by side: their differences, mails and screenshots.
 
 use askama::Template;
 use hothouse_model::{
@@ -12,13 +12,13 @@ use crate::{
     text::{counted, encoded, short, size},
 };
 
-/// The most mails and pictures of a pair.
+/// The maximum number of mails and screenshots per pair.
 const MOST: usize = 20;
 
-/// The most characters of a mail's text.
+/// The maximum number of characters of a mail's text.
 const TEXT: usize = 4000;
 
-/// A sandbox or a run that can be a side.
+/// A sandbox or run that can be selected as a side.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub value: String,
@@ -39,7 +39,7 @@ pub struct SideLine {
     pub took_ms: Option<u64>,
 }
 
-/// Something that differs.
+/// A difference.
 #[derive(Clone, Debug, Default)]
 pub struct DifferenceLine {
     pub kind: String,
@@ -47,7 +47,7 @@ pub struct DifferenceLine {
     pub left: Option<String>,
     pub right: Option<String>,
     pub side: Option<String>,
-    /// The address of the picture of it.
+    /// The URL of its image.
     pub picture: Option<String>,
 }
 
@@ -56,26 +56,26 @@ pub struct DifferenceLine {
 pub struct MailSeen {
     pub subject: String,
     pub to: String,
-    /// The address of its page, in a frame.
+    /// The URL of its page, for a frame.
     pub frame: Option<String>,
     pub text: String,
 }
 
-/// Two things at the same place.
+/// The left and right of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Two<T> {
     pub left: Option<T>,
     pub right: Option<T>,
 }
 
-/// A picture on one side.
+/// A screenshot on one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shot {
     pub title: String,
     pub to: String,
 }
 
-/// What the first side and another one show.
+/// The first side and another one, side by side.
 #[derive(Clone, Debug)]
 pub struct Beside {
     pub left: String,
@@ -96,12 +96,12 @@ pub struct ComparePage {
     pub problem: Option<String>,
 }
 
-/// Returns the address of a file of a run.
+/// Returns the URL of a file of a run.
 fn file(run: &str, file: String) -> String {
     Place::Of(Subject::Run(run.to_owned()), Part::File(file)).path()
 }
 
-/// Reads the mails of a run, the newest of each subject and recipient; `records` begin with the newest.
+/// Reads the mails of a run, only the newest for each subject and recipient; `records` are sorted newest first.
 pub fn mails(run: &str, folder: &str, records: &[Record]) -> Vec<MailSeen> {
     let mut seen: Vec<MailSeen> = Vec::new();
     for body in records.iter().filter_map(|record| record.body::<MailBody>().ok()) {
@@ -120,7 +120,7 @@ pub fn mails(run: &str, folder: &str, records: &[Record]) -> Vec<MailSeen> {
     seen
 }
 
-/// Reads the pictures of a run, the newest page first; `records` begin with the newest.
+/// Reads the screenshots of a run, newest page first; `records` are sorted newest first.
 pub fn shots(run: &str, folder: &str, records: &[Record]) -> Vec<Shot> {
     let pages = records.iter().filter_map(|record| record.body::<BrowseReport>().ok());
     let shots = pages.flat_map(|page| {
@@ -134,7 +134,7 @@ pub fn shots(run: &str, folder: &str, records: &[Record]) -> Vec<Shot> {
     shots.take(MOST).collect()
 }
 
-/// Puts mails with the same subject and recipient beside each other, then the others in their order.
+/// Pairs mails with the same subject and recipient, then the others in their order.
 pub fn paired(left: Vec<MailSeen>, mut right: Vec<MailSeen>) -> Vec<Two<MailSeen>> {
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
     for mail in left {
@@ -149,7 +149,7 @@ pub fn paired(left: Vec<MailSeen>, mut right: Vec<MailSeen>) -> Vec<Two<MailSeen
     pairs
 }
 
-/// Puts things beside each other in their order.
+/// Pairs items in their order.
 pub fn zipped<T>(left: Vec<T>, right: Vec<T>) -> Vec<Two<T>> {
     let (mut left, mut right) = (left.into_iter(), right.into_iter());
     let next = || match (left.next(), right.next()) {
@@ -159,7 +159,7 @@ pub fn zipped<T>(left: Vec<T>, right: Vec<T>) -> Vec<Two<T>> {
     std::iter::from_fn(next).collect()
 }
 
-/// One side of a race, as its page shows it.
+/// One side of a race, as shown on its page.
 #[derive(Clone, Debug)]
 pub struct RaceLine {
     pub side: hothouse_model::agent::RaceSide,
@@ -173,21 +173,21 @@ pub struct Race {
     pub name: String,
     pub base: String,
     pub sides: Vec<RaceLine>,
-    /// Why it has no result: it runs, or it failed.
+    /// Why it has no result: it is running, or it failed.
     pub problem: Option<String>,
     pub is_over: bool,
-    /// The address where its sides are compared.
+    /// The URL that compares its sides.
     pub compare: Option<String>,
 }
 
-/// All races whose sandboxes are there.
+/// All races whose sandboxes exist.
 #[derive(Template, Clone, Debug)]
 #[template(path = "races.html")]
 pub struct Races {
     pub races: Vec<Race>,
 }
 
-/// Returns the address of the comparison of some runs or sandboxes.
+/// Returns the URL that compares some runs or sandboxes.
 pub fn address(sides: &[String]) -> String {
     let sides: Vec<String> = sides.iter().map(|side| format!("side={}", encoded(side))).collect();
     format!("{}?{}", Place::Compare.path(), sides.join("&"))

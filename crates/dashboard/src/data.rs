@@ -1,4 +1,4 @@
-//! The databases of a room: tables, and the rows of one.
+//! The databases of a room: tables, and the rows of a table.
 
 use askama::Template;
 
@@ -11,7 +11,7 @@ pub struct TableLine {
     pub rows: Option<u64>,
 }
 
-/// The rows that are shown of a table.
+/// The displayed rows of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub table: String,
@@ -28,13 +28,13 @@ pub struct DataPage<'a> {
     pub head: &'a Head,
     pub here: Option<Part>,
     pub databases: Vec<String>,
-    /// The database that is shown.
+    /// The selected database.
     pub service: Option<String>,
     pub tables: Vec<TableLine>,
-    /// Whether rows can be looked at.
+    /// Whether rows can be displayed.
     pub has_rows: bool,
     pub rows: Option<Rows>,
-    /// How many rows a page has.
+    /// The number of rows per page.
     pub step: usize,
     pub problem: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One record, whole: what a mail client, an error tracker or the network panel of a browser would show of it.
+//! A single record in full, as a mail client, an error tracker or a browser's network panel would show it.
 
 use hothouse_model::{
     browse::BrowseReport,
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::text::{inline, pretty, short, size};
 
-/// The most characters of a text that a page shows.
+/// The maximum number of characters of a text on a page.
 const TEXT_MOST: usize = 200_000;
 
-/// The most lines of a list that a page shows.
+/// The maximum number of lines of a list on a page.
 const LIST_MOST: usize = 200;
 
 /// A record as a page shows it.
@@ -22,10 +22,10 @@ pub struct Detail {
     pub parts: Vec<Part>,
 }
 
-/// A part of such a page, in the order of the page.
+/// A part of the page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A file of the run that is shown in a frame which may do nothing.
+    /// A file of the run that is shown in a sandboxed frame.
     Frame {
         title: &'static str,
         file: String,
@@ -54,13 +54,13 @@ pub enum Part {
         title: &'static str,
         links: Vec<String>,
     },
-    /// Whatever else the record holds.
+    /// The remaining content of the record.
     Raw {
         text: String,
     },
 }
 
-/// A place in the code.
+/// A stack frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackLine {
     pub function: String,
@@ -69,7 +69,7 @@ pub struct StackLine {
     pub in_app: bool,
 }
 
-/// Shows a record whole. `folder` is the run's: files in it are named relative to it.
+/// Shows a record in full. `folder` is that of the run: files in it are named relative to it.
 pub fn detail(record: &Record, folder: &str) -> Detail {
     let detail = match record.kind {
         Kind::Mail => record.body().map(|body| mail(body, folder)),
@@ -222,7 +222,7 @@ fn message(title: &'static str, headers: &'static str, message: &Message) -> Vec
     parts
 }
 
-/// Indents a text that is JSON.
+/// Indents a text if it is JSON.
 fn readable(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => pretty(&value),
@@ -302,7 +302,7 @@ fn object(object: ObjectBody, folder: &str) -> Detail {
     }
 }
 
-/// Whether a browser may decode it: pictures of pixels alone. A drawing (SVG) can hold scripts.
+/// Returns whether a browser may decode it: only bitmap images. SVG can contain scripts.
 pub(crate) fn is_picture(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     matches!(essence, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
@@ -401,13 +401,13 @@ fn table(title: &'static str, rows: Vec<Vec<String>>) -> Option<Part> {
     (!rows.is_empty()).then_some(Part::Table { title, rows })
 }
 
-/// Links that lead to a page; what else a mail calls a link is shown as a text.
+/// Makes a list of links. Those that may not be followed are shown as text.
 fn links(title: &'static str, links: Vec<String>) -> Option<Part> {
     let links: Vec<String> = links.into_iter().take(LIST_MOST).collect();
     (!links.is_empty()).then_some(Part::Links { title, links })
 }
 
-/// Whether a link may be followed from a page.
+/// Returns whether a page may link to this URL.
 pub fn is_followed(link: &str) -> bool {
     link.starts_with("https://") || link.starts_with("http://")
 }

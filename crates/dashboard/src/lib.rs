@@ -1,8 +1,8 @@
-//! The dashboard's pages of what runs recorded: from records to HTML, without effects.
+//! The dashboard's pages about recorded runs: from records to HTML, without side effects.
 //!
-//! [`place`] reads addresses, [`section`] lists the kinds of pages, [`list`] makes a table of records, [`detail`] shows one
-//! record whole, [`page`] puts them into pages,
-//! [`compare`] puts runs beside each other, [`data`] shows the tables of databases. Who may see a page, and where records come from, is the daemon's.
+//! [`place`] parses URLs, [`section`] lists the kinds of pages, [`list`] makes a table of records, [`detail`] shows one
+//! record in full, [`page`] builds pages of them, [`compare`] shows runs side by side, [`data`] shows the tables of
+//! databases. The daemon decides who may see a page, and reads the records.
 
 pub mod code;
 pub mod compare;

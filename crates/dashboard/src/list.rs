@@ -1,4 +1,4 @@
-//! Records as a table, with the columns that fit their kind.
+//! Records as a table, with columns that depend on their kind.
 
 use hothouse_model::{
     ask::AskState,
@@ -23,7 +23,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Returns its class in the style sheet.
+    /// Returns its CSS class.
     pub fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -33,7 +33,7 @@ impl Tone {
         }
     }
 
-    /// Returns the tone of an answer's status.
+    /// Returns the tone of a response status.
     pub fn of_status(status: Option<u16>) -> Self {
         match status {
             Some(..400) => Self::Good,
@@ -43,15 +43,15 @@ impl Tone {
     }
 }
 
-/// How a cell looks.
+/// The style of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Plain,
-    /// What the row is known by, and where its link is.
+    /// Identifies the row, and carries its link.
     Name,
     Faint,
     Number,
-    /// A moment; the cell has its time.
+    /// A time, which is in `Cell::time`.
     Time,
     Pill(Tone),
 }
@@ -61,7 +61,7 @@ pub enum Look {
 pub struct Cell {
     pub text: String,
     pub look: Look,
-    /// The moment in full.
+    /// The full time.
     pub time: Option<String>,
 }
 
@@ -74,11 +74,11 @@ pub struct Row {
     pub seq: u64,
     pub section: Section,
     pub cells: Vec<Cell>,
-    /// The host of a connection that was denied.
+    /// The host of a denied connection.
     pub denied: Option<String>,
 }
 
-/// The columns of a section.
+/// Returns the columns of a section.
 pub fn columns(section: Section) -> &'static [&'static str] {
     match section {
         Section::Mail => &["Time", "Subject", "To", "From", "Via", "Service"],
@@ -97,7 +97,7 @@ pub fn columns(section: Section) -> &'static [&'static str] {
     }
 }
 
-/// Makes the rows of a section, the newest first. Of several records with one id the last counts.
+/// Makes the rows of a section, newest first. Of several records with the same id the last one counts.
 pub fn rows(section: Section, records: &[Record]) -> Vec<Row> {
     match section {
         Section::Errors => grouped(records, |record| &record.id, issue),
@@ -107,21 +107,21 @@ pub fn rows(section: Section, records: &[Record]) -> Vec<Row> {
     }
 }
 
-/// Makes a row of each record, in the order of the times that are shown. Records come in the order in which they were
-/// written, and one of something long is written at its end.
+/// Makes a row of each record, sorted by the displayed time. Records are in the order in which they were written, and
+/// that of something long is written at its end.
 fn by_time<'a>(section: Section, records: impl Iterator<Item = &'a Record>) -> Vec<Row> {
     let mut records: Vec<_> = records.collect();
     records.sort_by_key(|record| std::cmp::Reverse(record.time));
     records.into_iter().map(|record| row(section, record)).collect()
 }
 
-/// Returns the newest record of each id, in the order in which they come.
+/// Returns the newest record of each id, keeping their order.
 fn newest_of_each(records: &[Record]) -> impl Iterator<Item = &Record> {
     let mut seen = std::collections::HashSet::new();
     records.iter().filter(move |record| seen.insert(&record.id))
 }
 
-/// Makes one row of all records with the same key, at the place of the newest.
+/// Groups records with the same key into one row, at the position of the newest.
 fn grouped<'a>(
     records: &'a [Record],
     key: impl Fn(&'a Record) -> &'a str,
@@ -181,7 +181,7 @@ fn service(record: &Record) -> Cell {
     faint(record.service.clone().unwrap_or_default())
 }
 
-/// Reads a body; one that does not fit its kind is empty.
+/// Parses a body; one that does not fit its kind is empty.
 fn body<T: for<'de> serde::Deserialize<'de> + Default>(record: &Record) -> T {
     record.body().unwrap_or_default()
 }
@@ -272,7 +272,7 @@ fn event(record: &Record) -> Vec<Cell> {
     ]
 }
 
-/// Shows the properties of an event in one line, those of libraries last.
+/// Formats the properties of an event in one line, with those of libraries last.
 fn properties(value: &Value) -> String {
     let Value::Object(map) = value else { return inline(value) };
     let mut pairs: Vec<(&String, &Value)> = map.iter().collect();
@@ -449,7 +449,7 @@ mod tests {
             let draft = Draft::new(Kind::Exec, time, "", Value::Null);
             Record { seq, ..draft.into_record(format!("exec_{seq}"), "a", "run_1") }
         };
-        // The third record tells the end of what began first.
+        // The third record is about the end of what began first.
         let newest_first = [record(3, 1), record(2, 5), record(1, 1)];
         let shown = rows(Section::Timeline, &newest_first);
         assert_eq!(shown.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 1]);

@@ -1,4 +1,4 @@
-//! The pages themselves. What they look like is in `templates/`; everything in them is escaped there.
+//! The pages. Their markup is in `templates/`, which escape everything.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::{
     waterfall::{self, Bar},
 };
 
-/// What stands above every page of a sandbox or a run.
+/// The header of every page about a sandbox or a run.
 #[derive(Clone, Debug)]
 pub struct Head {
     pub subject: Subject,
     pub project: String,
     pub name: String,
-    /// The run whose records are shown, if there is one.
+    /// The run whose records are shown, if any.
     pub run: Option<String>,
-    /// How many records there are of each kind.
+    /// The number of records of each kind.
     pub counts: BTreeMap<String, u64>,
-    /// The token of the session's forms.
+    /// The token for the session's forms.
     pub token: String,
     /// The id of the sandbox, while it exists.
     pub sandbox: Option<String>,
@@ -45,12 +45,12 @@ pub(crate) struct Entry {
 }
 
 impl Head {
-    /// Returns the address of a page about the same subject.
+    /// Returns the URL of a page about the same subject.
     pub fn to(&self, part: Part) -> String {
         Place::Of(self.subject.clone(), part).path()
     }
 
-    /// Returns the address of a file of the run.
+    /// Returns the URL of a file of the run.
     fn file(&self, file: &str) -> String {
         self.to(Part::File(file.to_owned()))
     }
@@ -85,7 +85,7 @@ impl Head {
     }
 }
 
-/// The pages about a sandbox that show no records.
+/// The pages about a sandbox that do not show records.
 const OTHERS: [(&str, Part); 4] = [
     ("Changes", Part::Changes),
     ("Data", Part::Data),
@@ -116,16 +116,16 @@ pub struct Story {
     pub name: String,
     pub about: String,
     pub checks: usize,
-    /// How it went last; none before the first time.
+    /// Its last result; `None` if it has not run.
     pub last: Option<Ran>,
 }
 
-/// How a scenario went.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub enum Ran {
     Running,
     Failed(String),
-    /// Whether it holds, what each check found, and its run.
+    /// Whether it passed, the results of its checks, and its run.
     Done {
         ok: bool,
         checks: Vec<(bool, String)>,
@@ -133,13 +133,13 @@ pub enum Ran {
     },
 }
 
-/// What a section shows above its records.
+/// The part of a section above its records.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     pub switches: Vec<Switch>,
     pub snapshots: Option<Vec<Kept>>,
     pub stories: Option<Vec<Story>>,
-    /// Objects by their folders.
+    /// Objects by folder.
     pub tree: Vec<tree::Line>,
 }
 
@@ -147,11 +147,11 @@ pub struct Extras {
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub records: Vec<Record>,
-    /// Whether there are older ones.
+    /// Whether there are older records.
     pub more: bool,
-    /// What was typed into the filter.
+    /// The text of the filter.
     pub filter: String,
-    /// Why it cannot be used.
+    /// Why the filter is not valid.
     pub problem: Option<String>,
 }
 
@@ -208,14 +208,14 @@ struct RecordPage<'a> {
     stub: Option<&'a Stub>,
 }
 
-/// A fixture that would answer a request which none matched.
+/// A fixture for a request that no fixture matched.
 #[derive(Clone, Debug)]
 pub struct Stub {
     pub file: String,
     pub text: String,
 }
 
-/// Renders one record, and what belongs to the same trace.
+/// Renders one record, and the others of the same trace.
 pub fn record(
     head: &Head,
     section: Section,
@@ -236,7 +236,7 @@ pub fn record(
     })
 }
 
-/// Renders a trace: everything that bears its id.
+/// Renders a trace: all records with its id.
 pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
     let detail = Detail {
         title: format!("Trace {id}"),
@@ -254,7 +254,7 @@ pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
     })
 }
 
-/// A terminal that a page can show.
+/// A terminal that can be shown.
 #[derive(Clone, Debug)]
 pub struct Shell {
     pub title: String,
@@ -273,9 +273,9 @@ pub struct TerminalPage<'a> {
     pub shells: Vec<Shell>,
     /// The command whose terminal is shown.
     pub shown: Option<String>,
-    /// Why there is none.
+    /// Why no terminal is shown.
     pub problem: Option<String>,
-    /// The name of a shell to come.
+    /// The name of the next shell.
     pub new: String,
     /// The path of the terminal's style sheet.
     pub style: &'static str,
@@ -309,7 +309,7 @@ struct HeadPart<'a> {
     here: Option<Part>,
 }
 
-/// Renders the navigation alone.
+/// Renders only the navigation.
 pub fn head(head: &Head, here: Option<Part>) -> Markup {
     html::render(&HeadPart { head, here })
 }
@@ -321,23 +321,23 @@ pub struct Asked {
     pub project: String,
     pub sandbox: String,
     pub text: String,
-    /// What is wanted, such as `host api.example.com`.
+    /// The request, such as `host api.example.com`.
     pub wanted: Option<String>,
     pub age: String,
 }
 
-/// A change of the pinned half of a config that waits for the user.
+/// A change of a config's pinned half that waits for approval.
 #[derive(Clone, Debug)]
 pub struct Pending {
     pub id: String,
     pub project: String,
     pub sandbox: String,
     pub changes: Vec<(String, serde_json::Value, serde_json::Value)>,
-    /// The text that is approved: of another one the approval is refused.
+    /// The text to approve: the approval of any other text is refused.
     pub text: String,
 }
 
-/// A host that a sandbox was denied.
+/// A host that was denied to a sandbox.
 #[derive(Clone, Debug)]
 pub struct Denied {
     pub id: String,
@@ -382,13 +382,12 @@ pub struct Runs {
     pub now: Timestamp,
 }
 
-/// Renders a page of its own.
+/// Renders a standalone page.
 pub fn render(page: &impl Template) -> Markup {
     html::render(page)
 }
 
-/// The class of a cell.
-/// Whether a column has numbers, so that its heading stands above them.
+/// Returns whether a column contains numbers, so that its heading is aligned with them.
 fn is_number(rows: &[Row], column: impl std::borrow::Borrow<usize>) -> bool {
     let cell = rows.first().and_then(|row| row.cells.get(*column.borrow()));
     cell.is_some_and(|cell| cell.look == Look::Number)
@@ -411,7 +410,7 @@ fn tone(cell: &Cell) -> Option<&'static str> {
     }
 }
 
-/// What a switch turns a flag to: the other truth value, where it is one.
+/// Returns the value that a switch sets a flag to: the opposite, if it is a boolean.
 fn other(switch: &Switch) -> Option<&'static str> {
     match switch.value {
         serde_json::Value::Bool(true) => Some("false"),

@@ -1,13 +1,13 @@
-//! The addresses of the dashboard's pages.
+//! The URLs of the dashboard's pages.
 
 use crate::{Section, text::encoded};
 
-/// What a page is about.
+/// The subject of a page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// A sandbox by its id, and the run that it is in.
+    /// A sandbox by its id, with its current run.
     Sandbox(String),
-    /// A run by its id, also of a sandbox that is gone.
+    /// A run by its id, even if its sandbox is gone.
     Run(String),
 }
 
@@ -17,7 +17,7 @@ pub enum Part {
     /// Its first page.
     Start,
     Section(Section),
-    /// One record, by its id; a trace by its own.
+    /// One record by its id; a trace by its own id.
     Record(Section, String),
     /// What the agent changed.
     Changes,
@@ -29,7 +29,7 @@ pub enum Part {
     Summary,
     /// The terminals of the room, and the command whose terminal is shown.
     Terminal(Option<String>),
-    /// A file of the run, below its folder.
+    /// A file of the run, relative to its folder.
     File(String),
 }
 
@@ -39,16 +39,16 @@ pub enum Place {
     Overview,
     /// What waits for the user.
     Inbox,
-    /// All runs, also of sandboxes that are gone.
+    /// All runs, including those of deleted sandboxes.
     Runs,
-    /// Runs beside each other.
+    /// Runs side by side.
     Compare,
     Races,
     Of(Subject, Part),
 }
 
 impl Place {
-    /// Reads the path of an address.
+    /// Parses the path of a URL.
     pub fn read(path: &str) -> Option<Self> {
         match path {
             "/" => return Some(Self::Overview),
@@ -95,7 +95,7 @@ impl Subject {
 }
 
 impl Part {
-    /// Whether it needs a sandbox: what it shows is not part of a run.
+    /// Returns whether it needs a sandbox, because its content is not part of a run.
     pub fn needs_sandbox(&self) -> bool {
         match self {
             Self::Changes | Self::Data | Self::Log(_) | Self::Terminal(_) => true,
@@ -104,7 +104,7 @@ impl Part {
         }
     }
 
-    /// Whether it is the same page, of whatever it shows.
+    /// Returns whether it is the same kind of page, whatever terminal it shows.
     pub fn is_like(&self, other: &Self) -> bool {
         self == other || matches!((self, other), (Self::Terminal(_), Self::Terminal(_)))
     }
@@ -156,13 +156,13 @@ fn part(rest: &str) -> Option<Part> {
     }
 }
 
-/// Whether a path leads nowhere but down.
+/// Returns whether a path has no special parts, such as `..`.
 fn is_plain(path: &str) -> bool {
     !path.contains(['\\', '\0'])
         && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
-/// Undoes the encoding of an address.
+/// Decodes a percent-encoded text.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! The sections of a run: one page for each kind of thing that a run records.
+//! The sections of a run: one page for each kind of record.
 
 use hothouse_model::record::Kind;
 
@@ -44,7 +44,7 @@ impl Section {
         Self::Snapshots,
     ];
 
-    /// Returns its part of an address.
+    /// Returns its part of a URL.
     pub fn word(self) -> &'static str {
         self.about().0
     }
@@ -54,23 +54,23 @@ impl Section {
         self.about().1
     }
 
-    /// Returns the kind of its records; none where it shows every kind, or no records.
+    /// Returns the kind of its records; `None` if it shows every kind, or no records.
     pub fn kind(self) -> Option<Kind> {
         self.about().2
     }
 
-    /// Returns the section that an address names.
+    /// Returns the section for a part of a URL.
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|section| section.word() == word)
     }
 
-    /// Returns the section that shows records of a kind best.
+    /// Returns the best section for records of a kind.
     pub fn of_kind(kind: Kind) -> Self {
         let own = Self::ALL.into_iter().find(|section| section.kind() == Some(kind));
         own.unwrap_or(Self::Timeline)
     }
 
-    /// Returns what its page says while there is nothing: what would be there.
+    /// Returns the text of an empty page, which says what would be there.
     pub fn empty(self) -> &'static str {
         match self {
             Self::Mail => {
@@ -98,7 +98,7 @@ impl Section {
         }
     }
 
-    /// Whether it needs a sandbox: what it shows or changes is not part of a run.
+    /// Returns whether it needs a sandbox, because what it shows or changes is not part of a run.
     pub fn needs_sandbox(self) -> bool {
         matches!(self, Self::Scenarios | Self::Snapshots)
     }

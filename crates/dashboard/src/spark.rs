@@ -1,15 +1,15 @@
-//! Small lines of what a room has taken over the last minutes.
+//! Sparklines of a room's resource usage over the last minutes.
 
 use crate::text::size;
 
-/// The box of a line.
+/// The size of a sparkline.
 const WIDTH: usize = 118;
 const HEIGHT: u64 = 16;
 
-/// How many values fill the box.
+/// How many values fill the width.
 pub const MOST: usize = 60;
 
-/// What a room takes: now in words, and over time as lines.
+/// A room's resource usage: the current values as text, and sparklines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub cpu: String,
@@ -20,11 +20,11 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Describes values of the processor in percent of a core, and of memory in bytes; the newest are the last.
+    /// Formats CPU values in percent of a core, and memory in bytes; the newest are last.
     pub fn new(cpu: &[u64], memory: &[u64], processes: u64) -> Self {
         Self {
             cpu: cpu.last().map(|percent| format!("{percent} %")).unwrap_or_default(),
-            // An idle room is a flat line, not a magnified noise.
+            // An idle room has a flat line rather than magnified noise.
             cpu_line: points(cpu, 20),
             memory: memory.last().map(|bytes| size(*bytes)).unwrap_or_default(),
             memory_line: points(memory, 64 << 20),
@@ -33,8 +33,8 @@ impl Usage {
     }
 }
 
-/// Returns the points of a line, the newest value at the right. A full box is the largest value, or `least` if that is
-/// more. Heights are whole numbers: what hardly changes looks the same, and is not sent again.
+/// Returns the points of a line, with the newest value at the right. The full height is the largest value, or `least`
+/// if that is larger. Heights are whole numbers: small changes look the same, so they are not sent again.
 fn points(values: &[u64], least: u64) -> String {
     let values = &values[values.len().saturating_sub(MOST)..];
     let top = values.iter().copied().max().unwrap_or(0).max(least).max(1);

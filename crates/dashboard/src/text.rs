@@ -5,7 +5,7 @@ use std::fmt::Display;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Makes a text fit for one part of an address.
+/// Encodes a text as a part of a URL.
 pub fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let parts = text.bytes().map(|byte| match plain(byte) {
@@ -15,12 +15,12 @@ pub fn encoded(text: &str) -> String {
     parts.collect()
 }
 
-/// Returns the time of day in UTC; a page's script shows it in the reader's own zone.
+/// Returns the time of day in UTC; a script converts it to the reader's time zone.
 pub fn clock(time: Timestamp) -> String {
     time.strftime("%H:%M:%S").to_string()
 }
 
-/// Returns how long ago something was.
+/// Returns how long ago a time was.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {
@@ -31,7 +31,7 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns a size as people say it.
+/// Formats a size for people.
 pub fn size(bytes: u64) -> String {
     const STEP: u64 = 1024;
     match bytes {
@@ -46,7 +46,7 @@ fn tenths(bytes: u64, unit: u64, name: &str) -> String {
     format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
 }
 
-/// Cuts a text to one line of at most so many characters.
+/// Shortens a text to one line with a maximum number of characters.
 pub fn short(text: &str, most: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let is_cut = line.len() < text.trim_end().len() || line.chars().nth(most).is_some();
@@ -57,14 +57,14 @@ pub fn short(text: &str, most: usize) -> String {
     shown
 }
 
-/// Shows a number of things, whose plural ends in `s`.
+/// Formats a count of things, with a plural in `s`.
 pub fn counted(number: impl Display, thing: &str) -> String {
     let number = number.to_string();
     let plural = if number == "1" { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
 
-/// Shows a value in one line: a text as it is, everything else as JSON.
+/// Formats a value in one line: a text as it is, everything else as JSON.
 pub fn inline(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
@@ -73,7 +73,7 @@ pub fn inline(value: &Value) -> String {
     }
 }
 
-/// Shows a value over several lines.
+/// Formats a value over several lines.
 pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Objects of buckets as a tree: folders are what stands between slashes of their keys.
+//! The objects of buckets as a tree: slashes in keys separate folders.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     text::size,
 };
 
-/// The most lines of a tree.
+/// The maximum number of lines.
 const MOST: usize = 400;
 
-/// The deepest line that is indented further.
+/// The maximum depth of indentation.
 const DEEPEST: usize = 8;
 
 /// A line of the tree.
@@ -23,15 +23,15 @@ const DEEPEST: usize = 8;
 pub struct Line {
     pub depth: usize,
     pub name: String,
-    /// The record of an object; none for a folder.
+    /// The record of an object; `None` for a folder.
     pub record: Option<String>,
     pub kind: String,
     pub size: String,
-    /// A picture of it, below the run's folder.
+    /// The path of its image, below the run's folder.
     pub picture: Option<String>,
 }
 
-/// Makes the tree of what is there after all of the records, which begin with the newest.
+/// Makes the tree of all objects that exist after these records, which are sorted newest first.
 pub fn lines(records: &[Record], folder: &str) -> Vec<Line> {
     let mut newest: BTreeMap<Vec<String>, Option<Line>> = BTreeMap::new();
     for record in records {

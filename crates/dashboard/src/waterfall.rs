@@ -5,10 +5,10 @@ use hothouse_model::record::{
     waterfall::{Extent, Line, extents, lines},
 };
 
-/// How wide the picture is, in its own units.
+/// The width of the image, in its own units.
 pub const WIDTH: f64 = 1000.0;
 
-/// How many bars are shown.
+/// The maximum number of bars.
 const MOST: usize = 500;
 
 /// One bar.
@@ -16,10 +16,10 @@ const MOST: usize = 500;
 pub struct Bar {
     pub text: String,
     pub kind: &'static str,
-    /// Indentation of the text, in steps.
+    /// The indentation level of the text.
     pub depth: usize,
     pub failed: bool,
-    /// Where the bar begins and how wide it is, in units of the picture.
+    /// The start and width of the bar, in units of the image.
     pub from: String,
     pub width: String,
     pub ms: String,

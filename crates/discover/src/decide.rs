@@ -1,4 +1,4 @@
-//! From findings to a draft: what runs, in which order, with which settings, and what is left to ask.
+//! Turns findings into a draft: what runs, in which order, with which settings, and what is left to ask.
 
 mod built;
 mod environment;
@@ -21,10 +21,10 @@ use crate::{
     view::View,
 };
 
-/// The most apps of one draft.
+/// The maximum number of apps in a draft.
 const APPS_MOST: usize = 24;
 
-/// Dependency folders that come along without being named.
+/// Dependency folders that are always copied, without being listed.
 const USUAL_DEPS: [&str; 3] = ["node_modules", ".venv", "target"];
 
 /// Drafts a configuration.
@@ -57,7 +57,7 @@ pub(crate) fn decide(
     draft
 }
 
-/// Makes a service of a command.
+/// Creates a service for a command.
 fn service(name: &str, dir: &str, run: &str, task: bool, evidence: &[Evidence]) -> DraftService {
     DraftService {
         name: name.to_owned(),
@@ -74,7 +74,7 @@ fn service(name: &str, dir: &str, run: &str, task: bool, evidence: &[Evidence]) 
     }
 }
 
-/// Adds a task for each folder of dependencies, and the command of `fork --setup`. Returns folders with their tasks.
+/// Adds a task for each dependency folder, and the command of `fork --setup`. Returns folders with their tasks.
 fn installs(all: &[Install], draft: &mut Draft) -> Vec<(String, String)> {
     let mut tasks = Vec::new();
     let mut lines: Vec<String> = Vec::new();
@@ -130,7 +130,7 @@ fn installs(all: &[Install], draft: &mut Draft) -> Vec<(String, String)> {
     tasks
 }
 
-/// Adds a task for each file that commands insist on, which whatever runs in its folder waits for.
+/// Adds a task for each file that commands require; everything that runs in its folder waits for it.
 fn files(found: &Findings, tasks: &mut Vec<(String, String)>, draft: &mut Draft) {
     for step in &found.files {
         let name = free(&step.name, |name| {
@@ -146,7 +146,7 @@ fn shown(dir: &str) -> &str {
     if dir.is_empty() { "the root" } else { dir }
 }
 
-/// Returns a name that is not taken.
+/// Returns an unused name.
 fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     if !is_taken(name) {
         return name.to_owned();
@@ -158,10 +158,10 @@ fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
         .expect("numbers do not end")
 }
 
-/// Gives each app a name of its own; a single one at the root is `web`.
+/// Gives each app a unique name; a single one at the root is `web`.
 fn name_apps(apps: &mut Vec<App>) {
     apps.truncate(APPS_MOST);
-    // The server of a framework's assets is not the app.
+    // An asset server of a framework is not the app.
     let of_frameworks: Vec<String> = apps
         .iter()
         .filter(|app| {
@@ -185,7 +185,7 @@ fn name_apps(apps: &mut Vec<App>) {
     }
 }
 
-/// Resolves ports that several apps use.
+/// Resolves conflicts between ports of apps.
 fn settle_ports(apps: &mut [App], draft: &Draft) {
     let known = draft.services.iter().flat_map(|service| service.port.iter().chain(&service.ports));
     let mut taken: BTreeSet<u16> = known.copied().collect();
@@ -199,13 +199,13 @@ fn settle_ports(apps: &mut [App], draft: &Draft) {
             app.port = Some(other);
             taken.insert(other);
         } else {
-            // Two cannot have one port, and this one cannot be told another.
+            // Two apps cannot share a port, and this one has a fixed port.
             app.port = None;
         }
     }
 }
 
-/// Whether an app can be told its port; those that only a flag tells get the flag.
+/// Whether an app's port can be set; adds the flag if it is set by a flag only.
 fn takes_port(app: &mut App) -> bool {
     const BY_VARIABLE: [&str; 14] = [
         "Next.js",
@@ -273,7 +273,7 @@ fn store_names(draft: &Draft) -> Vec<String> {
     draft.services.iter().filter(is_store).map(|service| service.name.clone()).collect()
 }
 
-/// Returns the tasks of a folder: its own, those above, and those below where it is the root.
+/// Returns the tasks that a folder needs: its own and those above it; for the root also those below.
 fn needed(tasks: &[(String, String)], dir: &str) -> Vec<String> {
     let is_related = |folder: &str| {
         folder == dir
@@ -295,7 +295,7 @@ fn apps(
     let is_known = |name: &String| names.contains(name.as_str()) || stores.contains(name);
     for app in &found.apps {
         let mut service = service(&app.name, &app.dir, &app.run, false, &app.evidence);
-        // Migrations of any folder come first: a front end is of little use before its data is there.
+        // Migrations of all folders come first: a front end is of little use without data.
         let of_data = migrations.iter().map(|(_, name)| name.clone());
         let declared =
             app.needs.iter().filter(|name| is_known(name) && **name != app.name).cloned();
@@ -320,7 +320,7 @@ fn apps(
     break_circles(draft);
 }
 
-/// Adds a task that compiles what takes minutes the first time, which `up` waits for, before the service that runs it.
+/// Adds a build task before each service that would otherwise compile for minutes on first start; `up` waits for it.
 fn builds(draft: &mut Draft) {
     for at in (0..draft.services.len()).rev() {
         let app = &draft.services[at];
@@ -339,7 +339,7 @@ fn builds(draft: &mut Draft) {
     }
 }
 
-/// Removes needs of compose files that lead in a circle once other needs were added.
+/// Removes dependencies from compose files that became circular when others were added.
 fn break_circles(draft: &mut Draft) {
     let order: Vec<String> = draft.services.iter().map(|service| service.name.clone()).collect();
     let place = |name: &str| order.iter().position(|known| known == name).unwrap_or(0);
@@ -399,7 +399,7 @@ fn seeds(found: &Findings, draft: &mut Draft) {
     }
 }
 
-/// Takes over what only the plan tells.
+/// Copies findings that only appear in the plan.
 fn tell(view: &View<'_>, found: &Findings, draft: &mut Draft) {
     draft.queues = found.queues.clone();
     draft.checks = found

@@ -1,4 +1,4 @@
-//! What is proposed: services, settings and questions, before any of it is text.
+//! The proposed services, settings and questions, before they become text.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::finding::{Evidence, StoreKind};
 
-/// What a proposed service is made of.
+/// How a proposed service is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DraftWork {
     Recipe {
@@ -27,7 +27,7 @@ pub enum DraftWork {
     },
 }
 
-/// How a proposed service is known to be ready.
+/// How the readiness of a proposed service is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DraftReady {
     Http(String),
@@ -47,19 +47,19 @@ pub struct DraftService {
     /// Whether it has a URL.
     pub url: bool,
     pub env: BTreeMap<String, String>,
-    /// A line for people that the evidence does not say.
+    /// A line for the user that is not in the evidence.
     pub note: Option<String>,
     pub evidence: Vec<Evidence>,
 }
 
-/// A proposed treatment of an outside service.
+/// A proposed integration for an outside service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DraftIntegration {
     pub name: String,
     pub title: String,
     pub class: IntegrationClass,
     pub hosts: Vec<String>,
-    /// By which it is led elsewhere: `env`, or `wall` alone.
+    /// How its requests are redirected: `env`, or only `wall`.
     pub wiring: Wiring,
     pub caveat: Option<String>,
     pub evidence: Vec<Evidence>,
@@ -78,12 +78,12 @@ pub struct DraftSeed {
 /// Something that only a person can decide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Question {
-    /// By which it is answered, such as `port-web`.
+    /// The id for the answer, such as `port-web`.
     pub id: String,
     pub text: String,
-    /// What is done until it is answered.
+    /// The behaviour until it is answered.
     pub until_then: String,
-    /// The key of the config that the answer becomes, if it is one.
+    /// The config key that the answer sets, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Question {
     pub evidence: Vec<Evidence>,
 }
 
-/// A proposed configuration, with what is said beside it.
+/// A proposed configuration, with remarks.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
     pub name: String,
@@ -101,15 +101,15 @@ pub struct Draft {
     pub mounts: Vec<(String, String)>,
     pub stack: Option<(String, Vec<Evidence>)>,
     pub services: Vec<DraftService>,
-    /// Services that only a profile has, with its name.
+    /// Services of a single profile, with its name.
     pub profiled: Vec<(String, DraftService)>,
     pub integrations: Vec<DraftIntegration>,
     pub seeds: Vec<DraftSeed>,
     pub questions: Vec<Question>,
     pub caveats: Vec<String>,
-    /// Programs that nothing here offers, with what to do.
+    /// Programs that are not available here, with what to do.
     pub missing: Vec<String>,
-    /// What else the plan tells, by heading.
+    /// Other content of the plan, by heading.
     pub managers: Vec<(String, Vec<Evidence>)>,
     pub frameworks: Vec<(String, String)>,
     pub queues: Vec<Evidence>,

@@ -1,4 +1,4 @@
-//! What readers find, each with its evidence.
+//! The findings of readers, each with its evidence.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Serialize;
 /// Where something was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Evidence {
-    /// The path below the repository.
+    /// The path in the repository.
     pub file: String,
-    /// Beginning with 1; 0 stands for the file as a whole.
+    /// Starting at 1; 0 stands for the whole file.
     pub line: usize,
-    /// What it says.
+    /// What the file shows.
     pub fact: String,
 }
 
@@ -31,23 +31,23 @@ pub struct Install {
     pub manager: &'static str,
     /// The folder; `""` is the root.
     pub dir: String,
-    /// The command, which does nothing where all is there already.
+    /// The command, which does nothing if everything is installed.
     pub run: String,
-    /// The folder that it fills, below `dir`.
+    /// The folder that it fills, relative to `dir`.
     pub fills: Vec<&'static str>,
     pub evidence: Vec<Evidence>,
 }
 
-/// What an app is to its users.
+/// The kind of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AppKind {
     /// Answers requests.
     Web,
-    /// Runs beside, without a port.
+    /// Runs in the background, without a port.
     Worker,
 }
 
-/// Something that can be run for as long as the room is up.
+/// A program that runs for as long as the room is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     pub name: String,
@@ -57,16 +57,16 @@ pub struct App {
     /// Such as `Next.js`.
     pub framework: Option<&'static str>,
     pub port: Option<u16>,
-    /// A path that is known to answer.
+    /// A path that is known to respond.
     pub health: Option<String>,
     pub env: BTreeMap<String, String>,
-    /// Names of services that come first, besides what all apps need.
+    /// Names of services that must start first, besides those that all apps need.
     pub needs: Vec<String>,
     pub evidence: Vec<Evidence>,
 }
 
 impl App {
-    /// Makes an app that answers requests.
+    /// Creates an app that answers requests.
     pub(crate) fn web(name: &str, dir: &str, run: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -82,13 +82,13 @@ impl App {
         }
     }
 
-    /// Makes an app without a port.
+    /// Creates an app without a port.
     pub(crate) fn worker(name: &str, dir: &str, run: impl Into<String>) -> Self {
         Self { kind: AppKind::Worker, ..Self::web(name, dir, run) }
     }
 }
 
-/// A kind of data store, queue or other thing that apps need beside them.
+/// A kind of data store, queue or other service that apps need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
@@ -109,7 +109,7 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// Returns the word for it, which is also the recipe's where there is one.
+    /// Returns its name, which is also that of its recipe if there is one.
     pub fn word(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -129,7 +129,7 @@ impl StoreKind {
         }
     }
 
-    /// Returns the name that a service of it gets where none is given.
+    /// Returns the default name of its service.
     pub(crate) fn usual_name(self) -> &'static str {
         match self {
             Self::Postgres | Self::Mysql => "db",
@@ -147,7 +147,7 @@ impl StoreKind {
         }
     }
 
-    /// Returns the usual port.
+    /// Returns the default port.
     pub fn port(self) -> u16 {
         match self {
             Self::Postgres => 5432,
@@ -168,14 +168,14 @@ impl StoreKind {
     }
 }
 
-/// How sure a finding of a store is.
+/// The certainty that a store is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
-    /// A package that could use it.
+    /// Only a package could use it.
     Likely,
-    /// Settings that name it.
+    /// Settings name it.
     Named,
-    /// Somebody runs it like this.
+    /// A file declares it as a service.
     Declared,
 }
 
@@ -183,7 +183,7 @@ pub enum Certainty {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     pub kind: StoreKind,
-    /// As a compose file calls it.
+    /// Its name in a compose file.
     pub name: Option<String>,
     pub version: Option<String>,
     pub image: Option<String>,
@@ -212,7 +212,7 @@ impl Store {
     }
 }
 
-/// An image that compose or CI runs and that no recipe stands for.
+/// An image from compose or CI that no recipe replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageService {
     pub name: String,
@@ -229,19 +229,19 @@ pub struct ImageService {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltService {
     pub name: String,
-    /// The folder that it is built from.
+    /// The build context.
     pub context: String,
     pub dockerfile: String,
-    /// The folder of the repository that is its working folder, where image, volumes and `working_dir` tell.
+    /// The folder of the repository that is its working folder, if image, volumes or `working_dir` say so.
     pub home: Option<String>,
-    /// What compose runs in it, if it says so.
+    /// The command in compose, if there is one.
     pub command: Option<String>,
     pub ports: Vec<u16>,
     pub env: BTreeMap<String, String>,
     pub health: Option<String>,
     pub needs: Vec<String>,
     pub profiles: Vec<String>,
-    /// Whether others wait for its end.
+    /// Whether others wait for it to complete.
     pub is_task: bool,
     pub evidence: Vec<Evidence>,
 }
@@ -255,31 +255,31 @@ pub struct Step {
     pub evidence: Vec<Evidence>,
 }
 
-/// Files that the image of a database loads when it starts for the first time.
+/// Files that a database image loads on first start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// As compose calls the database.
+    /// The name of the database in compose.
     pub store: String,
     pub kind: StoreKind,
-    /// Files of SQL, in their order.
+    /// SQL files, in order.
     pub files: Vec<String>,
-    /// Those that only the image could run.
+    /// Files that only the image could run.
     pub others: Vec<String>,
     pub evidence: Vec<Evidence>,
 }
 
-/// A variable that an example of settings names.
+/// A variable in an example of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The folder of the example.
     pub dir: String,
     pub name: String,
-    /// The value, as the example has it. It is copied only if it is harmless.
+    /// The value in the example. It is copied only if it is harmless.
     pub value: String,
     pub evidence: Evidence,
 }
 
-/// A version that a repository asks for, such as that of Node.
+/// A version that a repository requires, such as that of Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// The program, such as `node`.
@@ -295,7 +295,7 @@ pub struct Integration {
     pub evidence: Vec<Evidence>,
 }
 
-/// All that readers found.
+/// All findings of the readers.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     pub installs: Vec<Install>,
@@ -304,13 +304,13 @@ pub struct Findings {
     pub images: Vec<ImageService>,
     pub built: Vec<BuiltService>,
     pub loads: Vec<Load>,
-    /// What makes files that commands insist on, such as a `.env` for `--env-file`.
+    /// Steps that create files that commands require, such as a `.env` for `--env-file`.
     pub files: Vec<Step>,
     pub migrations: Vec<Step>,
     pub seeds: Vec<Step>,
     pub settings: Vec<Setting>,
     pub pins: Vec<Pin>,
-    /// Ranges that manifests allow, beside a version that another file names.
+    /// Ranges that manifests allow, besides a version that another file names.
     pub ranges: Vec<Pin>,
     pub integrations: Vec<Integration>,
     /// Programs that commands need, with what needs them.
@@ -328,14 +328,14 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds a program that is needed.
+    /// Adds a required program.
     pub(crate) fn needs(&mut self, program: &str, evidence: &Evidence) {
         if !self.programs.iter().any(|(known, _)| known == program) {
             self.programs.push((program.to_owned(), evidence.clone()));
         }
     }
 
-    /// Adds a store, or joins it with one of the same kind and name.
+    /// Adds a store, or merges it with one of the same kind and name.
     pub(crate) fn store(&mut self, store: Store) {
         let same = self.stores.iter_mut().find(|known| {
             known.kind == store.kind

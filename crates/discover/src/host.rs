@@ -1,4 +1,4 @@
-//! What this host offers to rooms: programs, and databases that recipes run.
+//! What this host provides to rooms: programs, and databases for recipes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use hothouse_model::config::DatabaseRecipe;
 
 use crate::finding::StoreKind;
 
-/// Programs that commands of drafts use.
+/// Programs that drafted commands use.
 const PROGRAMS: [&str; 46] = [
     "node",
     "npm",
@@ -60,27 +60,27 @@ const PROGRAMS: [&str; 46] = [
     "mariadb_config",
 ];
 
-/// What is known of the host.
+/// Facts about the host.
 #[derive(Clone, Debug, Default)]
 pub struct HostFacts {
     /// Programs that every room has.
     pub in_room: BTreeSet<String>,
-    /// Programs that only the user has: what makes them visible in rooms.
+    /// Programs that only the user has, with the grants that make them visible in rooms.
     pub grants: BTreeMap<String, programs::Grant>,
     /// Versions of stores that recipes can run; an empty version stands for any.
     pub stores: BTreeMap<StoreKind, Vec<String>>,
     /// Versions of programs that repositories often pin.
     pub versions: BTreeMap<String, String>,
-    /// Further versions of them that the user has, each in a folder of its own below the home, the oldest first.
+    /// Other installed versions of these, each in its own folder below the home, oldest first.
     pub installed: BTreeMap<String, Vec<(String, String)>>,
-    /// Toolchains that rustup has, by their names.
+    /// The names of rustup's toolchains.
     pub toolchains: Vec<String>,
-    /// Whether images can be run where no recipe can.
+    /// Whether images can be run if there is no recipe.
     pub images: bool,
 }
 
 impl HostFacts {
-    /// Looks at this host.
+    /// Examines this host.
     pub fn look(home: &Path, search_path: &str) -> Self {
         let mut facts = Self::default();
         for program in PROGRAMS {
@@ -150,13 +150,13 @@ impl HostFacts {
         }
     }
 
-    /// Whether commands in a room can use a program, once it is granted.
+    /// Whether commands in a room can use a program, once granted.
     pub fn has(&self, program: &str) -> bool {
         self.in_room.contains(program) || self.grants.contains_key(program)
     }
 }
 
-/// Folders of managers of versions: one folder for each, named after it.
+/// Folders of version managers: one subfolder per version, named after it.
 const MANAGED: [(&str, &str); 4] = [
     ("python3", ".pyenv/versions"),
     ("python3", ".local/share/uv/python"),
@@ -164,7 +164,7 @@ const MANAGED: [(&str, &str); 4] = [
     ("node", ".local/share/fnm/node-versions"),
 ];
 
-/// Lists the versions of a program in a manager's folder, with what grants each.
+/// Lists the versions of a program in a manager's folder, with the grant for each.
 fn managed(home: &Path, program: &str, folder: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in files::list(&home.join(folder)).unwrap_or_default() {
@@ -182,7 +182,7 @@ fn managed(home: &Path, program: &str, folder: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns the numbers of a version, to compare it with others.
+/// Returns the numbers of a version, for comparison.
 pub(crate) fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|part| part.parse().ok()).collect()
 }

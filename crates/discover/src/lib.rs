@@ -1,18 +1,18 @@
-//! What a repository is made of, from its files alone, and the configuration that follows from it.
+//! Derives from a repository's files alone what it consists of, and a configuration for it.
 //!
 //! ```text
 //! files --scan--> View --readers--> Findings (each with its evidence) --decide--> Draft --write--> hothouse.toml, hothouse-plan.md
 //! ```
 //!
-//! - [`scan`]: the one effect, a bounded walk that follows no link
+//! - [`scan`]: the only effect, a bounded walk that follows no links
 //! - [`view`]: the files, as the readers see them
-//! - [`finding`]: what readers find, with file and line
+//! - [`finding`]: the findings of readers, with file and line
 //! - `read`: the readers, one module per ecosystem or kind of file
-//! - `decide`: from findings to a [`draft`]
-//! - [`write`]: the draft as a commented `hothouse.toml`, merged into one that exists
+//! - `decide`: turns findings into a [`draft`]
+//! - [`write`]: the draft as a commented `hothouse.toml`, merged into an existing one
 //! - [`plan`]: the draft as `hothouse-plan.md`
 //!
-//! Nothing of the repository is ever run. Its files may be anything: what cannot be read is reported and skipped.
+//! Nothing of the repository is ever run. Its files are not trusted: unreadable ones are reported and skipped.
 
 mod decide;
 pub mod draft;
@@ -32,7 +32,7 @@ pub use self::{
     view::View,
 };
 
-/// Looks at a repository and drafts its configuration.
+/// Examines a repository and drafts its configuration.
 pub fn discover(view: &View<'_>, host: &HostFacts, folder: &str) -> Draft {
     let findings = read::all(view, host);
     decide::decide(view, findings, host, folder)

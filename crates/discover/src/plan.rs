@@ -10,10 +10,10 @@ use crate::{
     write::{one_line, sections},
 };
 
-/// What stands before the user's own part, which is kept.
+/// The marker before the user's own part, which is kept.
 const OWN: &str = "<!-- yours: `hothouse init` keeps everything below -->";
 
-/// What an earlier plan says.
+/// The content of an earlier plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Earlier {
     /// Sections that were proposed.
@@ -25,7 +25,7 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reads a plan. Whatever is not in its form is passed over.
+    /// Parses a plan. Unknown lines are ignored.
     pub fn read(text: &str) -> Self {
         let (ours, own) = text.split_once(OWN).unwrap_or((text, ""));
         let mut earlier = Self { own: own.to_owned(), ..Self::default() };
@@ -95,7 +95,7 @@ impl Out {
     }
 }
 
-/// Keeps a text that a repository chose within its cell, and plain.
+/// Makes an untrusted text of the repository safe for a table cell.
 fn cell_text(text: &str) -> String {
     let text = one_line(text);
     let text =

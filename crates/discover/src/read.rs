@@ -1,4 +1,4 @@
-//! The readers: each looks at one ecosystem or kind of file, and adds what it finds.
+//! The readers: each examines one ecosystem or kind of file, and adds its findings.
 
 mod ci;
 mod compose;
@@ -29,7 +29,7 @@ pub(crate) use self::{
 };
 use crate::{finding::Findings, host::HostFacts, view::View};
 
-/// Parts of paths that belong to tests, samples and documentation of a project rather than to itself.
+/// Path components of a project's tests, samples and documentation.
 const ASIDE: [&str; 26] = [
     "example",
     "examples",
@@ -66,11 +66,11 @@ fn is_aside(path: &str) -> bool {
         .any(|part| ASIDE.contains(&part) || part.starts_with("create-") || is_example(part))
 }
 
-/// Lets every reader look.
+/// Runs every reader.
 pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
     let mut found = Findings::default();
     versions::read(view, &mut found);
-    // Compose comes before what could only guess at stores.
+    // Compose comes first, because later readers can only guess at stores.
     compose::read(view, &mut found);
     ci::read(view, &mut found);
     settings::read(view, &mut found);
@@ -84,7 +84,7 @@ pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
     jvm::read(view, &mut found);
     dotnet::read(view, &mut found);
     stores::read(view, &mut found);
-    // A Procfile says which of them run together.
+    // A Procfile names those that run together.
     procfile::read(view, &mut found);
     containers::read(view, &mut found);
     python::era(view, &mut found);

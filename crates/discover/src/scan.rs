@@ -1,4 +1,4 @@
-//! The one effect: a walk over a repository's files that follows no link and ends within bounds.
+//! The only effect: a bounded walk over a repository's files that follows no links.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,16 +12,16 @@ use hothouse_host::{
 
 use crate::view::{Source, View};
 
-/// The most names that are looked at. Folders near the root come first.
+/// The maximum number of names that are visited. Folders near the root come first.
 pub const NAMES_MOST: usize = 200_000;
 
-/// The deepest folder that is looked at.
+/// The maximum depth.
 const DEPTH_MOST: usize = 10;
 
-/// The most names of one folder that are kept: whatever has more is data.
+/// The maximum number of names per folder: larger folders contain data.
 const FOLDER_MOST: usize = 20_000;
 
-/// Folders of dependencies, results and tools, which tell nothing about the project.
+/// Folders of dependencies, build results and tools, which say nothing about the project.
 const PASSED_OVER: [&str; 44] = [
     "node_modules",
     ".git",
@@ -69,10 +69,10 @@ const PASSED_OVER: [&str; 44] = [
     "tmp",
 ];
 
-/// Those of them that hold dependencies.
+/// Those that contain dependencies.
 const DEPENDENCIES: [&str; 6] = ["node_modules", ".venv", "venv", "vendor", "deps", "target"];
 
-/// A repository's files on the disk.
+/// A repository's files on disk.
 pub struct Tree(Folder);
 
 impl Tree {
@@ -81,13 +81,13 @@ impl Tree {
         Folder::open(root).map(Self)
     }
 
-    /// Walks over it.
+    /// Walks the repository.
     pub fn view(&self) -> View<'_> {
         let (mut paths, mut installed) = (BTreeSet::new(), BTreeSet::new());
         let (mut seen, mut cut) = (0, None);
         let mut waiting = VecDeque::from([(String::new(), 0)]);
         while let Some((folder, depth)) = waiting.pop_front() {
-            // A folder that cannot be read, or was replaced by a link meanwhile, has nothing to tell.
+            // A folder that is unreadable, or was replaced by a link meanwhile, is skipped.
             let here = if folder.is_empty() { "." } else { folder.as_str() };
             let Ok(entries) = self.0.list(Path::new(here)) else { continue };
             for entry in entries.into_iter().take(FOLDER_MOST) {

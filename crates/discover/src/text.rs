@@ -1,4 +1,4 @@
-//! Small readers of texts: paths, JSON with comments, YAML within bounds, words of commands.
+//! Small text parsers: paths, JSON with comments, bounded YAML, words of commands.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(crate) fn join(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Returns a path as a folder sees it, both from the root: `src/a.toml` is `a.toml` for `src`.
+/// Returns a path relative to a folder, both given from the root: `src/a.toml` is `a.toml` for `src`.
 pub(crate) fn seen_from(folder: &str, path: &str) -> String {
     let (from, to): (Vec<&str>, Vec<&str>) = (parts(folder), parts(path));
     let same = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
@@ -56,7 +56,7 @@ pub(crate) fn leaves(folder: &str, path: &str) -> bool {
     path.starts_with('/')
 }
 
-/// Returns the number of the first line with a text, or 0.
+/// Returns the number of the first line that contains a text, or 0.
 pub(crate) fn line_of(text: &str, needle: &str) -> usize {
     text.lines().position(|line| line.contains(needle)).map_or(0, |at| at + 1)
 }
@@ -106,7 +106,7 @@ fn without_comments(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the next byte that is neither space nor comment.
+/// Returns the next byte that is neither white space nor a comment.
 fn next_token(bytes: &[u8]) -> Option<u8> {
     let mut at = 0;
     while at < bytes.len() {
@@ -122,12 +122,12 @@ fn next_token(bytes: &[u8]) -> Option<u8> {
     None
 }
 
-/// Parses YAML: one document, anchors and merge keys resolved, within the parser's bounds on depth and aliases.
+/// Parses YAML: one document, with anchors and merge keys resolved, within the parser's limits on depth and aliases.
 pub(crate) fn yaml(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str::<Value>(text).map_err(|error| error.to_string())
 }
 
-/// Splits a command into words, as a shell would as far as quotes are concerned.
+/// Splits a command into words, respecting quotes like a shell.
 pub(crate) fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut is_open) = (Vec::new(), String::new(), None, false);
     let mut rest = command.chars();
@@ -157,7 +157,7 @@ pub(crate) fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// Makes a name of a service from any text: small letters, digits and `-`, at most 40.
+/// Converts any text to a service name: lower case letters, digits and `-`, at most 40.
 pub(crate) fn service_name(text: &str) -> String {
     let base = text.rsplit('/').next().unwrap_or(text).to_ascii_lowercase();
     let mapped: String =
@@ -170,7 +170,7 @@ pub(crate) fn service_name(text: &str) -> String {
     }
 }
 
-/// Makes a text one word of a shell, quoted only if it must be.
+/// Quotes a text as one word for a shell, if necessary.
 pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -179,7 +179,7 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
 }
 
-/// Returns the leading number of a version, such as `16` of `16.4-alpine`.
+/// Returns the leading number of a version, such as `16` for `16.4-alpine`.
 pub(crate) fn major(version: &str) -> Option<String> {
     let bare = version.trim().trim_start_matches(['v', '=', '^', '~', '>', '<', ' ']);
     let digits: String = bare.chars().take_while(char::is_ascii_digit).collect();

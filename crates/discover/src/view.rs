@@ -1,4 +1,4 @@
-//! The files of a repository as readers see them: paths, and texts that are read when they are asked for.
+//! The files of a repository as readers see them: paths, and texts that are read on demand.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::{finding::Evidence, text};
 
-/// The longest file that is read.
+/// The maximum size of a file that is read.
 pub const FILE_MOST: usize = 16 << 20;
 
-/// The most that is read of all files together.
+/// The maximum size of all read files together.
 const ALL_MOST: usize = 256 << 20;
 
-/// Where bytes come from.
+/// A source of file contents.
 pub trait Source {
-    /// Returns a file's bytes, unless it is missing, too long or not a plain file.
+    /// Returns a file's bytes, unless it is missing, too long or not a regular file.
     fn read(&self, path: &str, most: usize) -> Option<Vec<u8>>;
 }
 
@@ -35,14 +35,14 @@ pub struct View<'a> {
     texts: RefCell<BTreeMap<String, Option<Rc<str>>>>,
     spent: Cell<usize>,
     notes: RefCell<Vec<Evidence>>,
-    /// Dependency folders that are there already.
+    /// Dependency folders that already exist.
     pub installed: BTreeSet<String>,
-    /// Files with the name of a secret that are part of the commit, and so none.
+    /// Committed files that are named like secrets, but are not secret.
     pub committed: BTreeSet<String>,
 }
 
 impl<'a> View<'a> {
-    /// Makes a view of some paths, with `/` between their parts.
+    /// Creates a view of some paths, separated by `/`.
     pub fn new(paths: BTreeSet<String>, source: &'a dyn Source) -> Self {
         Self {
             paths,
@@ -55,12 +55,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes a view of texts in memory.
+    /// Creates a view of texts in memory.
     pub fn of(files: &'a BTreeMap<String, String>) -> Self {
         Self::new(files.keys().cloned().collect(), files)
     }
 
-    /// Adds something that a user should know about the files.
+    /// Adds a remark about the files for the user.
     pub fn note(&self, file: &str, line: usize, fact: impl Into<String>) {
         let note = Evidence { file: file.to_owned(), line, fact: fact.into() };
         let mut notes = self.notes.borrow_mut();
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns what was noted.
+    /// Returns the remarks.
     pub fn notes(&self) -> Vec<Evidence> {
         self.notes.borrow().clone()
     }
@@ -97,7 +97,7 @@ impl<'a> View<'a> {
         self.below(folder).next().is_some()
     }
 
-    /// Returns the paths with one of some names, those nearest to the root first.
+    /// Returns the paths with one of these names, those nearest to the root first.
     pub fn named(&self, names: &[&str]) -> Vec<String> {
         let is_meant = |path: &&str| names.contains(&text::name(path));
         let mut found: Vec<_> = self.paths().filter(is_meant).map(str::to_owned).collect();
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
         names.iter().map(|name| text::join(folder, name)).find(|path| self.has(path))
     }
 
-    /// Returns the text of a file. Bytes that are no text are replaced.
+    /// Returns the text of a file. Invalid UTF-8 is replaced.
     pub fn text(&self, path: &str) -> Option<Rc<str>> {
         if !self.has(path) {
             return None;
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the evidence of a text in a file: the first line that holds it.
+    /// Returns the evidence for a text in a file: the first line that contains it.
     pub fn evidence(&self, path: &str, needle: &str, fact: impl Into<String>) -> Evidence {
         let text = self.text(path).unwrap_or_default();
         Evidence { file: path.to_owned(), line: text::line_of(&text, needle), fact: fact.into() }

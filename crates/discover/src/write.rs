@@ -1,4 +1,4 @@
-//! The draft as a commented `hothouse.toml`, laid beside what a user has written already.
+//! The draft as a commented `hothouse.toml`, merged with what the user has already written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,10 @@ pub struct Section {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotToml(pub String);
 
-/// Returns the file: a new one, or the given one with what it lacks.
+/// Returns the file: a new one, or the given one with missing sections added.
 ///
-/// `earlier` are keys of sections that were proposed before: what is gone of them was removed by somebody, and stays so.
+/// `earlier` are keys of previously proposed sections: those that are missing were removed by the user, and are not
+/// added again.
 pub fn merged(
     existing: Option<&str>,
     draft: &Draft,
@@ -48,7 +49,7 @@ pub fn merged(
     let mut text = existing.trim_end().to_owned();
     text.push('\n');
     for section in sections.iter().filter(is_new) {
-        // A table that is written on one line cannot be added to.
+        // An inline table cannot be extended.
         let is_inline = section
             .key
             .split('.')
@@ -75,7 +76,7 @@ pub fn has_key(text: &str, key: &str) -> bool {
     text.parse::<DocumentMut>().is_ok_and(|document| find(&document, key).is_some())
 }
 
-/// Puts an answer into a config, as a number, a list or a text. A section that it begins needs no other key.
+/// Sets an answer in a config, as a number, a list or a text. If it begins a section, no other key is required.
 pub fn answered(text: &str, key: &str, answer: &str) -> Result<String, NotToml> {
     let mut document: DocumentMut =
         text.parse().map_err(|error: toml_edit::TomlError| NotToml(error.to_string()))?;
@@ -92,7 +93,7 @@ pub fn answered(text: &str, key: &str, answer: &str) -> Result<String, NotToml> 
     }
     let is_service = tables.first() == Some(&"service");
     table.insert(last, toml_edit::value(typed(answer)));
-    // With its port a service is an app.
+    // A service with a port is an app.
     if is_service && *last == "port" && !table.contains_key("url") && tables.len() == 2 {
         table.insert("url", toml_edit::value(tables[1]));
     }
@@ -111,7 +112,7 @@ fn typed(answer: &str) -> Value {
     }
 }
 
-/// Writes the open questions, and takes out those that are answered.
+/// Writes the open questions, and removes the answered ones.
 fn with_questions(text: &str, questions: &[Question]) -> String {
     let Ok(mut document) = text.parse::<DocumentMut>() else { return text.to_owned() };
     document.remove("question");
@@ -211,7 +212,7 @@ fn room(draft: &Draft) -> Option<Section> {
         .then(|| Section { key: "room".to_owned(), text: format!("[room]\n{}", lines.concat()) })
 }
 
-/// Writes a service, below a profile if `above` names one.
+/// Writes a service, in a profile if `above` names one.
 fn service(above: &str, service: &DraftService) -> Section {
     let mut text = comments(&service.evidence);
     if let Some(note) = &service.note {
@@ -274,7 +275,7 @@ fn recipe_word(kind: StoreKind) -> &'static str {
     kind.word()
 }
 
-/// Writes variables on one line, or as a table of their own where there are many.
+/// Writes variables on one line, or as a separate table if there are many.
 fn env(above: &str, service: &str, all: &BTreeMap<String, String>) -> String {
     let pair =
         |(name, value): (&String, &String)| format!("{} = {}", bare_key(name), quoted(value));
@@ -292,7 +293,7 @@ fn bare_key(name: &str) -> String {
     if is_bare { name.to_owned() } else { quoted(name) }
 }
 
-/// The most lines of evidence above a section.
+/// The maximum number of evidence lines above a section.
 const EVIDENCE_MOST: usize = 3;
 
 fn comments(evidence: &[Evidence]) -> String {
@@ -303,7 +304,7 @@ fn comments(evidence: &[Evidence]) -> String {
         .collect()
 }
 
-/// Keeps a text that a repository chose on one line of a comment.
+/// Makes an untrusted text of the repository safe for one line of a comment.
 pub(crate) fn one_line(text: &str) -> String {
     let plain: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(160).collect();

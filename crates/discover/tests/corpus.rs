@@ -1,8 +1,8 @@
-//! Small repositories, one per ecosystem and manager, with the draft that each leads to.
+//! Small repositories, one per ecosystem and manager, and the draft for each.
 //!
-//! A repository is a file in `corpus/`: `-- path --` begins a file of it, `-- path (committed) --` one with settings that is
-//! part of the commit. What is drafted must be a valid configuration,
-//! and is compared with the page in `snapshots/`; run with `INSTA_UPDATE=always` to write pages, and read the difference.
+//! A repository is a file in `corpus/`: `-- path --` begins a file, `-- path (committed) --` a committed one with
+//! settings. The draft must be a valid configuration, and is compared with the page in `snapshots/`; run with
+//! `INSTA_UPDATE=always` to write pages, and review the difference.
 
 #![expect(clippy::disallowed_methods, reason = "tests read files by plain means")]
 
@@ -76,13 +76,13 @@ fn every_repository_has_its_draft() {
         let everything = HostFacts::with_everything();
         let (config, plan) = drafted_with(&files, committed, &everything);
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // The plan's tables repeat the config; its tail of evidence is what could be wrong besides.
+        // The plan's tables repeat the config; the evidence after them could be wrong independently.
         let tail = plan.split("## Questions").nth(1).unwrap_or_default();
         let tail = tail.split("<!-- proposed").next().unwrap_or_default();
         insta::with_settings!({ snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, format!("{config}\n=====\n{tail}"));
         });
-        // A host without anything gets a valid draft too.
+        // A host without any programs gets a valid draft too.
         drafted(&files, &HostFacts::default());
     }
 }
@@ -102,7 +102,7 @@ fn no_secret_of_an_example_is_copied() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
 
-    /// Whatever stands in files, the draft is valid and nothing panics.
+    /// Whatever the files contain, the draft is valid and nothing panics.
     #[test]
     fn any_text_leads_to_a_valid_draft(
         names in proptest::collection::vec(proptest::sample::select(vec![

@@ -93,7 +93,7 @@ impl NameBook {
     }
 }
 
-/// Whether an address is from the synthetic range.
+/// Returns whether an address is from the synthetic range.
 pub fn is_synthetic(address: IpAddr) -> bool {
     stand_in_number(address).is_some()
 }

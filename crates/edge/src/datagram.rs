@@ -34,12 +34,12 @@ pub(crate) type Place = (Transport, IpAddr, Option<u16>);
 pub(crate) struct Noted(HashMap<Place, Instant>);
 
 impl Noted {
-    /// Whether a denial was recorded recently.
+    /// Returns whether a denial was recorded recently.
     pub(crate) fn knows(&self, place: Place, now: Instant) -> bool {
         self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
     }
 
-    /// Whether a denial should be recorded; marks it as recorded.
+    /// Returns whether a denial should be recorded; marks it as recorded.
     pub(crate) fn is_news(&mut self, place: Place, now: Instant) -> bool {
         if self.knows(place, now) {
             return false;
@@ -98,8 +98,8 @@ impl Facts {
         self.answered.first()
     }
 
-    /// Whether a name might be found with which it would be allowed: in a room whose lookups an
-    /// earlier daemon answered. Not repeated for what was denied recently.
+    /// Returns whether a name might be found with which it would be allowed: in a room whose
+    /// lookups an earlier daemon answered. Not repeated for what was denied recently.
     pub(crate) fn may_have_names(&self, edge: &RoomEdge, verdict: &Verdict) -> bool {
         let Some(address) = self.address else { return false };
         let mends = matches!(verdict.reason, Some(Reason::Datagram { .. } | Reason::NotListed));

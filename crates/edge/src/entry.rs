@@ -17,11 +17,11 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use crate::{room::RoomEdge, splice::Counts};
 
 /// How many process lookups of a room may run at a time; if the wait is too long, the process stays
-/// unknown. A room that floods the wall waits for itself alone.
+/// unknown. A room that floods the wall only delays itself.
 pub(crate) const LOOKUPS: usize = 2;
 
-/// How long to wait for the process of a connection when it is needed. A machine with all its
-/// processors busy takes hundreds of milliseconds for what is a matter of one.
+/// How long to wait for the process of a connection when it is needed. A lookup takes about a
+/// millisecond, but hundreds on a machine whose processors are all busy.
 const LOOKUP_WAIT: Duration = Duration::from_secs(1);
 
 /// One connection in the ledger, or the datagrams between two endpoints.
@@ -173,7 +173,8 @@ impl Entry {
 }
 
 impl Whose {
-    /// Returns the process, if it is found in time; a lookup that is not may be by the next record.
+    /// Returns the process, if it is found in time; a slower lookup may have finished by the next
+    /// record.
     async fn find(&mut self) -> Option<RoomProcess> {
         let Some(search) = self.search.as_mut() else { return self.known.clone() };
         let Ok(found) = timeout(LOOKUP_WAIT, search).await else { return None };

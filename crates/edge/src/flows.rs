@@ -154,7 +154,7 @@ impl Catch {
         Ok(self.begin(peer, tracked, datagram))
     }
 
-    /// Whether datagrams from `peer` still belong to this flow.
+    /// Returns whether datagrams from `peer` still belong to this flow.
     fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
         !flow.is_in_doubt()
             || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))

@@ -72,8 +72,8 @@ impl Ledger {
         Self { mirror: Some(mirror), ..self }
     }
 
-    /// Whether its folder is still at its path: a new sandbox with the same name may have replaced
-    /// a deleted one whose last connections are still being recorded.
+    /// Returns whether its folder is still at its path: a new sandbox with the same name may have
+    /// replaced a deleted one whose last connections are still being recorded.
     pub fn is_current(&self) -> bool {
         let now = std::fs::symlink_metadata(&self.folder).map(|stat| (stat.dev(), stat.ino()));
         let own = self.held.metadata().map(|stat| (stat.dev(), stat.ino()));

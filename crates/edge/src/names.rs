@@ -87,7 +87,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     }
 }
 
-/// Whether a socket keeps working after an error, such as a closed port of a peer.
+/// Returns whether a socket keeps working after an error, such as a closed port of a peer.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,
@@ -252,7 +252,7 @@ fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) ->
     question.addresses(&found.addresses, found.ttl)
 }
 
-/// Whether an address would mean something else inside the room.
+/// Returns whether an address would mean something else inside the room.
 fn means_otherwise(policy: &Policy, address: IpAddr) -> bool {
     let opened = || policy.names_address(address);
     is_synthetic(address) || address.to_canonical().is_loopback() && opened()

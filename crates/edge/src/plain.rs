@@ -400,7 +400,7 @@ fn claim_in_other_letters(request: &Request<impl Sized>) -> Result<Claim, Reason
     }
 }
 
-/// Whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
+/// Returns whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
 fn is_http(upgrade: &HeaderValue) -> bool {
     let text = upgrade.as_bytes().to_ascii_lowercase();
     text.split(|byte| *byte == b',')

@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(parse_servers(""), []);
     }
 
-    /// A server that answers with one address, only over TCP if the name says so.
+    /// Starts a server that answers with one address, only over TCP if the name says so.
     async fn server() -> SocketAddr {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = tcp.local_addr().unwrap();

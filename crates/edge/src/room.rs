@@ -71,7 +71,7 @@ pub struct About {
     pub run: String,
 }
 
-/// Takes values of secrets out of texts: a room may send one to any host, or ask for a name that contains it.
+/// Removes values of secrets from texts: a room may send one to any host, or look up a name that contains it.
 pub trait Redact: Send + Sync {
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
 }
@@ -108,7 +108,7 @@ pub struct RoomSpec {
     pub own_names: Vec<String>,
     pub terminate: Option<Arc<dyn Terminate>>,
     pub settle: Option<Box<dyn Settle>>,
-    /// What keeps values of secrets out of the ledger.
+    /// Keeps values of secrets out of the ledger.
     pub redact: Option<Box<dyn Redact>>,
     /// The room's share of the daemon's descriptors.
     pub share: RoomShare,
@@ -244,17 +244,17 @@ impl RoomEdge {
         limits
     }
 
-    /// Whether the denial of a target was recorded recently.
+    /// Returns whether the denial of a target was recorded recently.
     pub(crate) fn was_noted(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
     }
 
-    /// Whether the denial of a target should be recorded, at most once a minute.
+    /// Returns whether the denial of a target should be recorded, at most once a minute.
     pub(crate) fn is_news(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
 
-    /// Tells of every change of the policy or the terminator.
+    /// Returns a receiver that is notified of every change of the policy or the terminator.
     pub fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
         self.policy.subscribe()
     }
@@ -264,7 +264,7 @@ impl RoomEdge {
         *self.own_names.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// Whether a name resolves to the room's own loopback: a service, or anything below
+    /// Returns whether a name resolves to the room's own loopback: a service, or anything below
     /// `localhost`.
     pub(crate) fn is_own(&self, name: &HostName) -> bool {
         let text = name.as_str();
@@ -347,7 +347,7 @@ impl RoomEdge {
         self.append(&mut record);
     }
 
-    /// Whether nothing was recorded for a name during the last minute; marks it as recorded.
+    /// Returns whether nothing was recorded for a name during the last minute; marks it as recorded.
     fn is_unnoted(&self, name: &HostName) -> bool {
         let now = Instant::now();
         let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);

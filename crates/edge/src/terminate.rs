@@ -24,7 +24,7 @@ use crate::{RoomEdge, Sendable, pace::Paced};
 
 /// Terminates connections to hosts that the config marks as mocked, recorded or secret-bearing.
 pub trait Terminate: Send + Sync {
-    /// Whether a host must be terminated.
+    /// Returns whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
 
     /// Returns the hosts that are named exactly, whose addresses can be looked up in advance.

@@ -177,7 +177,7 @@ impl Engine {
         branch: String,
     ) -> Result<NewSandbox, AdoptError> {
         let settings = ProjectSettings::read(&repository.place, &self.with.user_config, &[])?;
-        // The merge base of the branch and what the user's own checkout is on.
+        // The merge base of the branch and the one that the user's own checkout is on.
         let root = &repository.place.root;
         let own = repository.branch_around(root)?;
         let tip = repository.branch_tip(&branch)?.unwrap_or_default();

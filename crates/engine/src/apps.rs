@@ -1,4 +1,4 @@
-//! Apps: the services of a sandbox with a URL, and their addresses.
+//! Apps: the services of a sandbox that have a URL, and their addresses.
 
 use std::{
     collections::HashMap,
@@ -63,7 +63,7 @@ impl Exposed {
         Self::kept_as(self.port)
     }
 
-    /// Labels of apps contain no colon.
+    /// Returns a key that no app can have: labels of apps contain no colon.
     fn kept_as(port: u16) -> String {
         format!(":{port}")
     }
@@ -115,7 +115,7 @@ impl Names<'_> {
     }
 }
 
-/// An app without a port of the host.
+/// Failure to give an app a host port.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     #[error("no port between {} and {} is free", DIRECT_PORTS.start(), DIRECT_PORTS.end())]
@@ -203,7 +203,7 @@ impl Engine {
         Ok(apps)
     }
 
-    /// Reserves a port of the host for every app of a stack that is about to start, or for none.
+    /// Reserves a host port for every app of a stack that is about to start, or for none.
     pub(crate) fn reserve_for(
         &self,
         sandbox: &SandboxRecord,
@@ -239,7 +239,7 @@ impl Engine {
         Ok(exposed.collect())
     }
 
-    /// Forwards a port of the host to a port of a room, whenever the room is up.
+    /// Forwards a host port to a port of a room, whenever the room is up.
     pub fn expose(
         &self,
         sandbox: &SandboxRecord,
@@ -268,7 +268,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Fails if a port of the host is reserved or in use.
+    /// Fails if a host port is reserved or in use.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port && !kept.is_free) {
@@ -285,7 +285,7 @@ impl Engine {
         }
     }
 
-    /// Returns the port of the host that is reserved under a name, reserving one on first use.
+    /// Returns the host port that is reserved under a name, reserving one on first use.
     fn reserve(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
         let store = &self.with.store;
         if let Some(port) = store.reserved_port(sandbox.key, app)? {

@@ -1,5 +1,5 @@
-//! Requests of agents to their user. The user decides: an approved host is allowed for that
-//! sandbox, every other answer is only passed on to the agent.
+//! Requests from agents to their user. The user decides: an approved host is allowed for that sandbox, every other
+//! answer is only passed on to the agent.
 
 use hothouse_config::{File, Layers};
 use hothouse_host::random;
@@ -24,7 +24,7 @@ impl Engine {
         hothouse_config::resolve(&layers).map(|found| found.config.notify).unwrap_or_default()
     }
 
-    /// Records a request of an agent; returns it, and whether it is new.
+    /// Records a request from an agent; returns it, and whether it is new.
     pub fn ask(
         &self,
         sandbox: &SandboxRecord,

@@ -1,8 +1,8 @@
 //! Package manager caches that new sandboxes of a project start with.
 //!
 //! ```text
-//! golden-data/caches            approved: as `fork --setup` of the user's own commit left them, whole
-//! golden-data/caches-verified   else: single packages whose bytes have the hash that the user's lockfile names
+//! golden-data/caches            approved: complete, as `fork --setup` of the user's own commit left them
+//! golden-data/caches-verified   otherwise: single packages whose hash is the one in the user's lockfile
 //! data/NAME/.caches             a sandbox's own, a copy of one of these (sharing blocks where the file system can)
 //! ```
 //!
@@ -34,7 +34,7 @@ const WHOLE_MOST: u64 = 4 << 30;
 const PACKAGE_MOST: u64 = 256 << 20;
 const ADDED_MOST: u64 = 2 << 30;
 
-/// The maximum number of packages of a lockfile.
+/// The maximum number of packages in a lockfile.
 const PACKAGES_MOST: usize = 20_000;
 
 /// A package with the hash that a lockfile names.
@@ -55,7 +55,7 @@ impl Locked {
         }
     }
 
-    /// Returns its paths in caches. `indexes` are the registry folders in cargo's.
+    /// Returns its paths in caches. `indexes` are the registry folders in cargo's cache.
     fn places(&self, indexes: &[String]) -> Vec<PathBuf> {
         match self {
             Self::Npm { sha512 } => {
@@ -139,7 +139,7 @@ fn verified(sandbox: &SandboxRecord) -> PathBuf {
 }
 
 impl Engine {
-    /// Creates the caches of a sandbox, with what its project has.
+    /// Creates the caches of a sandbox, filled with those of its project.
     pub(crate) fn make_caches(
         &self,
         sandbox: &SandboxRecord,

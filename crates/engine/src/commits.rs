@@ -33,8 +33,8 @@ use crate::{Engine, metadata, trees};
 /// The size limit of one import.
 const IMPORT_LIMIT: u64 = 2 << 30;
 
-/// The memory limit of git during an import. It keeps two objects of a chain at a time, and a
-/// hundred bytes for each object.
+/// The memory limit of git during an import. git keeps two objects of a chain at a time, and a hundred bytes for each
+/// object.
 const IMPORT_MEMORY: u64 = 1 << 30;
 
 /// The maximum number of objects per import.

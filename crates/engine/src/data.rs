@@ -1,9 +1,9 @@
 //! The data of services: created once in a separate room, then copied for each sandbox.
 //!
 //! ```text
-//! golden-data/KEY.new   being made; never used, removed by the next build
-//! golden-data/KEY       whole: it got its name after everything in it had reached the disk
-//! golden-data/NAME.SERVICE.copy   being copied
+//! golden-data/KEY.new   being created; never used, removed by the next build
+//! golden-data/KEY       complete: renamed only after everything in it was synced to the disk
+//! golden-data/NAME.SERVICE.copy   a copy in progress
 //! data/NAME/SERVICE     the sandbox's own
 //! ```
 

@@ -114,8 +114,8 @@ impl Engine {
         self.delete_keeping(sandbox, losses, Keeping::Nothing, operation)
     }
 
-    /// Deletes a disposable sandbox: nothing of it is wanted any more, so no commit is imported, and its room ends
-    /// without waiting for its services.
+    /// Deletes a disposable sandbox: none of its work is kept, so no commits are imported, and its room ends without
+    /// waiting for its services.
     pub fn discard(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
         self.queue.cancel(sandbox.key);
         let (_turn, sandbox) = self.turn(sandbox, "delete", Some(&operation))?;
@@ -228,7 +228,7 @@ impl Engine {
         files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
         self.remove_images()?;
         self.remove_stacks().map_err(|error| error.failure())?;
-        // Many small files, and nothing waits for their removal.
+        // Many small files, and nothing waits for their removal, so it runs in the background.
         let rooms = self.with.rooms.clone();
         std::thread::spawn(move || {
             if let Err(error) = rooms.remove_shared() {
@@ -238,8 +238,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// Ends rooms in parallel without stopping their services: nothing of them is kept. The plan
-    /// ends what remains.
+    /// Ends rooms in parallel without stopping their services: none of their data is kept. The plan ends any that
+    /// remain.
     fn end_all(&self, sandboxes: &[SandboxRecord]) {
         std::thread::scope(|scope| {
             for sandbox in sandboxes.iter().filter(|sandbox| sandbox.room.is_some()) {
@@ -430,7 +430,7 @@ impl Engine {
         dropped.map_err(|error| error.failure())
     }
 
-    /// Permanently removes what deleted sandboxes left in the trash.
+    /// Removes for good what deleted sandboxes left in the trash.
     pub fn empty_trash(&self, sandboxes: &Path) -> Result<(), Failure> {
         self.empty_trash_telling(sandboxes, None)
     }

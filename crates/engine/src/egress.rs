@@ -101,8 +101,8 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Computes the egress policy of a sandbox's room, while the responses of one integration may
-    /// be recorded.
+    /// Computes the egress policy of a sandbox's room. `recorded` names the integration whose
+    /// responses are being recorded, if any.
     pub fn room_egress(
         &self,
         sandbox: &SandboxRecord,
@@ -248,7 +248,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a user has written the same pinned half, on the branch that the sandbox is based on.
+    /// Whether the user wrote the same pinned half, on the branch that the sandbox is based on.
     fn is_users_own(&self, sandbox: &SandboxRecord, text: &str) -> bool {
         let Ok(asked) = self.config_of(text) else { return false };
         let users = self.untainted_users_configs(sandbox);
@@ -273,7 +273,7 @@ pub(crate) fn recording(config: Arc<Config>, recorded: Option<&str>) -> Arc<Conf
     recorded.map_or(config.clone(), |name| Arc::new(config.recording(name)))
 }
 
-/// Refuses a rule for a single host that an integration answers for: it would have no effect.
+/// Rejects a rule for a single host that an integration answers for: it would have no effect.
 fn opens_something(config: &Config, rule: &str) -> Result<(), EgressError> {
     let destination = rule.parse::<Destination>().ok();
     let Some(Hosts::Pattern(HostPattern::Name(host))) = destination.map(|to| to.hosts) else {

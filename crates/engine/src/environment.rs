@@ -29,7 +29,7 @@ const BROWSERS: [&str; 5] = [
     "/usr/bin/chromium-headless-shell",
 ];
 
-/// The variables with which browser tools find it: Playwright, Puppeteer, Lighthouse and Karma.
+/// The variables that tell browser tools where it is: Playwright, Puppeteer, Lighthouse and Karma.
 const BROWSER_VARIABLES: [&str; 5] = [
     "PLAYWRIGHT_CHROMIUM_EXECUTABLE_PATH",
     "PLAYWRIGHT_MCP_EXECUTABLE_PATH",
@@ -106,7 +106,7 @@ pub(crate) fn pairs(
     all
 }
 
-/// Returns the variable with which native modules of Node find its headers, if the room's Node has them.
+/// Returns the variable that tells builds of native Node modules where its headers are, if the room's Node has them.
 pub(crate) fn node_headers(
     stack: Option<&str>,
     tools: &[PathBuf],
@@ -117,8 +117,8 @@ pub(crate) fn node_headers(
     Some((headers_variable(npm), prefix))
 }
 
-/// Returns the prefix of the room's Node if its headers are there too: with them native modules are built without a
-/// download of the same headers, whichever manager installs them. A stack brings its own.
+/// Returns the prefix of the room's Node if its headers are there too, so that no package manager has to download them
+/// to build native modules. A stack brings its own.
 fn node_prefix(stack: Option<&str>, tools: &[PathBuf]) -> Option<String> {
     if stack.is_some_and(|stack| stack != "host") {
         return None;
@@ -130,7 +130,7 @@ fn node_prefix(stack: Option<&str>, tools: &[PathBuf]) -> Option<String> {
 }
 
 /// Returns the variable that tells node-gyp where Node's headers are. npm 11 warns about the usual one before every
-/// command, and its node-gyp knows another; that of other managers may be older.
+/// command, but its node-gyp reads another; other managers may have an older node-gyp.
 fn headers_variable(npm: Option<u32>) -> &'static str {
     match npm {
         Some(11..) => "npm_package_config_node_gyp_nodedir",
@@ -138,7 +138,7 @@ fn headers_variable(npm: Option<u32>) -> &'static str {
     }
 }
 
-/// Returns the major version of the npm that a Node brings along.
+/// Returns the major version of the npm that comes with a Node.
 fn major_of_npm(prefix: &Path) -> Option<u32> {
     const MANIFEST_MOST: u64 = 1 << 20;
     let manifest = prefix.join("lib/node_modules/npm/package.json");
@@ -147,7 +147,7 @@ fn major_of_npm(prefix: &Path) -> Option<u32> {
     manifest["version"].as_str()?.split('.').next()?.parse().ok()
 }
 
-/// The user's own programs first, then granted tool folders, then the system's.
+/// Returns the search path: the user's own programs, then granted tool folders, then the system's.
 pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
     let of_tools = of_tools

@@ -39,7 +39,7 @@ pub struct WorktreeFixture {
     pub bytes: Vec<u8>,
 }
 
-/// Detects whether files have changed: names, sizes, inodes and times.
+/// The files' names, sizes, inodes and times: any difference means that files have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixtureStamp(Vec<Found>);
 

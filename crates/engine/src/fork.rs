@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ForkSpec {
     pub name: SandboxName,
-    /// The folder in which the command was given; its repository is forked.
+    /// The folder where the command was run; its repository is forked.
     pub folder: PathBuf,
     pub base: Option<String>,
     pub branch: Option<String>,
@@ -213,7 +213,7 @@ struct Base {
 }
 
 impl Base {
-    /// Returns its name as messages show it: a commit that no branch names, in short.
+    /// Returns its name for messages; a commit without a branch name is abbreviated.
     fn shown(&self) -> String {
         const SHORT: usize = 10;
         match self.label == self.commit {
@@ -555,7 +555,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The new branch starts at the parent's tip, and has the same base.
+    /// Returns the base of the new branch: it starts at the parent's tip, and has the same base branch.
     fn base(&self) -> Base {
         Base { commit: self.commit.clone(), label: self.sandbox.base.clone() }
     }
@@ -642,7 +642,7 @@ fn new_sandbox(
 /// How many former paths a sandbox keeps; each is a mount in its room.
 const MOST_FORMER_PATHS: usize = 8;
 
-/// Returns where files of a sandbox may say that they are: virtual environments and build caches contain their path.
+/// Returns the paths that files of a sandbox may contain as their own, as virtual environments and build caches do.
 fn paths_of(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let former = sandbox.former_paths.iter().filter(|path| **path != sandbox.worktree);
     [&sandbox.worktree].into_iter().chain(former).take(MOST_FORMER_PATHS).cloned().collect()

@@ -197,7 +197,7 @@ pub(crate) fn run(service: &str, image: &Image, command: Option<&Command>) -> Ve
     fixed.iter().map(|word| (*word).to_owned()).chain(ids).chain(words).collect()
 }
 
-/// Returns the environment that an image begins with.
+/// Returns the environment that an image defines.
 pub(crate) fn environment(image: &Image) -> BTreeMap<String, String> {
     let mut env = image.settings.env.clone();
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(found.host, "api.a.shop.localhost:8443");
         assert_eq!(found.url, "https://api.a.shop.localhost:8443/hook");
         assert_eq!(found.secret.as_deref(), Some("whsec_1"));
-        // An app with a public key gets signatures of its private key.
+        // An app with a public key gets signatures made with the matching private key.
         let public = keys::public_key(&Scheme::Discord, "whsec_made").unwrap();
         service.spec.env.insert("SECRET".into(), public);
         let found = place(&service, &target, ("/run/a".into(), Some("whsec_made"))).unwrap();

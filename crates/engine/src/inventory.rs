@@ -262,7 +262,7 @@ impl Engine {
     fn stray_runtimes(&self, all: &[SandboxRecord]) -> Result<Vec<PathBuf>, RoomError> {
         let own: BTreeSet<_> = all.iter().map(|sandbox| self.places(sandbox).runtime).collect();
         let mut runtimes = self.with.rooms.list(&self.with.runtime)?;
-        // After the list: a room that is made meanwhile is either in both or not in the list.
+        // Read after the list: a room that is created meanwhile is either in both or not in the list.
         let in_use = self.temporary.in_use();
         runtimes.retain(|runtime| !own.contains(runtime) && !in_use.contains(runtime));
         Ok(runtimes)

@@ -2,9 +2,9 @@
 //! nothing does.
 //!
 //! ```text
-//! up:            StartRoom -> RaiseWall -> [Supervise]     a wall that cannot be raised ends the room
+//! up:            StartRoom -> RaiseWall -> [Supervise]     if the wall cannot be started, the room ends
 //! exec --fresh:  start     -> raise     -> the command     the same, without a plan
-//! daemon died:   room-init closes the room; the next keeper raises every wall again
+//! daemon died:   room-init closes the room; the next keeper starts every wall again
 //! ```
 
 use std::path::Path;

@@ -185,7 +185,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine from its collaborators.
+    /// Creates an engine from its collaborators.
     pub fn new(with: Collaborators) -> Self {
         Self {
             with,
@@ -230,7 +230,7 @@ impl Engine {
         self.with.store.sandbox(key).map_err(|error| error.failure())
     }
 
-    /// Returns the sandbox that a command given in `folder` refers to.
+    /// Returns the sandbox that a command run in `folder` refers to.
     pub fn find(
         &self,
         wanted: Option<&SandboxRef>,

@@ -46,7 +46,7 @@ const PNPM_VARIABLES: [&str; 2] = ["npm_config_store_dir", "pnpm_config_store_di
 /// Files that only pnpm projects have.
 const PNPM_FILES: [&str; 2] = ["pnpm-lock.yaml", "pnpm-workspace.yaml"];
 
-/// The lockfiles of managers of Node's packages beside npm.
+/// Lockfiles of Node package managers other than npm.
 const OTHER_LOCKFILES: [&str; 4] = ["yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb"];
 
 /// The compile cache of Node services. Commands do not use it: tests that measure coverage would be
@@ -156,7 +156,7 @@ impl Engine {
         if let Some((name, prefix)) =
             environment::node_headers(stack, &order.tools, has_other_manager)
         {
-            // The user's own setting comes first.
+            // The user's own setting takes precedence.
             order.wall.environment.entry(name.to_owned()).or_insert(prefix);
         }
         Ok(())
@@ -193,9 +193,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns variables that point tools with their own certificates to the room's, if the host has
-    /// them too, or authorities that its administrator added: behind a proxy that intercepts TLS
-    /// nothing could be installed otherwise.
+    /// Returns variables that point tools with their own certificates to the room's, if the host sets them too or its
+    /// administrator added authorities: behind a proxy that intercepts TLS nothing could be installed otherwise.
     fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
         let of_host = &self.with.wall.environment;
         // The variable that the wall sets for Node names only the wall's own certificate.

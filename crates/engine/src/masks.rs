@@ -1,9 +1,8 @@
 //! Masked files of a worktree: found without git, protected by permissions, reported.
 //!
-//! A mask is a mount, which whoever can write to the parent folder can get rid of, and which is
-//! lost when a program of the host replaces the file. So if rooms have their own user, the user's
-//! secret files are also closed by permissions: at `up`, before each command, and every two
-//! seconds.
+//! A mask is a mount: whoever can write to the parent folder can remove it, and it is lost when a
+//! program on the host replaces the file. So if rooms have their own user, the user's secret files
+//! are also protected by permissions: at `up`, before each command, and every two seconds.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -176,8 +175,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps the guards of worktrees as the user's git configs demand, which may have changed. A
-    /// room that is down left its files behind.
+    /// Updates the guards of worktrees to the user's git configs, which may have changed. A room
+    /// that is down leaves its files behind.
     pub fn watch_configs(&self) -> Result<(), Failure> {
         for sandbox in &self.sandboxes()? {
             let repository = Repository { place: sandbox.repository.clone() };

@@ -197,8 +197,8 @@ fn ports_json(apps: &[App]) -> Value {
     json!({ "ports": ports.collect::<Vec<_>>() })
 }
 
-/// The commands that Superset runs in a worktree; without a name each applies to the sandbox around
-/// it.
+/// Returns the commands that Superset runs in a worktree; without a name each applies to the
+/// sandbox around it.
 fn superset_json() -> Value {
     json!({ "setup": ["hothouse up"], "run": ["hothouse up --reuse"], "teardown": ["hothouse down"] })
 }

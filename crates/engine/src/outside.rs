@@ -1,6 +1,6 @@
 //! Interpreters and tools of a project that its room does not show: a virtual environment that
-//! links to the Python of pyenv or uv, a manifest that needs the Node of nvm. The fix is suggested
-//! as a line of the config.
+//! links to the Python of pyenv or uv, a manifest that needs nvm's Node. The fix is suggested as a
+//! line of the config.
 
 use std::path::{Path, PathBuf};
 

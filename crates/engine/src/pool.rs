@@ -23,7 +23,7 @@ use crate::{
 /// The parameters of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
-    /// The folder in which the command was given; the pool is for the sandboxes of its repository.
+    /// The folder where the command was run; the pool is for the sandboxes of its repository.
     pub folder: PathBuf,
     /// The maximum size; by default half of the free space.
     pub size: Option<ByteSize>,

@@ -62,7 +62,7 @@ pub struct Promoted {
     pub no_request: Option<String>,
     /// New grants for sandboxes, in plain words.
     pub grants: Vec<String>,
-    /// Files in the commits that are not ordinary.
+    /// Unusual files in the commits.
     pub closely: Vec<Finding>,
     /// Uncommitted work, which is left behind.
     pub left_behind: Dirt,

@@ -179,8 +179,8 @@ impl Engine {
         made.map_err(|error| error.failure())
     }
 
-    /// Returns the config of a commit with the judging parts of the base's; `None` if either has
-    /// none.
+    /// Returns the config of a commit with the parts that judge it taken from the base's; `None` if
+    /// either has none.
     pub fn judged_config(
         &self,
         place: &RepositoryPlace,

@@ -170,8 +170,8 @@ impl Engine {
         all.all(|other| other.common_dir == first.common_dir).then_some(first)
     }
 
-    /// Finds the repository for a command given in a folder. In a sandbox it is the sandbox's,
-    /// regardless of the `.git` there, which an agent may have written.
+    /// Finds the repository for a command run in a folder. In a sandbox it is the sandbox's, regardless of the `.git`
+    /// there, which an agent may have written.
     pub(crate) fn repository_around(&self, folder: &Path) -> Result<Repository, DiscoverError> {
         // Without the database no command gets past this point.
         let known = self.with.store.sandboxes().unwrap_or_default();

@@ -202,7 +202,7 @@ impl Engine {
         self.write_record(sandbox, Some(operation.clone()), Lasts::Crash)
     }
 
-    /// The same, surviving a power cut.
+    /// Like [`describe`](Self::describe), but the record survives a power cut.
     pub(crate) fn describe_for_good(
         &self,
         sandbox: &SandboxRecord,
@@ -261,7 +261,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The daemon's state folder, which distinguishes its sandboxes from those of others.
+    /// Returns the daemon's state folder, which distinguishes its sandboxes from those of others.
     pub(crate) fn state_folder(&self) -> &Path {
         self.with.folders.parent().unwrap_or(&self.with.folders)
     }

@@ -52,7 +52,7 @@ pub struct UpSpec {
     pub reuse: bool,
     /// Whether the room may only reach listed hosts, regardless of the config.
     pub restrict: bool,
-    /// What to seed; by default what the profile says.
+    /// What to seed; by default the profile's seeds.
     pub seed: Vec<String>,
     /// Whether only a running room is updated to the config; none is started.
     pub only_running: bool,
@@ -301,7 +301,7 @@ impl Engine {
         self.with.rooms.freeze(&runtime).map_err(|error| error.failure())
     }
 
-    /// Lets the processes of a room continue.
+    /// Resumes the processes of a room.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "resume", None)?;
         self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
@@ -360,12 +360,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes what all rooms share, once for this engine. Blocks.
+    /// Creates what all rooms share, once for this engine. Blocks.
     pub fn prepare_rooms(&self) {
         self.prepared.call_once(|| self.with.rooms.prepare());
     }
 
-    /// Removes what earlier rooms shared and no room needs any more.
+    /// Removes what earlier rooms shared and no room needs any longer.
     pub fn tidy_rooms(&self) -> Result<(), Failure> {
         self.with.rooms.tidy().map_err(|error| error.failure())
     }
@@ -544,9 +544,8 @@ pub(crate) fn state_tag(runtimes: &Path) -> String {
     format!("{:06x}", fnv1a(&[runtimes.as_os_str().as_encoded_bytes()]) & 0xff_ffff)
 }
 
-/// Returns the claim on a worktree that Hothouse did not create. It is where every state folder and
-/// every configuration finds it: beside the data of the sandbox that Hothouse created it for, else
-/// in the repository.
+/// Returns the claim on a worktree that Hothouse did not create. Its path is the same for every state folder and
+/// configuration: beside the data of the sandbox that Hothouse created it for, else in the repository.
 fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
     let worktree = &sandbox.worktree;
     if let (Some(sandboxes), Some(name)) = (worktree.parent(), worktree.file_name()) {
@@ -567,8 +566,8 @@ pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
     aliases(sandbox).swap_remove(0)
 }
 
-/// Returns the additional paths of a worktree: virtual environments and build caches contain the path at which they were
-/// created, which is the user's checkout or a sandbox that this one was forked from.
+/// Returns the additional paths of a worktree: virtual environments and build caches contain the path at which they
+/// were created, which is the user's checkout or a sandbox that this one was forked from.
 pub(crate) fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);

@@ -1,7 +1,7 @@
 //! Runs a plan: step by step, marked as done, and undone when one fails.
 //!
-//! A plan always ends: done, undone, or failed and closed. An open plan that a later daemon finds
-//! was in progress when its own daemon died.
+//! A plan always ends: done, undone, or failed and closed. If a daemon finds an open plan, an
+//! earlier daemon died while running it.
 
 use std::path::PathBuf;
 
@@ -180,7 +180,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A deletion does not wait for a running operation on the sandbox.
+    /// Fails once a deletion has cancelled the operation, so that the deletion need not wait for it.
     fn check_cancelled(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         if plan.kind.after_failure() == Direction::Back && self.queue.is_cancelled(&plan.sandboxes)
         {

@@ -106,7 +106,7 @@ hothouse_model::explain! {
 #[derive(Clone, Debug)]
 pub struct SecretSpec {
     pub name: SecretName,
-    /// The folder in which the command was given, inside the project.
+    /// The folder where the command was run, inside the project.
     pub folder: PathBuf,
     /// The source of the value; by default from the config.
     pub source: Option<SecretSource>,
@@ -443,7 +443,7 @@ fn account(project: Option<&Path>, name: &SecretName) -> String {
     format!("{}:{name}", scope(project))
 }
 
-/// A command may contain something secret.
+/// Describes the origin of a secret, without a command: that may contain a secret itself.
 fn in_words(origin: &Origin) -> String {
     match origin {
         Origin::Command => "a command".into(),

@@ -4,8 +4,8 @@
 //! work done.
 //!
 //! ```text
-//! seeded/KEY.new            being made; never used
-//! seeded/KEY/manifest.json  what it was made of: written last, so that one without it is not whole
+//! seeded/KEY.new            being created; never used
+//! seeded/KEY/manifest.json  its inputs: written last, so a snapshot without it is incomplete
 //! seeded/KEY/data/SERVICE   the data
 //! seeded/KEY/objects        the objects that bundles stored
 //! seeded/KEY/sign-in.json   states of roles, which no room sees; made before the data was copied

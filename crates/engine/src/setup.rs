@@ -106,7 +106,7 @@ pub(crate) fn missing_install(has: impl Fn(&str) -> bool) -> Option<(&'static st
     (!has(folder)).then_some((*folder, *command))
 }
 
-/// Returns what an install command begins with, whatever its options: `npm ci`, `uv sync`.
+/// Returns the beginning of an install command, without its options: `npm ci`, `uv sync`.
 pub(crate) fn verb(command: &str) -> &str {
     command.match_indices(' ').nth(1).map_or(command, |(at, _)| &command[..at])
 }

@@ -329,7 +329,7 @@ fn check(sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
     }
 }
 
-/// A label becomes a folder name, so it follows the rules for names.
+/// Checks a label, which becomes a folder name and so follows the rules for names.
 fn check_label(label: &str) -> Result<String, SnapshotError> {
     match label.parse::<SandboxName>() {
         Ok(name) => Ok(name.to_string()),

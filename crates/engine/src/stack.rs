@@ -285,7 +285,7 @@ impl<'a> StackBuilder<'a> {
         })
     }
 
-    /// A service on the host either runs or not; it is not waited for.
+    /// Returns the needs of a service, without services on the host: those are not waited for.
     fn needs(&self, service: &Service) -> Vec<Need> {
         let ours = service.needs.iter().filter(|need| {
             self.config.services.get(&need.service).is_some_and(|other| !other.host)

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! stacks/NAME.KEY.NONCE.new    being built; never used, removed by the next build
-//! stacks/NAME.KEY.NONCE        whole: `stack.json`, and `layers` as a build room left them
+//! stacks/NAME.KEY.NONCE        complete: `stack.json`, and `layers` as a build room left them
 //! ```
 //!
-//! A stack is what a script changed in a room: the room's own layers, kept. They are mounted
-//! between the base layer and the own layers of every room of that stack, read-only, so a room
-//! starts with them instantly and cannot change them. The script runs as root of a room that has
-//! nothing of the user's, and can only reach registries.
+//! A stack consists of the layers that a script wrote in a build room. They are mounted between the
+//! base layer and the own layers of every room of that stack, read-only, so a room starts with them
+//! instantly and cannot change them. The script runs as root of a room that has nothing of the
+//! user's, and can only reach registries.
 
 mod build;
 mod image;

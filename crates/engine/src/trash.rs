@@ -177,7 +177,7 @@ impl Engine {
         Ok(all)
     }
 
-    /// Restoring, expiring and discarding exclude each other.
+    /// Takes the lock that makes restoring, expiring and discarding exclusive.
     pub(crate) fn trash_lock(&self) -> Result<Lock, FileError> {
         Lock::take(&self.with.locks.join("trash.lock"))
     }

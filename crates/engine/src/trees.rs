@@ -149,7 +149,7 @@ impl std::ops::Deref for WorktreeFolder {
 }
 
 /// Opens a worktree to read what its room may read: files that only the user may read are excluded,
-/// under whatever name. What is read may be returned to the room.
+/// regardless of their names. What is read may be returned to the room.
 pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, FileError> {
     let Some(hidden) = HiddenTree::at(&sandbox.worktree) else {
         let folder = beneath::Folder::open(&sandbox.worktree)?.read_for(agent());
@@ -238,12 +238,12 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Those of a sandbox.
+    /// Returns the paths of a sandbox's trees.
     pub(crate) fn living(places: &SandboxPlaces<'_>) -> Self {
         Self { git: places.git(), data: places.data() }
     }
 
-    /// Those of a snapshot.
+    /// Returns the paths of a snapshot's trees.
     pub(crate) fn kept(snapshot: &Path) -> Self {
         Self { git: snapshot.join("git"), data: snapshot.join("data") }
     }
@@ -273,7 +273,7 @@ impl Others {
     }
 }
 
-/// What a fork did not bring along, by worktree. Only in memory: the user who forked was told.
+/// What a fork left out, by worktree. Only in memory: the user who forked was told.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutFolders(Mutex<HashMap<PathBuf, Vec<String>>>);
 
@@ -309,7 +309,7 @@ impl Engine {
         self.installed.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&sandbox.worktree)
     }
 
-    /// Returns what a fork did not bring along, and why.
+    /// Returns what a fork left out, and why.
     pub fn left_out(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let all = self.left_out.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox.worktree).cloned().unwrap_or_default()
@@ -425,7 +425,7 @@ impl Engine {
     }
 
     /// Restores the `.git` file of a worktree if it was replaced; returns whether that was
-    /// necessary. If agents have their own id the kernel prevents that, and a check before a room
+    /// necessary. If agents have their own uid the kernel prevents that, and a check before a room
     /// starts suffices; with a single uid it is checked before each command.
     pub(crate) fn mend_pointer(&self, sandbox: &SandboxRecord) -> Result<bool, StepError> {
         if is_hidden(sandbox) {

@@ -25,7 +25,7 @@ use crate::{
 pub struct UndeleteSpec {
     /// `NAME`, `PROJECT/NAME`, or the id of one of several.
     pub which: String,
-    /// The folder in which the command was given.
+    /// The folder where the command was run.
     pub folder: PathBuf,
     /// Its new name, if not its own.
     pub name: Option<SandboxName>,

@@ -1,7 +1,7 @@
-//! Which expectations hold, given what is known so far; a failed check reports what was seen instead.
+//! Evaluates expectations against what is known so far; a failed check reports what was seen instead.
 //!
-//! [`evaluate`] is called again and again while records come in; [`next`] decides whether to wait. Nothing here
-//! knows a clock: how long it took so far comes in.
+//! [`evaluate`] is called repeatedly while records come in; [`next`] decides whether to wait. Nothing here reads a
+//! clock: the elapsed time is passed in.
 
 mod queries;
 mod queue;
@@ -24,20 +24,20 @@ use crate::{
 
 pub use self::queue::QueueSeen;
 
-/// How many records a check names, and how many that come near.
+/// How many records a check names, and how many of the nearest ones.
 const NAMED: usize = 20;
 const NEAREST: usize = 3;
 
 /// How much of a text a check shows.
 const SHOWN: usize = 300;
 
-/// How much of a page is shown around a text that is there, in bytes.
+/// How much of a page is shown around a matching text, in bytes.
 const AROUND: usize = 40;
 
-/// How long nothing may happen before what must not happen is taken to be absent.
+/// How long nothing may happen before an unwanted effect counts as absent.
 pub const QUIET: Duration = Duration::from_millis(500);
 
-/// The longest wait for that.
+/// The maximum wait for such a quiet period.
 pub const QUIET_LIMIT: Duration = Duration::from_secs(5);
 
 /// The outcome of one expectation.
@@ -46,47 +46,47 @@ pub const QUIET_LIMIT: Duration = Duration::from_secs(5);
 pub struct Check {
     /// Such as `mail`, `no-mail`, `row` or `console`.
     pub kind: String,
-    /// The query, the text or the name, as the scenario has it.
+    /// The query, text or name, as the scenario has it.
     pub query: String,
     /// Such as `at least 1`.
     pub wanted: String,
     pub ok: bool,
-    /// How many were found.
+    /// The number of matches.
     pub found: u64,
-    /// What was found: of a check that does not hold, what was seen instead.
+    /// What was found; for a failed check, what was seen instead.
     pub seen: String,
-    /// The records that it rests on.
+    /// The records that it is based on.
     pub records: Vec<String>,
-    /// The records that come nearest.
+    /// The closest records.
     pub nearest: Vec<Nearest>,
     /// The command that shows more.
     pub more: Option<String>,
 }
 
-/// A record that does not fit, and why.
+/// A record that does not match, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Nearest {
     pub id: String,
     pub seq: u64,
     pub summary: String,
-    /// The terms that do not hold.
+    /// The terms that fail.
     pub failed: Vec<String>,
 }
 
-/// The answer of a database.
+/// The result of a database query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RowAnswer {
     pub service: String,
     pub query: String,
-    /// What the client printed, a line for each row; cut where it is long.
+    /// The output of the client, one line per row; truncated if long.
     pub rows: String,
-    /// What it complained about.
+    /// The error of the client.
     pub failure: Option<String>,
 }
 
-/// How a service stands.
+/// The state of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceSeen {
@@ -97,16 +97,16 @@ pub struct ServiceSeen {
     pub restarts: u32,
 }
 
-/// What is known of a scenario so far.
+/// What is known about a scenario so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// Since the mark, oldest first.
+    /// The records since the mark, oldest first.
     pub records: &'a [Record],
     pub page: Option<&'a PageSeen>,
     pub rows: &'a [RowAnswer],
     pub queues: &'a [QueueSeen],
     pub services: &'a [ServiceSeen],
-    /// The run, for the commands that show more.
+    /// The run, for commands that show more.
     pub run: &'a str,
     /// The cursor of the mark.
     pub mark: u64,
@@ -117,12 +117,12 @@ pub struct Observed<'a> {
 pub enum Next {
     /// The checks are final.
     Done,
-    /// Look again when something happens, or after this long.
+    /// Evaluate again when something happens, or after this time.
     Wait(Duration),
 }
 
-/// Decides whether the checks are final: those that can still come true have time left, and what must not happen
-/// needs a moment in which nothing happened.
+/// Decides whether the checks are final. Checks that could still pass must be out of time, and unwanted effects need a
+/// period in which nothing happened.
 pub fn next(all: &[Expected], checks: &[Check], elapsed: Duration, quiet: Duration) -> Next {
     let can_come = |one: &Expected, check: &Check| one.wanted.can_come_true(check.found);
     let open = all.iter().zip(checks).filter(|(one, check)| !check.ok && can_come(one, check));
@@ -199,7 +199,7 @@ fn path_of(url: &str) -> String {
     rest.find('/').map_or("/", |at| &rest[at..]).to_owned()
 }
 
-/// Begins a check that rests on the page.
+/// Starts a check that is based on the page.
 fn on_page(observed: &Observed<'_>) -> Check {
     let record = observed.page.and_then(|page| page.record.clone());
     Check { records: record.into_iter().collect(), ..Check::default() }
@@ -235,7 +235,7 @@ fn of_limit(what: Limited, most: u32, observed: &Observed<'_>) -> Check {
         Limited::Failed => ("failed", "requests", page.map(PageSeen::failures)),
         Limited::Broken => ("broken", "pictures", page.map(PageSeen::broken)),
     };
-    // Without a page, `status` says so.
+    // Without a page, `status` reports it.
     let list = list.unwrap_or_default();
     let ok = list.len() <= most as usize;
     Check {
@@ -328,13 +328,13 @@ fn of_row(row: &RowExpectation, observed: &Observed<'_>) -> Check {
     }
 }
 
-/// Returns the records that fit; of several with one id, the last counts.
+/// Returns the matching records; of several with the same id, the last one counts.
 pub fn fitting<'a>(records: &'a [Record], kind: Kind, query: &str) -> Vec<&'a Record> {
     let Ok(query) = Query::parse(query, Some(kind)) else { return Vec::new() };
     let mut seen = BTreeSet::new();
     let mut found: Vec<&Record> =
         records.iter().rev().filter(|record| query.matches(record)).collect();
-    // Each event of an issue is one, although all have the issue's id.
+    // Each event of an issue counts, although all have the issue's id.
     found.retain(|record| kind == Kind::Error || seen.insert(record.id.as_str()));
     found.reverse();
     found
@@ -433,7 +433,7 @@ fn nearest(kind: Kind, query: &str, records: &[Record]) -> Vec<Nearest> {
         let alike = likeness(&near.failed, &record.summary);
         std::cmp::Reverse((near.held, near.present, alike, record.seq))
     });
-    // Three of the same would tell no more than one.
+    // Several records with the same summary would add nothing.
     let mut told = BTreeSet::new();
     all.retain(|(_, record)| told.insert(record.summary.as_str()));
     all.truncate(NEAREST);
@@ -446,14 +446,14 @@ fn nearest(kind: Kind, query: &str, records: &[Record]) -> Vec<Nearest> {
     told.collect()
 }
 
-/// Counts the words that the terms that do not hold share with a record.
+/// Counts the words that the failed terms share with a record.
 fn likeness(failed: &[String], summary: &str) -> usize {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2);
         words.map(str::to_lowercase).collect()
     };
     let own = words(summary);
-    // The name of a field is in every term.
+    // Every term contains the field name, so only the values count.
     let values = failed
         .iter()
         .map(|term| term.split_once([':', '=', '~']).map_or(term.as_str(), |(_, value)| value));
@@ -478,19 +478,19 @@ fn at_most(most: u32) -> String {
     if most == 0 { "none".to_owned() } else { format!("at most {most}") }
 }
 
-/// Makes one line of a text, with single spaces.
+/// Makes a text one line, with single spaces.
 pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Shows a text around a part of it.
+/// Returns the surroundings of a part of a text.
 fn around(all: &str, part: &str) -> String {
-    // In lower case a text may have another length, so nothing but a boundary near it is known.
+    // Lower-casing can change a text's length, so the position is only approximate.
     let at = all.to_lowercase().find(&flat(part).to_lowercase()).unwrap_or(0).min(all.len());
     let at = all.floor_char_boundary(at);
     let from = all.floor_char_boundary(at.saturating_sub(AROUND));
     let end = all.ceil_char_boundary((at + part.len() + AROUND).min(all.len()));
-    // Whole words, where there is one more before and after.
+    // Cut at word boundaries where possible.
     let space = all[from..at].find(' ').filter(|_| from > 0);
     let begin = space.map_or(from, |space| from + space + 1);
     let tail = all.floor_char_boundary(end.saturating_sub(AROUND)).max(at);

@@ -1,4 +1,4 @@
-//! What differs between runs of the same scenario, aligned and without ids and times; and how much is the same.
+//! The differences between runs of the same scenario, aligned and without ids and times, and how much is the same.
 
 mod items;
 mod normal;
@@ -20,37 +20,37 @@ use crate::{
 use self::items::Item;
 pub use self::normal::Normal;
 
-/// The most differences that are listed.
+/// The maximum number of differences listed.
 const MOST: usize = 500;
 
-/// A screenshot differs if more than this part of it does, in percent.
+/// A screenshot differs if more than this percentage of it does.
 const PIXELS: f64 = 0.1;
 
-/// Something is slower if it takes this many times as long, and so many milliseconds more.
+/// Something is slower if it takes at least this many times as long, and at least this many milliseconds longer.
 const SLOWER: f64 = 2.0;
 const SLOWER_MS: f64 = 250.0;
 
-/// How much of a hash is shown, with `sha256:`.
+/// How much of a hash is shown, including `sha256:`.
 const FINGERPRINT: usize = 17;
 
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// The sandbox, or the run.
+    /// The name of the sandbox or the run.
     pub name: String,
     pub sandbox: String,
     pub run: String,
     pub commit: String,
-    /// Those of the scenario, oldest first.
+    /// The records of the scenario, oldest first.
     pub records: Vec<Record>,
     pub outcome: Option<ScenarioOutcome>,
-    /// The screenshots, as files.
+    /// The contents of the screenshot files.
     pub screenshots: Vec<Vec<u8>>,
-    /// The hash of each fixture; none where that is not known.
+    /// The hash of each fixture; `None` if unknown.
     pub fixtures: Option<BTreeMap<String, String>>,
 }
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Comparison {
@@ -58,12 +58,12 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// How many of each kind are the same.
     pub same: BTreeMap<String, u64>,
-    /// Pictures of differences.
+    /// Images of differences.
     #[serde(skip)]
     pub pictures: Vec<(String, Vec<u8>)>,
 }
 
-/// One side, in short.
+/// A summary of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SideShown {
@@ -76,7 +76,7 @@ pub struct SideShown {
     pub took_ms: Option<u64>,
 }
 
-/// A check, in short.
+/// A summary of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckShown {
@@ -85,19 +85,19 @@ pub struct CheckShown {
     pub ok: bool,
 }
 
-/// Something that is not the same on both sides.
+/// Something that differs between the sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Difference {
     pub kind: String,
     pub what: String,
-    /// None where that side does not have it.
+    /// `None` if that side does not have it.
     pub left: Option<String>,
     pub right: Option<String>,
-    /// The side on the right, where there are more than two.
+    /// The side on the right, if there are more than two sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<String>,
-    /// The picture of it.
+    /// The image of the difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub picture: Option<String>,
 }
@@ -116,7 +116,7 @@ pub fn compare(sides: &[Side]) -> Comparison {
         all.differences.extend(named);
         all.same = match &first {
             None => same.clone(),
-            // Of several comparisons, what is the same in all.
+            // With several comparisons, count what is the same in all of them.
             Some(known) => in_both(known, &same),
         };
         first = Some(all.same.clone());
@@ -153,7 +153,7 @@ struct Pair {
     comparison: Comparison,
 }
 
-/// Collects what is to be replaced in the texts of a side: its names, and the keys that its links have.
+/// Collects what is replaced in the texts of a side: its names, and the keys in its links.
 fn normal_of(side: &Side) -> Normal {
     let mut normal = Normal::new(&side.sandbox, &side.run);
     let page = side.outcome.as_ref().and_then(|outcome| outcome.page.as_ref());
@@ -209,7 +209,7 @@ impl Pair {
         *self.comparison.same.entry(kind.to_owned()).or_default() += 1;
     }
 
-    /// Counts a value that both have, or adds a difference.
+    /// Counts a value as the same, or adds a difference.
     fn value(&mut self, kind: &str, what: &str, left: &str, right: &str) {
         match left == right {
             true => self.same(kind),
@@ -241,7 +241,7 @@ impl Pair {
         }
         let has_text = differing.iter().any(|((name, _), _)| *name == "text");
         for ((name, left), (_, right)) in differing {
-            // The html of a mail differs wherever its text does.
+            // The HTML of a mail differs wherever its text does.
             if *name == "html" && has_text {
                 continue;
             }
@@ -259,7 +259,7 @@ impl Pair {
         }
     }
 
-    /// Tells what takes longer. The time of a query is its own: what waits for it is not told again.
+    /// Reports what got slower or faster. A query has its own entry; what waits for it is not reported again.
     fn times(&mut self, left: &Side, right: &Side, normals: &(Normal, Normal)) {
         let spans = (Spans::of(&left.records), Spans::of(&right.records));
         self.queries(&spans.0, &spans.1, normals);
@@ -268,7 +268,7 @@ impl Pair {
         let mut asked = (0.0, 0.0);
         let names: BTreeSet<&String> = times.0.keys().chain(times.1.keys()).collect();
         for name in names {
-            // A query that only one side makes is counted above; here it is told if it is slow.
+            // A query that only one side makes is counted above; here it is reported if it is slow.
             let [before, now] = [&times.0, &times.1].map(|times| times.get(name).copied());
             if self.time("query", name, before.unwrap_or(0.0), now.unwrap_or(0.0)) {
                 asked = (asked.0 + before.unwrap_or(0.0), asked.1 + now.unwrap_or(0.0));
@@ -285,14 +285,14 @@ impl Pair {
             page.map(|page| page.duration_ms as f64)
         };
         if let (Some(before), Some(now)) = (page(left), page(right)) {
-            // What its slow queries took longer is told already.
+            // The extra time of its slow queries is already reported.
             let (more, quicker) = (asked.1 - asked.0, before.min(now));
             let without = |page: f64, more: f64| (page - more.max(0.0)).max(quicker);
             self.time("timing", "the page", without(before, -more), without(now, more));
         }
     }
 
-    /// Tells a time that differs much; returns whether it does.
+    /// Reports a large difference in time; returns whether there is one.
     fn time(&mut self, kind: &str, what: &str, before: f64, now: f64) -> bool {
         let (low, high) = (before.min(now), before.max(now));
         let differs = high >= low * SLOWER && high - low >= SLOWER_MS;
@@ -303,7 +303,7 @@ impl Pair {
         differs
     }
 
-    /// Tells what one side was asked and the other was not.
+    /// Reports the differences between the scenarios that the sides ran.
     fn declared(&mut self, one: &ScenarioOutcome, other: &ScenarioOutcome) {
         let (Some(old), Some(new)) = (&one.declared, &other.declared) else { return };
         let changes = judge::difference(old, new);
@@ -395,7 +395,7 @@ impl Pair {
     }
 }
 
-/// Pairs the items of two sides that have the same kind and key, in order; returns also what is left of both.
+/// Pairs the items of both sides that have the same kind and key, in order; also returns the unpaired ones.
 fn align(
     left: Vec<Item>,
     right: Vec<Item>,
@@ -421,7 +421,7 @@ fn align(
     (pairs, without, alone)
 }
 
-/// Takes the item that is the same, or else the first.
+/// Takes the identical item, or otherwise the first.
 fn take(all: &mut VecDeque<Item>, wanted: &Item) -> Option<Item> {
     let same = all.iter().position(|item| item.facts == wanted.facts);
     all.remove(same.unwrap_or(0))
@@ -442,9 +442,9 @@ fn times(count: usize) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-/// Cuts what two texts have in common off both ends, so that what differs is seen.
+/// Removes the common beginning and end of two texts, so that the difference is visible.
 fn differing(left: &str, right: &str) -> (String, String) {
-    /// How much of what is the same is kept around it.
+    /// How much of the common text is kept around it.
     const AROUND: usize = 24;
     let start = left.bytes().zip(right.bytes()).take_while(|(one, other)| one == other).count();
     let ends = left.bytes().rev().zip(right.bytes().rev());

@@ -1,4 +1,4 @@
-//! Whether a summary follows from the records of its run.
+//! Checks whether a summary follows from the records of its run.
 
 use hothouse_model::{record::Record, routes::Route};
 
@@ -11,8 +11,8 @@ use crate::{
     summary::{Summary, Verdict, effects, of_scenarios},
 };
 
-/// Returns what a summary claims that its records do not show. The chain and the hashes of files are checked by
-/// whoever has the files.
+/// Returns the claims of a summary that its records do not support. The caller, who has the files, checks the chain and
+/// the hashes.
 pub fn confirm(summary: &Summary, records: &[Record]) -> Vec<String> {
     let mut wrong: Vec<String> = Vec::new();
     summary.scenarios.iter().for_each(|one| wrong.extend(of_outcome(one, summary, records)));
@@ -31,7 +31,7 @@ pub fn confirm(summary: &Summary, records: &[Record]) -> Vec<String> {
     wrong
 }
 
-/// Computes the coverage of the change again, from what each scenario measured.
+/// Recomputes the coverage of the change from the measurements of each scenario.
 fn coverage_again(summary: &Summary) -> ChangeCoverage {
     let measured: Vec<_> = summary.scenarios.iter().map(|one| &one.coverage).collect();
     let route = |one: &RouteCoverage| Route {
@@ -41,7 +41,7 @@ fn coverage_again(summary: &Summary) -> ChangeCoverage {
         source: one.source.clone(),
     };
     let routes: Vec<Route> = summary.coverage.routes.iter().map(route).collect();
-    // A run whose sandbox was gone has none.
+    // A run whose sandbox was gone has no coverage.
     match summary.coverage.files.is_empty() && routes.is_empty() {
         true => ChangeCoverage::default(),
         false => coverage::of_change(&summary.files, &measured, &routes),
@@ -96,7 +96,7 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
     wrong
 }
 
-/// Compares a page with the record that it names.
+/// Compares a page with the record that it refers to.
 fn of_page(name: &str, page: &PageSeen, records: &[Record]) -> Option<String> {
     let id = page.record.as_ref()?;
     let record = records.iter().rev().find(|record| record.id == *id);

@@ -1,7 +1,7 @@
-//! Coverage of the change: which changed lines a scenario ran, and which routes of changed files it asked for.
+//! Coverage of the change: which changed lines a scenario ran, and which routes of changed files it requested.
 //!
-//! The page is measured by the browser, services by their own runtimes. What a service says of itself is the room's
-//! claim, and bounded like all of it. Nothing is guessed: a changed file that was not measured is named with the reason.
+//! The browser measures pages, and services are measured by their own runtimes. What a service reports comes from the
+//! room, so it is bounded. Nothing is guessed: an unmeasured changed file is listed with the reason.
 
 mod lines;
 mod paths;
@@ -21,10 +21,10 @@ use self::{
 };
 use crate::judge::ChangedFile;
 
-/// How many requests of a scenario are kept.
+/// The maximum number of requests kept per scenario.
 pub const REQUESTS_MOST: usize = 500;
 
-/// Who measured.
+/// What measured the coverage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meter {
@@ -36,7 +36,7 @@ pub enum Meter {
 }
 
 impl Meter {
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Browser => "browser",
@@ -54,38 +54,38 @@ pub struct LineStates {
     pub idle: LineSet,
 }
 
-/// A changed file, as it was run.
+/// A changed file as it was run.
 #[derive(Clone, Debug, Default)]
 pub struct ChangedText {
-    /// From the top of the worktree.
+    /// Relative to the worktree.
     pub path: String,
-    /// None where it is not text, or too long.
+    /// `None` if it is not text, or too long.
     pub text: Option<String>,
-    /// The lines that the change added.
+    /// The lines added by the change.
     pub lines: LineSet,
 }
 
-/// What one meter reports of one changed file.
+/// What one meter reports for one changed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     pub path: String,
     pub by: Meter,
     /// Changed lines that ran.
     pub ran: LineSet,
-    /// Changed lines that could have run, and did not.
+    /// Changed lines that could have run but did not.
     pub idle: LineSet,
 }
 
-/// What was measured of a scenario.
+/// What was measured during a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScenarioCoverage {
-    /// Who measured anything at all.
+    /// All meters that reported anything.
     pub meters: BTreeSet<Meter>,
     pub files: Vec<Measured>,
     /// Requests to the sandbox's own apps, as `GET /cart`, without queries.
     pub requests: Vec<String>,
-    /// Whether the page ran scripts that no file of the worktree could be found for.
+    /// Whether the page ran scripts that could not be matched to files of the worktree.
     pub unmapped: bool,
     /// Why services were not measured.
     pub notes: Vec<String>,
@@ -109,7 +109,7 @@ pub struct FileCoverage {
     pub ran: LineSet,
     /// Changed lines that never ran.
     pub not_run: LineSet,
-    /// Why nobody measured it.
+    /// Why it was not measured.
     pub unmeasured: Option<String>,
 }
 
@@ -119,16 +119,16 @@ pub struct FileCoverage {
 pub struct RouteCoverage {
     pub path: String,
     pub methods: Vec<String>,
-    /// The file and the line.
+    /// The file and line.
     pub source: String,
     pub exercised: bool,
 }
 
-/// Collects what meters tell of a scenario.
+/// Collects what meters report for a scenario.
 #[derive(Debug)]
 pub struct Collector<'a> {
     files: &'a [ChangedText],
-    /// Where programs see the worktree.
+    /// The paths at which programs see the worktree.
     roots: &'a [String],
     found: BTreeMap<(usize, Meter), LineStates>,
     coverage: ScenarioCoverage,
@@ -139,7 +139,7 @@ impl<'a> Collector<'a> {
         Self { files, roots, found: BTreeMap::new(), coverage: ScenarioCoverage::default() }
     }
 
-    /// Records that a meter ran, whatever it found.
+    /// Records that a meter ran, even if it found nothing.
     pub fn measured_by(&mut self, meter: Meter) {
         self.coverage.meters.insert(meter);
     }
@@ -152,14 +152,14 @@ impl<'a> Collector<'a> {
     pub fn script(&mut self, meter: Meter, script: &ScriptRun) {
         self.measured_by(meter);
         let found = v8::lines(script, self.files, self.roots);
-        // What has no map and is in no changed file may still be made of one.
+        // A script without a map that matches no changed file may still be built from one.
         if found.is_empty() && script.map.is_none() && meter == Meter::Browser {
             self.coverage.unmapped |= paths::is_bundle(&script.url);
         }
         found.into_iter().for_each(|(file, states)| self.add(file, meter, states));
     }
 
-    /// Takes lines by file; paths are whole, or from the top of the worktree.
+    /// Takes lines by file; paths are absolute or relative to the worktree.
     pub fn lines(&mut self, meter: Meter, lines: BTreeMap<String, LineStates>) {
         self.measured_by(meter);
         for (path, states) in lines {
@@ -186,7 +186,7 @@ impl<'a> Collector<'a> {
         known.idle = known.idle.with(&states.idle);
     }
 
-    /// Returns what was collected, of the changed lines alone.
+    /// Returns what was collected, limited to the changed lines.
     pub fn done(mut self) -> ScenarioCoverage {
         for ((file, by), states) in self.found {
             let ChangedText { path, lines, .. } = &self.files[file];
@@ -199,7 +199,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Joins what all scenarios of a run tell of a change.
+/// Merges what all scenarios of a run report about a change.
 pub fn of_change(
     files: &[ChangedFile],
     scenarios: &[&ScenarioCoverage],
@@ -241,13 +241,14 @@ fn of_route(route: &Route, scenarios: &[&ScenarioCoverage]) -> RouteCoverage {
     }
 }
 
-/// Returns the routes that changed files declare: those whose line was changed, or all where that is not known.
+/// Returns the routes of changed files with a changed line at or below their declaration; all routes of a file if its
+/// changed lines are unknown.
 pub fn changed_routes(routes: Vec<Route>, files: &[ChangedFile]) -> Vec<Route> {
     let is_changed = |route: &Route| {
         let Some((path, line)) = route.source.rsplit_once(':') else { return false };
         let Ok(line) = line.parse::<u32>() else { return false };
         let of = files.iter().find(|file| file.path == path);
-        // A handler is below the line that declares it; without its end, the whole file counts.
+        // A handler is below the line that declares it. Its end is unknown, so the rest of the file counts.
         of.is_some_and(|file| file.lines.is_empty() || line <= LineSet::last(&file.lines))
     };
     routes.into_iter().filter(is_changed).collect()

@@ -1,4 +1,4 @@
-//! What a scenario wants, as a flat list: one entry for each check.
+//! The expectations of a scenario as a flat list: one entry for each check.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use hothouse_model::{
     record::Kind,
 };
 
-/// Whether something must be there.
+/// Whether something must be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Wanted,
     Unwanted,
 }
 
-/// What a page may have only so much of.
+/// Something that a page may have only a limited amount of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     Console,
@@ -22,10 +22,10 @@ pub enum Limited {
     Broken,
 }
 
-/// One thing that must hold.
+/// One expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The page was opened, with this status; none for any but an error.
+    /// The page was opened with this status; `None` for any that is not an error.
     Status(Option<u16>),
     Page(String, Presence),
     Limit(Limited, u32),
@@ -33,21 +33,21 @@ pub enum Wanted {
     Service(String),
     Row(RowExpectation),
     Queue(QueueExpectation),
-    /// So many records that fit.
+    /// A number of matching records.
     Records {
         kind: Kind,
         query: String,
         least: u32,
         most: Option<u32>,
     },
-    /// No record that fits.
+    /// No matching record.
     NoRecord {
         kind: Kind,
         query: String,
     },
     Errors(u32),
     Unmatched(u32),
-    /// So many queries of one request, at most.
+    /// The maximum number of queries per request.
     Queries(u32),
     SlowestQuery(Duration),
 }
@@ -56,12 +56,12 @@ pub enum Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub wanted: Wanted,
-    /// How long it may take to hold.
+    /// How long to wait for it.
     pub within: Duration,
 }
 
 impl Wanted {
-    /// Whether it holds only if something has happened, rather than if nothing has.
+    /// Returns whether it requires something to happen, rather than not to happen.
     pub fn asks_for_an_effect(&self) -> bool {
         match self {
             Self::Page(_, presence) | Self::Cookie(_, presence) => *presence == Presence::Wanted,
@@ -71,7 +71,7 @@ impl Wanted {
         }
     }
 
-    /// Whether waiting could make it hold. What must not be there can only come.
+    /// Returns whether waiting can make it pass. Waiting never removes something unwanted.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Records { least, .. } => *least > 0,
@@ -82,7 +82,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a check that does not hold could still come true. A query that was slow stays so.
+    /// Returns whether a failed check could still pass. A slow query stays slow.
     pub fn can_come_true(&self, found: u64) -> bool {
         match self {
             Self::Queries(_) | Self::SlowestQuery(_) => found == 0,
@@ -90,7 +90,7 @@ impl Wanted {
         }
     }
 
-    /// Whether it could stop holding by what comes later.
+    /// Returns whether later events can make it fail.
     pub fn can_break(&self) -> bool {
         match self {
             Self::Records { most, .. } => most.is_some(),
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// Lists what a scenario wants.
+/// Lists the expectations of a scenario.
 pub fn of(scenario: &Scenario) -> Vec<Expected> {
     let within = scenario.within;
     let expect = &scenario.expect;
@@ -135,7 +135,7 @@ pub fn of(scenario: &Scenario) -> Vec<Expected> {
     all
 }
 
-/// Whether jobs are expected, or not expected: then queues are looked at.
+/// Returns whether there are expectations about jobs, so that queues must be read.
 pub fn is_about_jobs(expect: &Expectation) -> bool {
     !(expect.queue.is_empty() && expect.job.is_empty() && expect.no_job.is_empty())
 }
@@ -173,7 +173,7 @@ fn effect_of(kind: Kind, effect: &Effect, within: Duration) -> Expected {
     }
 }
 
-/// Returns the effects on the timeline by kind, those that are wanted and those that are not.
+/// Returns the effects on the timeline by kind, wanted and unwanted.
 pub fn records(expect: &Expectation) -> [(Kind, &[Effect], &[Line]); 9] {
     [
         (Kind::Mail, &expect.mail, &expect.no_mail),

@@ -1,7 +1,7 @@
-//! What a branch has changed of that by which it is judged: scenarios, fixtures, seeds, roles, tests.
+//! What a branch has changed of the things that judge it: scenarios, fixtures, seeds, roles, tests.
 //!
-//! An agent can edit all of them. A change is not wrong, but a reviewer must see it, and above all one that
-//! expects less than the base did.
+//! An agent can edit all of them. Such a change is not wrong, but a reviewer must see it, above all one that expects
+//! less than the base.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ pub enum CheckArea {
 }
 
 impl CheckArea {
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scenario => "scenario",
@@ -47,12 +47,12 @@ impl CheckArea {
 /// A change of a check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangedCheck {
-    /// Whether less is expected than by the base.
+    /// Whether it expects less than the base.
     pub weaker: bool,
     pub area: CheckArea,
-    /// The scenario, or the file.
+    /// The scenario or the file.
     pub name: String,
-    /// What is different, such as `no longer expects mail "to:ann"`.
+    /// The difference, such as `no longer expects mail "to:ann"`.
     pub how: String,
 }
 
@@ -61,15 +61,15 @@ pub struct ChangedCheck {
 #[serde(default)]
 pub struct ChangedFile {
     pub path: String,
-    /// None where the file is not text.
+    /// `None` if the file is not text.
     pub added: Option<u64>,
     pub removed: Option<u64>,
-    /// The lines that were added, where they are in the file now.
+    /// The added lines, at their current positions in the file.
     #[serde(skip_serializing_if = "LineSet::is_empty")]
     pub lines: LineSet,
 }
 
-/// Lists what was changed of the checks. A config that cannot be read counts as empty.
+/// Lists the changes of checks. An unreadable config counts as empty.
 pub fn changes(
     base: Option<&Config>,
     own: Option<&Config>,
@@ -88,14 +88,14 @@ pub fn changes(
     }
     found.extend(parts(base, own, CheckArea::Seed, "seed"));
     found.extend(parts(base, own, CheckArea::Role, "auth"));
-    // What is weaker comes first.
+    // Weaker checks come first.
     found.sort_by(|one, other| (!one.weaker, one).cmp(&(!other.weaker, other)));
     found.dedup();
     found
 }
 
-/// Returns the changed files that judge the code, so that those of the base can take their place. Tests are not
-/// among them: no scenario runs them.
+/// Returns the changed files that judge the code, so that those of the base can replace them. Tests are not included:
+/// no scenario runs them.
 pub fn judging_files<'a>(
     base: Option<&Config>,
     own: Option<&Config>,
@@ -108,12 +108,12 @@ pub fn judging_files<'a>(
     files.iter().map(|file| file.path.as_str()).filter(|path| judges(path)).collect()
 }
 
-/// Where checks are, in a tree.
+/// Where the checks are in a tree.
 #[derive(Debug, Default)]
 struct Places {
     scripts: BTreeSet<String>,
     fixtures: BTreeSet<String>,
-    /// Words of the commands of seeds and roles, some of which are files.
+    /// Words of the commands of seeds and roles, some of which are file names.
     seeds: BTreeSet<String>,
     roles: BTreeSet<String>,
 }
@@ -159,7 +159,7 @@ impl Places {
     }
 }
 
-/// Returns the words of a command as paths, below the folder that it runs in.
+/// Returns the words of a command as paths, relative to its working folder.
 fn words(command: &str, folder: &str) -> Vec<String> {
     let folder = folder.trim_end_matches('/');
     let word = |word: &str| word.trim_matches(['"', '\'']).trim_start_matches("./").to_owned();
@@ -209,13 +209,13 @@ fn scenarios(base: Option<&Config>, own: Option<&Config>) -> Vec<ChangedCheck> {
     found
 }
 
-/// Tells what a scenario does or expects differently, each with whether that is weaker.
+/// Lists what a scenario does or expects differently, each with whether that is weaker.
 pub(crate) fn difference(old: &Scenario, new: &Scenario) -> Vec<(bool, String)> {
     let json = |scenario: &Scenario| serde_json::to_value(scenario).unwrap_or_default();
     let (old, new) = (json(old), json(new));
     let mut told = Vec::new();
     for (key, before, after) in pairs(&old, &new).into_iter().filter(|(key, ..)| key != "expect") {
-        // More time is more patience, not another question.
+        // A longer time limit does not make a check weaker.
         told.push((false, format!("{key}: {} → {}", shown(&before), shown(&after))));
     }
     for (key, before, after) in pairs(&old["expect"], &new["expect"]) {
@@ -237,7 +237,7 @@ pub(crate) fn difference(old: &Scenario, new: &Scenario) -> Vec<(bool, String)> 
 fn limit(key: &str, before: &Value, after: &Value) -> (bool, String) {
     let weaker = match (key, before.as_u64(), after.as_u64()) {
         ("status", ..) => true,
-        // Errors and calls are unlimited where nothing is said, faults of the page are not permitted.
+        // By default errors and calls are unlimited, but faults of the page are not allowed.
         ("errors" | "unmatched" | "queries", Some(_), None) => true,
         ("errors" | "unmatched" | "queries", None, Some(_)) => false,
         ("slowest-query", ..) => {
@@ -263,7 +263,7 @@ fn pairs(old: &Value, new: &Value) -> Vec<(String, Value, Value)> {
     all.filter(|(old, new, _)| old != new).map(|(old, new, key)| (key, old, new)).collect()
 }
 
-/// Shows an expectation: its query alone, unless it says more.
+/// Returns an expectation as text: only its query, if there is nothing else.
 fn text(item: &Value) -> String {
     match item {
         Value::Object(map) => {
@@ -285,7 +285,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Tells that a section of the config differs.
+/// Reports differences of a section of the config.
 fn parts(
     base: Option<&Config>,
     own: Option<&Config>,

@@ -1,4 +1,4 @@
-//! How a scenario went: what is kept among the artifacts of a run, as `scenarios/NAME.json`.
+//! The outcome of a scenario, kept among the artifacts of a run as `scenarios/NAME.json`.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::{
     page::PageSeen,
 };
 
-/// The folder of outcomes below that of the run.
+/// The folder of outcomes, below the run's folder.
 pub const FOLDER: &str = "scenarios";
 
 /// Whether a scenario ran to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// Written first; it stays if nobody lives to write the end.
+    /// Written first; it stays if the program ends before the scenario does.
     #[default]
     Begun,
     Done,
@@ -36,12 +36,12 @@ pub enum JudgedBy {
     Base,
 }
 
-/// How a scenario went.
+/// The outcome of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScenarioOutcome {
     pub scenario: String,
-    /// The scenario as it was declared: whoever has the records can check again.
+    /// The scenario as declared, so that anyone with the records can check again.
     pub declared: Option<Scenario>,
     pub about: Option<String>,
     pub app: Option<String>,
@@ -51,57 +51,58 @@ pub struct ScenarioOutcome {
     pub flags: BTreeMap<String, Value>,
     pub judged_by: JudgedBy,
     pub progress: Progress,
-    /// The commit of the code.
+    /// The commit under test.
     pub commit: String,
     pub started: Option<Timestamp>,
     pub took_ms: u64,
     pub ok: bool,
-    /// The record of the mark: what comes after it counts.
+    /// The record of the mark: later records count.
     pub mark: u64,
-    /// The last record that was looked at.
+    /// The last record that was evaluated.
     pub upto: u64,
     pub checks: Vec<Check>,
     pub page: Option<PageSeen>,
     pub rows: Vec<RowAnswer>,
     pub services: Vec<ServiceSeen>,
-    /// How queues stood, where that was looked at.
+    /// The state of queues, if they were read.
     pub queues: Vec<QueueSeen>,
-    /// Which changed lines it ran, as far as that was measured.
+    /// Which changed lines it ran, as far as measured.
     pub coverage: ScenarioCoverage,
-    /// Every time that it was run, where that was more than once.
+    /// Every attempt, if there was more than one.
     pub attempts: Vec<Attempt>,
     /// Why it could not be carried out.
     pub failure: Option<String>,
 }
 
-/// One of several times.
+/// One of several attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attempt {
     pub run: String,
     pub ok: bool,
-    /// The checks that did not hold, as `kind query`.
+    /// The failed checks, as `kind query`.
     pub failed: Vec<String>,
 }
 
 impl ScenarioOutcome {
-    /// Returns the checks that do not hold.
+    /// Returns the failed checks.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.ok)
     }
 
-    /// Whether it ran on another commit than the one that a summary is about.
+    /// Returns whether it ran on another commit than the one that a summary is about.
     pub fn is_outdated(&self, commit: &str) -> bool {
         !self.commit.is_empty() && !commit.is_empty() && self.commit != commit
     }
 
-    /// Returns its own attempt.
+    /// Returns this run as an attempt.
     pub fn attempt(&self, run: &str) -> Attempt {
         let failed = self.failed().map(Check::name).collect();
         Attempt { run: run.to_owned(), ok: self.ok, failed }
     }
 
-    /// Returns checks that held in some attempts and not in others, with how often they failed.
+    /// Returns checks that passed in some attempts and failed in others, with the number of
+    /// failures.
     pub fn flaky(&self) -> Vec<(String, usize)> {
         flaky(&self.attempts)
     }
@@ -114,7 +115,7 @@ impl Check {
     }
 }
 
-/// Returns checks that failed in some attempts but not in all, with how often.
+/// Returns checks that failed in some attempts but not in all, with the number of failures.
 pub fn flaky(attempts: &[Attempt]) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in attempts.iter().flat_map(|attempt| &attempt.failed) {

@@ -1,13 +1,13 @@
-//! What a browser saw of a page, as far as checks and summaries need it.
+//! What a browser saw of a page, reduced to what checks and summaries need.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// How Chromium words a request that failed, on the console. It is counted as a request.
+/// Chromium's console message for a failed request, which is counted as a request.
 const LOAD_FAILED: &str = "Failed to load resource";
 
-/// What Chromium asks for by itself.
+/// Requested by Chromium on its own.
 const FAVICON: &str = "/favicon.ico";
 
 /// A page that was opened.
@@ -22,18 +22,18 @@ pub struct PageSeen {
     pub title: String,
     pub text: String,
     pub console: Vec<ConsoleLine>,
-    /// Exceptions that nobody caught.
+    /// Uncaught exceptions.
     pub page_errors: Vec<String>,
     pub failed_requests: Vec<FailedRequest>,
     pub media: Vec<Media>,
-    /// None where the browser does not tell.
+    /// `None` if the browser does not report them.
     pub cookies: Option<Vec<Cookie>>,
-    /// Files below the folder of the run.
+    /// Paths below the run's folder.
     pub screenshots: Vec<String>,
     pub duration_ms: u64,
-    /// What was done on it, up to the first step that failed.
+    /// The steps taken, up to the first one that failed.
     pub steps: Vec<StepSeen>,
-    /// Why the page, or a step on it, did not come about.
+    /// Why the page did not open, or a step failed.
     pub failure: Option<String>,
 }
 
@@ -45,12 +45,12 @@ pub struct StepSeen {
     pub ok: bool,
     /// Why it failed.
     pub error: Option<String>,
-    /// What was there instead.
+    /// What was found instead.
     pub near: Vec<String>,
     pub duration_ms: u64,
 }
 
-/// A line on the console.
+/// A line in the console.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConsoleLine {
@@ -67,7 +67,7 @@ pub struct FailedRequest {
     pub reason: String,
 }
 
-/// A picture or a film on the page.
+/// An image or a video on the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Media {
@@ -77,7 +77,7 @@ pub struct Media {
     pub ok: bool,
 }
 
-/// A cookie that the page has set. Its value is not known to anybody but the browser.
+/// A cookie set by the page. Only the browser knows its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cookie {
@@ -85,7 +85,7 @@ pub struct Cookie {
 }
 
 impl PageSeen {
-    /// Returns what went wrong in the page's own code.
+    /// Returns the errors of the page's own code.
     pub fn console_errors(&self) -> Vec<String> {
         let lines = self
             .console
@@ -94,7 +94,7 @@ impl PageSeen {
         lines.map(|line| line.text.clone()).chain(self.page_errors.iter().cloned()).collect()
     }
 
-    /// Returns requests that failed, other than the page itself and pictures, which have checks of their own.
+    /// Returns failed requests, except for the page itself and media, which have checks of their own.
     pub fn failures(&self) -> Vec<String> {
         let pictures: HashSet<&str> = self.media.iter().map(|media| media.src.as_str()).collect();
         let own = [self.url.as_str(), self.final_url.as_str()];
@@ -105,7 +105,7 @@ impl PageSeen {
         others.map(FailedRequest::told).collect()
     }
 
-    /// Returns pictures that do not show.
+    /// Returns images that could not be displayed.
     pub fn broken(&self) -> Vec<String> {
         self.media.iter().filter(|media| !media.ok).map(|media| media.src.clone()).collect()
     }

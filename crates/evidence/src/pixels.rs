@@ -1,22 +1,22 @@
-//! Screenshots: what differs between two, and smaller ones for a page.
+//! Screenshots: the difference between two, and thumbnails for a page.
 //!
-//! A browser in a room makes them, so they are decoded within limits, by a decoder without unsafe code.
+//! A browser in a room makes them, so they are decoded with limits, by a decoder without unsafe code.
 
 use std::io::Cursor;
 
-/// The most pixels that are looked at.
+/// The maximum number of pixels.
 const PIXELS: u64 = 40_000_000;
 
-/// The most memory that a decoder may take.
+/// The maximum memory of the decoder.
 const MEMORY: usize = 256 << 20;
 
-/// How far apart two values of a colour may be: smoothing of letters differs by as much.
+/// The tolerance per colour value: font smoothing alone causes such differences.
 const TOLERANCE: u8 = 24;
 
-/// How strongly the picture of a difference shows what is the same.
+/// How much the unchanged part is faded in the image of a difference.
 const FAINT: u16 = 4;
 
-/// A picture of four bytes per pixel.
+/// An image with four bytes per pixel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     pub width: u32,
@@ -24,13 +24,13 @@ pub struct Picture {
     rgba: Vec<u8>,
 }
 
-/// What differs between two pictures.
+/// The difference between two images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureDifference {
-    /// How many pixels differ, those that only one has included.
+    /// The number of pixels that differ, including those that only one image has.
     pub pixels: u64,
     pub of: u64,
-    /// What differs in red, over a faint first picture.
+    /// The differences in red, over a faded first image.
     pub shown: Picture,
 }
 
@@ -44,13 +44,13 @@ impl PictureDifference {
 }
 
 impl Picture {
-    /// Makes a white one.
+    /// Makes a white image.
     #[cfg(test)]
     pub(crate) fn blank(width: u32, height: u32) -> Self {
         Self { width, height, rgba: vec![255; (width * height * 4) as usize] }
     }
 
-    /// Reads a PNG; none for one that is broken or too large.
+    /// Decodes a PNG; `None` if it is invalid or too large.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder =
             png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MEMORY });
@@ -76,7 +76,7 @@ impl Picture {
         whole.then_some(Self { width, height, rgba })
     }
 
-    /// Writes a PNG.
+    /// Encodes a PNG.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = png::Encoder::new(&mut bytes, self.width, self.height);
@@ -89,7 +89,7 @@ impl Picture {
         bytes
     }
 
-    /// Returns the picture at this width at most, and no higher than this: what is below is cut off.
+    /// Returns the image scaled down to a maximum width, and cropped to a maximum height.
     pub fn thumbnail(&self, width: u32, height: u32) -> Self {
         let by = self.width.div_ceil(width.max(1)).max(1);
         let (small_width, small_height) =
@@ -125,7 +125,7 @@ impl Picture {
     }
 }
 
-/// Compares two pictures pixel by pixel.
+/// Compares two images pixel by pixel.
 pub fn difference(one: &Picture, other: &Picture) -> PictureDifference {
     let (width, height) = (one.width.max(other.width), one.height.max(other.height));
     let mut rgba = Vec::with_capacity(width as usize * height as usize * 4);

@@ -1,32 +1,32 @@
-//! Queries of databases, as the spans of traces tell them, and the requests that they belong to.
+//! Database queries, taken from the spans of traces, and the requests that they belong to.
 
 use std::collections::BTreeMap;
 
 use hothouse_model::record::{Kind, Record, bodies::TraceBody};
 
-/// How far up the parents of a span are followed: spans name them themselves, and may do so in a circle.
+/// How many parents of a span are followed: spans name their own parents, and may form a cycle.
 const DEPTH: usize = 64;
 
-/// The attributes that only a query has, by the names of OpenTelemetry, old and new.
+/// Attributes that only queries have, by old and new names of OpenTelemetry.
 const MARKS: [&str; 4] = ["db.system", "db.system.name", "db.statement", "db.query.text"];
 
-/// The attributes that have its text.
+/// Attributes with the text of a query.
 const TEXTS: [&str; 2] = ["db.query.text", "db.statement"];
 
-/// A query that was traced.
+/// A traced query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TracedQuery {
     /// The record of its span.
     pub(crate) record: String,
-    /// The span of the request that made it, and the name of that.
+    /// The span of the request that made it, and the name of that span.
     pub(crate) request: String,
     pub(crate) request_name: String,
-    /// The statement or, where the span does not tell it, the name of the span.
+    /// The statement or, if the span does not include it, the name of the span.
     pub(crate) text: String,
     pub(crate) ms: f64,
 }
 
-/// The spans of some records.
+/// The spans of a set of records.
 pub(crate) struct Spans {
     all: Vec<(String, TraceBody)>,
     by_id: BTreeMap<String, usize>,
@@ -58,7 +58,8 @@ impl Spans {
         own.map(query).collect()
     }
 
-    /// Returns the spans that are no queries, by name, each with the milliseconds that no query below it took.
+    /// Returns the spans that are not queries, by name, each with its duration in milliseconds minus the queries below
+    /// it.
     pub(crate) fn other_times(&self) -> Vec<(&str, f64)> {
         let mut asked: BTreeMap<&str, f64> = BTreeMap::new();
         for (_, query) in self.all.iter().filter(|(_, span)| is_query(span)) {
@@ -74,7 +75,7 @@ impl Spans {
         others.map(|(_, span)| (span.name.as_str(), time(span))).collect()
     }
 
-    /// Returns the spans above one that are no queries, from the inside out.
+    /// Returns the ancestors of a span that are not queries, innermost first.
     fn above<'s>(&'s self, span: &'s TraceBody) -> impl Iterator<Item = &'s TraceBody> {
         let parent = |span: &&TraceBody| {
             let at = self.by_id.get(span.parent_id.as_deref()?)?;
@@ -84,7 +85,7 @@ impl Spans {
         all.skip(1).take(DEPTH).filter(|span| !is_query(span))
     }
 
-    /// Returns the server's span that a span is below, or the outermost that is known.
+    /// Returns the server span above a span, or the outermost known one.
     fn request_of<'s>(&'s self, span: &'s TraceBody) -> &'s TraceBody {
         let mut outermost = span;
         for above in self.above(span) {

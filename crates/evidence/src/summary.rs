@@ -1,4 +1,4 @@
-//! What a reviewer is told of a run: one value, written as Markdown, as a page and as JSON.
+//! What a reviewer gets to see of a run: one value, written as Markdown, as a page and as JSON.
 
 mod coverage;
 mod markdown;
@@ -25,7 +25,7 @@ pub use page::{MailShown, PageInput, Shot, page};
 /// The format of `summary.json`.
 pub const FORMAT: u32 = 1;
 
-/// The names of the files, below the folder of the run.
+/// The names of the files, below the run's folder.
 pub const JSON: &str = "summary.json";
 pub const MARKDOWN: &str = "summary.md";
 pub const HTML: &str = "summary.html";
@@ -37,7 +37,7 @@ pub enum Verdict {
     /// Every check of every scenario holds.
     Proved,
     Failed,
-    /// A scenario did not come to its end, or ran on another commit.
+    /// A scenario did not complete, or ran on another commit.
     Incomplete,
     /// No scenario was run.
     #[default]
@@ -45,7 +45,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Proved => "proved",
@@ -55,7 +55,7 @@ impl Verdict {
         }
     }
 
-    /// Decides by how the scenarios went. One that ran on another commit says nothing about this one.
+    /// Derives the verdict from the outcomes. One of another commit proves nothing for this one.
     pub fn of(scenarios: &[ScenarioOutcome], commit: &str) -> Self {
         let is_open =
             |one: &ScenarioOutcome| one.progress != Progress::Done || one.is_outdated(commit);
@@ -68,12 +68,12 @@ impl Verdict {
     }
 }
 
-/// Everything that is claimed of a run.
+/// Everything that is claimed about a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
     pub format: u32,
-    /// The version that made it.
+    /// The version of Hothouse that made it.
     pub tool: String,
     pub made: Timestamp,
     pub verdict: Verdict,
@@ -82,26 +82,26 @@ pub struct Summary {
     pub run: String,
     pub code: Code,
     pub digests: Digests,
-    /// The bundles that were put in.
+    /// The seeded bundles.
     pub seed: Vec<String>,
-    /// The flags that were pinned.
+    /// The pinned flags.
     pub flags: BTreeMap<String, Value>,
     pub chain: Chain,
     pub scenarios: Vec<ScenarioOutcome>,
     pub effects: Vec<EffectCount>,
     pub comparison: Option<Comparison>,
     pub changed_checks: Vec<ChangedCheck>,
-    /// What the code changes of its base.
+    /// The changes from the base.
     pub files: Vec<ChangedFile>,
-    /// Which of that ran.
+    /// Which of the changes ran.
     pub coverage: ChangeCoverage,
     pub caveats: Vec<CaveatShown>,
     pub not_covered: Vec<String>,
-    /// The files that it rests on, by path, with the hash of each.
+    /// The files that support it, by path, with their hashes.
     pub evidence: BTreeMap<String, String>,
 }
 
-/// The code that was run.
+/// The code under test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Code {
@@ -111,25 +111,25 @@ pub struct Code {
     pub tree: String,
     pub base: String,
     pub base_commit: String,
-    /// Whether it ran in a sandbox that was made of the commit for nothing else. In any other, services may run what
-    /// the files were before.
+    /// Whether it ran in a sandbox made only for this commit. In any other sandbox, services may still run older
+    /// versions of the files.
     pub fresh: bool,
-    /// Files that were run but that no commit has.
+    /// Files that were used but are in no commit.
     pub uncommitted: Vec<String>,
-    /// Files of the base that took the place of the commit's own, to judge it, and sections of the config.
+    /// Files of the base that replaced those of the commit, to judge it, and sections of the config.
     pub from_base: Vec<String>,
-    /// Sections of the config that differ from the base's, and that the base did not judge by.
+    /// Sections of the config that differ from the base's, and were not replaced by it.
     pub left_to_branch: Vec<String>,
 }
 
 impl Code {
-    /// Whether the base is a branch rather than the commit before.
+    /// Returns whether the base is a branch, rather than the previous commit.
     pub fn is_branch_base(&self) -> bool {
         !self.base.contains(' ')
     }
 }
 
-/// Hashes of what the run was told.
+/// Hashes of the run's inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Digests {
@@ -147,7 +147,7 @@ pub struct Chain {
     pub head: String,
 }
 
-/// How many records of a kind the scenarios left.
+/// How many records of a kind the scenarios caused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EffectCount {
@@ -166,7 +166,7 @@ pub struct CaveatShown {
 }
 
 impl EffectCount {
-    /// Returns the word for so many.
+    /// Returns the noun for the count.
     pub fn plural(&self) -> String {
         match (self.kind.as_str(), self.count) {
             ("llm", 1) => "model call".to_owned(),
@@ -177,7 +177,7 @@ impl EffectCount {
     }
 }
 
-/// The kinds that are effects of an app, rather than the bookkeeping of a sandbox.
+/// The kinds that are effects of an app, rather than bookkeeping of a sandbox.
 pub const EFFECTS: [Kind; 9] = [
     Kind::Mail,
     Kind::Event,
@@ -193,7 +193,7 @@ pub const EFFECTS: [Kind; 9] = [
 /// How many effects of a kind are named.
 const FIRST: usize = 3;
 
-/// Counts what the scenarios left, also what they did not.
+/// Counts the records of each kind that the scenarios caused, including zero.
 pub fn effects(records: &[Record]) -> Vec<EffectCount> {
     let count = |kind: Kind| {
         let mut ids: Vec<(String, String)> = Vec::new();
@@ -209,7 +209,7 @@ pub fn effects(records: &[Record]) -> Vec<EffectCount> {
     EFFECTS.into_iter().map(count).collect()
 }
 
-/// Returns the records that a summary is about: those of its scenarios.
+/// Returns the records that belong to the scenarios of a summary.
 pub fn of_scenarios<'r>(scenarios: &[ScenarioOutcome], records: &'r [Record]) -> Vec<&'r Record> {
     let is_within = |record: &&Record| {
         scenarios.iter().any(|one| record.seq > one.mark && record.seq <= one.upto)
@@ -218,13 +218,13 @@ pub fn of_scenarios<'r>(scenarios: &[ScenarioOutcome], records: &'r [Record]) ->
 }
 
 impl Summary {
-    /// Returns how many checks hold, and how many there are.
+    /// Returns how many checks passed, and their total number.
     pub fn checks(&self) -> (usize, usize) {
         let all = self.scenarios.iter().flat_map(|one| &one.checks);
         (all.clone().filter(|check| check.ok).count(), all.count())
     }
 
-    /// Returns what its commit is based on; none for the first commit of a repository.
+    /// Returns the base of its commit; `None` for the first commit of a repository.
     pub fn base(&self) -> Option<&str> {
         let code = &self.code;
         let is_own = !code.base_commit.is_empty() && code.base_commit == code.commit;
@@ -237,7 +237,7 @@ impl Summary {
         if names.is_empty() { self.sandbox.clone() } else { names.join(", ") }
     }
 
-    /// Returns how many of the changed lines that were measured ran, and how many there are; none if nobody measured.
+    /// Returns how many of the measured changed lines ran, and their total number; `None` if nothing was measured.
     pub fn lines_run(&self) -> Option<(u64, u64)> {
         let files = self.coverage.files.iter().filter(|file| file.unmeasured.is_none());
         let ran: u64 = files.clone().map(|file| file.ran.count()).sum();
@@ -245,12 +245,12 @@ impl Summary {
         files.clone().next().map(|_| (ran, ran + idle))
     }
 
-    /// Returns who measured changed files.
+    /// Returns the meters that measured changed files.
     pub fn meters(&self) -> BTreeSet<Meter> {
         self.coverage.files.iter().flat_map(|file| file.by.iter().copied()).collect()
     }
 
-    /// Writes JSON.
+    /// Writes the JSON.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be written");
         text.push('\n');

@@ -1,8 +1,8 @@
-//! What a tool call is about to do, from its name and arguments.
+//! The action of a tool call, from its name and arguments.
 
 use serde_json::{Map, Value};
 
-/// What a call does.
+/// The action of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Writes, moves or removes files.
@@ -12,19 +12,19 @@ pub enum Action {
         command: String,
         folder: Option<String>,
     },
-    /// A command without a shell.
+    /// A command that runs without a shell.
     Argv {
         words: Vec<String>,
         folder: Option<String>,
     },
     Fetch(String),
-    /// Changes nothing outside of the conversation.
+    /// Has no effect outside of the conversation.
     Harmless,
     /// Unknown.
     Unknown(String),
 }
 
-/// Names of tools that write the files they are given.
+/// Tools that write the files they are given.
 const WRITES: [&str; 19] = [
     "write",
     "edit",
@@ -47,7 +47,7 @@ const WRITES: [&str; 19] = [
     "write_to_file",
 ];
 
-/// Names of tools that read.
+/// Tools that read.
 const READS: [&str; 19] = [
     "read",
     "read_file",
@@ -70,7 +70,7 @@ const READS: [&str; 19] = [
     "read_notebook",
 ];
 
-/// Names of tools that run a command.
+/// Tools that run a command.
 const SHELLS: [&str; 15] = [
     "bash",
     "shell",
@@ -89,7 +89,7 @@ const SHELLS: [&str; 15] = [
     "sh",
 ];
 
-/// Names of tools that stay in the conversation.
+/// Tools that only affect the conversation.
 const HARMLESS: [&str; 44] = [
     "task",
     "agent",
@@ -140,7 +140,7 @@ const HARMLESS: [&str; 44] = [
 const FETCHES: [&str; 6] =
     ["webfetch", "web_fetch", "fetch", "websearch", "web_search", "google_web_search"];
 
-/// Arguments that are paths.
+/// Arguments that contain paths.
 const PATHS: [&str; 29] = [
     "file_path",
     "filepath",
@@ -177,7 +177,7 @@ const FOLDERS: [&str; 7] =
     ["workdir", "cwd", "directory", "dir_path", "working_directory", "folder", "dir"];
 
 impl Action {
-    /// Finds what a tool does with its arguments.
+    /// Determines what a tool does with its arguments.
     pub fn of(name: &str, input: &Value) -> Self {
         let empty = Map::new();
         let fields = input.as_object().unwrap_or(&empty);
@@ -205,7 +205,7 @@ impl Action {
     }
 
     fn write(name: &str, fields: &Map<String, Value>) -> Self {
-        // One tool for several things says which in `command`.
+        // A tool with several functions names one in `command`.
         if text(fields, &["command"]).as_deref() == Some("view") {
             return Self::Read(paths(fields));
         }
@@ -230,7 +230,7 @@ impl Action {
         }
     }
 
-    /// A patch in the format of Codex: the files that its headers name.
+    /// Reads a patch in the format of Codex: the files that its headers name.
     fn patch(input: &Value) -> Self {
         const HEADERS: [&str; 4] =
             ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
@@ -252,7 +252,7 @@ impl Action {
         }
     }
 
-    /// A tool that is not in the lists: what its name and arguments say.
+    /// Guesses the action of an unlisted tool from its name and arguments.
     fn guessed(name: &str, tool: &str, fields: &Map<String, Value>, mcp: bool) -> Self {
         let says = |words: &[&str]| words.iter().any(|word| tool.contains(word));
         if says(&["shell", "bash", "exec", "terminal", "run_command"])
@@ -281,7 +281,7 @@ fn text(fields: &Map<String, Value>, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| fields.get(*key)?.as_str().map(str::to_owned))
 }
 
-/// The paths among the arguments.
+/// Returns the paths among the arguments.
 fn paths(fields: &Map<String, Value>) -> Vec<String> {
     const MOST: usize = 256;
     let mut out = Vec::new();
@@ -300,7 +300,7 @@ fn paths(fields: &Map<String, Value>) -> Vec<String> {
     out
 }
 
-/// Calls `found` for every text in a value, however deep.
+/// Calls `found` for every text in a value, at any depth.
 fn each_text(value: &Value, found: &mut dyn FnMut(&str)) {
     match value {
         Value::String(text) => found(text),

@@ -1,7 +1,7 @@
-//! The hooks of each tool, in and out. `docs/guard.md` has the documents and versions.
+//! The hook protocol of each tool, input and output. `docs/guard.md` has the documents and versions.
 //!
-//! *To add a tool:* a variant of [`Vendor`], how its input is recognized and read in [`Call::read`], its answer in
-//! [`Vendor::answer`], and where its settings are in `install` of the command line.
+//! *To add a tool:* add a variant of [`Vendor`], recognize and read its input in [`Call::read`], write its answer in
+//! [`Vendor::answer`], and add the path of its settings to `install` of the command line.
 
 use serde_json::{Value, json};
 
@@ -22,18 +22,18 @@ pub enum Vendor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub vendor: Vendor,
-    /// The name of the tool, as the agent has it.
+    /// The agent's name for the tool.
     pub tool: String,
     pub action: Action,
     pub folder: Option<std::path::PathBuf>,
     pub session: Option<String>,
-    /// What the call is about, in one line: a command, a path, a URL.
+    /// Its target, in one line: a command, a path, a URL.
     pub target: String,
     /// The arguments, for a digest.
     pub input: Value,
 }
 
-/// What an answer is: its standard output, standard error and exit code.
+/// The answer of a hook: standard output, standard error and exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub stdout: String,
@@ -41,12 +41,11 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// The longest hook input that is read.
+/// The maximum size of hook input. `serde_json` limits its nesting to 128.
 pub const INPUT_LIMIT: usize = 4 << 20;
 
-/// How deep JSON may be nested is decided by `serde_json`: 128.
 impl Call {
-    /// Reads hook input. `vendor` is what the hook was installed for, if that is known.
+    /// Reads hook input. `vendor` is the tool that the hook was installed for, if known.
     pub fn read(bytes: &[u8], vendor: Option<Vendor>) -> Result<Self, String> {
         if bytes.len() > INPUT_LIMIT {
             return Err(format!("it is longer than {INPUT_LIMIT} bytes"));
@@ -63,7 +62,7 @@ impl Call {
         let named = text("tool_name").or_else(|| text("toolName")).or_else(|| text("tool"));
         let input =
             ["tool_input", "toolArgs", "args", "arguments"].iter().find_map(|key| fields.get(*key));
-        // Copilot sends the arguments as text that is JSON.
+        // Copilot sends the arguments as JSON in a string.
         let input = match input {
             Some(Value::String(text)) => {
                 serde_json::from_str(text).unwrap_or_else(|_| json!({ "input": text }))
@@ -100,7 +99,7 @@ impl Call {
     }
 }
 
-/// Recognizes a tool by what its input has.
+/// Recognizes a tool by the fields of its input.
 fn recognized(value: &Value, event: Option<&str>) -> Option<Vendor> {
     let has = |key: &str| value.get(key).is_some();
     match event {
@@ -118,7 +117,7 @@ fn recognized(value: &Value, event: Option<&str>) -> Option<Vendor> {
     }
 }
 
-/// What a call is about, in one line.
+/// Returns the target of a call, in one line.
 fn target(action: &Action) -> String {
     let text = match action {
         Action::Write(paths) | Action::Read(paths) => paths.join(" "),
@@ -149,7 +148,7 @@ impl Vendor {
         Self::ALL.into_iter().find(|one| one.word() == word)
     }
 
-    /// The answer in the tool's own format. A tool that cannot ask gets a denial that tells it to ask its user.
+    /// Returns the answer in the tool's own format. A tool that cannot ask gets a denial that tells it to ask its user.
     pub fn answer(self, decision: &Decision) -> Answer {
         let reason = match decision.verdict {
             Verdict::Allow => decision.reason.clone(),
@@ -165,7 +164,7 @@ impl Vendor {
             Self::Claude => json!({ "hookSpecificOutput": {
                 "hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason,
             } }),
-            // Codex takes `deny` alone; everything else is its own approval's to decide.
+            // Codex accepts only `deny`; for everything else its own approval decides.
             Self::Codex if verdict == Verdict::Deny => json!({ "hookSpecificOutput": {
                 "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
             } }),

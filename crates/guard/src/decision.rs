@@ -1,15 +1,15 @@
-//! Verdicts, how bad, how sure, and why.
+//! Verdicts, with severity, confidence and reason.
 
 use hothouse_model::agent::{Confidence, Severity, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// One thing that was found in a call.
+/// A finding in a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub verdict: Verdict,
     pub severity: Severity,
     pub confidence: Confidence,
-    /// What it concerns: a path, a host, a program.
+    /// Its subject: a path, a host, a program.
     pub target: String,
     /// Why, and what to do instead.
     pub reason: String,
@@ -25,14 +25,14 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// How many findings a reason names.
+/// The maximum number of findings that a reason names.
 const NAMED: usize = 3;
 
-/// How long a target is at most.
+/// The maximum length of a target.
 const TARGET_LIMIT: usize = 400;
 
 impl Decision {
-    /// The worst finding decides; without one the call is allowed.
+    /// Decides by the worst finding; without one the call is allowed.
     pub fn of(mut findings: Vec<Finding>) -> Self {
         findings.sort_by_key(|found| {
             std::cmp::Reverse((found.verdict, found.severity, found.confidence))

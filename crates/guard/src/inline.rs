@@ -1,7 +1,7 @@
-//! Code of other languages in an argument.
+//! Code in other languages, passed as an argument.
 //!
-//! It is not parsed: strings in it are looked at, and what the code around them could do. That finds what an agent
-//! does in good faith; what hides its strings is said to be unknown.
+//! It is not parsed: the guard examines its strings, and what the code around them could do. That finds what an agent
+//! does in good faith; code that hides its strings is reported as unknown.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::{
     shell::{Flow, Word},
 };
 
-/// The longest code that is looked at.
+/// The maximum length of code that is examined.
 const CODE_LIMIT: usize = 128 << 10;
 
-/// How a file is opened to be changed.
+/// Modes that open a file for writing.
 const MODES: [&str; 10] =
     ["'w'", "\"w\"", "'a'", "\"a\"", "'wb'", "\"wb\"", "'w+'", "\"w+\"", "'x'", "mode="];
 
-/// What changes files.
+/// Functions that change files.
 const CHANGES: [&str; 29] = [
     "write",
     "unlink",
@@ -52,7 +52,7 @@ const CHANGES: [&str; 29] = [
     "\">",
 ];
 
-/// What runs a command of the shell.
+/// Functions that run a shell command.
 const RUNS: [&str; 20] = [
     "os.system",
     "subprocess",
@@ -76,7 +76,7 @@ const RUNS: [&str; 20] = [
     "exec '",
 ];
 
-/// What hides what the code does.
+/// Functions that hide what the code does.
 const HIDES: [&str; 16] = [
     "b64decode",
     "base64",
@@ -161,7 +161,7 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
     }
 }
 
-/// Code whose statements are commands, as those of Tcl are: `exec touch x`, `spawn sh`.
+/// Judges code whose statements are commands, as in Tcl: `exec touch x`, `spawn sh`.
 pub(crate) fn commands(judge: &mut Judge<'_>, code: &str) {
     self::judge(judge, code);
     for part in code.split(['\n', ';', '[', ']', '{', '}']) {
@@ -175,7 +175,7 @@ pub(crate) fn commands(judge: &mut Judge<'_>, code: &str) {
     }
 }
 
-/// A string that may be a path.
+/// Judges a string that may be a path.
 fn path(judge: &mut Judge<'_>, text: &str, changes: bool) {
     // Perl opens `>file` for writing.
     let text = text.trim_start_matches(['>', '<', '+']).trim_start();
@@ -216,7 +216,7 @@ fn path(judge: &mut Judge<'_>, text: &str, changes: bool) {
     }
 }
 
-/// Whether an absolute path begins with a folder that is there, so that something could be changed below it.
+/// Whether the first folder of an absolute path exists, so that something below it could be changed.
 fn is_real(judge: &Judge<'_>, text: &str) -> bool {
     let Some(rest) = text.strip_prefix('/') else { return false };
     let first = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
@@ -224,12 +224,12 @@ fn is_real(judge: &Judge<'_>, text: &str) -> bool {
         || first == ".."
 }
 
-/// Whether an absolute path is one of those outside of the sandbox that could be changed.
+/// Whether an absolute path could be changed and is outside of the sandbox.
 fn leads_out(judge: &Judge<'_>, text: &str) -> bool {
     is_real(judge, text) && !judge.is_inside(Path::new(text))
 }
 
-/// The strings in code, by the quotes that most languages have.
+/// Returns the strings in code, by the quotes of most languages.
 fn strings(code: &str) -> Vec<String> {
     const MOST: usize = 256;
     let mut out = Vec::new();
@@ -251,7 +251,7 @@ fn strings(code: &str) -> Vec<String> {
     out
 }
 
-/// A program of awk: `print > "file"`, `system("…")`, `"…" | getline`.
+/// Judges an awk program: `print > "file"`, `system("…")`, `"…" | getline`.
 pub(crate) fn awk(judge: &mut Judge<'_>, code: &str) {
     let strings = strings(code);
     let runs = code.contains("system(") || code.contains('|');
@@ -273,7 +273,7 @@ pub(crate) fn awk(judge: &mut Judge<'_>, code: &str) {
     }
 }
 
-/// What comes after `>` where awk prints: in an action, not in a comparison.
+/// Returns what follows `>` where awk prints: in an action, not in a comparison.
 fn awk_outputs(code: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let (mut quoted, mut prints, mut open) = (false, false, 0_usize);
@@ -298,7 +298,7 @@ fn awk_outputs(code: &str) -> Vec<&str> {
     out
 }
 
-/// A script of sed: `w file`, `s/a/b/w file`, and `e`, which executes.
+/// Judges a sed script: `w file`, `s/a/b/w file`, and `e`, which executes.
 pub(crate) fn sed(judge: &mut Judge<'_>, script: &str) {
     for part in script.split([';', '\n']) {
         let command = without_address(part.trim());
@@ -323,7 +323,7 @@ pub(crate) fn sed(judge: &mut Judge<'_>, script: &str) {
     }
 }
 
-/// The flags of `s`, whatever stands between its parts: of `s|a|b|ge` they are `ge`.
+/// Returns the flags of `s`, with any delimiter: `ge` for `s|a|b|ge`.
 fn flags_of(rest: &str) -> Option<&str> {
     let between = rest.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace())?;
     let (mut seen, mut escaped) = (0, false);
@@ -341,7 +341,7 @@ fn flags_of(rest: &str) -> Option<&str> {
     None
 }
 
-/// A command of sed without the lines that it is for: `1,$!{e date` is `e date`.
+/// Returns a sed command without its addresses: `e date` for `1,$!{e date`.
 fn without_address(part: &str) -> &str {
     let mut rest = part;
     loop {

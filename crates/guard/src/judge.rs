@@ -9,10 +9,10 @@ use crate::{
     shell::{State, Word},
 };
 
-/// How many findings are kept of one call.
+/// The maximum number of findings per call.
 const FINDINGS: usize = 64;
 
-/// Collects what is found while a call is read.
+/// Collects findings while a call is read.
 pub(crate) struct Judge<'a> {
     pub(crate) scene: &'a Scene<'a>,
     pub(crate) state: State,
@@ -21,7 +21,7 @@ pub(crate) struct Judge<'a> {
     findings: Vec<Finding>,
 }
 
-/// What is done to a file.
+/// A change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Write,
@@ -29,7 +29,7 @@ pub(crate) enum Change {
     Attributes,
 }
 
-/// The file system with the links that the command itself has made so far.
+/// The file system, including links that the command itself has created so far.
 struct Seen<'a> {
     files: &'a dyn Files,
     links: &'a [(PathBuf, PathBuf)],
@@ -49,7 +49,7 @@ impl<'a> Judge<'a> {
         let folder = folder.map_or_else(|| scene.folder.clone(), |own| scene.folder.join(own));
         let whole = |path: &Path| physical(scene.files, path).unwrap_or_else(|| path.to_owned());
         let root = whole(&scene.root);
-        // A folder above the sandbox would make everything beside it writable.
+        // A folder above the sandbox would make its siblings writable too.
         let also = scene.also.iter().map(|path| whole(path)).filter(|path| !root.starts_with(path));
         let also = also.filter(|path| path.parent().is_some()).collect();
         Self { scene, state: State::new(lexical(&folder)), root, also, findings: Vec::new() }
@@ -65,7 +65,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Notes something about `target`.
+    /// Adds a finding about `target`.
     pub(crate) fn note(
         &mut self,
         verdict: Verdict,
@@ -78,7 +78,7 @@ impl<'a> Judge<'a> {
         self.find(Finding { verdict, severity, confidence, target, reason: reason.into() });
     }
 
-    /// Notes what the guard does not understand: a human is asked, or it is denied.
+    /// Reports something that the guard does not understand: the user is asked, or it is denied.
     pub(crate) fn unknown(&mut self, target: &str, what: &str) {
         let (verdict, then) = match self.scene.mode {
             Mode::Ask => (Verdict::Ask, ""),
@@ -110,7 +110,7 @@ impl<'a> Judge<'a> {
         &self.root
     }
 
-    /// Whether a path may be written at all.
+    /// Whether a path may be written.
     pub(crate) fn is_inside(&self, path: &Path) -> bool {
         self.paths(&path.to_string_lossy()).is_some_and(|all| {
             all.iter().all(|path| path.starts_with(&self.root) || self.is_also(path))
@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
         self.also.iter().any(|also| path.starts_with(also))
     }
 
-    /// Resolves a text from each folder that the command may be in; none if that is not known.
+    /// Resolves a text from each folder that the command may be in; `None` if that is not known.
     pub(crate) fn paths(&self, text: &str) -> Option<Vec<PathBuf>> {
         let seen = Seen { files: self.scene.files, links: &self.state.links };
         let path = Path::new(text);
@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
         folders.iter().map(|folder| physical(&seen, &folder.join(path))).collect()
     }
 
-    /// As [`Self::paths`], but a link at the end is itself meant.
+    /// Like [`Self::paths`], but without following a link at the end.
     fn places(&self, text: &str) -> Option<Vec<PathBuf>> {
         let path = Path::new(text);
         match (path.file_name(), path.parent(), text.ends_with('/')) {
@@ -148,10 +148,10 @@ impl<'a> Judge<'a> {
         Seen { files: self.scene.files, links: &self.state.links }.look(path)
     }
 
-    /// Judges a file that is written or removed.
+    /// Judges a write or removal of a file.
     pub(crate) fn change(&mut self, word: &Word, change: Change) {
         let known = word.known_folder();
-        // `$X/../..` leads wherever it does.
+        // `$X/../..` may lead anywhere.
         if word.text[word.known().len()..].contains("..") {
             return self.unknown(&word.text, "a change of a path that is only known later");
         }
@@ -214,7 +214,7 @@ impl<'a> Judge<'a> {
         self.change_inside(path, change, verb);
     }
 
-    /// What is reported even inside of the sandbox.
+    /// Reports certain changes even inside the sandbox.
     fn change_inside(&mut self, path: &Path, change: Change, verb: &str) {
         let below = path.strip_prefix(&self.root).unwrap_or(path).to_owned();
         let target = path.to_string_lossy().into_owned();
@@ -270,7 +270,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges a file that is read.
+    /// Judges a read of a file.
     pub(crate) fn read(&mut self, word: &Word) {
         let text = if word.is_known() { word.text.as_str() } else { word.known_folder() };
         let Some(paths) = self.paths(text).filter(|_| !text.is_empty()) else { return };
@@ -308,7 +308,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges a page that is fetched. The wall of the room decides whether it is reached.
+    /// Judges a request for a page. The wall of the room decides whether it is reachable.
     pub(crate) fn fetch(&mut self, url: &str) {
         if let Some(path) = url.strip_prefix("file://") {
             return self.read_text(path);
@@ -324,7 +324,7 @@ impl<'a> Judge<'a> {
         );
     }
 
-    /// Denies values of secrets in a text.
+    /// Denies a text that contains a secret value.
     pub(crate) fn secrets_in(&mut self, text: &str) {
         if let Some(what) = secrets::value(text) {
             self.note(
@@ -348,12 +348,12 @@ fn is_stream(path: &Path) -> bool {
             .any(|folder| path.starts_with(folder))
 }
 
-/// Whether a text names a file where hooks of tools are set.
+/// Whether a text names a file that configures hooks of tools.
 pub(crate) fn names_hook(text: &str) -> bool {
     is_own_hook(Path::new(text.trim_start_matches("./")), Change::Write)
 }
 
-/// Whether a path below the sandbox is where hooks of tools are set.
+/// Whether a path below the sandbox configures hooks of tools.
 fn is_own_hook(below: &Path, change: Change) -> bool {
     const HOOKS: [&str; 9] = [
         ".claude/settings.json",
@@ -366,13 +366,13 @@ fn is_own_hook(below: &Path, change: Change) -> bool {
         ".github/hooks/hothouse.json",
         ".opencode/plugin/hothouse.js",
     ];
-    // Who removes a folder removes the hooks in it.
+    // Removing a folder removes the hooks in it.
     let holds = |hook: &str| change == Change::Remove && Path::new(hook).starts_with(below);
     let is_whole = below.as_os_str().is_empty() || below == Path::new(".github");
     !is_whole && HOOKS.iter().any(|hook| below.starts_with(hook) || holds(hook))
 }
 
-/// A text in a message: one line, not too long.
+/// Formats a text for a message: one line, truncated.
 pub(crate) fn shown(text: &str) -> String {
     const SHOWN: usize = 120;
     let line: String =

@@ -1,17 +1,17 @@
-//! Judges what a coding agent is about to do: allow, ask or deny, with a reason that it can act on.
+//! Judges what a coding agent is about to do: allow, ask or deny, with a reason that the agent can act on.
 //!
-//! Pure on purpose: hook input comes in as bytes, the file system as [`Files`], the environment as values. The guard is
-//! advice for an agent that means well. It reads commands as a careful colleague would and can be fooled; the room is
-//! the fence that cannot.
+//! Pure on purpose: hook input is passed in as bytes, the file system as [`Files`], the environment as values. The
+//! guard is advice for a well-meaning agent. It reads commands as a careful colleague would and can be fooled; the room
+//! is the fence that cannot.
 //!
-//! - [`contract`]: the hooks of each tool, in and out
-//! - [`action`]: what a tool call is about to do
-//! - [`decision`]: verdicts, how bad, how sure, and why
-//! - [`scene`]: where it happens: the sandbox, its surroundings, and how paths resolve
+//! - [`contract`]: the hook protocol of each tool, input and output
+//! - [`action`]: the action of a tool call
+//! - [`decision`]: verdicts, with severity, confidence and reason
+//! - [`scene`]: the context of a call: the sandbox, its surroundings, and how paths resolve
 //! - `judge`: what may be written and read
 //! - `shell`: commands, by the grammar of bash
 //! - `programs`: what programs do with their arguments
-//! - `inline`: code of other languages in an argument
+//! - `inline`: code in other languages, passed as an argument
 //! - `secrets`: credentials in texts and files
 
 pub mod action;
@@ -46,7 +46,7 @@ pub fn decide(call: &Call, scene: &Scene<'_>) -> Decision {
     judge.conclude()
 }
 
-/// The verdict for input that cannot be read.
+/// Returns the decision for unreadable input.
 pub fn unreadable(why: &str) -> Decision {
     Decision::of(vec![Finding {
         verdict: Verdict::Deny,

@@ -1,7 +1,7 @@
 //! What programs do with their arguments.
 //!
-//! *To add a program:* an arm in [`Judge::run_known`], with its function in the module of its family. What is in no
-//! family runs in the sandbox like any other program; only the paths that it is given are looked at.
+//! *To add a program:* add an arm in [`Judge::run_known`], with its function in the module of its family. A program
+//! without a family runs in the sandbox like any other; only the paths among its arguments are judged.
 
 mod builders;
 mod carried;
@@ -35,7 +35,7 @@ impl Judge<'_> {
             self.unknown(&name.text, "a program whose name is only known later");
             return Flow::Unknown;
         }
-        // Scripts in an argument, and functions, read what their caller reads.
+        // Inline scripts and functions read what their caller reads.
         let passed = match &input {
             Flow::Known(_) | Flow::Network(_) | Flow::Names(_) => input.clone(),
             Flow::Unknown | Flow::Nothing => self.state.input.clone(),
@@ -55,7 +55,7 @@ impl Judge<'_> {
             return Flow::Unknown;
         }
         self.state.depth += 1;
-        // `.` is a program, and no name of a file.
+        // `.` is a program, but not a file name.
         let program = Path::new(&name.text).file_name().and_then(|it| it.to_str());
         let program = program.unwrap_or(&name.text).to_owned();
         let flow = self.run_known(&program, &name, words, input);
@@ -142,7 +142,7 @@ impl Judge<'_> {
             "exit" | "return" | "break" | "continue" | ":" | "true" | "false" | "test" | "["
             | "set" | "shift" | "wait" | "jobs" | "bg" | "fg" | "type" | "hash" | "let"
             | "shopt" => Flow::Nothing,
-            // What is printed is where the program is, and is run by that name.
+            // The name stands for the printed path, which the script may run.
             "which" => match operands(words, &[]).as_slice() {
                 [one] if one.is_known() => Flow::Known(format!("{}\n", one.text)),
                 _ => Flow::Unknown,
@@ -170,7 +170,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A program of which nothing is known.
+    /// Judges an unknown program.
     fn other(&mut self, program: &str, name: &Word, words: &[Word], input: Flow) -> Flow {
         if name.text.contains('/') {
             self.given(name);
@@ -187,7 +187,7 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
-    /// Options by which programs of all kinds write a file.
+    /// Judges options with which programs of all kinds write a file.
     pub(super) fn outputs(&mut self, words: &[Word]) {
         const OPTIONS: [&str; 12] = [
             "-o",
@@ -216,7 +216,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A path that a program is given, which may do anything with it.
+    /// Judges a path among the arguments of a program, which may do anything with it.
     pub(super) fn given(&mut self, word: &Word) {
         let value = match word.text.split_once('=') {
             Some((option, _)) if word.is_option() || !option.contains('/') => {
@@ -258,7 +258,7 @@ impl Judge<'_> {
     }
 }
 
-/// The arguments that are no options; `valued` are the options that take the next argument.
+/// Returns the arguments that are not options; `valued` are the options that take the next argument.
 pub(crate) fn operands<'w>(words: &'w [Word], valued: &[&str]) -> Vec<&'w Word> {
     let mut out = Vec::new();
     let (mut at, mut only) = (0, false);
@@ -275,7 +275,7 @@ pub(crate) fn operands<'w>(words: &'w [Word], valued: &[&str]) -> Vec<&'w Word> 
     out
 }
 
-/// The value of an option: `-o value`, `-ovalue`, `--out value` or `--out=value`.
+/// Returns the value of an option: `-o value`, `-ovalue`, `--out value` or `--out=value`.
 pub(crate) fn option(words: &[Word], names: &[&str]) -> Option<Word> {
     words.iter().enumerate().find_map(|(at, word)| {
         names.iter().find_map(|name| match word.text == *name {
@@ -288,7 +288,7 @@ pub(crate) fn option(words: &[Word], names: &[&str]) -> Option<Word> {
     })
 }
 
-/// Whether a short option is among bundled ones, or a long one is given.
+/// Whether a short option, bundled or not, or a long one is given.
 pub(crate) fn has(words: &[Word], short: char, long: &[&str]) -> bool {
     words.iter().take_while(|word| word.text != "--").any(|word| {
         let text = word.text.as_str();

@@ -1,53 +1,53 @@
-//! Where a call happens: the sandbox, its surroundings, and how paths resolve there.
+//! The context of a call: the sandbox, its surroundings, and how paths resolve there.
 
 use std::path::{Component, Path, PathBuf};
 
-/// What is done about a call that the guard does not understand.
+/// How calls that the guard does not understand are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A human is there to decide.
+    /// A user can decide.
     Ask,
-    /// Nobody is.
+    /// Nobody can decide.
     Deny,
 }
 
-/// What is at a path, without following it.
+/// The type of a path, without following it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     Missing,
     Plain,
-    /// A symbolic link, and where it points.
+    /// A symbolic link, with its target.
     To(PathBuf),
 }
 
-/// The file system, as far as the guard looks at it.
+/// The file system, as far as the guard needs it.
 pub trait Files {
     fn look(&self, path: &Path) -> Link;
 }
 
-/// Where a call happens.
+/// The context of a call.
 pub struct Scene<'a> {
-    /// The sandbox: what may be written.
+    /// The sandbox: the folder that may be written.
     pub root: PathBuf,
-    /// Further folders that may be written, such as the temporary one.
+    /// Other writable folders, such as the temporary one.
     pub also: Vec<PathBuf>,
     pub home: PathBuf,
-    /// The folder of a call that names none.
+    /// The folder of calls that do not name one.
     pub folder: PathBuf,
     pub mode: Mode,
-    /// Whether this is a room, whose network and system are its own.
+    /// Whether this is a room, which has its own network and system.
     pub in_room: bool,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     pub files: &'a dyn Files,
 }
 
-/// How many links a path may lead through, as in Linux.
+/// The maximum number of links in a path, as in Linux.
 const LINKS: usize = 40;
 
-/// The longest path that is resolved, in bytes.
+/// The maximum length of a path that is resolved, in bytes.
 const PATH_LIMIT: usize = 8192;
 
-/// Removes `.` and `..` without looking at links, as `cd` does.
+/// Removes `.` and `..` without following links, as `cd` does.
 pub(crate) fn lexical(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for part in path.components() {
@@ -62,8 +62,8 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
     out
 }
 
-/// Resolves an absolute path as the kernel would, through links; parts that are missing stay as they are.
-/// Returns none for a path that leads in circles or is too long.
+/// Resolves an absolute path like the kernel, following links; missing parts are kept. Returns `None` for a path that
+/// is circular or too long.
 pub(crate) fn physical(files: &dyn Files, path: &Path) -> Option<PathBuf> {
     if path.as_os_str().len() > PATH_LIMIT {
         return None;
@@ -94,7 +94,7 @@ pub(crate) fn physical(files: &dyn Files, path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
-/// The parts of a path, the last one first.
+/// Returns the parts of a path, last one first.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let named = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(PathBuf::from(name)),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Prefixes of values that are secrets, how long the rest is at least, and what they are.
+/// Prefixes of secret values, the minimum length of the rest, and their kind.
 const VALUES: [(&str, usize, &str); 18] = [
     ("sk-ant-", 20, "a key of Anthropic"),
     ("sk-proj-", 20, "a key of OpenAI"),
@@ -24,7 +24,7 @@ const VALUES: [(&str, usize, &str); 18] = [
     ("eyJhbGciOi", 40, "a signed token"),
 ];
 
-/// Names the first secret in a text.
+/// Names the kind of the first secret in a text.
 pub(crate) fn value(text: &str) -> Option<&'static str> {
     if text.contains("-----BEGIN") && text.contains("PRIVATE KEY-----") {
         return Some("a private key");
@@ -32,7 +32,7 @@ pub(crate) fn value(text: &str) -> Option<&'static str> {
     VALUES.iter().find(|(prefix, least, _)| found(text, prefix, *least).is_some()).map(|it| it.2)
 }
 
-/// Finds a value: where it begins, and where it ends.
+/// Returns the start and end of a value.
 fn found(text: &str, prefix: &str, least: usize) -> Option<(usize, usize)> {
     text.match_indices(prefix).find_map(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -49,11 +49,11 @@ fn is_value(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./+=".contains(&byte)
 }
 
-/// Replaces values of secrets in a text by stars.
+/// Replaces secret values in a text with asterisks.
 pub fn redacted(text: &str) -> String {
     let mut out = text.to_owned();
     for (prefix, least, _) in VALUES {
-        // Each replacement is shorter than what it replaces, so this ends.
+        // Each replacement is shorter than the value, so this terminates.
         while let Some((from, to)) = found(&out, prefix, least) {
             out.replace_range(from..to, "***");
         }
@@ -66,7 +66,7 @@ pub fn redacted(text: &str) -> String {
     out
 }
 
-/// Names below the home folder that hold secrets, and what.
+/// Paths below the home folder that contain secrets, and their kind.
 const HOME: [(&str, &str); 33] = [
     (".vault-token", "a token of Vault"),
     (".pgpass", "passwords of databases"),
@@ -103,7 +103,7 @@ const HOME: [(&str, &str); 33] = [
     (".bash_history", "a history of commands"),
 ];
 
-/// Names what a file holds, if that is a secret.
+/// Names the kind of secret in a file, if it contains one.
 pub(crate) fn file(path: &Path, home: &Path) -> Option<&'static str> {
     if let Ok(below) = path.strip_prefix(home)
         && let Some((_, what)) = HOME.iter().find(|(name, _)| below.starts_with(name))
@@ -137,7 +137,7 @@ pub(crate) fn file(path: &Path, home: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether a file is one where projects keep secrets.
+/// Whether projects keep secrets in a file with this name.
 pub(crate) fn is_env_file(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let example =

@@ -1,7 +1,7 @@
 //! Shell commands, by the grammar of bash.
 //!
-//! A script is walked in the order in which a shell would run it, with what is known of folder, variables, functions
-//! and links at each point. What is not known stays unknown and is said so, never guessed.
+//! A script is walked in the order in which a shell would run it, tracking folder, variables, functions and links at
+//! each point. Unknown values stay unknown and are reported as such, never guessed.
 
 mod expansion;
 mod statement;
@@ -18,50 +18,50 @@ use tree_sitter::{Node, Parser};
 pub(crate) use self::{text::ansi, word::Word};
 use crate::{Confidence, Severity, Verdict, judge::Judge};
 
-/// The longest script that is read.
+/// The maximum length of a script.
 const SCRIPT_LIMIT: usize = 256 << 10;
 
-/// How deep scripts may be nested in scripts, and statements in statements.
+/// The maximum nesting of scripts in scripts, and of statements in statements.
 const DEPTH: usize = 40;
 
-/// How many commands one call may run through, loops and functions included.
+/// The maximum number of commands per call, including loops and functions.
 const COMMANDS: usize = 4000;
 
-/// What is known at one point of a script.
+/// The state at one point of a script.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// The folders that the script may be in; none if that is not known.
+    /// The folders that the script may be in; `None` if not known.
     pub(crate) folders: Option<Vec<PathBuf>>,
     before: Option<Vec<PathBuf>>,
-    /// Variables; none for one whose value is not known.
+    /// Variables; `None` for one whose value is not known.
     pub(crate) variables: HashMap<String, Option<String>>,
-    /// Arrays whose values are known.
+    /// Arrays with known values.
     pub(crate) arrays: HashMap<String, Vec<Word>>,
     functions: HashMap<String, String>,
     /// The name of the function or script, `$0`.
     zero: Option<Word>,
-    /// What commands read that are given nothing else: the input of the group that they are in.
+    /// The default input of commands: that of the group around them.
     pub(crate) input: Flow,
     /// The arguments of the function or script.
     arguments: Vec<Word>,
-    /// Links that the script has made.
+    /// Links that the script has created.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// Folders that the script has made.
+    /// Folders that the script has created.
     pub(crate) made: Vec<PathBuf>,
-    /// Files that the script has written, and what: it may run them next.
+    /// Files that the script has written, with their content: it may run them next.
     pub(crate) written: Vec<(PathBuf, Flow)>,
     pub(crate) depth: usize,
     commands: usize,
 }
 
-/// What a command prints, or reads.
+/// The output of a command, or its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Nothing,
     Known(String),
     /// From the network.
     Network(String),
-    /// Names of files, which are like these.
+    /// Names of files like these.
     Names(Vec<String>),
     Unknown,
 }
@@ -85,7 +85,7 @@ impl State {
         }
     }
 
-    /// Goes to a folder.
+    /// Changes the folder.
     pub(crate) fn enter(&mut self, folders: Option<Vec<PathBuf>>) {
         self.before = std::mem::replace(&mut self.folders, folders);
     }
@@ -94,7 +94,7 @@ impl State {
         self.before.clone()
     }
 
-    /// Joins two ways that a script may have come.
+    /// Merges the states of two possible paths through a script.
     fn join(&mut self, other: &Self) {
         self.folders = match (self.folders.take(), &other.folders) {
             (Some(mut all), Some(more)) => {
@@ -127,14 +127,14 @@ impl State {
 }
 
 impl Judge<'_> {
-    /// Judges a script that a tool runs.
+    /// Judges a script run by a tool.
     pub(crate) fn shell(&mut self, script: &str, folder: Option<&str>) {
         self.start_in(folder);
         self.secrets_in(script);
         self.script(script);
     }
 
-    /// Judges a command that a tool runs without a shell.
+    /// Judges a command run by a tool without a shell.
     pub(crate) fn argv(&mut self, words: &[String], folder: Option<&str>) {
         self.start_in(folder);
         words.iter().for_each(|word| self.secrets_in(word));
@@ -149,7 +149,7 @@ impl Judge<'_> {
         self.state.folders = Some(joined.collect());
     }
 
-    /// Walks a script, and returns what it prints.
+    /// Walks a script, and returns its output.
     pub(crate) fn script(&mut self, script: &str) -> Flow {
         if self.state.depth >= DEPTH {
             self.unknown(script, "a script that is nested this deep");
@@ -173,7 +173,7 @@ impl Judge<'_> {
         flow
     }
 
-    /// Whether one more command may be looked at.
+    /// Whether another command may be judged.
     fn may_go_on(&mut self) -> bool {
         self.state.commands += 1;
         match self.state.commands.cmp(&COMMANDS) {
@@ -186,7 +186,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Goes where `cd` goes.
+    /// Changes the folder like `cd`.
     pub(crate) fn change_folder(&mut self, to: Option<&Word>) {
         let Some(word) = to else {
             let home = self.scene.home.clone();
@@ -209,7 +209,7 @@ impl Judge<'_> {
         self.state.enter(folders);
     }
 
-    /// Calls a function that the script has defined.
+    /// Calls a function defined by the script.
     pub(crate) fn call(&mut self, name: &str, arguments: &[Word]) -> Option<Flow> {
         let body = self.state.functions.get(name)?.clone();
         if self.state.depth >= DEPTH / 2 {
@@ -225,7 +225,7 @@ impl Judge<'_> {
         Some(self.with_arguments(arguments.to_vec(), &body))
     }
 
-    /// Walks a script that has arguments.
+    /// Walks a script with arguments.
     pub(crate) fn with_arguments(&mut self, arguments: Vec<Word>, script: &str) -> Flow {
         let before = std::mem::replace(&mut self.state.arguments, arguments);
         let flow = self.script(script);
@@ -248,12 +248,12 @@ fn parse(script: &str) -> Option<tree_sitter::Tree> {
     parser.parse(script, None)
 }
 
-/// The text of a node.
+/// Returns the text of a node.
 fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
     source.get(node.byte_range()).unwrap_or_default()
 }
 
-/// The named children of a node.
+/// Returns the named children of a node.
 fn children(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     node.named_children(&mut cursor).collect()

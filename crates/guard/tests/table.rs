@@ -1,4 +1,4 @@
-//! The guard over tables of cases: what must be allowed, asked and denied.
+//! Tests of the guard with tables of cases: what must be allowed, asked and denied.
 
 #![expect(clippy::unwrap_used, reason = "tests may stop at once")]
 

@@ -1,4 +1,4 @@
-//! Detects addresses that are routed to this host itself. Each address is looked up in the kernel's
+//! Detects addresses that are routed to this host. Each address is looked up in the kernel's
 //! routing table when needed: that also covers addresses added a moment ago, and whole prefixes
 //! that are routed to the loopback (`ip route add local`), which no interface lists.
 
@@ -22,7 +22,7 @@ const HEADER: usize = 16;
 /// Offset of the route type after the netlink header.
 const KIND: usize = 7;
 
-/// Whether packets sent to an address arrive at this host. `true` if the kernel cannot be asked.
+/// Whether packets sent to an address arrive at this host. Returns true if the kernel cannot be asked.
 pub fn is_own(address: IpAddr) -> bool {
     ends_here(address.to_canonical()).unwrap_or_else(|error| {
         tracing::warn!(%error, %address, "the kernel does not tell where an address leads");
@@ -111,7 +111,7 @@ mod tests {
         let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let network = std::fs::File::open(format!("/proc/{}/ns/net", other.id())).unwrap();
-        // Namespaces are per thread, so a separate thread leaves the caller's network alone.
+        // Namespaces are per thread, so a separate thread leaves the caller's network unchanged.
         let asked = std::thread::spawn(move || {
             use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
             let kind = Some(LinkNameSpaceType::Network);

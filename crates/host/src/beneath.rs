@@ -1,4 +1,4 @@
-//! Access to a tree that someone else can write to: always from an open folder, never through a
+//! Access to a tree to which someone else can write: always from an open folder, never through a
 //! link.
 //!
 //! Every path is resolved by `openat2` with `RESOLVE_BENEATH|NO_MAGICLINKS|NO_SYMLINKS`, so a link
@@ -28,7 +28,7 @@ use crate::{
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
 
-/// An open folder; everything reached from it stays below it.
+/// An open folder. Everything reached from it stays below it.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
@@ -70,7 +70,7 @@ pub struct FileStat {
 }
 
 impl Folder {
-    /// Opens a folder by a path of our own; all of its components are trusted.
+    /// Opens a folder by a path of our own, all of whose components are trusted.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
@@ -78,8 +78,8 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned(), reader: None })
     }
 
-    /// From now on, reads only files that `reader` may read as well. We may be able to read more,
-    /// and whatever we read ends up with them.
+    /// Restricts reading to files that `reader` may read too. We may be able to read more, and
+    /// whatever we read ends up with them.
     pub fn read_for(self, reader: Option<Owner>) -> Self {
         Self { reader, ..self }
     }
@@ -91,7 +91,7 @@ impl Folder {
         Ok(Self { fd, path: self.path.join(relative), reader: self.reader })
     }
 
-    /// Reads at most `limit` bytes of a plain file; a larger one is an error.
+    /// Reads at most `limit` bytes of a regular file; a larger one is an error.
     pub fn read_capped(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         let bytes = self.read_start(relative, limit + 1)?;
         if bytes.len() as u64 > limit {
@@ -101,7 +101,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Reads the first bytes of a plain file, at most `count`.
+    /// Reads the first bytes of a regular file, at most `count`.
     pub fn read_start(&self, relative: &Path, count: u64) -> Result<Vec<u8>, FileError> {
         let path = self.path.join(relative);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -121,7 +121,7 @@ impl Folder {
 
     /// Writes a whole file, replacing whatever has that name unless it is a folder.
     ///
-    /// A link by that name is replaced, not followed.
+    /// A link with that name is replaced, not followed.
     pub fn write(&self, relative: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
@@ -154,7 +154,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Lists the first names of a folder, some thousand at most; also returns whether there are more.
+    /// Lists the first names of a folder, a few thousand at most. Also returns whether there are more.
     pub fn list_some(&self, relative: &Path) -> Result<(Vec<Entry>, bool), FileError> {
         let path = self.path.join(relative);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -163,7 +163,7 @@ impl Folder {
         Ok((entries, rest.is_some()))
     }
 
-    /// Returns the metadata of an entry, without following a link; `None` if it does not exist.
+    /// Returns the metadata of an entry without following a link; `None` if it does not exist.
     pub fn stat(&self, relative: &Path) -> Result<Option<FileStat>, FileError> {
         let path = self.path.join(relative);
         let found = self.parent_of(relative).and_then(|(folder, name)| {
@@ -182,7 +182,7 @@ impl Folder {
     pub fn has_capability(&self, relative: &Path) -> Result<bool, FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
-        // No xattr call takes a folder and a name; this path resolves to the same file.
+        // No xattr call takes a folder and a name. This path resolves to the same file.
         let through = Path::new("/proc/self/fd").join(folder.fd.as_raw_fd().to_string());
         let mut value = [0_u8; 64];
         match rustix::fs::lgetxattr(through.join(name), "security.capability", &mut value) {
@@ -203,7 +203,7 @@ impl Folder {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Removes a name that is not a folder; a missing one is not an error.
+    /// Removes a name that is not a folder. A missing one is not an error.
     pub fn remove_file(&self, relative: &Path) -> Result<(), FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
@@ -213,7 +213,7 @@ impl Folder {
         }
     }
 
-    /// Returns the path it was opened by, for messages.
+    /// Returns the path by which it was opened, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -234,7 +234,7 @@ impl Folder {
         self.folder(relative).map(drop)
     }
 
-    /// Opens the parent folder of a path, and returns it with the last name.
+    /// Opens the parent folder of a path, and returns it with the path's last name.
     fn parent_of<'a>(&self, relative: &'a Path) -> Result<(Self, &'a OsStr), FileError> {
         let nameless = || {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");
@@ -345,7 +345,7 @@ fn open_as(
     Ok(at)
 }
 
-/// Whether permissions grant a right. An owner always counts as having it: they can `chmod`.
+/// Whether the permissions grant a right. An owner always has it, because they can `chmod`.
 fn may(who: Owner, right: u32, file: &FileStat) -> bool {
     match () {
         () if file.user == who.user => true,
@@ -364,7 +364,7 @@ fn open_short(
     loop {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat2(&folder, relative, flags, mode, BENEATH) {
-            // A rename elsewhere raced with the walk (openat2(2)).
+            // A rename elsewhere raced with the walk (openat2(2)), so try again.
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             other => return Ok(other?),
         }

@@ -1,4 +1,4 @@
-//! Subvolumes and snapshots of btrfs.
+//! Btrfs subvolumes and snapshots.
 #![expect(unsafe_code, reason = "the requests of btrfs have no safe wrapper")]
 
 use std::{
@@ -63,18 +63,18 @@ pub fn is_subvolume(folder: &Path) -> bool {
     inode.is_ok_and(|inode| inode == ROOT_INODE) && is_btrfs(folder)
 }
 
-/// Makes an empty subvolume.
+/// Creates an empty subvolume.
 pub fn create_subvolume(path: &Path) -> Result<(), FileError> {
     let make = || {
         let (parent, name) = split(path)?;
         let request = Named { fd: 0, name: field(name)? };
-        // SAFETY: `Named` has the layout and the size that the request expects.
+        // SAFETY: `Named` has the layout and size that the request expects.
         unsafe { ask(parent.as_fd(), SUBVOL_CREATE, &raw const request) }
     };
     make().map_err(about("make the subvolume", path))
 }
 
-/// Makes a writable snapshot of the subvolume `source`.
+/// Creates a writable snapshot of the subvolume `source`.
 pub fn snapshot(source: &Path, path: &Path) -> Result<(), FileError> {
     let make = || {
         let source = open(source)?;
@@ -86,20 +86,20 @@ pub fn snapshot(source: &Path, path: &Path) -> Result<(), FileError> {
             unused: [0; 4],
             name: field(name)?,
         };
-        // SAFETY: `NamedFrom` has the layout and the size that the request expects, and the
-        // descriptor in it stays open until the call returns.
+        // SAFETY: `NamedFrom` has the layout and size that the request expects, and the descriptor
+        // in it stays open until the call returns.
         unsafe { ask(parent.as_fd(), SNAP_CREATE_V2, &raw const request) }
     };
     make().map_err(about("make the snapshot", path))
 }
 
-/// Deletes a subvolume with its content. Without privilege the mount must allow it
-/// (`user_subvol_rm_allowed`); a subvolume that contains others is refused.
+/// Deletes a subvolume and its content. Without privileges the mount must allow it
+/// (`user_subvol_rm_allowed`). A subvolume that contains others is refused.
 pub fn delete_subvolume(path: &Path) -> Result<(), FileError> {
     let delete = || {
         let (parent, name) = split(path)?;
         let request = Named { fd: 0, name: field(name)? };
-        // SAFETY: `Named` has the layout and the size that the request expects.
+        // SAFETY: `Named` has the layout and size that the request expects.
         unsafe { ask(parent.as_fd(), SNAP_DESTROY, &raw const request) }
     };
     delete().map_err(about("delete the subvolume", path))
@@ -114,17 +114,17 @@ pub fn set_access(path: &Path, access: Access) -> Result<(), FileError> {
 /// Sets whether the subvolume whose root is open can be changed.
 pub(crate) fn set_access_of(root: BorrowedFd<'_>, access: Access) -> io::Result<()> {
     let mut flags = 0_u64;
-    // SAFETY: the request writes one u64, the type of `flags`.
+    // SAFETY: the request writes one u64, which is the type of `flags`.
     unsafe { ask(root, SUBVOL_GETFLAGS, &raw mut flags) }?;
     let wanted = match access {
         Access::ReadOnly => flags | SUBVOL_RDONLY,
         Access::ReadWrite => flags & !SUBVOL_RDONLY,
     };
-    // SAFETY: the request reads one u64, the type of `wanted`.
+    // SAFETY: the request reads one u64, which is the type of `wanted`.
     unsafe { ask(root, SUBVOL_SETFLAGS, &raw const wanted) }
 }
 
-/// Whether an inode number is that of a subvolume's root, provided that the file is on btrfs.
+/// Whether an inode number is that of a subvolume's root, assuming that the file is on btrfs.
 pub(crate) fn may_be_root(inode: u64) -> bool {
     inode == ROOT_INODE
 }
@@ -134,7 +134,7 @@ pub(crate) fn may_be_root(inode: u64) -> bool {
 /// # Safety
 /// `argument` must point to the structure that the request reads or writes.
 unsafe fn ask<T>(fd: BorrowedFd<'_>, request: libc::Ioctl, argument: *const T) -> io::Result<()> {
-    // SAFETY: the caller guarantees the argument, and the descriptor is borrowed, hence open.
+    // SAFETY: the caller guarantees the argument, and the descriptor is borrowed and so open.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), request, argument) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -144,7 +144,7 @@ fn open(path: &Path) -> io::Result<rustix::fd::OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Opens the parent of a path, and returns the last name.
+/// Opens the parent of a path, and returns it with the path's last name.
 fn split(path: &Path) -> io::Result<(rustix::fd::OwnedFd, &OsStr)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -156,7 +156,7 @@ fn split(path: &Path) -> io::Result<(rustix::fd::OwnedFd, &OsStr)> {
 fn field<const N: usize>(name: &OsStr) -> io::Result<[u8; N]> {
     let bytes = name.as_bytes();
     let mut field = [0; N];
-    // The kernel takes 255 bytes at most, and refuses more itself.
+    // The kernel accepts at most 255 bytes, and refuses longer names itself.
     if bytes.len() >= N {
         return Err(io::ErrorKind::InvalidFilename.into());
     }

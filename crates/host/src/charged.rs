@@ -1,4 +1,4 @@
-//! Streams that were paid for: what was taken for one is given back when it ends, whoever has it then.
+//! Streams whose descriptors count against a room's share, until the stream is dropped by whoever owns it then.
 
 use std::{
     io,

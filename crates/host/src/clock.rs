@@ -4,13 +4,13 @@ use std::sync::Mutex;
 
 use jiff::Timestamp;
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Returns the time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The host's own clock.
+/// The host's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostClock;
 
@@ -25,7 +25,7 @@ impl Clock for HostClock {
 pub struct FakeClock(Mutex<Timestamp>);
 
 impl FakeClock {
-    /// Makes a clock that shows `now`.
+    /// Creates a clock that shows `now`.
     pub fn at(now: Timestamp) -> Self {
         Self(Mutex::new(now))
     }

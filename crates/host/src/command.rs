@@ -1,4 +1,4 @@
-//! Host programs: run with a known environment, a bounded output and, where wanted, a deadline.
+//! Host programs, run with a known environment, bounded output and, where requested, a deadline.
 #![expect(unsafe_code, reason = "a descriptor is handed to a child between fork and exec")]
 
 use std::{
@@ -15,15 +15,15 @@ use hothouse_model::{Explain, FailureKind};
 
 use crate::{confine::Confinement, relay::Pipes};
 
-/// How much of one output stream is kept at most.
+/// How much of each output stream is kept at most.
 const OUTPUT_LIMIT: u64 = 64 << 20;
 
-/// Whether a program may have printed more than this output.
+/// Whether the output may be incomplete because it reached the limit.
 pub fn may_be_cut(output: &[u8]) -> bool {
     output.len() as u64 >= OUTPUT_LIMIT
 }
 
-/// A program to run, with its arguments and its environment.
+/// A program to run, with its arguments and environment.
 #[derive(Debug)]
 pub struct Program {
     name: OsString,
@@ -35,7 +35,7 @@ pub struct Program {
     group: Group,
     passed: Vec<OwnedFd>,
     memory: Option<u64>,
-    /// A tree in which it must not follow links, and a folder inside where it may.
+    /// A tree in which it must not follow links, and a folder inside it where it may.
     without_links: Option<(PathBuf, Option<PathBuf>)>,
 }
 
@@ -47,13 +47,12 @@ enum Group {
     Own,
 }
 
-/// A program with which we exchange data over pipes. Dropping it kills the program, whatever it is
-/// doing.
+/// A program with which we exchange data over pipes. Dropping this kills the program, whatever it is doing.
 #[derive(Debug)]
 pub struct Talker(Child);
 
 impl Talker {
-    /// Kills it, as dropping it does.
+    /// Kills the program, as dropping this does.
     pub fn end(self) {
         drop(self);
     }
@@ -61,7 +60,7 @@ impl Talker {
 
 impl Drop for Talker {
     fn drop(&mut self) {
-        // It may have exited by itself.
+        // It may already have exited.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -117,7 +116,7 @@ impl Explain for RunError {
 }
 
 impl Program {
-    /// Names a program of the host.
+    /// Names a host program.
     pub fn new(name: impl AsRef<OsStr>) -> Self {
         Self {
             name: name.as_ref().to_owned(),
@@ -147,43 +146,43 @@ impl Program {
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Removes a variable.
+    /// Removes an environment variable.
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.removed.push(name.as_ref().to_owned());
         self
     }
 
-    /// Sets the folder it runs in.
+    /// Sets the working directory.
     #[must_use]
     pub fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
         self
     }
 
-    /// Sets its standard input; the default is none.
+    /// Sets the standard input; the default is none.
     #[must_use]
     pub fn stdin(mut self, stdin: Stdio) -> Self {
         self.stdin = stdin;
         self
     }
 
-    /// Passes it a descriptor under the same number as ours. No other child inherits it.
+    /// Passes a descriptor to the program under the same number as ours. No other child inherits it.
     #[must_use]
     pub fn pass(mut self, descriptor: OwnedFd) -> Self {
         self.passed.push(descriptor);
         self
     }
 
-    /// Forbids the program to follow links of a tree in which someone else may plant them
-    /// meanwhile, except in a subfolder that only we can write to.
+    /// Forbids the program to follow links in a tree where someone else may plant them in the
+    /// meantime, except in a subfolder that only we can write to.
     #[must_use]
     pub fn without_links(mut self, tree: &Path, except: Option<&Path>) -> Self {
         self.without_links = Some((tree.to_owned(), except.map(Path::to_owned)));
@@ -212,14 +211,14 @@ impl Program {
         }
     }
 
-    /// Runs it until it exits, with whatever status.
+    /// Runs it until it exits, with any status.
     pub fn run(self) -> Result<Run, RunError> {
         let command = self.shown();
         let mut child = self.spawn()?;
         collect(&mut child).map_err(|source| RunError::Spawn { program: command, source })
     }
 
-    /// Runs it and returns its output if it succeeded.
+    /// Runs it and returns its output if it succeeds.
     pub fn output(self) -> Result<Vec<u8>, RunError> {
         let command = self.shown();
         let run = self.run()?;
@@ -229,7 +228,7 @@ impl Program {
         Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
     }
 
-    /// Runs it and returns its output if it succeeded in time.
+    /// Runs it and returns its output if it succeeds in time.
     pub fn output_within(self, limit: Duration) -> Result<Vec<u8>, RunError> {
         let command = self.shown();
         let run = self.run_within(limit)?;
@@ -239,7 +238,7 @@ impl Program {
         Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
     }
 
-    /// Runs it, but kills it and everything it started if it takes longer than `limit`.
+    /// Runs it, and kills it and everything it started if it takes longer than `limit`.
     pub fn run_within(mut self, limit: Duration) -> Result<Run, RunError> {
         let command = self.shown();
         self.group = Group::Own;
@@ -253,8 +252,7 @@ impl Program {
             let ended =
                 rustix::event::poll(&mut wait, timeout.as_ref()).is_ok_and(|ready| ready > 0);
             if !ended {
-                // Pids are assigned sequentially: one that became free just now has not been reused
-                // yet.
+                // Pids are assigned sequentially: one that was just freed has not been reused yet.
                 rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).ok();
             }
             !ended
@@ -282,7 +280,7 @@ impl Program {
         }
     }
 
-    /// Runs it with our own terminal and environment until it ends, and returns its exit code.
+    /// Runs it with our terminal and environment until it ends, and returns its exit code.
     #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
     pub fn in_foreground(self) -> Result<u8, RunError> {
         let mut command = std::process::Command::new(&self.name);
@@ -340,7 +338,7 @@ impl Program {
             confine(&mut command, confinement);
         }
         command.spawn().map_err(|source| match source.kind() {
-            // A missing folder gives the same error as a missing program: tell them apart.
+            // A missing working directory causes the same error as a missing program, so tell them apart.
             io::ErrorKind::NotFound
                 if self.folder.as_ref().is_none_or(|folder| folder.exists()) =>
             {
@@ -366,33 +364,32 @@ pub fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
 /// Lets a child inherit a descriptor that is otherwise closed on exec.
 fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
     let clear = move || {
-        // SAFETY: between fork and exec the child has its own table of descriptors, in which this one
-        // is open because `Program` holds it until the spawn has finished; fcntl is async-signal-safe.
+        // SAFETY: between fork and exec the child has its own descriptor table, in which this one is
+        // open because `Program` holds it until the spawn has finished; `fcntl` is async-signal-safe.
         let answer = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: the closure makes one async-signal-safe call, and allocates nothing.
+    // SAFETY: the closure makes one async-signal-safe call and allocates nothing.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, clear) };
 }
 
 fn confine(command: &mut std::process::Command, confinement: Confinement) {
-    // SAFETY: the child has one thread, and `enter` makes only system calls, on memory prepared
-    // before the fork; it allocates only on failure.
+    // SAFETY: the child has one thread. `enter` makes only system calls, on memory prepared before
+    // the fork, and allocates only on failure.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(command, move || confinement.enter());
     }
 }
 
-/// Limits the private memory of a child and of each of its descendants. Mapped files are not
-/// counted.
+/// Limits the private memory of a child and of each of its descendants. Mapped files do not count.
 fn limit_memory(command: &mut std::process::Command, bytes: u64) {
     let limit = move || {
         let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-        // SAFETY: setrlimit is async-signal-safe, and reads a structure on our stack.
+        // SAFETY: `setrlimit` is async-signal-safe and reads a structure on our stack.
         let answer = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const most) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: the closure makes one async-signal-safe call, and allocates only on failure.
+    // SAFETY: the closure makes one async-signal-safe call and allocates only on failure.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, limit) };
 }
 
@@ -415,7 +412,7 @@ fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
 }
 
 /// Picks the most informative lines for an error message: those that git marks as reasons,
-/// otherwise the last one.
+/// otherwise the last line.
 fn last_words(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let reasons =
@@ -486,7 +483,7 @@ mod tests {
             let (talker, _pipes) = Program::new("sleep").arg("600").converse().unwrap();
             let pidfd = pidfd_open(Pid::from_child(&talker.0), PidfdFlags::empty()).unwrap();
             end(talker);
-            // A zombie could still be sent a signal.
+            // A zombie could still receive the signal.
             let sent = pidfd_send_signal(&pidfd, Signal::KILL);
             assert_eq!(sent, Err(rustix::io::Errno::SRCH), "{how}");
         }

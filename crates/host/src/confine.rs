@@ -1,7 +1,7 @@
-//! Runs a program that reads a tree which someone else may change meanwhile: in its own mount
-//! namespace, where no link of that tree is followed.
+//! Runs a program that reads a tree which someone else may change in the meantime: in its own mount
+//! namespace, where no link in that tree is followed.
 //!
-//! git checks a name before it opens it. Whoever replaces a folder with a link in between makes git
+//! Git checks a name before it opens it. Whoever replaces a folder with a link in between makes git
 //! read, and print, a file from elsewhere. On a `nosymfollow` mount the kernel refuses to follow
 //! the link; links can still be read as links.
 
@@ -55,7 +55,7 @@ impl Confinement {
     /// Confines the calling process, which must be single-threaded. Makes only system calls.
     ///
     /// A host that forbids namespaces, or whose kernel lacks `nosymfollow`, cannot run rooms, so
-    /// nobody else changes the tree there.
+    /// nobody else changes trees there.
     pub(crate) fn enter(&self) -> io::Result<()> {
         let unable = [libc::EPERM, libc::EACCES, libc::ENOSYS, libc::EINVAL];
         match self.leave() {
@@ -66,7 +66,7 @@ impl Confinement {
 
     fn leave(&self) -> io::Result<()> {
         if self.is_root {
-            // In a user namespace, root would lose its power over the files of rooms.
+            // In a user namespace, root would lose its power over files that belong to rooms.
             sys::leave_mount_namespace()?;
         } else {
             sys::leave_user_and_mount_namespace()?;

@@ -1,8 +1,8 @@
-//! Copies of whole trees: in parallel, sparse where the source is, with links, times and attributes.
+//! Copies whole trees: in parallel, with holes where the source has them, and with links, times and attributes.
 //!
-//! The source may belong to someone who changes it meanwhile: every name is opened from its folder
-//! and never followed. Whatever could carry privileges into the copy (setuid, setgid on files,
-//! capability attributes, devices) is left out.
+//! The source may belong to someone who changes it in the meantime: every name is opened from its
+//! folder, and links are never followed. Whatever could carry privileges into the copy (setuid,
+//! setgid on files, capability attributes, devices) is left out.
 
 mod defaults;
 mod entry;
@@ -34,7 +34,7 @@ use crate::{
 
 /// Below this size a plain copy is cheaper than a reflink.
 const SHARE_FROM: u64 = 64 << 10;
-/// The time limit of a copy. Large data takes long; a tree that never ends is an attack.
+/// The time limit of a copy. Large data takes long, but a tree that never ends is an attack.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// How many files of one folder form one job.
 const BATCH: usize = 512;
@@ -54,7 +54,7 @@ pub enum Tree {
     Plain,
     /// Files of any owner, which become ours.
     Foreign,
-    /// The upper folder of an overlay; marks for deleted and renamed names are copied too.
+    /// The upper folder of an overlay. Marks for deleted and renamed names are copied too.
     OverlayUpper,
 }
 
@@ -69,12 +69,12 @@ pub struct Copied {
 
 /// A unit of work: a folder, or some of its files.
 enum Job {
-    /// The bookmark says where to continue in a partly read folder.
+    /// A folder. The bookmark is where to continue in a partly read one.
     Folder(Place, Option<Bookmark>),
     Files(Place, Vec<Entry>),
 }
 
-/// A further hard link to a file that has already been copied.
+/// Another hard link to a file that has already been copied.
 struct Link {
     first: Name,
     second: Name,
@@ -94,7 +94,7 @@ impl Name {
 #[derive(Default)]
 struct Found {
     copied: Copied,
-    /// The first name of each file with several hard links.
+    /// The first name of each file that has several hard links.
     names: HashMap<(u64, u64), Name>,
     links: Vec<Link>,
     folders: Vec<(Place, Stat)>,
@@ -121,8 +121,8 @@ pub(crate) enum Owners {
 
 /// Copies the content of the folder `source` into the existing folder `target`.
 ///
-/// Modes, modification times, links (also hard ones within the tree), holes and attributes are kept;
-/// owners too where we may. A name that exists in the target already is an error.
+/// Keeps modes, modification times, links (including hard links within the tree), holes and
+/// attributes, and owners if we may. A name that already exists in the target is an error.
 pub fn copy_tree(
     source: &Path,
     target: &Path,
@@ -167,7 +167,7 @@ pub(crate) fn copy_tree_with(
     copier.finish()
 }
 
-/// Copies one whole file of ours, as a reflink where possible; does not sync it to disk.
+/// Copies one of our own files as a whole, as a reflink where possible. Does not sync it to disk.
 pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
     use std::os::unix::fs::OpenOptionsExt;
     let beside = to.with_added_extension(format!("{}.new", std::process::id()));
@@ -188,7 +188,7 @@ pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
     copied.map_err(about("copy", from))
 }
 
-/// Checks that files in a folder can be reflinked; the two files it creates stay there.
+/// Checks that files in a folder can be reflinked. The two files that it creates stay there.
 pub fn try_reflink(folder: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {
         let mut from = File::create_new(folder.join("from"))?;
@@ -279,7 +279,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Registers a file with several names; all but the first are linked once everything is copied.
+    /// Registers a file with several names. All but the first are linked once everything has been copied.
     fn is_second_name(&self, stat: &Stat, place: &Place, name: &OsStr) -> bool {
         let name = Name(place.clone(), name.to_owned());
         let mut found = self.found();
@@ -297,7 +297,7 @@ impl Copier {
     }
 
     /// Creates the remaining hard links, then sets the attributes of folders, which writing their
-    /// content would have changed.
+    /// content has changed.
     fn finish(self) -> Result<Copied, FileError> {
         let found = std::mem::take(&mut *self.found());
         for link in &found.links {

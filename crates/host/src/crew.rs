@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-/// State that the threads share.
+/// State shared by the threads.
 struct Desk<J, E> {
     jobs: Vec<J>,
     busy: usize,
@@ -15,7 +15,7 @@ struct Desk<J, E> {
 
 /// Works through `jobs` and every job that `work` adds. The first failure stops it.
 ///
-/// The newest job goes first, so that a walk is depth-first and its list stays short.
+/// The newest job goes first, so a walk is depth-first and its list stays short.
 pub(crate) fn work_through<J: Send, E: Send>(
     jobs: Vec<J>,
     work: impl Fn(J, &mut Vec<J>) -> Result<(), E> + Sync,
@@ -36,7 +36,7 @@ pub(crate) fn work_through<J: Send, E: Send>(
     desk.failure.map_or(Ok(()), Err)
 }
 
-/// Does the same in the calling thread only, for a process that must stay single-threaded.
+/// Works through `jobs` in the calling thread only, for a process that must stay single-threaded.
 pub(crate) fn work_alone<J, E>(
     mut jobs: Vec<J>,
     work: impl Fn(J, &mut Vec<J>) -> Result<(), E>,
@@ -47,7 +47,7 @@ pub(crate) fn work_alone<J, E>(
     Ok(())
 }
 
-/// Applies `work` to each item in parallel; the results are in the order of the items.
+/// Applies `work` to each item in parallel, and returns the results in order.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if let [only] = items {
         return vec![work(only)];

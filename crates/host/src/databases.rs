@@ -1,4 +1,4 @@
-//! The database and cache programs that are installed on this host.
+//! The database and cache programs installed on this host.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ impl Explain for RecipeError {
     }
 }
 
-/// The programs of a recipe, as the host has them.
+/// The programs of a recipe, as found on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     pub folder: PathBuf,
@@ -58,7 +58,7 @@ struct System<'a> {
 }
 
 impl System<'_> {
-    /// Returns the host paths at which a path of the room may be found.
+    /// Returns the host paths at which a path in the room may be found.
     fn places(&self, path: &Path) -> Vec<PathBuf> {
         let below = path.strip_prefix("/usr").unwrap_or(path);
         let layers = self.stack.iter().map(|layer| layer.join("usr/upper").join(below));
@@ -70,7 +70,7 @@ impl System<'_> {
         self.places(path).iter().any(|place| files::exists(place))
     }
 
-    /// Lists a folder of the room, by paths of the room. An unreadable folder counts as empty.
+    /// Lists a folder in the room, as paths in the room. An unreadable folder counts as empty.
     fn list(&self, path: &Path) -> Vec<PathBuf> {
         let lists =
             self.places(path).into_iter().map(|place| files::list(&place).unwrap_or_default());
@@ -103,7 +103,7 @@ fn all(recipe: DatabaseRecipe, system: &System<'_>) -> Vec<Programs> {
     }
 }
 
-/// Chooses among installed versions: the requested one, otherwise the newest.
+/// Chooses an installed version: the requested one, otherwise the newest.
 fn choose(
     recipe: DatabaseRecipe,
     service: &str,
@@ -145,7 +145,7 @@ fn version_key(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Returns the first of the usual folders that holds a program.
+/// Returns the first of the usual folders that contains a program.
 fn folder_of(system: &System<'_>, program: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/libexec"];
     folders.iter().map(PathBuf::from).find(|folder| system.has(&folder.join(program)))
@@ -182,7 +182,7 @@ fn find_program(system: &System<'_>, names: &[&str]) -> Vec<Programs> {
     let found = names.iter().find_map(|name| Some((folder_of(system, name)?, name)));
     let programs = found.map(|(folder, name)| Programs {
         folder: folder.join(name),
-        // Every version can read the data of all earlier ones that are in use.
+        // Every version can read the data of all earlier versions that are in use.
         version: String::new(),
     });
     programs.into_iter().collect()

@@ -1,4 +1,4 @@
-//! File operations whose errors say what was attempted on which path.
+//! File operations whose errors contain what was attempted on which path.
 #![expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
 
 use std::{
@@ -63,7 +63,7 @@ pub(crate) fn about<'a>(
 /// The maximum length of a file name on Linux, whatever a file system reports.
 const NAME_MAX: usize = 255;
 
-/// Initial buffer size for a file of unknown length.
+/// The initial buffer size for a file of unknown length.
 const FIRST_READ: usize = 4096;
 
 /// Reads at most `limit` bytes of a file; a larger one is an error.
@@ -71,8 +71,8 @@ pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     read_open(fs::File::open(path).map_err(about("read", path))?, path, limit)
 }
 
-/// Reads at most `limit` bytes of a file in a folder that an agent may write: only a regular one,
-/// since opening a pipe, or reading a device, may never end.
+/// Reads at most `limit` bytes of a file in a folder to which an agent may write. Accepts only a
+/// regular file, because opening a pipe or reading a device may never end.
 pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -85,7 +85,7 @@ pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 }
 
 fn read_open(file: fs::File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    // Files under /proc report no length; a small one is read in one call.
+    // Files under `/proc` report no length; a small one is read in one call.
     let mut bytes = Vec::with_capacity(FIRST_READ);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;
     if bytes.len() as u64 > limit {
@@ -94,7 +94,7 @@ fn read_open(file: fs::File, path: &Path, limit: u64) -> Result<Vec<u8>, FileErr
     Ok(bytes)
 }
 
-/// How much an inode counts when space is measured.
+/// How much an inode counts when disk usage is measured.
 pub const BLOCK: u64 = 4096;
 
 /// Returns the bytes in use on the file system of a path, by blocks or by inodes.
@@ -119,7 +119,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_added_extension(format!("{}-{count}.new", std::process::id()))
 }
 
-/// Replaces a file atomically: readers see the old or the new content, even after a power cut.
+/// Replaces a file atomically: readers see the old or the new content, even after a power failure.
 pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     let beside = beside(path);
     let written = fs::OpenOptions::new()
@@ -141,7 +141,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     fs::write(path, bytes).map_err(about("write", path))
 }
 
-/// Replaces a file atomically but without syncing it: a power cut may undo the write.
+/// Replaces a file atomically but without syncing it: a power failure may undo the write.
 pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let beside = beside(path);
     let written = fs::OpenOptions::new()
@@ -158,7 +158,7 @@ pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError
     written.map_err(about("write", path))
 }
 
-/// Returns bytes as the standard input of a child, kept only in memory.
+/// Returns bytes as the standard input for a child, kept only in memory.
 pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
     let make = || -> io::Result<fs::File> {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -190,7 +190,7 @@ pub fn identity(path: &Path) -> Result<Identity, FileError> {
     Ok(Identity { device: found.dev(), inode: found.ino() })
 }
 
-/// The fingerprint of a file's metadata. Two that are equal, and settled, have the same content.
+/// The fingerprint of a file's metadata. Two equal, settled fingerprints mean the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePrint {
     device: u64,
@@ -201,7 +201,7 @@ pub struct FilePrint {
 }
 
 impl FilePrint {
-    /// File system clocks tick every 10 ms at worst; this leaves a wide margin.
+    /// File system clocks tick at least every 10 ms; this leaves a wide margin.
     const TICK: i64 = 100_000_000;
 
     /// Whether any later change of the file would change its fingerprint.
@@ -237,13 +237,13 @@ pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
 
-/// Creates a sparse file for the owner only; it takes up space as it is written to.
+/// Creates a sparse file for the owner only. It takes up space as it is written to.
 pub fn make_sparse(path: &Path, size: u64) -> Result<(), FileError> {
     let made = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     made.and_then(|file| file.set_len(size)).map_err(about("make", path))
 }
 
-/// Returns how many bytes a file takes on the disk, and how long it is.
+/// Returns how many bytes a file takes up on disk, and its length.
 pub fn stored_and_size(path: &Path) -> Result<(u64, u64), FileError> {
     use std::os::unix::fs::MetadataExt;
     let stat = fs::metadata(path).map_err(about("look at", path))?;
@@ -257,21 +257,21 @@ pub fn close_to_others(folder: &Path) -> Result<(), FileError> {
         .map_err(about("set the mode of", folder))
 }
 
-/// Makes a folder readable for everybody who can reach it.
+/// Makes a folder readable to everybody who can reach it.
 pub fn open_to_others(folder: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
         .map_err(about("set the mode of", folder))
 }
 
-/// Returns how many bytes are free for the user on the file system of a folder.
+/// Returns how many bytes are free for the user on a folder's file system.
 pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Returns how many bytes are in use on the file system of a folder.
+/// Returns how many bytes are in use on a folder's file system.
 pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
@@ -297,7 +297,7 @@ pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(about("make the folder", path))
 }
 
-/// Removes a folder if it exists, is empty and not a mount point; returns whether it is gone.
+/// Removes a folder if it exists, is empty and is not a mount point. Returns whether it is gone.
 pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(true),
@@ -316,7 +316,7 @@ pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Removes a folder with its content, never following a link out of it. A missing one is not an
+/// Removes a folder and its content, never following a link out of it. A missing one is not an
 /// error.
 ///
 /// Uses only the calling thread, for processes that must stay single-threaded.
@@ -324,7 +324,7 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     remove_tree_with(path, Crew::One)
 }
 
-/// Makes a symbolic link at `path`.
+/// Creates a symbolic link at `path`.
 pub fn symlink(target: &Path, path: &Path) -> Result<(), FileError> {
     std::os::unix::fs::symlink(target, path).map_err(about("make the link", path))
 }
@@ -419,13 +419,13 @@ pub fn age(path: &Path) -> Result<std::time::Duration, FileError> {
     elapsed().map_err(about("look at", path))
 }
 
-/// Waits until everything written to the file system of a folder is on the disk.
+/// Waits until everything written to a folder's file system is on disk.
 pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
     let file = fs::File::open(folder).map_err(about("open", folder))?;
     rustix::fs::syncfs(&file).map_err(|errno| about("sync", folder)(errno.into()))
 }
 
-/// Removes a file; a missing one is not an error.
+/// Removes a file. A missing one is not an error.
 pub fn remove_file(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Err(error)
@@ -437,7 +437,7 @@ pub fn remove_file(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Opens a file for appending, making it for the owner only.
+/// Opens a file for appending, creating it for the owner only.
 pub fn open_append(path: &Path) -> Result<fs::File, FileError> {
     fs::OpenOptions::new()
         .create(true)
@@ -447,7 +447,7 @@ pub fn open_append(path: &Path) -> Result<fs::File, FileError> {
         .map_err(about("open", path))
 }
 
-/// Moves a file that has grown past `limit` aside, to `PATH.1`.
+/// Renames a file that has grown beyond `limit` to `PATH.1`.
 pub fn rotate(path: &Path, limit: u64) -> Result<(), FileError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.len() > limit => {

@@ -14,7 +14,7 @@ pub struct FolderVariables {
     pub cache_home: Option<PathBuf>,
 }
 
-/// The environment does not determine a folder.
+/// The error when the environment does not determine a folder.
 #[derive(Debug, thiserror::Error)]
 #[error("neither XDG_STATE_HOME nor HOME is an absolute path")]
 pub struct NoHome;
@@ -22,7 +22,7 @@ pub struct NoHome;
 /// The folders of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folders {
-    /// Database, logs, runs: survives a reboot.
+    /// Database, logs and runs. Survives a reboot.
     pub state: PathBuf,
     /// Sockets and records of running rooms. Below `state`, so that every environment of the user
     /// finds the same daemon and the same rooms: `XDG_RUNTIME_DIR` differs between a terminal, `su`
@@ -30,7 +30,7 @@ pub struct Folders {
     pub runtime: PathBuf,
     /// Where earlier releases kept their sockets and rooms, if different.
     pub former_runtime: Option<PathBuf>,
-    /// The user's own settings.
+    /// The user's settings.
     pub config: PathBuf,
     /// Files that can be regenerated at any time.
     pub cache: PathBuf,
@@ -39,8 +39,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Determines the folders. A relative path in an XDG variable is ignored, as the XDG
-    /// specification requires.
+    /// Determines the folders. Ignores a relative path in an XDG variable, as the XDG specification requires.
     pub fn decide(variables: &FolderVariables) -> Result<Self, NoHome> {
         let absolute = |path: &Option<PathBuf>| path.clone().filter(|path| path.is_absolute());
         let home = absolute(&variables.home);
@@ -71,32 +70,32 @@ impl Folders {
         files::make_private_folder(&self.runtime)
     }
 
-    /// Returns the daemon's socket.
+    /// Returns the path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join("daemon.sock")
     }
 
-    /// Returns the lock file that ensures one daemon per state folder.
+    /// Returns the path of the lock file that ensures one daemon per state folder.
     pub fn daemon_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
     }
 
-    /// Returns the database.
+    /// Returns the path of the database.
     pub fn database(&self) -> PathBuf {
         self.state.join("state.db")
     }
 
-    /// Returns the folder of the daemon's logs.
+    /// Returns the folder for the daemon's logs.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }
 
-    /// Returns the folder of the per-repository locks.
+    /// Returns the folder for the per-repository locks.
     pub fn locks(&self) -> PathBuf {
         self.state.join("locks")
     }
 
-    /// Returns the user-level settings file.
+    /// Returns the path of the user-level settings file.
     pub fn user_config(&self) -> PathBuf {
         self.config.join("hothouse.toml")
     }

@@ -35,7 +35,7 @@ impl Framed {
         Ok(Self::new(UnixStream::from_std(socket)?))
     }
 
-    /// Sends a message; its descriptors go with the first byte.
+    /// Sends a message; its descriptors travel with the first byte.
     pub async fn send(
         &self,
         message: &impl Serialize,
@@ -59,7 +59,7 @@ impl Framed {
         Ok(())
     }
 
-    /// Waits for the next message; `None` at the end of the stream. Cancel-safe: no bytes are lost.
+    /// Waits for the next message; returns `None` at the end of the stream. Cancel-safe: no bytes are lost.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         loop {
             if let Some(frame) = self.buffer.next_frame().map_err(io::Error::other)? {

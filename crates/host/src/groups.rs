@@ -1,8 +1,8 @@
-//! Control groups of version 2: which part of the hierarchy we may use.
+//! Control groups (version 2): which part of the hierarchy we may use.
 //!
-//! Under systemd an ordinary user may make groups only below `user@UID.service`, where their own
-//! service manager runs. Terminals of a desktop are below it. A login by ssh or on a console is
-//! not: its `session-N.scope` is beside it and belongs to root.
+//! Under systemd an ordinary user may create groups only below `user@UID.service`, where their own
+//! service manager runs. Desktop terminals are below it. A login by ssh or on a console is not: its
+//! `session-N.scope` is next to it and belongs to root.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,15 @@ use rustix::fs::Access;
 
 use crate::files;
 
-/// The controllers that limits of a room need.
+/// The controllers that a room's limits need.
 pub const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// The part of the hierarchy in which we may make groups.
+/// The part of the hierarchy in which we may create groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delegated {
     /// Its topmost folder.
     pub base: PathBuf,
-    /// The controllers that groups made there can have.
+    /// The controllers available to groups created there.
     pub controllers: Vec<String>,
 }
 
@@ -27,10 +27,9 @@ pub fn group_of(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::"))
 }
 
-/// Returns the part that we may use around the folder of a group, if any; `point` is where the
-/// hierarchy is mounted.
+/// Returns the part that we may use around a group's folder, if any. The hierarchy is mounted at `point`.
 pub fn delegated(point: &Path, branch: &Path) -> Option<Delegated> {
-    // To move a process between two groups we need to write to a common ancestor's list as well.
+    // Moving a process between two groups also requires write access to the list of a common ancestor.
     let writable = |folder: &Path| may_write(folder) && may_write(&folder.join("cgroup.procs"));
     let base = branch
         .ancestors()
@@ -45,8 +44,8 @@ pub fn delegated(point: &Path, branch: &Path) -> Option<Delegated> {
     Some(Delegated { base: base.to_owned(), controllers })
 }
 
-/// A group with processes of its own cannot give controllers to its children (the "no internal
-/// processes" rule): those that they have already are all they get.
+/// Returns the controllers that a group's children can have. A group that contains processes cannot
+/// enable more of them for its children (the "no internal processes" rule).
 fn usable(there: &str, given: &str, is_busy: bool) -> Vec<String> {
     let words = if is_busy { given } else { there };
     words.split_whitespace().map(str::to_owned).collect()
@@ -66,7 +65,7 @@ pub fn of_user_manager(user: u32) -> String {
     format!("/user.slice/user-{user}.slice/user@{user}.service")
 }
 
-/// Returns the user whose login session a group is, if it is one.
+/// Returns the user whose login session a group belongs to, if it is one.
 pub fn session_of(group: &str) -> Option<u32> {
     let (slice, scope) = group.strip_prefix("/user.slice/user-")?.split_once(".slice/")?;
     let scope = scope.split('/').next()?;
@@ -77,7 +76,7 @@ pub fn session_of(group: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A folder that looks like a group that was given to us; the kernel creates these files.
+    /// Creates a folder that looks like a delegated group; normally the kernel creates these files.
     fn group(at: &Path, files: &[(&str, &str)]) {
         files::make_folder(at).unwrap();
         for (name, text) in files {
@@ -109,7 +108,7 @@ mod tests {
         group(&service, &[&lists[..], &[("cgroup.type", "domain\n")]].concat());
         group(&service.join("app.slice"), &lists);
         group(&service.join("app.slice/our.scope"), &[("cgroup.procs", "1\n")]);
-        // The mount point has no list of processes that we may write, so it is not ours.
+        // We may not write the mount point's list of processes, so it is not ours.
         let found = delegated(point.path(), &service.join("app.slice/our.scope")).unwrap();
         assert_eq!(found.base, service);
         assert_eq!(found.controllers, ["cpu", "memory", "pids"]);

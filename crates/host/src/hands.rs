@@ -1,10 +1,10 @@
-//! Operations on trees whose files have ids of rooms instead of the user's own.
+//! Operations on trees whose files belong to ids of rooms instead of the user.
 //!
 //! Root works on them directly. An ordinary user with subordinate ids needs a user namespace that
 //! maps these ids: this program is started under [`HANDS_ARGUMENT`], reads one [`Work`], does it in
 //! such a namespace and answers. It keeps the user's identity, so the same folder permissions
-//! apply, and it has power over nothing but the user's files and those of the user's rooms. With a
-//! single uid there are no such trees.
+//! apply, and it has power only over the user's files and those of the user's rooms. With a single
+//! uid there are no such trees.
 
 use std::{
     collections::HashSet,
@@ -105,7 +105,7 @@ enum Answer {
     Failed { attempt: String, path: PathBuf, errno: Option<i32>, text: String },
 }
 
-/// Copies a tree with the owners of its files, as [`copy::copy_tree`] does for root.
+/// Copies a tree including the owners of its files, as [`copy::copy_tree`] does for root.
 pub fn copy_tree(
     source: &Path,
     target: &Path,
@@ -122,7 +122,7 @@ pub fn copy_tree(
     }
 }
 
-/// Removes a folder with its content, even if a room owns it. A missing one is not an error.
+/// Removes a folder and its content, even if a room owns it. A missing one is not an error.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     match remove::remove_tree(path) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -142,7 +142,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Gives everything of ours in a tree to the agent of our rooms. Does nothing where agent and user
+/// Gives everything of ours in a tree to the agent of our rooms. Does nothing if agent and user
 /// have the same uid.
 pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     match walls::agent() {
@@ -154,12 +154,12 @@ pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     }
 }
 
-/// Does the same in a separate process, for one that must stay single-threaded.
+/// Like [`give_tree`], but in a separate process, for one that must stay single-threaded.
 pub fn give_tree_apart(path: &Path, give: &Give) -> Result<(), FileError> {
     ask(&Work::Give { path: path.to_owned(), give: give.clone() }, path).map(drop)
 }
 
-/// Gives a worktree back from the agent of our rooms to the user, with everything that rooms
+/// Gives a worktree back from the agent of our rooms to the user, including everything that rooms
 /// created in it. Does nothing if the worktree was not given.
 pub fn take_back(path: &Path) -> Result<(), FileError> {
     match walls::agent() {
@@ -170,8 +170,8 @@ pub fn take_back(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Gives some paths of a tree to the agent of our rooms: those that are ours and that everybody may
-/// read. Returns their number.
+/// Gives some paths in a tree to the agent of our rooms: those that are ours and that everybody may
+/// read. Returns how many were given.
 pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
     let Some(agent) = walls::agent().filter(|_| !names.is_empty()) else { return Ok(0) };
     if process::is_root() {
@@ -184,7 +184,7 @@ pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
     }
 }
 
-/// Lets the agent of our rooms write in a folder that the user keeps.
+/// Lets the agent of our rooms write to a folder that the user keeps.
 pub fn open_to_agent(path: &Path) -> Result<(), FileError> {
     match are_needed() {
         true => ask(&Work::OpenTo { path: path.to_owned() }, path).map(drop),
@@ -271,7 +271,7 @@ fn ask(work: &Work, path: &Path) -> Result<Answer, FileError> {
     };
     match ask().map_err(about("work on", path))? {
         Answer::Failed { attempt, path: named, errno, text } => {
-            // Without a path it is not about a single file.
+            // Without a path, the failure does not concern a single file.
             let path = if named.as_os_str().is_empty() { path.to_owned() } else { named };
             let source = errno.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error);
             Err(FileError { attempt: lasting(attempt), path, source })
@@ -301,7 +301,8 @@ pub fn hands_main() -> ExitCode {
         .unwrap_or_else(|error| Answer::Failed {
             attempt: "work with the ids of rooms in".into(),
             path: PathBuf::new(),
-            // The number would be taken for one about the file, such as "permission denied".
+            // Omitted, because it would be mistaken for an error about the file, such as
+            // "permission denied".
             errno: None,
             text: format!("{error}; `hothouse doctor` says what this host lacks"),
         });

@@ -10,10 +10,10 @@ pub const AGENT_ID: u32 = 1000;
 /// The agent's ids inside every room.
 pub(crate) const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
 
-/// The first host uid of rooms made by root.
+/// The first host uid of rooms created by root.
 pub const SHIFTED_BASE: u32 = 300_000;
 
-/// The room has ids 0 to 65534. 65534 must be mapped, or apt fails.
+/// How many ids a room has: 0 to 65534. Id 65534 must be mapped, or apt fails.
 const ROOM_IDS: u32 = 65_535;
 
 /// The id of room-init in the wall: the first one that is not mapped in the room.
@@ -26,11 +26,11 @@ pub(crate) const USER_ID: u32 = INIT_ID + 1;
 /// The id that unmapped host processes appear to have in a namespace.
 pub(crate) const OVERFLOW_ID: u32 = 65_534;
 
-/// How ids are mapped; depends on the user that runs us.
+/// How ids are mapped, which depends on the user that runs us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Host root: a shifted range, idmapped mounts.
+    /// Root on the host: a shifted range, idmapped mounts.
     Root,
     /// An ordinary user with ranges in `/etc/subuid`.
     Range,
@@ -38,7 +38,7 @@ pub enum Mode {
     Single,
 }
 
-/// Maps `count` ids from `inside` on to those from `outside` on.
+/// Maps `count` ids, starting at `inside`, to those starting at `outside`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub(crate) inside: u32,
@@ -53,26 +53,26 @@ pub(crate) struct Range {
     pub(crate) count: u32,
 }
 
-/// The wall's map for root: one shifted range, and never the host's own root.
+/// Returns the wall's map for root: one shifted range, without the host's own root.
 pub(crate) fn shifted(base: u32) -> Vec<Extent> {
     vec![Extent { inside: 0, outside: base, count: ROOM_IDS + 1 }]
 }
 
-/// The wall's map for a user without ranges.
+/// Returns the wall's map for a user without ranges.
 pub(crate) fn single(own: u32) -> Vec<Extent> {
     vec![Extent { inside: AGENT_ID, outside: own, count: 1 }]
 }
 
-/// The wall's map for a user with ranges: all ids of the room are subordinate ids, and the user's
-/// own id follows them. `None` if the ranges are too small.
+/// Returns the wall's map for a user with ranges: all ids of the room are subordinate ids, followed
+/// by the user's own id. `None` if the ranges are too small.
 pub(crate) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
     map.push(Extent { inside: USER_ID, outside: own, count: 1 });
     Some(map)
 }
 
-/// The same for groups, except that the agent's group is the user's, through which the user reaches
-/// the agent's files.
+/// Returns the same map for groups, except that the agent's group is the user's, through which the
+/// user reaches the agent's files.
 pub(crate) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut ranges = ranges.to_vec();
     let mut map = take(&mut ranges, 0, AGENT_ID)?;
@@ -81,7 +81,7 @@ pub(crate) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     Some(map)
 }
 
-/// Translates an id inside to the host's.
+/// Translates an id inside to the host's id.
 pub(crate) fn outside(map: &[Extent], id: u32) -> Option<u32> {
     let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
     map.iter().find(holds).map(|extent| extent.outside + (id - extent.inside))
@@ -106,8 +106,8 @@ fn take(ranges: &mut Vec<Range>, mut inside: u32, mut wanted: u32) -> Option<Vec
     Some(extents)
 }
 
-/// The room's map inside a wall: the same ids without room-init's. The extents follow the wall's,
-/// because the kernel refuses an extent that spans two of them.
+/// Returns the room's map inside a wall: the same ids except room-init's. The extents match the
+/// wall's, because the kernel refuses an extent that spans two of them.
 pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     let kept = wall.iter().filter(|extent| extent.inside < INIT_ID);
     kept.map(|extent| Extent {
@@ -118,9 +118,9 @@ pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     .collect()
 }
 
-/// The map of a worktree whose files belong to `owner` on disk: they appear as the agent's, and
-/// files of others in the room keep their wall ids. If `owner` is already one of the room's ids,
-/// the worktree needs no map; then root's files are mapped, for whatever else is shared.
+/// Returns the map of a worktree whose files belong to `owner` on disk: they appear as the agent's,
+/// and files of others in the room keep their wall ids. If `owner` is already one of the room's
+/// ids, the worktree needs no map; then root's files are mapped, for other shared trees.
 pub(crate) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     let agent = base + AGENT_ID;
     let owner = if (base..=base + INIT_ID).contains(&owner) { 0 } else { owner };

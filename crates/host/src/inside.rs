@@ -14,9 +14,9 @@ use std::{
 pub struct InsideCommand {
     /// Program and arguments; not empty.
     pub argv: Vec<OsString>,
-    /// Added to the environment of this process.
+    /// Added to this process's environment.
     pub environment: BTreeMap<String, String>,
-    /// The folder to run in; by default the current one.
+    /// The working directory; by default the current one.
     pub folder: Option<PathBuf>,
 }
 
@@ -26,7 +26,7 @@ impl InsideCommand {
         self.command().exec()
     }
 
-    /// Runs the command to its end and captures its output.
+    /// Runs the command until it ends, and captures its output.
     pub fn output(&self) -> io::Result<Output> {
         self.command().output()
     }
@@ -46,12 +46,12 @@ impl InsideCommand {
     }
 }
 
-/// A child process of this same program, run for one command, with captured output.
+/// A child process that runs this same program for one command, with captured output.
 #[derive(Debug)]
 pub struct OwnRun(Child);
 
 impl OwnRun {
-    /// Starts it. Its standard input is empty.
+    /// Starts it, with an empty standard input.
     #[expect(clippy::disallowed_methods, reason = "it is this program, for the same user")]
     pub fn start(program: &Path, words: &[String], folder: &Path) -> io::Result<Self> {
         let mut command = Command::new(program);

@@ -1,7 +1,7 @@
-//! The user's keyring: the desktop's where its program is installed and answers, else the kernel's.
+//! The user's keyring: the desktop's if its program is installed and answers, otherwise the kernel's.
 //!
-//! The kernel keeps keys in unswappable memory, and forgets them when the user has logged out or
-//! the machine restarts.
+//! The kernel keeps keys in unswappable memory, and forgets them when the user logs out or the
+//! machine restarts.
 
 use std::{ffi::CString, io, time::Duration};
 
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::{Program, RunError, files, sys};
 
-/// The program of libsecret, which talks to the desktop's keyring.
+/// The program from libsecret, which accesses the desktop's keyring.
 const DESKTOP: &str = "secret-tool";
 
 /// The timeout for the desktop's keyring, which may prompt its user to unlock it.
@@ -22,13 +22,13 @@ const KERNEL_MOST: usize = 32_767;
 
 /// Stores secrets for a user.
 pub trait Keyring: Send + Sync {
-    /// Stores a value, replacing one with the same name.
+    /// Stores a value, replacing any with the same name.
     fn set(&self, name: &str, value: &SecretValue) -> Result<(), KeyringError>;
 
     /// Returns a value, if stored.
     fn get(&self, name: &str) -> Result<Option<SecretValue>, KeyringError>;
 
-    /// Removes a value; returns whether there was one.
+    /// Removes a value; returns whether it existed.
     fn remove(&self, name: &str) -> Result<bool, KeyringError>;
 }
 
@@ -88,7 +88,7 @@ fn desktop(words: &[&str], name: &str) -> Program {
     Program::new(DESKTOP).args(words).args(["service", "hothouse", "name", name])
 }
 
-/// Stores a value in the desktop's keyring; it is passed on standard input.
+/// Stores a value in the desktop's keyring. The value is passed on standard input.
 fn desktop_set(name: &str, value: &SecretValue) -> bool {
     let Ok(input) = files::memory(value.expose().as_bytes()) else { return false };
     let label = format!("--label=Hothouse: {name}");

@@ -1,8 +1,7 @@
 //! Access to the host: files, processes, mounts, probes, and everything else that takes a system
 //! call or a host program.
 //!
-//! Decisions are made in other crates; this one carries them out. Every error names the path or
-//! program that it is about.
+//! Decisions are made in other crates; this one carries them out. Every error names its path or program.
 
 pub mod addresses;
 pub mod beneath;

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::files::{FileError, about};
 
-/// A lock could not be taken.
+/// A lock that could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("{} is held by another process", .path.display())]
@@ -33,7 +33,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or fails with its holder.
+    /// Takes the lock, or fails with an error that names its holder.
     pub fn try_take(path: &Path) -> Result<Self, LockError> {
         match take_current(path, FlockOperation::NonBlockingLockExclusive) {
             Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => {
@@ -60,7 +60,7 @@ impl Lock {
         crate::files::remove_file(&self.path)
     }
 
-    /// Records who holds the lock, for the error of others that try to take it.
+    /// Records who holds the lock, for the errors of others that try to take it.
     pub fn describe(&mut self, holder: &str) -> Result<(), FileError> {
         let mut write = || -> io::Result<()> {
             self.file.set_len(0)?;
@@ -70,21 +70,21 @@ impl Lock {
         write().map_err(about("write", &self.path))
     }
 
-    /// Returns another descriptor of the lock, which is held until all of them are closed.
+    /// Returns another descriptor of the lock, which is held until all descriptors are closed.
     pub fn share(&self) -> Result<OwnedFd, FileError> {
         Ok(self.file.try_clone().map_err(about("share the lock", &self.path))?.into())
     }
 
-    /// Returns a standard input for a child through which the child holds the lock as well.
+    /// Returns a standard input for a child, through which the child also holds the lock.
     ///
-    /// A program that outlives a killed daemon thus makes the next daemon wait until it is done.
+    /// A program that outlives a killed daemon makes the next daemon wait until it is done.
     pub fn share_as_stdin(&self) -> Result<Stdio, FileError> {
         Ok(Stdio::from(self.file.try_clone().map_err(about("share the lock", &self.path))?))
     }
 }
 
-/// Locks the file that has this path at that moment: the file that was opened may have been removed
-/// by its holder meanwhile.
+/// Locks the file that currently has this path: the file that was opened may have been removed by
+/// its holder in the meantime.
 fn take_current(path: &Path, operation: FlockOperation) -> Result<Lock, FileError> {
     loop {
         let file = open(path)?;

@@ -1,10 +1,10 @@
-//! What the end of a login session means for the daemon and its rooms.
+//! How the daemon and its rooms survive the end of a login session.
 //!
-//! The group of a login by ssh belongs to root, so rooms made there have no limits. The daemon asks
-//! the user's systemd to move it into a scope of its own, where they have. But systemd ends
-//! everything there once the user's last session has ended, while processes of a session stay (by
-//! logind's default). So a small process stays behind in the session. It keeps the session open,
-//! and with it the user's systemd, until the daemon ends.
+//! The group of a login by ssh belongs to root, so rooms started there have no limits. The daemon
+//! asks the user's systemd to move it into a scope of its own, where rooms do have limits. But
+//! systemd ends everything there once the user's last session has ended, while processes of a
+//! session stay (logind's default). So a small process stays behind in the session. It keeps the
+//! session open, and with it the user's systemd, until the daemon ends.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// How long the user's systemd may take to move us.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The process that stays in the login session; it ends when this is dropped, and when we die.
+/// The process that stays in the login session. It ends when this is dropped, and when we die.
 #[derive(Debug)]
 pub struct Stay {
     _talker: Talker,
@@ -48,9 +48,9 @@ enum Move {
     LeaveAndKeep,
 }
 
-/// Decides by our own group, that of a session's or another one. Another user's session, as after
-/// `su`, cannot keep our systemd running; only lingering does. What a service of the system started
-/// stays where its administrator put it.
+/// Decides by our own group, which may be that of a session. Another user's session, as after `su`,
+/// cannot keep our systemd running; only lingering does. What a system service started stays where
+/// its administrator put it.
 fn decide(user: u32, group: &str, lingers: bool) -> Move {
     match groups::session_of(group) {
         Some(owner) if owner == user && !lingers => Move::LeaveAndKeep,
@@ -59,8 +59,8 @@ fn decide(user: u32, group: &str, lingers: bool) -> Move {
     }
 }
 
-/// Moves this process to where it may make control groups, if it is in a login session. Returns the
-/// process that keeps the session open, if one is needed. Without systemd nothing happens.
+/// Moves this process to where it may create control groups, if it is in a login session. Returns
+/// the process that keeps the session open, if one is needed. Does nothing without systemd.
 pub fn leave_session_group() -> io::Result<Option<Stay>> {
     let user = geteuid().as_raw();
     let chosen = would_move(&own_group(), user);
@@ -75,7 +75,7 @@ pub fn leave_session_group() -> io::Result<Option<Stay>> {
     Ok(stay)
 }
 
-/// Whether a daemon that is started in this process's place would move, and have limits.
+/// Whether a daemon started from this process would move, and its rooms have limits.
 pub fn will_leave_session_group() -> bool {
     would_move(&own_group(), geteuid().as_raw()) != Move::No
 }
@@ -94,14 +94,14 @@ fn would_move(group: &str, user: u32) -> Move {
     decide(user, group, lingers(user))
 }
 
-/// Whether a user's systemd runs without a session.
+/// Whether a user's systemd keeps running without a session.
 pub fn lingers(user: u32) -> bool {
     let passwd = files::read_text(Path::new("/etc/passwd")).unwrap_or_default();
     let name = crate::probe::user_name(&passwd, user);
     name.is_some_and(|name| files::exists(&Path::new("/var/lib/systemd/linger").join(name)))
 }
 
-/// Whether logind ends everything of a session with it.
+/// Whether logind ends all processes of a session with it.
 pub fn sessions_take_all() -> bool {
     if !Path::new("/run/systemd/system").exists() {
         return false;
@@ -140,14 +140,14 @@ fn stay() -> io::Result<Stay> {
     Ok(Stay { _talker: talker, _pipes: pipes })
 }
 
-/// Waits until the daemon is gone. For the hidden argument [`STAY_ARGUMENT`].
+/// Waits until the daemon has exited. For the hidden argument [`STAY_ARGUMENT`].
 pub fn stay_main() -> ExitCode {
     crate::process::leave_session();
     io::copy(&mut io::stdin(), &mut io::sink()).ok();
     ExitCode::SUCCESS
 }
 
-/// Asks for a scope with this process in it, and waits until it is there.
+/// Asks for a scope that contains this process, and waits until it has been moved.
 fn ask_for_scope(user: u32) -> io::Result<()> {
     let before = own_group();
     Program::new("busctl")
@@ -166,7 +166,8 @@ fn ask_for_scope(user: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The words of `busctl` for `StartTransientUnit` (org.freedesktop.systemd1(5)).
+/// Returns the arguments with which `busctl` calls `StartTransientUnit`
+/// (org.freedesktop.systemd1(5)).
 fn scope_call(pid: u32) -> Vec<String> {
     let call = "--user --quiet call org.freedesktop.systemd1 /org/freedesktop/systemd1";
     let method = "org.freedesktop.systemd1.Manager StartTransientUnit ssa(sv)a(sa(sv))";
@@ -188,7 +189,7 @@ mod tests {
         for (group, lingers, expected) in [
             (own, false, Move::LeaveAndKeep),
             (own, true, Move::Leave),
-            // `su`: root's session keeps root's systemd, not ours.
+            // `su`: root's session keeps root's systemd running, not ours.
             (roots, false, Move::No),
             (roots, true, Move::Leave),
             ("/system.slice/cron.service", true, Move::No),
@@ -209,7 +210,7 @@ mod tests {
         let at = words.iter().position(|word| word == "ssa(sv)a(sa(sv))").unwrap();
         let arguments = &words[at + 1..];
         assert_eq!(arguments[..3], ["hothouse-42.scope", "fail", "4"]);
-        // Name, type and value of three properties, one more word for the length of the array.
+        // Name, type and value of three properties; one of them has an extra word for the array's length.
         assert_eq!(arguments.len(), 3 + 4 * 3 + 1 + 1);
         assert_eq!(arguments.last().unwrap(), "0");
     }

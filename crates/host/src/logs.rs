@@ -1,4 +1,4 @@
-//! Logs of services on disk: opened for room-init to write, and read while it writes.
+//! Service logs on disk: opened for room-init to write, and read while it writes.
 //!
 //! The format is `hothouse_supervise::log`. Files are read, never mapped: a segment may be
 //! truncated under a reader, which then gets a short read instead of a SIGBUS.
@@ -39,7 +39,7 @@ fn index_file(folder: &Path, slot: usize) -> PathBuf {
     folder.join(format!("{slot}.index"))
 }
 
-/// Opens the log in a folder, creating it if necessary, to continue after its last line.
+/// Opens the log in a folder to continue after its last line, creating it if necessary.
 pub fn open(folder: &Path) -> Result<OpenLog, FileError> {
     files::make_private_folder(folder)?;
     let open = |path: PathBuf| {
@@ -100,7 +100,7 @@ fn end_of(data: &mut [File], index: &mut [File]) -> io::Result<LogStart> {
     Ok(LogStart { segment: head.segment, offset: end, index, line })
 }
 
-/// Counts the lines from an offset on; also returns the end, and whether the last line is complete.
+/// Counts the lines after an offset. Also returns the end, and whether the last line is complete.
 fn lines_after(file: &mut File, from: u64) -> io::Result<(u64, u64, bool)> {
     let end = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(from.min(end)))?;

@@ -31,11 +31,11 @@ use crate::{
 pub struct Overlay<'a> {
     /// The read-only layers, uppermost first.
     pub lowers: &'a [&'a Path],
-    /// The owner that the files of lower layers appear to have, instead of the owner of each layer.
+    /// The owner that the files of lower layers appear to have, instead of their layer's owner.
     pub owner: Option<Owner>,
     /// Where changes go.
     pub upper: &'a Path,
-    /// An empty folder, for the kernel's own use.
+    /// An empty folder for the kernel's own use.
     pub work: &'a Path,
 }
 
@@ -55,7 +55,7 @@ pub struct LoopDevice {
     pub size: u64,
 }
 
-/// Returns the image file that is mounted on a folder, if any.
+/// Returns the image file mounted on a folder, if any.
 pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
     if !is_mount_point(folder) {
         return Ok(None);
@@ -72,7 +72,7 @@ pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
     Ok(Some(LoopDevice { image, size: sectors * 512 }))
 }
 
-/// Finds the loop device mounted on a folder in the kernel's table; the last mount wins.
+/// Finds the loop device that is mounted on a folder in the kernel's table. The last mount wins.
 fn loop_device(table: &str, folder: &Path) -> Option<String> {
     let found = table.lines().rev().find_map(|line| {
         let (mount, system) = line.split_once(" - ")?;
@@ -83,7 +83,7 @@ fn loop_device(table: &str, folder: &Path) -> Option<String> {
     name.starts_with("loop").then(|| name.to_owned())
 }
 
-/// Decodes a path of the kernel's tables, which write some characters in octal.
+/// Decodes a path from the kernel's tables, which write some characters in octal.
 fn unescaped(written: &str) -> OsString {
     let mut bytes = Vec::new();
     let mut rest = written.as_bytes();
@@ -105,14 +105,14 @@ fn unescaped(written: &str) -> OsString {
 
 /// Mounts an overlay on a folder, with `nosuid` and `nodev`.
 ///
-/// Directories can be renamed (`redirect_dir`), and inode numbers stay those of the lower layers.
+/// Folders can be renamed (`redirect_dir`), and inode numbers stay those of the lower layers.
 pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {
         let mount = match overlay.owner {
             None => build(overlay, &Lowers::Paths(overlay.lowers))?,
             Some(owner) => {
                 let lowers = mapped(overlay.lowers, owner)?;
-                // Lower layers can be passed by descriptor since Linux 6.15.
+                // Since Linux 6.15 lower layers can be passed by descriptor.
                 let mount = build(overlay, &Lowers::Mounts(&lowers))
                     .or_else(|_| build_elsewhere(overlay, &lowers, target))?;
                 // Closing such a mount waits for all processors, so do it in the background.
@@ -154,16 +154,16 @@ pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// How paths of lower layers are written.
+/// How the paths of lower layers are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     OneByOne,
     InOneText,
 }
 
-/// Creates an overlay with these lower layers and more options. They can be passed one by one since
-/// Linux 6.8. A kernel before that takes the option without complaint and refuses the whole
-/// overlay, so the other way can only be tried with a new one.
+/// Creates an overlay with these lower layers and further options. Since Linux 6.8 layers can be
+/// passed one by one. An earlier kernel accepts the option but then refuses the whole overlay, so
+/// the other way requires a new file system context.
 fn create(lowers: &Lowers<'_>, more: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<OwnedFd> {
     let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
     match (create_by(Writing::OneByOne, lowers, &more), lowers) {
@@ -241,7 +241,7 @@ pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(below)
 }
 
-/// Unmounts a folder, even while it is in use. A folder that is not a mount point is left alone.
+/// Unmounts a folder, even while it is in use. Does nothing if the folder is not a mount point.
 pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     while is_mount_point(path) {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
@@ -301,7 +301,7 @@ mod tests {
         let paths: Vec<_> = layers.iter().map(PathBuf::as_path).collect();
         for writing in [Writing::OneByOne, Writing::InOneText] {
             let system = create_by(writing, &Lowers::Paths(&paths), |_| Ok(()));
-            // Some kernels know only the second way.
+            // Some kernels support only the second way.
             let Some(system) = system.ok().or_else(|| {
                 assert_eq!(writing, Writing::OneByOne);
                 None

@@ -1,7 +1,6 @@
-//! Finds files of a tree by their names, and restricts access to their owner.
+//! Finds files in a tree by name, and restricts access to their owner.
 //!
-//! Others may change the tree meanwhile: every folder is opened beneath the top, and no link is
-//! followed.
+//! Others may change the tree in the meantime: every folder is opened beneath the top, and no link is followed.
 
 use std::{
     collections::HashMap,
@@ -32,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The extended attribute that holds an access-control list.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// The search criteria, given a folder's path below the top and a name in it.
+/// The search criteria, given the path of a folder below the top and a name in it.
 pub trait Names {
     /// Whether this file matches.
     fn wants(&self, folder: &Path, name: &OsStr) -> bool;
@@ -48,12 +47,12 @@ pub struct Named {
     pub stat: FileStat,
 }
 
-/// The folders of a tree as they were last seen. A folder with the same change time has the same
-/// names; nobody who writes in the tree can set that time.
+/// The folders of a tree as last seen. A folder with the same change time has the same names;
+/// nobody who writes to the tree can set that time.
 #[derive(Debug, Default)]
 pub struct Memory(HashMap<PathBuf, Listed>);
 
-/// What one folder holds.
+/// The content of one folder.
 #[derive(Debug, Default)]
 struct Listed {
     inode: u64,
@@ -63,12 +62,12 @@ struct Listed {
     below: Vec<PathBuf>,
 }
 
-/// A folder changed this recently may change again without a new change time: the kernel's clock
-/// for files has ticks of up to 10 ms.
+/// A folder that changed more recently than this may change again without a new change time: the
+/// kernel's clock for files has ticks of up to 10 ms.
 const LATELY: i128 = 50_000_000;
 
-/// Finds the files below a folder that have a wanted name. Folders and links are not files, and
-/// folders that we may not read are skipped: the user keeps nothing there.
+/// Finds the files below a folder that have a wanted name. Folders and links are not files. Folders
+/// that we may not read are skipped: the user keeps nothing there.
 pub fn find(top: &Folder, names: &impl Names) -> Result<Vec<Named>, FileError> {
     find_again(top, names, &mut Memory::default())
 }
@@ -94,7 +93,7 @@ pub fn find_again(
             Some(listed) => listed,
             None => look_into(top, &folder, names)?,
         };
-        // No program of the user accesses files that deep.
+        // No program of the user accesses files at such a depth.
         let Some(weight) = weight(&folder) else { continue };
         seen += listed.names * weight;
         if seen > NAMES {
@@ -139,7 +138,7 @@ fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, 
     let read = || -> io::Result<(Stat, Vec<Entry>)> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let held = open_beneath(top, folder, flags, Mode::empty())?;
-        // Before reading the names: a concurrent change is then noticed the next time.
+        // Before reading the names, so that a concurrent change is noticed next time.
         Ok((rustix::fs::fstat(&held)?, entries(&held)?))
     };
     let (stat, list) = match read() {
@@ -165,7 +164,7 @@ fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, 
 }
 
 impl Listed {
-    /// Whether the folder still has the same names. A link on the way could at most make us read it
+    /// Whether the folder still has the same names. A link on the way can at most make us read it
     /// again.
     fn is_current(&self, top: &Folder, folder: &Path) -> bool {
         let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -186,14 +185,14 @@ impl Listed {
     }
 }
 
-/// Whether a folder is gone, was replaced, or must not be entered.
+/// Whether a folder has disappeared, was replaced, or must not be entered.
 fn is_passed_over(error: &io::Error) -> bool {
     let codes = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::ACCESS];
     codes.into_iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
 /// Removes all permissions on a file except its owner's, including those of an ACL. Returns whether
-/// anything changed; a file that is gone, or no longer owned by `owner`, is left alone.
+/// anything changed. A file that has disappeared, or is no longer owned by `owner`, is left alone.
 pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, FileError> {
     let close = || -> io::Result<bool> {
         let held = open_beneath(top, path, OFlags::PATH, Mode::empty())?;
@@ -214,7 +213,7 @@ pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, Fi
     }
 }
 
-/// An `O_PATH` descriptor can be changed through its link in `/proc`.
+/// Returns the path of an `O_PATH` descriptor in `/proc`, through which its file can be changed.
 fn by_number(held: &OwnedFd) -> PathBuf {
     Path::new("/proc/self/fd").join(held.as_raw_fd().to_string())
 }
@@ -298,7 +297,7 @@ mod tests {
         fs::create_dir(tree.join("a/b/new")).unwrap();
         fs::write(tree.join("a/b/new/.env"), "deep").unwrap();
         assert_eq!(look(&mut memory), 4);
-        // A file replaced, a file moved away, and a folder replaced by a link.
+        // A file that was replaced, a file that was moved away, and a folder replaced by a link.
         fs::write(tree.join("a/other"), "newer").unwrap();
         fs::rename(tree.join("a/other"), tree.join("a/.env")).unwrap();
         assert_eq!(look(&mut memory), 4);
@@ -343,7 +342,7 @@ mod tests {
         let (folder, top) = ground();
         let path = folder.path().join("tree/.env");
         let owner = fs::metadata(&path).unwrap().uid();
-        // user::rw- user:12345:r-- group::r-- mask::r-- other::---, as acl(5) lays it out.
+        // user::rw- user:12345:r-- group::r-- mask::r-- other::---, in the layout of acl(5).
         let entries: [(u16, u16, u32); 5] =
             [(1, 6, !0), (2, 4, 12_345), (4, 4, !0), (16, 4, !0), (32, 0, !0)];
         let mut list = 2_u32.to_le_bytes().to_vec();

@@ -42,17 +42,16 @@ pub struct Catch {
     /// Inactive until a daemon takes them: each is connected to itself, so the kernel refuses other
     /// senders.
     pub datagrams: Vec<OwnedFd>,
-    /// Reports packets that the nftables rules dropped; `None` if the kernel cannot.
+    /// Reports packets that the nftables rules dropped. `None` if the kernel does not support it.
     pub dropped: Option<OwnedFd>,
-    /// Reports echo requests that a rule may allow; `None` if the kernel cannot.
+    /// Reports echo requests that a rule may allow. `None` if the kernel does not support it.
     pub echoes: Option<OwnedFd>,
-    /// Sends packets with their own headers into the room, for answers to echo requests.
+    /// Sends packets with custom headers into the room, to answer echo requests.
     pub raw: Vec<OwnedFd>,
-    /// The netlink socket for the nftables rules; its user needs CAP_NET_ADMIN over the namespace
-    /// as well.
+    /// The netlink socket for the nftables rules. Whoever uses it needs CAP_NET_ADMIN over the namespace too.
     pub rules: OwnedFd,
     pub has_ipv6: bool,
-    /// Why the room has no link that makes it look online, if it has none.
+    /// Why the room lacks the link that makes it look online, if it does.
     pub no_link: Option<String>,
 }
 
@@ -70,7 +69,7 @@ pub fn apply() -> Result<Catch, SystemError> {
         let (transaction, verdicts) = rules::transaction(told);
         talk(&netfilter, &transaction, verdicts)
     };
-    // A kernel may support only half of logging. Packets are dropped in any case.
+    // A kernel may support only one half of logging. Packets are dropped in any case.
     let books = match books {
         Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
@@ -81,8 +80,8 @@ pub fn apply() -> Result<Catch, SystemError> {
     Ok(Catch { no_link, ..catch(has_ipv6, books, netfilter)? })
 }
 
-/// Binds to loopback addresses, never the wildcard: answers to redirected datagrams would otherwise
-/// carry the wrong port.
+/// Binds to loopback addresses, never to the wildcard address: answers to redirected datagrams
+/// would otherwise have the wrong port.
 fn catch(
     has_ipv6: bool,
     books: Option<(OwnedFd, OwnedFd)>,
@@ -102,7 +101,7 @@ fn catch(
             .context("shut the socket of datagrams")?;
     }
     let (dropped, echoes) = books.unzip();
-    // Without them only echo requests stay unanswered.
+    // Without them, only echo requests remain unanswered.
     let raw = addresses.iter().map(|address| raw(*address)).collect::<Result<_, _>>();
     Ok(Catch {
         tcp: all(SocketType::STREAM, EGRESS_PORT)?,
@@ -160,7 +159,7 @@ fn every_address_is_local(family: AddressFamily) -> Vec<u8> {
         .finish()
 }
 
-/// Opens a netlink socket; `None` is the route family.
+/// Opens a netlink socket. `None` is the route family.
 fn open(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(
         AddressFamily::NETLINK,

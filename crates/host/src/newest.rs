@@ -6,7 +6,7 @@ use crate::files::{self, FileError};
 
 const FILE: &str = "newest-daemon";
 
-/// The newest daemon that has run here.
+/// The newest daemon that has run with this state folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestDaemon {
     /// Its build, as sent in the handshake.
@@ -28,7 +28,7 @@ impl NewestDaemon {
         files::replace(&state.join(FILE), text.as_bytes(), 0o600)
     }
 
-    /// Removes the record: the next command starts its own daemon.
+    /// Removes the record, so that the next command starts its own daemon.
     pub fn forget(state: &Path) -> Result<(), FileError> {
         files::remove_file(&state.join(FILE))
     }

@@ -2,10 +2,10 @@
 //!
 //! So git on the host refuses a repository that an agent planted, and the kernel distinguishes what
 //! the user created from what a room created. The top folder and its `.git` stay the user's, and
-//! the folder is sticky: nobody in a room can rename or remove `.git`, from whatever mount
-//! namespace. Files that the user creates in such a tree stay the user's until [`give_some`] or
-//! [`settle`] gives them to the agent. Where the user is not root, the agent has the user's group,
-//! through which both can work on all files.
+//! the folder is sticky: nobody in a room can rename or remove `.git`, from any mount namespace.
+//! Files that the user creates in such a tree stay the user's until [`give_some`] or [`settle`]
+//! gives them to the agent. If the user is not root, the agent has the user's group, through which
+//! both can work on all files.
 
 mod list;
 mod seen;
@@ -44,7 +44,7 @@ const NAMES: usize = 1 << 20;
 /// How many id maps are cached.
 const KEPT_MAPS: usize = 16;
 
-/// The owner of a file, in ids of the host.
+/// The owner of a file, as host ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub user: u32,
@@ -69,7 +69,7 @@ impl Owner {
     }
 }
 
-/// Changes owner and mode of a file or folder of ours.
+/// Changes the owner and mode of a file or folder of ours.
 pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
     let give = || -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -85,8 +85,8 @@ pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
     give().map_err(about("set the owner of", path))
 }
 
-/// Returns a user namespace whose map shows files of `from` as files of `to`. Cached: there are few
-/// of them, and creating one costs a process.
+/// Returns a user namespace whose map shows files of `from` as files of `to`. Cached, because there
+/// are few of them and creating one costs a process.
 pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<Arc<OwnedFd>> {
     static MADE: Mutex<Vec<(Owner, Owner, Arc<OwnedFd>)>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +144,7 @@ pub struct Settling<'a> {
 /// The top folder and its `.git` stay root's: git on the host checks their owner. So do files that
 /// only root may read, which may be secrets that an agent renamed. The candidates are found in the
 /// upper folder, which is small; they are changed through the mount, so that the kernel notices.
-/// Whoever writes in the overlay meanwhile can at most prevent a file from being given.
+/// Whoever writes to the overlay in the meantime can at most prevent a file from being given.
 pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
     let open = |path: &Path| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -156,7 +156,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
         settling.skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
     let (mut folders, mut seen, mut given) = (vec![PathBuf::new()], 0, 0);
     while let Some(relative) = folders.pop() {
-        // Root does not create files at paths too long to name.
+        // Root does not create files at paths that are too long to name.
         let Some(weight) = weight(&relative) else { continue };
         let listed = roots_own(upper.as_fd(), &relative, &skip, settling.owner.group, &mut folders);
         let (names, own) =
@@ -173,7 +173,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
     Ok(given)
 }
 
-/// Inspects one folder of an upper layer: how many names it has, and which of them are root's.
+/// Inspects one folder of an upper layer. Returns how many names it has, and which are root's.
 fn roots_own(
     upper: BorrowedFd<'_>,
     relative: &Path,
@@ -202,7 +202,7 @@ fn roots_own(
     Ok((all.len(), own))
 }
 
-/// Gives one name of root's away; returns how many files were changed.
+/// Gives away one name that is root's; returns how many files were changed.
 fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
     let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
     let stat = rustix::fs::fstat(&held)?;
@@ -214,7 +214,7 @@ fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result
     Ok(1)
 }
 
-/// Ignores errors for entries that were removed or replaced meanwhile, or lie too deep.
+/// Ignores errors for entries that were removed or replaced in the meantime, or are too deep.
 fn or_gone<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
     let passing = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     match outcome {

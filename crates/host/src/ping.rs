@@ -10,13 +10,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[derive(Debug)]
 pub struct PingSocket {
     pub socket: OwnedFd,
-    /// Raw sockets receive every reply of the address, with IP headers for IPv4. Otherwise the
-    /// kernel assigns the identifier and delivers only the matching replies.
+    /// Raw sockets receive every reply from the address, with IP headers for IPv4. For other
+    /// sockets the kernel assigns the identifier and delivers only matching replies.
     pub is_raw: bool,
 }
 
-/// Opens a socket for echo requests to an address: an unprivileged one where the host allows it
-/// (`net.ipv4.ping_group_range`), otherwise a raw one, which needs root.
+/// Opens a socket for echo requests to an address: an unprivileged one if the host allows it
+/// (`net.ipv4.ping_group_range`), otherwise a raw one, which requires root.
 pub fn open(target: IpAddr) -> io::Result<PingSocket> {
     let (family, protocol) = match target {
         IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),

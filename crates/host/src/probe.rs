@@ -1,8 +1,8 @@
-//! Probes what this host supports, for `hothouse doctor`: each finding says what works, what is
+//! Probes what this host supports, for `hothouse doctor`: each finding contains what works, what is
 //! missing, what that costs, and how to fix it.
 //!
-//! Features are tried rather than guessed from version numbers. What needs new namespaces is tried
-//! in a child ([`probe_child`]), since a process with threads cannot unshare.
+//! Features are tried rather than guessed from version numbers. Features that need new namespaces
+//! are tried in a child ([`probe_child`]), because a process with threads cannot unshare.
 
 mod child;
 mod kernel;
@@ -27,30 +27,30 @@ use crate::files;
 /// The hidden argument that leads to [`probe_child`].
 pub const CHILD_ARGUMENT: &str = "probe-namespaces";
 
-/// The timeout for answers of other programs.
+/// The timeout for answers from other programs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The timeout for the child. The first room of a host loads modules of the kernel, which takes
-/// seconds on a slow machine.
+/// The timeout for the child. The first room on a host loads kernel modules, which takes seconds on
+/// a slow machine.
 const CHILD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to probe, and with what.
 #[derive(Clone, Debug)]
 pub struct ProbeSpec {
-    /// The folder where sandboxes would be; it need not exist yet.
+    /// The folder for sandboxes, which need not exist yet.
     pub folder: PathBuf,
     /// The value of `PATH`.
     pub search_path: OsString,
     /// The value of `XDG_RUNTIME_DIR`, where rootless engines keep their sockets.
     pub runtime_folder: Option<PathBuf>,
-    /// The program and arguments that lead to [`probe_child`].
+    /// The program and arguments that run [`probe_child`].
     pub child: Vec<OsString>,
-    /// The daemon that makes the rooms, if it runs: its control group decides about their limits.
+    /// The daemon that starts the rooms, if it is running: its control group decides about their limits.
     pub daemon: Option<u32>,
 }
 
 impl ProbeSpec {
-    /// Probes for sandboxes in `folder`, with our own program as the child.
+    /// Creates the spec for sandboxes in `folder`, with our own program as the child.
     pub fn new(folder: &Path, search_path: OsString, runtime_folder: Option<PathBuf>) -> Self {
         let child = vec!["/proc/self/exe".into(), CHILD_ARGUMENT.into()];
         Self { folder: folder.to_owned(), search_path, runtime_folder, child, daemon: None }
@@ -149,8 +149,8 @@ fn is_root() -> bool {
 mod tests {
     use super::*;
 
-    /// Uses a script in place of the child: the real one needs a process without threads, which a
-    /// test is not, and is covered by tests of the binary.
+    /// Uses a script in place of the child. The real one needs a process without threads, which a
+    /// test is not, and is covered by the binary's tests.
     fn spec(folder: &Path, child: &str) -> ProbeSpec {
         let child = ["/bin/sh", "-c", child].map(OsString::from).to_vec();
         ProbeSpec { child, ..ProbeSpec::new(folder, "/bin:/usr/bin".into(), None) }

@@ -1,4 +1,4 @@
-//! Processes of the host: our identity, which ones are running, and starting our own daemon.
+//! Processes on the host: our identity, which ones are running, and starting our own daemon.
 
 use std::os::unix::process::CommandExt;
 use std::{
@@ -23,7 +23,7 @@ pub fn exists(pid: u32) -> bool {
 
 /// Leaves the caller's session and terminal, as a daemon must.
 ///
-/// A process that already leads its group cannot, and need not.
+/// A process that leads its process group cannot, and need not.
 pub fn leave_session() {
     rustix::process::setsid().ok();
 }
@@ -37,7 +37,7 @@ pub fn close_stdout() {
     }
 }
 
-/// Sets the process name; a program that was started through a link has the name of the link.
+/// Sets the process name: a program started through a link has the name of the link.
 pub fn call_it(name: &str) {
     // Purely cosmetic, so errors are ignored.
     crate::files::write(std::path::Path::new("/proc/self/comm"), name).ok();
@@ -68,7 +68,7 @@ pub fn spawn_daemon(program: &Path, arguments: &[&str], log: File) -> io::Result
         .spawn()
 }
 
-/// Returns the modification time of our own executable, in seconds, to distinguish builds.
+/// Returns the modification time of our own executable, in seconds, which distinguishes builds.
 pub fn executable_stamp() -> u64 {
     stamp_of(Path::new("/proc/self/exe")).unwrap_or(0)
 }
@@ -83,26 +83,26 @@ pub fn executable() -> Option<std::path::PathBuf> {
     std::env::current_exe().ok().filter(|path| path.exists())
 }
 
-/// Excludes the memory of this process from core dumps, and from other processes of the same user.
-/// Programs that it starts are not affected.
+/// Excludes this process's memory from core dumps, and hides it from other processes of the same
+/// user. Programs that it starts are not affected.
 pub fn forbid_core_dumps() {
     // If the kernel refuses, nothing changes.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok();
 }
 
-/// Limits the heap of a process with many short-lived threads. Must be called before the first one.
+/// Limits the heap of a process with many short-lived threads. Must be called before the first one starts.
 pub fn keep_the_heap_small() {
     #[cfg(target_env = "gnu")]
     crate::sys::share_heaps();
 }
 
-/// Returns freed memory in the middle of the heap to the kernel: what many rooms needed at once stays there otherwise.
+/// Returns freed memory in the middle of the heap to the kernel; otherwise what many rooms needed at once stays there.
 pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     crate::sys::trim_heaps();
 }
 
-/// Returns how many bytes of memory this process has that no file holds.
+/// Returns how many bytes of anonymous memory this process uses.
 pub fn own_memory() -> u64 {
     let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap_or("0");
@@ -115,8 +115,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns the process that listens on a port of the loopback or of all addresses, if visible to
-/// us.
+/// Returns the process that listens on a port of the loopback or of all addresses, if we can see it.
 pub fn listener_of(port: u16) -> Option<u32> {
     let table = crate::files::read_text(Path::new("/proc/net/tcp")).ok()?;
     let inode = listening_inode(&table, port)?;

@@ -1,4 +1,4 @@
-//! Finds programs of the host, and the grants that show them to a room.
+//! Finds host programs, and the grants that show them to a room.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,10 +7,10 @@ use std::{
 
 use crate::{Program, files};
 
-/// `PATH` of the system's programs, which every room shows.
+/// The `PATH` of system programs, which every room shows.
 pub const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Folders of the host that no room shows unless they are granted.
+/// Host folders that no room shows unless they are granted.
 const PRIVATE: [&str; 8] = ["home", "root", "tmp", "run", "mnt", "media", "srv", "var"];
 
 /// Folders below the home that belong to one tool, and what must be granted with them.
@@ -59,7 +59,7 @@ pub fn look_up(program: &str, search_path: &str) -> Option<PathBuf> {
     folders.map(|folder| Path::new(folder).join(program)).find(|path| files::exists(path))
 }
 
-/// Asks a program of the host for its version, such as `20.11.1`.
+/// Asks a host program for its version, such as `20.11.1`.
 pub fn version(program: &str, search_path: &str) -> Option<String> {
     const PATIENCE: Duration = Duration::from_secs(5);
     let path = look_up(program, search_path)?;

@@ -22,7 +22,7 @@ pub enum Broken {
     Sink(io::Error),
 }
 
-/// Moves everything until the end. A source that fails counts as its end; a sink that fails is an
+/// Moves everything until the end. A source that fails counts as ended; a sink that fails is an
 /// error.
 pub fn pump(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
@@ -45,7 +45,7 @@ pub fn pump(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
 /// Moves available bytes, waiting for at least one; zero means the end.
 ///
 /// Pages are spliced only between two pipes. A splice with a terminal or a file on one side holds
-/// the pipe's lock while that side blocks, and with it whoever is at the pipe's other end: a paused
+/// the pipe's lock while that side blocks, and with it whoever uses the pipe's other end: a paused
 /// terminal would stop the whole room.
 pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<usize, Broken> {
     if !(is_pipe(from) && is_pipe(to)) {

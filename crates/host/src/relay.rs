@@ -1,4 +1,4 @@
-//! Relays bytes between one of our programs and an untrusted one, counted and interruptible.
+//! Relays bytes between one of our programs and an untrusted one, with limits and interruptible.
 
 use std::{
     io,
@@ -32,19 +32,19 @@ pub enum RelayEnd {
     OverLimit,
     /// The other side was silent for too long.
     Silent,
-    /// The inspection of the other side's output refused it.
+    /// The other side's output did not pass inspection.
     Refused,
 }
 
-/// Inspects each chunk of an untrusted program's output before it is passed on; `false` ends the
-/// relay.
+/// Inspects each chunk of an untrusted program's output before it is passed on. Returning false
+/// ends the relay.
 pub type Inspect<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
-/// Relays bytes between `socket`, at whose other end is a program of ours, and the untrusted one,
-/// until either side closes. At most `limit` bytes are accepted from the untrusted side, and no
+/// Relays bytes between `socket`, whose other end is one of our programs, and the untrusted
+/// program, until either side closes. Accepts at most `limit` bytes from the untrusted side, and no
 /// silence longer than `patience`.
 ///
-/// It ends as soon as our side does, whether or not the other one closes its pipes or reads its
+/// Ends as soon as our side does, whether or not the other side closes its pipes or reads its
 /// input.
 pub fn relay(
     socket: &UnixStream,
@@ -54,7 +54,7 @@ pub fn relay(
     inspect: Inspect<'_>,
 ) -> io::Result<RelayEnd> {
     let Pipes { to, from } = pipes;
-    // A pipe that was ready a moment ago may not be: whoever has its other end may fill or empty it.
+    // A pipe that was ready a moment ago may not be ready now: whoever has its other end may fill or empty it.
     for end in [&to, &from] {
         rustix::io::ioctl_fionbio(end, true)?;
     }
@@ -72,7 +72,7 @@ pub fn relay(
     })
 }
 
-/// Copies bytes from one descriptor to the other, until one of them or `ours` is closed.
+/// Copies bytes from one descriptor to the other until one of them or `ours` is closed.
 fn pass_on(
     from: BorrowedFd<'_>,
     to: impl AsFd,
@@ -120,7 +120,7 @@ fn pass_on(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
     Ready,
-    /// It or `ours` is closed, and nothing is left to read.
+    /// The descriptor or `ours` is closed, and nothing is left to read.
     Closed,
     TooLong,
 }

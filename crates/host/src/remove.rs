@@ -1,7 +1,7 @@
 //! Removes whole trees, in parallel and never through a link.
 //!
-//! Whoever made a tree chose its depth: folders deeper than [`LIFT`] are first renamed to the top,
-//! so neither paths nor open folders nor memory grow with the depth.
+//! Whoever created a tree chose its depth. Folders deeper than [`LIFT`] are first renamed to the
+//! top, so that neither paths nor open folders nor memory grow with the depth.
 
 use std::{
     ffi::OsStr,
@@ -24,7 +24,7 @@ use crate::{
     walk::{Place, read_part},
 };
 
-/// How often a folder is emptied again because someone is still writing in it.
+/// How often a folder is emptied again because someone still writes to it.
 const ATTEMPTS: usize = 8;
 
 /// The depth at which a folder is moved to the top.
@@ -34,13 +34,13 @@ const LIFT: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crew {
     Many,
-    /// Only the calling thread, for a process that is going to fork.
+    /// Only the calling thread, for a process that is about to fork.
     One,
 }
 
-/// Removes a folder with its content, or a file. A missing one is not an error.
+/// Removes a folder and its content, or a file. A missing one is not an error.
 ///
-/// Folders that their owner may not enter are made accessible first; subvolumes inside are removed
+/// Folders that their owner may not enter are made accessible first. Subvolumes inside are removed
 /// too.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     remove_tree_with(path, Crew::Many)
@@ -61,13 +61,13 @@ pub(crate) fn remove_tree_with(path: &Path, crew: Crew) -> Result<(), FileError>
     Err(about("remove the folder", path)(Errno::NOTEMPTY.into()))
 }
 
-/// State of a folder that is being removed.
+/// The state of a folder that is being removed.
 #[derive(Default)]
 struct Note {
     /// The number of remaining subfolders, plus one while it is being read.
     left: AtomicUsize,
     attempts: AtomicUsize,
-    /// Whether it has more entries than were read so far.
+    /// Whether it has more entries than have been read so far.
     more: AtomicBool,
     /// The file system, or subvolume, of its parent.
     device: u64,
@@ -82,7 +82,7 @@ type Folder = Place<Note>;
 struct Removal {
     root: OwnedFd,
     of_root: Note,
-    /// Counter for the names of moved folders.
+    /// A counter for the names of moved folders.
     lifted: AtomicU64,
     unique: u64,
 }
@@ -120,7 +120,7 @@ impl Removal {
         folder.note().unwrap_or(&self.of_root)
     }
 
-    /// Removes everything but subfolders from a folder, and queues some of those.
+    /// Removes everything except subfolders from a folder, and queues some of those.
     fn empty(&self, folder: &Folder, more: &mut Vec<Folder>) -> io::Result<()> {
         let note = self.note(folder);
         note.left.store(1, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Removal {
         };
         let stat = rustix::fs::fstat(&open)?;
         if btrfs::may_be_root(stat.st_ino) {
-            // A subvolume inside may be read-only; on other file systems the ioctl is unknown.
+            // A subvolume inside may be read-only. Other file systems do not know the ioctl.
             btrfs::set_access_of(open.as_fd(), btrfs::Access::ReadWrite).ok();
         }
         loop {
@@ -148,14 +148,14 @@ impl Removal {
                 }
             }
             note.more.store(bookmark.is_some(), Ordering::Relaxed);
-            // The rest is read once the subfolders found so far are gone.
+            // The rest is read once the subfolders found so far have been removed.
             if bookmark.is_none() || note.left.load(Ordering::Relaxed) > 1 {
                 return Ok(());
             }
         }
     }
 
-    /// Returns the place of a subfolder, moved to the top if it is too deep.
+    /// Returns the place of a subfolder, after moving it to the top if it is too deep.
     fn below(&self, folder: &Folder, open: &OwnedFd, device: u64, name: &OsStr) -> Folder {
         let note = self.note(folder);
         let (top, depth) = match device == note.device {
@@ -181,7 +181,7 @@ impl Removal {
         Ok(lifted)
     }
 
-    /// Removes an empty folder, then each parent that became empty.
+    /// Removes an empty folder, then each parent that has become empty.
     fn leave(&self, mut folder: Folder, more: &mut Vec<Folder>) -> io::Result<()> {
         while self.note(&folder).left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let note = self.note(&folder);
@@ -236,7 +236,7 @@ fn open_folder(parent: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
         Err(Errno::ACCESS) => {}
         other => return Ok(other?),
     }
-    // Not every kernel has a chmod that refuses links; through the descriptor none is needed.
+    // Not every kernel has a chmod that refuses links; changing the mode through the descriptor needs none.
     let held = rustix::fs::openat(&parent, name, flags | OFlags::PATH, Mode::empty())?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), Mode::RWXU)?;
     Ok(rustix::fs::openat(&parent, name, flags | OFlags::RDONLY, Mode::empty())?)

@@ -37,7 +37,7 @@ struct Refused {
 }
 
 impl Shares {
-    /// Divides a limit on descriptors between rooms.
+    /// Divides a descriptor limit among rooms.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { budget: Budget::of(limit), taken: Mutex::default() })
     }
@@ -47,8 +47,7 @@ impl Shares {
         RoomShare { shares: self.clone(), room: room.into() }
     }
 
-    /// Returns how often a room was refused recently; zero if the last refusal was over a minute
-    /// ago.
+    /// Returns how often a room was refused recently; zero if the last refusal was more than a minute ago.
     pub fn refused(&self, room: &str) -> u64 {
         let counts = self.counts();
         let refused = counts.refused.get(room).filter(|known| known.last.elapsed() < REMEMBERED);
@@ -85,7 +84,7 @@ pub struct RoomShare {
 }
 
 impl RoomShare {
-    /// Takes descriptors, released when the permit is dropped; `None` if it would exceed the share.
+    /// Takes descriptors, released when the permit is dropped. Returns `None` if that would exceed the share.
     pub fn take(&self, cost: u64) -> Option<Permit> {
         let mut counts = self.shares.counts();
         let by_room = counts.rooms.get(&self.room).copied().unwrap_or(0);
@@ -101,7 +100,7 @@ impl RoomShare {
         Some(Permit { share: self.clone(), cost })
     }
 
-    /// Counts a refusal, including those of other limits, and logs it occasionally.
+    /// Counts a refusal, including refusals by other limits, and logs it occasionally.
     pub fn refuse(&self) {
         let refused = self.shares.counts().note_refused(&self.room, Instant::now());
         if let Some(refused) = refused {
@@ -110,7 +109,7 @@ impl RoomShare {
     }
 }
 
-/// Descriptors that were taken.
+/// Descriptors taken from a share.
 #[derive(Debug)]
 pub struct Permit {
     share: RoomShare,

@@ -1,6 +1,6 @@
 //! Unix sockets at any path, with the peer's identity checked.
 //!
-//! The kernel limits paths to 107 bytes. A longer one is accessed through the folder's descriptor
+//! The kernel limits paths to 107 bytes. A longer path is accessed through its folder's descriptor
 //! (`/proc/self/fd/N/name`), so deep home folders work too.
 
 use std::{
@@ -50,7 +50,7 @@ pub fn check_private(folder: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Raises a listener's backlog from the 128 of the standard library.
+/// Raises a listener's backlog from the standard library's 128.
 pub fn lengthen_queue(listener: &std::net::TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, 4096)?)
 }
@@ -65,7 +65,7 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     Ok(listener)
 }
 
-/// Connects to our own daemon; a socket of another user is refused, before and after connecting.
+/// Connects to our own daemon. A socket of another user is refused, before and after connecting.
 pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
     let owner = std::fs::symlink_metadata(path).map_err(about("connect to", path))?.uid();
     if owner != user_id() {

@@ -1,4 +1,4 @@
-//! Unsafe code: system calls that rustix lacks, and those whose safety we have to argue.
+//! Unsafe code: system calls that rustix lacks, and those that need their own safety argument.
 #![expect(unsafe_code, reason = "the only module of this crate that may")]
 
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -29,7 +29,7 @@ pub fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
         return Err(io::Error::other("a process with more than one thread must not fork"));
     }
     let flags = libc::c_long::from(namespaces) | libc::c_long::from(libc::SIGCHLD);
-    // SAFETY: without CLONE_VM this is fork: the child has its own copy of the one thread's
+    // SAFETY: without CLONE_VM this is a fork: the child has its own copy of the one thread's
     // memory, and the check above means that no other thread holds a lock.
     match check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })? {
         0 => Ok(Fork::Child),
@@ -37,7 +37,7 @@ pub fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
     }
 }
 
-/// Has the kernel kill this process when its parent ends. The parent must be single-threaded, or
+/// Makes the kernel kill this process when its parent ends. The parent must be single-threaded, or
 /// wait in the thread that forked: the signal is sent when that thread ends.
 pub fn die_with_parent() -> io::Result<()> {
     let parent = rustix::process::getppid();
@@ -49,13 +49,13 @@ pub fn die_with_parent() -> io::Result<()> {
     }
 }
 
-/// Starts a process in a new user namespace; it exits as soon as nobody else holds `go`, the other
+/// Starts a process in a new user namespace. It exits as soon as nobody else holds `go`, the other
 /// end of the pipe `wait`.
 pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> io::Result<i32> {
     let flags = libc::c_long::from(libc::CLONE_NEWUSER) | libc::c_long::from(libc::SIGCHLD);
     let (wait, go) = (wait.as_raw_fd(), go.as_raw_fd());
-    // SAFETY: without CLONE_VM this is fork. Other threads may hold locks, so the child makes only
-    // calls that are safe in a signal handler, on numbers and memory of its own, and never returns.
+    // SAFETY: without CLONE_VM this is a fork. Other threads may hold locks, so the child makes
+    // only async-signal-safe calls, on numbers and memory of its own, and never returns.
     unsafe {
         let pid = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
         if pid == 0 {
@@ -68,16 +68,16 @@ pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> i
     }
 }
 
-/// Gives the calling thread a mount namespace of its own, which ends with it.
+/// Gives the calling thread its own mount namespace, which ends with the thread.
 pub(crate) fn leave_mount_namespace() -> io::Result<()> {
-    // SAFETY: takes a number only. It also unshares the current folder, which threads otherwise
-    // share; from now on changes of it affect only this thread.
+    // SAFETY: takes only a number. It also unshares the current folder, which threads otherwise
+    // share; from now on, changing it affects only this thread.
     check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
 }
 
-/// Gives a process with one thread a user and a mount namespace of its own.
+/// Gives a single-threaded process its own user and mount namespaces.
 pub(crate) fn leave_user_and_mount_namespace() -> io::Result<()> {
-    // SAFETY: takes a number only.
+    // SAFETY: takes only a number.
     check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) }.into()).map(drop)
 }
 
@@ -87,8 +87,9 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Has all threads share two heaps instead of one each. Their ends are returned when much is free there, and buffers of a
-/// megabyte are taken from them: a fault for each page would take longer than the copy. `trim_heaps` returns the rest.
+/// Makes all threads share two heaps instead of one each. Heaps are trimmed when much is free at their end. Buffers of
+/// a megabyte come from the heap, because faulting in each page of a mapping would take longer than the copy.
+/// `trim_heaps` returns the rest.
 #[cfg(target_env = "gnu")]
 pub(crate) fn share_heaps() {
     // SAFETY: tunes the allocator; existing allocations are unaffected.
@@ -102,7 +103,7 @@ pub(crate) fn share_heaps() {
 /// Returns the free pages of all heaps to the kernel.
 #[cfg(target_env = "gnu")]
 pub(crate) fn trim_heaps() {
-    // SAFETY: takes a number only; the allocator locks its heaps.
+    // SAFETY: takes only a number; the allocator locks its heaps.
     unsafe { libc::malloc_trim(0) };
 }
 
@@ -115,9 +116,9 @@ pub struct MountChange<'a> {
     pub recursive: bool,
 }
 
-/// Changes a mount of ours at `tree`, and takes it out of the peer group of the mount that it was
+/// Changes a mount of ours at `tree`, and removes it from the peer group of the mount that it was
 /// cloned from. On hosts with systemd all mounts are shared: what is mounted on a clone would
-/// otherwise appear on the host as well.
+/// otherwise appear on the host too.
 pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Result<()> {
     let idmap = change.idmap.map_or(0, |_| libc::MOUNT_ATTR_IDMAP);
     let attributes = libc::mount_attr {
@@ -130,7 +131,7 @@ pub fn mount_setattr(tree: BorrowedFd<'_>, change: &MountChange<'_>) -> io::Resu
             .map_err(io::Error::other)?,
     };
     let recursive = if change.recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a static string, and the kernel reads the structure by the given size.
+    // SAFETY: the path is a static string, and the kernel reads only the given size of the structure.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -166,7 +167,7 @@ pub(crate) fn add_key(name: &CStr, value: &[u8]) -> io::Result<libc::c_long> {
 pub(crate) fn open_key_to_user(key: libc::c_long) -> io::Result<()> {
     const POSSESSOR_AND_USER: libc::c_long = 0x3f3f_0000;
     let operation = libc::c_long::from(libc::KEYCTL_SETPERM);
-    // SAFETY: takes numbers only.
+    // SAFETY: takes only numbers.
     check(unsafe { libc::syscall(libc::SYS_keyctl, operation, key, POSSESSOR_AND_USER) }).map(drop)
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn find_key(name: &CStr) -> io::Result<libc::c_long> {
 /// Reads a key into `buffer`; returns the length of its value, which may exceed the buffer.
 pub(crate) fn read_key(key: libc::c_long, buffer: &mut [u8]) -> io::Result<usize> {
     let operation = libc::c_long::from(libc::KEYCTL_READ);
-    // SAFETY: the kernel writes at most the given length of the buffer.
+    // SAFETY: the kernel writes at most the given length to the buffer.
     let length = check(unsafe {
         libc::syscall(libc::SYS_keyctl, operation, key, buffer.as_mut_ptr(), buffer.len())
     })?;
@@ -192,6 +193,6 @@ pub(crate) fn read_key(key: libc::c_long, buffer: &mut [u8]) -> io::Result<usize
 /// Removes a key from the user's keyring.
 pub(crate) fn unlink_key(key: libc::c_long) -> io::Result<()> {
     let operation = libc::c_long::from(libc::KEYCTL_UNLINK);
-    // SAFETY: takes numbers only.
+    // SAFETY: takes only numbers.
     check(unsafe { libc::syscall(libc::SYS_keyctl, operation, key, USER_KEYRING) }).map(drop)
 }

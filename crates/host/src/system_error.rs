@@ -1,5 +1,5 @@
-//! The error of a system call or file operation, serializable: it is passed from the first process
-//! of a room through the helper to the daemon.
+//! The error of a system call or file operation. Serializable, because it is passed from a room's
+//! first process through the helper to the daemon.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ impl SystemError {
         Self { attempt: attempt.to_owned(), path, errno, reason }
     }
 
-    /// An operation that we refuse ourselves.
+    /// Returns the error of an operation that we refuse ourselves.
     pub fn because(attempt: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
         Self {
             attempt: attempt.to_owned(),

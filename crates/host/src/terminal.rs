@@ -54,21 +54,21 @@ impl Drop for RawMode {
     }
 }
 
-/// A status request, and the reply of every terminal (DSR).
+/// A status request, and the reply that every terminal sends (DSR).
 const ASK: &[u8] = b"\x1b[5n";
 const ANSWER: &[u8] = b"\x1b[0n";
 
-/// The time limit for the reply, and how long the terminal must be silent afterwards.
+/// The time limit for the reply, and how long the terminal must be silent after it.
 const PATIENCE: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// Discards the terminal's replies to requests of an untrusted program. Otherwise they would be
+/// Discards the terminal's replies to requests from an untrusted program. Otherwise they would be
 /// typed into the user's shell, and a program can choose some of them.
 ///
-/// Terminals reply in order: once the reply to our request arrives, all earlier ones have.
+/// Terminals reply in order: once the reply to our request arrives, all earlier ones have arrived.
 pub fn hush() {
     let Ok(mut tty) = File::options().read(true).write(true).open("/dev/tty") else { return };
-    // In the background the kernel would stop us (SIGTTOU).
+    // A background process would be stopped by the kernel (SIGTTOU).
     let in_front = tcgetpgrp(&tty).is_ok_and(|group| group == rustix::process::getpgrp());
     let Ok(before) = tcgetattr(&tty) else { return };
     if !in_front {
@@ -101,7 +101,7 @@ fn swallow(tty: &mut File) {
     }
 }
 
-/// Reads typed input until `closes` is closed; returns zero then, or at the end of input.
+/// Reads typed input until `closes` is closed. Returns zero then, or at the end of input.
 pub fn read_until(stdin: &mut File, closes: BorrowedFd<'_>, part: &mut [u8]) -> usize {
     let mut entries =
         [PollFd::new(stdin, PollFlags::IN), PollFd::from_borrowed_fd(closes, PollFlags::IN)];
@@ -111,7 +111,7 @@ pub fn read_until(stdin: &mut File, closes: BorrowedFd<'_>, part: &mut [u8]) -> 
     stdin.read(part).unwrap_or(0)
 }
 
-/// Turns off echo of typed input, restored on drop.
+/// Hides typed input; echo is restored on drop.
 pub struct HiddenInput {
     before: Termios,
 }
@@ -134,14 +134,14 @@ impl Drop for HiddenInput {
     }
 }
 
-/// Whether the reader of a pipe has gone.
+/// Whether the reader of a pipe has closed it.
 pub fn is_abandoned(stream: BorrowedFd<'_>) -> bool {
     let mut entry = [PollFd::new(&stream, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut entry, Some(&now)).is_ok() && entry[0].revents().contains(PollFlags::ERR)
 }
 
-/// Returns standard input as a file, without the buffer of the standard library.
+/// Returns standard input as a file, without the standard library's buffer.
 pub fn stdin() -> File {
     copied(std::io::stdin().as_fd())
 }
@@ -156,7 +156,7 @@ pub fn stderr() -> File {
     copied(std::io::stderr().as_fd())
 }
 
-/// Duplicates a stream; a closed one becomes an empty file.
+/// Duplicates a stream. A closed stream becomes an empty file.
 fn copied(stream: BorrowedFd<'_>) -> File {
     let copy = stream.try_clone_to_owned().map(File::from);
     copy.or_else(|_| File::options().read(true).write(true).open("/dev/null"))

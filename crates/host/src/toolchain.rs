@@ -1,7 +1,7 @@
 //! The package registries that the host's tools are configured for, found by asking the tools.
 //!
-//! Each tool runs as the user, in the root folder, so that it reads no file of a repository, and
-//! with a time limit. Its output is only searched for addresses, and not trusted otherwise.
+//! Each tool runs as the user, with a time limit, and in the root folder so that it reads no file
+//! of a repository. Its output is only searched for addresses, and not trusted otherwise.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use hothouse_model::config::Destination;
 use crate::{Program, files};
 
 /// The time limit of one tool. All run in parallel, and a dozen of them on a busy machine take a
-/// while; registries of a tool that times out are denied for the next ten minutes.
+/// while. The registries of a tool that times out are denied for the next ten minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The size limit for configuration files.
@@ -24,14 +24,14 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// The size limit for rustup's manifests, which list every component for every platform.
 const MANIFEST_LIMIT: u64 = 8 << 20;
 
-/// How many toolchains are looked at.
+/// How many toolchains are inspected.
 const TOOLCHAINS_MOST: usize = 8;
 
 /// A query to a tool.
 struct Question {
     program: &'static str,
     words: &'static [&'static str],
-    /// Only lines that contain one of these are used; empty means all.
+    /// Only lines that contain one of these are used. Empty means all lines.
     lines: &'static [&'static str],
 }
 
@@ -104,7 +104,7 @@ pub fn registries(home: &Path) -> Vec<Destination> {
     found.extend(cargo_indexes(home));
     found.extend(rustup_servers(home));
     for answer in asked {
-        // A tool that failed counts as absent.
+        // A tool that failed counts as not installed.
         found.extend(answer.join().unwrap_or_default());
     }
     found.into_iter().collect()
@@ -116,7 +116,7 @@ fn ask(question: &Question) -> Vec<Destination> {
     let Ok(run) = program.env("COLUMNS", "400").run_within(PATIENCE) else { return Vec::new() };
     let text = String::from_utf8_lossy(&run.stdout);
     let mut found = addresses(&of_lines(&text, question.lines));
-    // Go's checksums come from a host that its proxy setting does not name.
+    // Go's checksums come from a host that its proxy setting does not contain.
     if question.program == "go" && !found.is_empty() {
         found.extend(ask_sums());
     }
@@ -145,7 +145,8 @@ fn cargo_indexes(home: &Path) -> Vec<Destination> {
     folders.into_iter().filter_map(of_folder).flatten().collect()
 }
 
-/// Returns the servers that rustup installed toolchains from: the manifest of each names the files of its components.
+/// Returns the servers from which rustup installed toolchains: each manifest contains the addresses of its
+/// components' files.
 fn rustup_servers(home: &Path) -> BTreeSet<Destination> {
     let toolchains = files::list(&home.join(".rustup/toolchains")).unwrap_or_default();
     let of_toolchain = |toolchain: PathBuf| {

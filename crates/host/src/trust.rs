@@ -1,6 +1,6 @@
 //! Adds our own CA to the certificate stores of this host, or removes it.
 //!
-//! Each store is found, changed or explained; nothing here prompts the user.
+//! Each store is found, changed or explained. Nothing here prompts the user.
 
 use std::path::{Path, PathBuf};
 
@@ -30,13 +30,13 @@ pub enum Place {
     Nss(PathBuf),
 }
 
-/// The outcome for one trust store.
+/// The outcome for one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     /// Nothing had to be changed.
     Already,
-    /// Rights or a program are missing; these commands do it.
+    /// Permissions or a program are missing; these commands do it.
     ByHand {
         why: String,
         commands: Vec<String>,
@@ -56,7 +56,7 @@ pub enum TrustError {
     },
 }
 
-/// Finds the stores of a user: the system's, and those of the browsers below a home.
+/// Finds a user's stores: the system's, and those of the browsers below the home.
 pub fn places(home: &Path) -> Vec<Place> {
     let shared = home.join(".pki/nssdb");
     let firefox = [".mozilla/firefox", "snap/firefox/common/.mozilla/firefox"];
@@ -67,7 +67,7 @@ pub fn places(home: &Path) -> Vec<Place> {
     std::iter::once(Place::System).chain(browsers).collect()
 }
 
-/// Makes a store trust the CA of a certificate file, or distrust it.
+/// Makes a store trust the CA in a certificate file, or distrust it.
 pub fn apply(place: &Place, certificate: &Path, wish: Wish) -> Result<Outcome, TrustError> {
     match place {
         Place::System => system(certificate, wish),
@@ -76,7 +76,7 @@ pub fn apply(place: &Place, certificate: &Path, wish: Wish) -> Result<Outcome, T
 }
 
 impl Place {
-    /// Names the place.
+    /// Returns the name of the place.
     pub fn shown(&self) -> String {
         match self {
             Self::System => "the system's certificates".to_owned(),
@@ -155,7 +155,7 @@ fn nss(folder: &Path, certificate: &Path, wish: Wish) -> Result<Outcome, TrustEr
             if same_certificate(&there.stdout, files::read_text(certificate)?.as_bytes()) {
                 return Ok(Outcome::Already);
             }
-            // An earlier CA of ours, whose key is gone; a nickname must be unique.
+            // An earlier CA of ours, whose key no longer exists. A nickname must be unique.
             let forget = ["-d", &store, "-D", "-n", NAME].map(str::to_owned);
             ran(Program::new("certutil").args(&forget), "certutil")?;
         }

@@ -1,4 +1,4 @@
-//! Disk usage of a tree: its own, and shared with others.
+//! Disk usage of a tree: its own and what it shares with others.
 #![expect(unsafe_code, reason = "the map of extents has no safe wrapper")]
 
 use std::{
@@ -31,19 +31,19 @@ pub enum Blocks {
 /// The disk usage of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All blocks of its files, hard links counted once.
+    /// All blocks of its files, with hard links counted once.
     pub total: u64,
     /// Those shared with other files, inside or outside the tree.
     pub shared: u64,
-    /// Files and folders, hard links counted once: even an empty one takes something.
+    /// Files and folders, with hard links counted once: even an empty one takes up something.
     pub entries: u64,
     /// Whether the measurement is incomplete.
     pub beyond: bool,
 }
 
 impl Usage {
-    /// Returns the usage if even an empty file counts as a block, since a file system has a limited
-    /// number of inodes.
+    /// Returns the usage if every file, even an empty one, counts as at least a block, because a
+    /// file system has a limited number of inodes.
     pub fn at_least(&self) -> u64 {
         self.total.max(self.entries.saturating_mul(files::BLOCK))
     }
@@ -52,7 +52,7 @@ impl Usage {
 /// The default time limit of a measurement.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Measures a tree. Files that disappear meanwhile, or may not be read, are not counted.
+/// Measures a tree. Files that disappear in the meantime, or may not be read, do not count.
 pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     usage_until(folder, blocks, Instant::now() + PATIENCE)
 }
@@ -71,7 +71,7 @@ pub fn usage_until(folder: &Path, blocks: Blocks, deadline: Instant) -> Result<U
     let top = Part { spot: Spot::top(root), from: None };
     let walked = work_through(vec![top], |part: Part, more| {
         let measured = match measure.part(&part, more) {
-            // Folders of other users, such as those made by a room's root, count without their
+            // Folders of other users, such as those created by a room's root, count without their
             // content.
             Err(error)
                 if matches!(
@@ -110,7 +110,7 @@ struct Measure {
     blocks: Blocks,
     deadline: Instant,
     found: Mutex<Usage>,
-    /// Files with several hard links that were counted.
+    /// Files with several hard links that have been counted.
     seen: Mutex<HashSet<(u64, u64)>>,
 }
 
@@ -203,8 +203,8 @@ struct Map {
     extents: [Extent; EXTENTS],
 }
 
-/// Returns how many bytes of a file are in blocks shared with another file. A file system without
-/// extents, such as tmpfs, shares none.
+/// Returns how many bytes of a file are in blocks that it shares with another file. A file system
+/// without extents, such as tmpfs, shares none.
 fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
     let (mut start, mut shared) = (0, 0);
     loop {
@@ -218,7 +218,7 @@ fn shared_bytes(file: BorrowedFd<'_>) -> io::Result<u64> {
             extents: [Extent::default(); EXTENTS],
         };
         // SAFETY: `map` has the layout that the request expects, with space for `count` extents,
-        // and the descriptor is borrowed, hence open.
+        // and the descriptor is borrowed and so open.
         let answer = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
         if answer < 0 {
             let error = io::Error::last_os_error();

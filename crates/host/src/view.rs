@@ -1,9 +1,9 @@
-//! Shows the tree of a room on the host: in a process that mounts it for itself.
+//! Shows the tree of a room on the host, in a process that mounts it for itself.
 //!
-//! An ordinary user cannot mount an overlay for the whole host, but a process of theirs can in its
-//! own namespaces. Such a view is read-only and created each time, so it is correct even while a
-//! room works in the same layers. This program is started for it under [`VIEW_ARGUMENT`]; it either
-//! becomes the command that needs the view, or stays as long as someone reads through
+//! An ordinary user cannot mount an overlay for the whole host, but one of their processes can in
+//! its own namespaces. Such a view is read-only and created each time, so it is correct even while
+//! a room works in the same layers. This program is started for it under [`VIEW_ARGUMENT`]. It
+//! either becomes the command that needs the view, or stays as long as someone reads through
 //! [`View::path`].
 
 use std::{
@@ -96,7 +96,7 @@ impl Drop for View {
     }
 }
 
-/// Returns the path by which people know a file that is read through a view: the sandbox's own.
+/// Returns the path that users know for a file read through a view: the sandbox's own.
 pub(crate) fn known_path(path: &Path) -> PathBuf {
     let mut parts = path.components().skip(1).map(|part| part.as_os_str());
     let is_process = |part: &OsStr| part.as_encoded_bytes().iter().all(u8::is_ascii_digit);
@@ -128,7 +128,7 @@ fn see(arguments: &[OsString]) -> io::Result<Never> {
     let [at, layers @ ..] = own else { return Err(io::ErrorKind::InvalidInput.into()) };
     let at = Path::new(at);
     let layers: Vec<_> = layers.iter().map(Path::new).collect();
-    // Compared by name, since the folder is about to be covered.
+    // Compared by name, because the folder is about to be covered.
     let was_there = std::env::current_dir().is_ok_and(|folder| folder == at);
     mount_alone(at, &layers)?;
     if was_there {
@@ -159,7 +159,7 @@ fn mount_alone(at: &Path, layers: &[&Path]) -> io::Result<()> {
     write("gid_map", format!("{group} {group} 1\n"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let tree = mount::build_view(layers)?;
-    // A room may change the same layers meanwhile.
+    // A room may change the same layers in the meantime.
     forbid_links(tree.as_fd())?;
     Ok(move_mount(&tree, "", rustix::fs::CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
@@ -167,7 +167,7 @@ fn mount_alone(at: &Path, layers: &[&Path]) -> io::Result<()> {
 /// Reports that the view is ready, and waits until it is no longer needed.
 fn stay() -> io::Result<Never> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // Closing our output tells the reader that nothing follows.
+    // Closing our output tells the reader that nothing more follows.
     rustix::io::write(rustix::stdio::stdout(), b"ready")?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     io::stdin().read_to_end(&mut Vec::new())?;

@@ -1,6 +1,6 @@
-//! Shared parts of all walks over a tree that someone else made.
+//! Shared parts of all walks over a tree that someone else created.
 //!
-//! Whoever made the tree chose how deep and how wide it is. So a place shares the names above it
+//! Whoever created the tree chose how deep and how wide it is. So a place shares the names above it
 //! with its neighbours instead of owning a path, a folder is read in parts and opened from an
 //! ancestor that is held open ([`Spot`]), a walk has a [`Deadline`], and only removal and measuring
 //! go deeper than [`DEPTH`].
@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use crate::beneath::{Entry, EntryKind, open_beneath};
 
 /// The maximum depth of a tree. A path that programs can name has at most 2048 components, and
-/// trees that people work with are some dozens deep.
+/// trees that people work with are a few dozen levels deep.
 pub const DEPTH: usize = 1024;
 
 /// The maximum depth when a tree is measured.
@@ -91,27 +91,27 @@ impl<T> Place<T> {
         Self(Some(Arc::new(Node { above: self.clone(), name: name.to_owned(), depth, note })))
     }
 
-    /// Returns its depth below the top.
+    /// Returns the depth below the top.
     pub(crate) fn depth(&self) -> usize {
         self.0.as_ref().map_or(0, |node| node.depth)
     }
 
-    /// Returns the note on it; `None` for the top.
+    /// Returns the place's note; `None` for the top.
     pub(crate) fn note(&self) -> Option<&T> {
         self.0.as_ref().map(|node| &node.note)
     }
 
-    /// Returns its parent, and its name there.
+    /// Returns the parent, and the name in it.
     pub(crate) fn above(&self) -> Option<(&Self, &OsStr)> {
         self.0.as_ref().map(|node| (&node.above, node.name.as_os_str()))
     }
 
-    /// Returns its path from the top.
+    /// Returns the path from the top.
     pub(crate) fn path(&self) -> PathBuf {
         self.path_below(0)
     }
 
-    /// Returns its path from its ancestor at this depth.
+    /// Returns the path from the ancestor at this depth.
     pub(crate) fn path_below(&self, depth: usize) -> PathBuf {
         let mut names = Vec::with_capacity(self.depth().saturating_sub(depth));
         let mut at = self;
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-/// A folder in a walk. It is opened from the nearest ancestor that is held open, so that it costs
+/// A folder in a walk. It is opened from the nearest ancestor that is held open, so opening costs
 /// the same at any depth, and links are never followed. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Spot {
@@ -146,7 +146,7 @@ struct Anchor {
 }
 
 impl Spot {
-    /// The top folder of a tree.
+    /// Creates the spot of a tree's top folder.
     pub(crate) fn top(folder: OwnedFd) -> Self {
         let anchor = Anchor { folder: Arc::new(folder), depth: 0 };
         Self { place: Place::default(), anchor: Arc::new(anchor), reach: 0 }
@@ -155,7 +155,7 @@ impl Spot {
     /// Opens the folder.
     pub(crate) fn open(&self) -> io::Result<Arc<OwnedFd>> {
         if self.reach == 0 {
-            // A new descriptor, because the read position of a shared one is shared too.
+            // A new descriptor, because a shared one would share its read position.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             return Ok(Arc::new(rustix::fs::openat(
                 &self.anchor.folder,
@@ -169,7 +169,7 @@ impl Spot {
         Ok(Arc::new(open_beneath(&self.anchor.folder, &path, flags, Mode::empty())?))
     }
 
-    /// Returns a subfolder of this folder, which is `opened`; an error if it is too deep.
+    /// Returns a subfolder of this folder, which is `opened`. Fails if the subfolder is too deep.
     pub(crate) fn folder(
         &self,
         opened: &Arc<OwnedFd>,
@@ -191,7 +191,7 @@ impl Spot {
     }
 }
 
-/// The time limit of a walk. A tree that takes longer is an error, however it came to be so large.
+/// The time limit of a walk. A tree that takes longer is an error, however it became so large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -217,8 +217,8 @@ impl Deadline {
     }
 }
 
-/// Returns how much a name in this folder counts where each has its own path: a long path costs as
-/// much as many short ones. `None` if the folder is too deep.
+/// Returns how much a name in this folder counts if each name has its own path: a long path costs
+/// as much as many short ones. Returns `None` if the folder is too deep.
 pub fn weight(folder: &Path) -> Option<usize> {
     let is_deep = folder.iter().nth(DEPTH).is_some();
     (!is_deep).then(|| 1 + folder.as_os_str().len() / 64)
@@ -228,7 +228,7 @@ pub fn weight(folder: &Path) -> Option<usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bookmark(u64);
 
-/// Reads some names of an open folder, in the kernel's order; also returns where to continue, if
+/// Reads some names of an open folder, in the kernel's order. Also returns where to continue, if
 /// there may be more.
 pub(crate) fn read_part(
     folder: impl AsFd,
@@ -251,7 +251,7 @@ pub(crate) fn read_part(
             FileType::Unknown => match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
             {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                // It was removed meanwhile.
+                // It was removed in the meantime.
                 Err(rustix::io::Errno::NOENT) => continue,
                 Err(errno) => return Err(errno.into()),
             },
@@ -266,7 +266,7 @@ pub(crate) fn read_part(
     Ok((entries, None))
 }
 
-/// Makes trees as deep as an attacker would.
+/// Creates trees as deep as an attacker would.
 #[cfg(test)]
 pub(crate) mod planted {
     use std::path::Path;

@@ -38,7 +38,7 @@ impl Wall {
 /// Returns the host ids of our rooms' agent, if rooms have their own ids. With a single uid, agent
 /// and user are the same.
 ///
-/// `None` also for root inside a container that does not map the ids of rooms.
+/// Also returns `None` for root in a container that does not map the ids of rooms.
 pub fn agent() -> Option<Owner> {
     let (mode, wall) = ids_here().ok()?;
     wall.agent(mode).filter(|agent| mode != Mode::Root || is_known(agent.user))
@@ -61,7 +61,7 @@ pub(crate) fn ids_here() -> Result<(Mode, Wall), SystemError> {
     walls(None, ids::SHIFTED_BASE)
 }
 
-/// Determines the id mapping.
+/// Determines the id maps.
 pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), SystemError> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
@@ -125,7 +125,7 @@ pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), SystemError> 
         Mode::Range => map_by_program(pid, wall),
         Mode::Root | Mode::Single => {
             if mode == Mode::Single {
-                // Otherwise the kernel lets only root map a group.
+                // Without this, the kernel lets only root map a group.
                 files::write(&own.join("setgroups"), "deny").context("map groups")?;
             }
             files::write(&own.join("uid_map"), uids).context("map users")?;
@@ -169,7 +169,7 @@ pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), SystemError> {
     match sys::fork_into(libc::CLONE_NEWUSER).context("make a user namespace")? {
         Fork::Child => {
             drop(holder);
-            // Exits once the parent has the namespace.
+            // Exits once the parent has opened the namespace.
             let _ = rustix::io::read(&held, &mut [0_u8; 1]);
             sys::exit_now(0)
         }
@@ -181,7 +181,7 @@ pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), SystemError> {
     }
 }
 
-/// Waits for a child that is about to end.
+/// Waits for a child that is about to exit.
 pub fn reap(pid: i32) {
     if let Some(process) = Pid::from_raw(pid) {
         let _ = rustix::process::waitpid(Some(process), WaitOptions::empty());

@@ -1,6 +1,6 @@
-//! Watches folders that someone else writes in, for names that appear, disappear or change.
+//! Watches folders to which someone else writes, for names that appear, disappear or change.
 //!
-//! One inotify instance for any number of folders: a user has only 128 of them by default.
+//! Uses one inotify instance for any number of folders: a user has only 128 instances by default.
 
 use std::{
     ffi::OsString,
@@ -28,16 +28,16 @@ use crate::{
 /// How many bytes of events are read at a time, so that a flood of events cannot keep us busy.
 const AT_A_TIME: usize = 64 << 10;
 
-/// A watched folder; the same folder always has the same number.
+/// A watched folder. The same folder always has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watch(i32);
 
-/// Something that happened.
+/// A reported change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A name in a folder was added, removed, or has new content.
     Name { watch: Watch, name: OsString },
-    /// A folder is no longer watched: it is gone.
+    /// A folder is no longer watched because it was removed.
     Gone { watch: Watch },
     /// The queue overflowed: anything may have changed.
     Anything,
@@ -50,7 +50,7 @@ pub struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Creates one without folders.
+    /// Creates a watch without folders.
     pub fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self { inotify })
@@ -74,7 +74,7 @@ impl FolderWatch {
         added.map(Watch).map_err(|errno| about("watch", folder.path())(errno.into()))
     }
 
-    /// Stops watching a folder. One that is gone is fine.
+    /// Stops watching a folder, which may have been removed.
     pub fn remove(&self, watch: Watch) {
         inotify::remove_watch(&self.inotify, watch.0).ok();
     }
@@ -126,7 +126,7 @@ pub fn cancellation() -> io::Result<(CancelOnDrop, Cancelled)> {
 }
 
 impl Waiter {
-    /// Waits until there is something to read. `false` if the wait was cancelled.
+    /// Waits until there is something to read. Returns false if the wait was cancelled.
     pub fn wait(&self, until: &Cancelled) -> io::Result<bool> {
         loop {
             let mut entries =

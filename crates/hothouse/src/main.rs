@@ -12,7 +12,8 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, room::API_SOCKET};
 
-/// What the user's own git and `gh` need to reach other machines, delivered by `promote` alone.
+/// Variables that the user's own git and `gh` need to reach other machines; only `promote` passes
+/// them on.
 const CREDENTIALS: [&str; 12] = [
     "HOME",
     "PATH",

@@ -24,7 +24,7 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Why nobody can say whose request it is.
+/// Why the host of a request is unclear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
     #[error("the request names no host")]
@@ -39,8 +39,8 @@ pub enum HostProblem {
     User,
 }
 
-/// Returns the host of a request, with its port if one is named: the target's, which `Host` must repeat if
-/// it is there (RFC 9112, section 3.2). Every proxy asks here, so that no two of them disagree.
+/// Returns the host of a request, with its port if one is named: that of the request target, which `Host` must repeat
+/// if present (RFC 9112, section 3.2). Every proxy uses this, so that no two of them disagree.
 pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, HostProblem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
@@ -66,12 +66,12 @@ pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, HostProblem> {
     HeaderValue::from_str(authority).map_err(|_| HostProblem::NotText)
 }
 
-/// How the port is written that an address has if it names none.
+/// Returns the suffix of the default port.
 fn usual_port(uri: &Uri) -> &'static [u8] {
     if uri.scheme() == Some(&Scheme::HTTPS) { b":443" } else { b":80" }
 }
 
-/// A host without the port that it would have anyway.
+/// Removes the default port from a host.
 fn bare<'a>(host: &'a [u8], usual: &[u8]) -> &'a [u8] {
     host.strip_suffix(usual).unwrap_or(host)
 }
@@ -96,8 +96,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
     }
 }
 
-/// Removes the headers that `Connection` names, except those that tell the next server whose request it
-/// is and where it ends.
+/// Removes the headers that `Connection` names, except those that determine the host and the length of the request.
 fn strip_named(headers: &mut HeaderMap) {
     const KEPT: [&str; 5] = ["keep-alive", "close", "host", "content-length", "transfer-encoding"];
     let plain = |name: &str| KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept));
@@ -109,8 +108,8 @@ fn strip_named(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out the headers by which a host could take a request for another one than was judged: with
-/// another method, another path, another host.
+/// Removes headers that could make a host process another request than the one that was judged: with another method,
+/// path or host.
 pub fn strip_overrides(headers: &mut HeaderMap) {
     let told: Vec<HeaderName> =
         headers.keys().filter(|name| overrides(name.as_str())).cloned().collect();
@@ -120,9 +119,9 @@ pub fn strip_overrides(headers: &mut HeaderMap) {
 }
 
 fn overrides(name: &str) -> bool {
-    // CGI, and all that took its variables over, make one name of `X_A` and `X-A`.
+    // CGI and its successors treat `X_A` and `X-A` as the same name.
     let name = name.replace('_', "-");
-    // What a proxy says of the client, and not of the request.
+    // These describe the client rather than the request.
     const CLIENT: [&str; 6] = ["for", "proto", "port", "scheme", "ssl", "client-cert"];
     let forwarded = name.strip_prefix("x-forwarded-").filter(|rest| !CLIENT.contains(rest));
     let begins = ["x-original-", "x-rewrite-", "x-replaced-", "x-override-", "x-envoy-original-"];
@@ -135,7 +134,7 @@ fn overrides(name: &str) -> bool {
         || restates(&name)
 }
 
-/// Whether a header names a part of the request line and only general words before it: `x-http-method`,
+/// Returns whether a header names a part of the request line with only generic words before it: `x-http-method`,
 /// `x-request-uri`, `x-host`. A service's own word in it (`x-shop-callback-url`) makes it data.
 fn restates(name: &str) -> bool {
     const PARTS: [&str; 8] = ["method", "verb", "uri", "url", "path", "host", "pathname", "route"];
@@ -157,7 +156,7 @@ fn restates(name: &str) -> bool {
         "matched",
         "raw",
     ];
-    // `_method` is one of CGI's too. Alone, `host` is the request's own, and `path` or `url` may be data.
+    // `_method` is a CGI name too. Alone, `host` is the request's own, and `path` or `url` may be data.
     const ALONE: [&str; 2] = ["method", "verb"];
     let (is_extension, rest) = match name.strip_prefix("x-").or_else(|| name.strip_prefix('-')) {
         Some(rest) => (true, rest),

@@ -1,11 +1,11 @@
-//! Requests as they are written down: without credentials, and not longer than is of use.
+//! Requests as they are recorded: without credentials, and with limited length.
 
 use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
 
-/// How many headers of one side are kept, and how much of each value.
+/// The maximum number of headers kept per message, and the maximum length of each value.
 const HEADERS: usize = 200;
 const HEADER_CAP: usize = 4 << 10;
 
@@ -27,7 +27,7 @@ const REDACTED: [&str; 14] = [
     "x-vault-token",
 ];
 
-/// Parameters of a query whose values are credentials.
+/// Query parameters whose values are credentials.
 const REDACTED_PARAMETERS: [&str; 10] = [
     "key",
     "token",
@@ -41,7 +41,7 @@ const REDACTED_PARAMETERS: [&str; 10] = [
     "apikey",
 ];
 
-/// Returns headers as they are written down: credentials redacted, long values cut.
+/// Returns headers for a record: credentials redacted, long values truncated.
 pub fn redacted_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let show = |(name, value): (&HeaderName, &HeaderValue)| {
         let text = String::from_utf8_lossy(value.as_bytes());
@@ -54,7 +54,7 @@ pub fn redacted_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().take(HEADERS).map(show).collect()
 }
 
-/// Keeps the scheme of a credential, which says how it was sent.
+/// Keeps the scheme of a credential, which tells how it was sent.
 fn redacted(text: &str) -> String {
     match text.split_once(' ') {
         Some((scheme, _))
@@ -67,7 +67,7 @@ fn redacted(text: &str) -> String {
     }
 }
 
-/// Returns a path and its query as they are written down: the values of credentials in the query redacted.
+/// Returns a path and query for a record, with the values of credentials in the query redacted.
 pub fn redacted_target(target: &str) -> String {
     let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {

@@ -1,4 +1,4 @@
-//! What a user's own docker config knows about registries.
+//! Logins for registries, from the user's own docker config.
 
 use std::{io::Write, path::Path, time::Duration};
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use hothouse_host::{Program, files, programs};
 use serde_json::Value;
 
-/// Names under which the usual registry is known.
+/// The names of the default registry in configs.
 const USUAL: [&str; 4] =
     ["https://index.docker.io/v1/", "index.docker.io", "docker.io", "registry-1.docker.io"];
 
@@ -19,10 +19,10 @@ impl Basic {
     }
 }
 
-/// How long a credential helper may take.
+/// The time limit of a credential helper.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The user's own docker config, and where the helpers are that it names.
+/// The user's own docker config, and where to find the helpers that it names.
 #[derive(Clone, Debug)]
 pub(crate) struct Logins<'a> {
     pub(crate) home: &'a Path,
@@ -30,7 +30,7 @@ pub(crate) struct Logins<'a> {
 }
 
 impl Logins<'_> {
-    /// Looks for what opens a registry: by the helper that the config names for it, else in the config itself.
+    /// Finds the login for a registry: from the helper that the config names for it, otherwise from the config itself.
     pub(crate) fn find(&self, host: &str) -> Option<Basic> {
         let bytes = files::read_capped(&self.home.join(".docker/config.json"), 1 << 20).ok()?;
         let config = serde_json::from_slice(&bytes).ok()?;
@@ -38,7 +38,7 @@ impl Logins<'_> {
         by_helper.or_else(|| of(&config, host))
     }
 
-    /// Asks a program of the user's own, as their other tools do.
+    /// Runs a credential helper of the user, as docker does.
     fn ask(&self, helper: &str, name: &str) -> Option<Basic> {
         let program = programs::look_up(helper, self.search_path)?;
         let (reader, mut writer) = std::io::pipe().ok()?;
@@ -49,7 +49,7 @@ impl Logins<'_> {
         let said = asked.output_within(PATIENCE).ok()?;
         let said: Value = serde_json::from_slice(&said).ok()?;
         let (user, secret) = (said["Username"].as_str()?, said["Secret"].as_str()?);
-        // Such a token is no password.
+        // `<token>` marks an identity token, which is not a password.
         let is_password = !user.is_empty() && user != "<token>";
         is_password.then(|| basic(user, secret))
     }
@@ -60,7 +60,7 @@ fn basic(user: &str, secret: &str) -> Basic {
     Basic(format!("Basic {pair}"))
 }
 
-/// Names a registry may have in a config, beginning with its own.
+/// Returns the names that a registry may have in a config, in order of preference.
 fn names(host: &str) -> Vec<String> {
     let is_usual = host == "registry-1.docker.io";
     let usual = USUAL.into_iter().filter(|_| is_usual).map(str::to_owned);
@@ -68,7 +68,7 @@ fn names(host: &str) -> Vec<String> {
     usual.chain(own).collect()
 }
 
-/// Returns the program that knows the login of a registry, and the name that it knows it by.
+/// Returns the helper for a registry, and the name under which the helper knows it.
 fn helper(config: &Value, host: &str) -> Option<(String, String)> {
     let names = names(host);
     let own = names.iter().find_map(|name| Some((config["credHelpers"].get(name)?, name)));
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(value("ghcr.io"), Some(basic("ghcr.io", "s").0));
         assert_eq!(value("plain.example").as_deref(), Some("Basic YTpi"));
         assert_eq!(value("evil.example"), None);
-        // Without the helper, what the config itself has still counts.
+        // Without the helper, the logins in the config itself still count.
         let none = Logins { home: home.path(), search_path: "/nowhere" };
         assert_eq!(none.find("ghcr.io").map(|basic| basic.0).as_deref(), Some("Basic YTpi"));
     }

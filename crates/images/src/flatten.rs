@@ -1,5 +1,5 @@
-//! Layers put together into one archive: whiteouts applied, links resolved within the root, and nothing in it that could
-//! do harm: no devices, no setuid bits, no path that leads out.
+//! Combines layers into one archive: whiteouts are applied, links resolved within the root, and harmful content left
+//! out: no devices, no setuid bits, no path that leaves the root.
 
 use std::{
     cell::Cell,
@@ -10,32 +10,32 @@ use std::{
 
 use tar::{Archive, Builder, Entry, EntryType, Header};
 
-/// The most entries of all layers together.
+/// The maximum number of entries in all layers.
 const ENTRIES_MOST: usize = 1_000_000;
 
-/// The most bytes of all files together.
+/// The maximum total size of all files.
 const BYTES_MOST: u64 = 32 << 30;
 
-/// The most bytes of names, targets and attributes of one entry: whoever reads them holds them in memory.
+/// The maximum size of an entry's names, link targets and attributes, which the tar library holds in memory.
 const NAME_MOST: u64 = 1 << 20;
 
-/// The most bytes of all paths and targets together, which are held in memory until the end.
+/// The maximum total size of all paths and link targets, which are held in memory until the end.
 const NAMES_MOST: u64 = if cfg!(test) { 8 << 20 } else { 128 << 20 };
 
-/// The most bytes of paths that are built or compared: a layer can have every entry go through long links, or hide
-/// everything again and again.
+/// The maximum number of path bytes that are built or compared: a layer can make every entry go through long links, or
+/// hide everything again and again.
 const WORK_MOST: u64 = if cfg!(test) { 64 << 20 } else { 4 << 30 };
 
-/// The longest path.
+/// The maximum length of a path.
 const PATH_MOST: usize = 4096;
 
-/// Links that are followed for one path.
+/// The maximum number of links followed for one path.
 const HOPS_MOST: usize = 40;
 
-/// Ids beyond what a room has.
+/// Higher ids do not exist in a room.
 const ID_MOST: u64 = 65_534;
 
-/// Files of the image that tell its users.
+/// The files of the image that define its users.
 const KEPT: [&str; 2] = ["etc/passwd", "etc/group"];
 
 /// Layers that cannot be put together.
@@ -55,7 +55,7 @@ pub(crate) enum FlattenError {
     Work,
 }
 
-/// What came of it.
+/// The result of flattening.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flattened {
     pub(crate) bytes: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Flattened {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Folder,
-    /// The layer and entry that has the bytes.
+    /// The layer and entry with the content.
     File {
         layer: usize,
         entry: usize,
@@ -88,22 +88,22 @@ struct Node {
     time: u64,
 }
 
-/// The tree as it is after some layers.
+/// The tree after the layers read so far.
 #[derive(Default)]
 struct Tree {
     nodes: BTreeMap<String, Node>,
     left_out: usize,
     bytes: u64,
-    /// Bytes of paths and targets so far.
+    /// The total size of paths and link targets so far.
     names: u64,
-    /// Bytes of paths that were built or compared.
+    /// The number of path bytes built or compared so far.
     work: Cell<u64>,
 }
 
-/// Opens a layer to be read, from the first one at the bottom.
+/// Opens a layer for reading; the first one is at the bottom.
 pub(crate) type OpenLayer<'a> = dyn Fn(usize) -> io::Result<Box<dyn Read>> + 'a;
 
-/// Writes one archive of all layers.
+/// Writes all layers as one archive.
 pub(crate) fn flatten(
     count: usize,
     open: &OpenLayer<'_>,
@@ -137,15 +137,15 @@ pub(crate) fn flatten(
     Ok(done)
 }
 
-/// A layer of which only so much is read: what comes before the content of an entry (its name, its attributes) is held
-/// in memory by whoever reads it, however large it says it is.
+/// Limits what is read of a layer before the content of an entry: the tar library holds names and attributes in memory,
+/// whatever size they claim.
 struct Fused {
     layer: Box<dyn Read>,
-    /// How much may be read; `None` while the content of an entry is read.
+    /// How much may still be read; `None` while the content of an entry is read.
     left: Rc<Cell<Option<u64>>>,
 }
 
-/// What an error of a blown fuse says.
+/// The error when the limit is exceeded.
 const BLOWN: &str = "the names of an entry are too long";
 
 impl Read for Fused {
@@ -159,7 +159,7 @@ impl Read for Fused {
     }
 }
 
-/// Passes on each entry of a layer with its number.
+/// Calls `take` with each entry of a layer and its index.
 fn each_entry(
     layer: Box<dyn Read>,
     mut take: impl FnMut(usize, &mut Entry<'_, Fused>) -> Result<(), FlattenError>,
@@ -176,7 +176,7 @@ fn each_entry(
         })?;
         left.set(None);
         take(at, &mut entry)?;
-        // The library would skip the rest together with the next names.
+        // The library would otherwise skip the rest together with the next names, which are limited.
         io::copy(&mut entry, &mut io::sink())?;
     }
 }
@@ -192,7 +192,7 @@ fn header(node: &Node, kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// Writes the bytes of files, each once; further names of the same are links to the first.
+/// Writes the content of files, once each; hard links become links to the first name.
 fn write_files(
     count: usize,
     open: &OpenLayer<'_>,
@@ -348,7 +348,7 @@ impl Tree {
         self.work.set(self.work.get().saturating_add(bytes as u64));
     }
 
-    /// Follows links in the folders of a path, within the root.
+    /// Resolves links in the folders of a path, within the root.
     fn resolve(&self, above: &[&str]) -> Option<String> {
         let mut waiting: Vec<String> = above.iter().rev().map(|part| (*part).to_owned()).collect();
         let (mut here, mut hops) = (String::new(), 0);
@@ -392,7 +392,7 @@ impl Tree {
             let plain = Node { layer, kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0 };
             self.count(end);
             match self.nodes.get_mut(&folder[..end]) {
-                // What a layer has below it, no whiteout of that layer takes away.
+                // It now belongs to this layer, whose whiteouts must not remove it.
                 Some(known) => known.layer = layer,
                 None => {
                     self.names += end as u64;
@@ -407,7 +407,7 @@ impl Tree {
         self.remove_below(path, usize::MAX);
     }
 
-    /// Hides what earlier layers have at a path. A whiteout says nothing about its own layer, wherever in it it stands.
+    /// Hides a path of earlier layers. A whiteout never affects its own layer, whatever the order of entries.
     fn hide(&mut self, path: &str, layer: usize) {
         if self.nodes.get(path).is_some_and(|node| node.layer < layer) {
             self.nodes.remove(path);
@@ -429,7 +429,7 @@ impl Tree {
     }
 }
 
-/// Splits a path; one that leads out or is not plain is nothing.
+/// Splits a path; `None` if it leaves the root or is not valid.
 fn parts(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -451,7 +451,7 @@ mod tests {
             header.set_mode(0o4755);
             let is_file = *kind == EntryType::Regular;
             header.set_size(if is_file { content.len() as u64 } else { 0 });
-            // Names that the library itself would refuse.
+            // The library itself would refuse these names.
             header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
             if !is_file {
                 header.as_old_mut().linkname[..content.len()].copy_from_slice(content.as_bytes());
@@ -570,7 +570,7 @@ mod tests {
         assert_eq!(shown, ["a = 2"]);
     }
 
-    /// A layer whose only entry says that it has so many bytes; they would follow from a stream without end.
+    /// Flattens a layer with a single entry that claims a size, followed by an endless stream.
     fn bomb(kind: EntryType, size: u64) -> Result<Flattened, FlattenError> {
         let mut head = Header::new_gnu();
         head.set_entry_type(kind);
@@ -586,8 +586,8 @@ mod tests {
 
     #[test]
     fn no_attribute_hides_a_name_that_fills_the_memory() {
-        // The header says that the file has 1 GiB, its attributes that it is empty: then the next header follows at
-        // once, and announces a name that takes all of that.
+        // The header claims 1 GiB for the file, its attributes claim that it is empty: so the next header follows
+        // immediately, and announces a name of that size.
         let record = |size: u64, kind, path: &str| {
             let mut head = Header::new_gnu();
             head.set_entry_type(kind);
@@ -622,7 +622,7 @@ mod tests {
         assert!(read.get() < 4 << 20, "{} bytes were read", read.get());
     }
 
-    /// Layers made of one entry after another.
+    /// Flattens a layer of generated entries.
     fn many(count: usize, entry: fn(usize) -> Vec<u8>) -> Result<Flattened, FlattenError> {
         struct Entries(usize, fn(usize) -> Vec<u8>, io::Cursor<Vec<u8>>, usize);
         impl Read for Entries {
@@ -667,7 +667,7 @@ mod tests {
         let deep =
             many(200, |number| long_entry(&format!("{}{}", "d/".repeat(1990), number % 50), F));
         assert!(matches!(deep, Err(FlattenError::Work)), "{deep:?}");
-        // Everything is hidden once more with every entry, and stays, because the layer is the same.
+        // Every entry hides everything again, but it stays, because it is in the same layer.
         let hidden = many(4_000, |number| match number < 2_000 {
             true => long_entry(&format!("{}{number}", "n".repeat(90)), F),
             false => long_entry(".wh..wh..opq", F),
@@ -681,7 +681,7 @@ mod tests {
         for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
             assert!(matches!(bomb(kind, 4 << 30), Err(FlattenError::Names)), "{kind:?}");
         }
-        // Nobody holds these, but they count.
+        // These are not held in memory, but they count.
         assert!(matches!(bomb(EntryType::XGlobalHeader, 40 << 30), Err(FlattenError::Bytes)));
     }
 }

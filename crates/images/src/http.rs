@@ -1,4 +1,4 @@
-//! A small client of HTTP/1.1 that blocks: one request per connection, bounded heads, deadlines against stalls.
+//! A small blocking client for HTTP/1.1: one request per connection, limited header size, timeouts against stalls.
 
 use std::{
     collections::BTreeMap,
@@ -10,26 +10,26 @@ use std::{
 
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_types::ServerName};
 
-/// How long a connection may take.
+/// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// How long one may send nothing, unless told otherwise.
+/// The maximum time without data, by default.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The largest head of an answer.
+/// The maximum size of a response's headers.
 const HEAD_MOST: usize = 64 << 10;
 
-/// A stream that is read and written.
+/// A readable and writable stream.
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-/// An address.
+/// A URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) secure: bool,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// With its query.
+    /// Including the query.
     pub(crate) path: String,
 }
 
@@ -57,7 +57,7 @@ impl Url {
         })
     }
 
-    /// Returns the address that a `Location` means.
+    /// Resolves a `Location` header.
     pub(crate) fn join(&self, location: &str) -> Option<Self> {
         match location.starts_with('/') {
             true => Some(Self { path: location.to_owned(), ..self.clone() }),
@@ -71,23 +71,23 @@ impl Url {
     }
 }
 
-/// An answer whose body is yet to be read.
+/// A response whose body has not been read.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Box<dyn Read>,
 }
 
-/// Trust in the host's own certificate authorities.
+/// An HTTP client that trusts the host's certificate authorities.
 #[derive(Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
-    /// How long a registry may send nothing.
+    /// The maximum time without data from a registry.
     pub(crate) silence: Duration,
 }
 
 impl Client {
-    /// Trusts the certificates of a bundle.
+    /// Makes a client that trusts the certificates of a bundle.
     pub(crate) fn new(bundle: &[u8]) -> io::Result<Self> {
         use rustls::pki_types::{CertificateDer, pem::PemObject};
         let mut roots = RootCertStore::empty();
@@ -182,7 +182,7 @@ fn answer(mut stream: BufReader<Box<dyn Stream>>) -> io::Result<Answer> {
     Ok(Answer { status, headers, body })
 }
 
-/// A body in pieces.
+/// A body with chunked encoding.
 struct Chunked {
     stream: BufReader<Box<dyn Stream>>,
     left: u64,

@@ -1,16 +1,16 @@
-//! Images of containers without a container engine.
+//! Container images without a container engine.
 //!
 //! ```text
 //! name --reference--> registry --pull--> blobs, each verified by its digest --flatten--> root.tar + image.json
 //! ```
 //!
-//! - [`reference`]: names of images
+//! - [`reference`]: image names
 //! - `http`, `registry`: a client of the distribution protocol, with resumed downloads
-//! - `local`: OCI layouts and files of `docker save`
-//! - `flatten`: layers put together: whiteouts applied, links resolved, what could do harm left out
+//! - `local`: OCI layouts and `docker save` files
+//! - `flatten`: combines layers: whiteouts applied, links resolved, harmful content left out
 //! - [`store`]: the images of one user, each flattened once
 //!
-//! Everything in an image is hostile. Nothing of it is unpacked or run here: a room does that.
+//! Everything in an image is hostile. Nothing is unpacked or run here: a room does that.
 
 mod credentials;
 mod flatten;

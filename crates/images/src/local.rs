@@ -1,4 +1,4 @@
-//! Images that are on this machine already: OCI layouts and files of `docker save`.
+//! Local images: OCI layouts and `docker save` files.
 
 use std::{
     fs::{self, File},
@@ -41,7 +41,7 @@ pub(crate) fn layout(folder: &Path) -> Result<(Manifest, PathBuf), ImageError> {
     Err(broken("its manifests lead to one another"))
 }
 
-/// Returns where a folder of blobs keeps one.
+/// Returns the path of a blob in a folder.
 pub(crate) fn blob_path(blobs: &Path, digest: &str) -> PathBuf {
     blobs.join(digest.strip_prefix("sha256:").filter(|_| is_digest(digest)).unwrap_or("none"))
 }
@@ -52,7 +52,7 @@ fn document(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes the parts out of a file of `docker save` into a folder of blobs. Each part gets its own digest as its name.
+/// Extracts the parts of a `docker save` file into a folder of blobs, named by their digests.
 pub(crate) fn archive(file: &Path, blobs: &Path) -> Result<Manifest, ImageError> {
     let broken = |what: String| ImageError::Local { path: file.to_owned(), what };
     let read = |error: io::Error| broken(error.to_string());

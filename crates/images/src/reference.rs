@@ -1,4 +1,4 @@
-//! Names of images: `postgres:16`, `ghcr.io/acme/db@sha256:…`, `oci:PATH`, `archive:FILE`.
+//! Image names: `postgres:16`, `ghcr.io/acme/db@sha256:…`, `oci:PATH`, `archive:FILE`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -12,7 +12,7 @@ pub enum ImageReference {
     },
     /// A folder in the OCI image layout.
     Layout(PathBuf),
-    /// A file of `docker save`, or a layout in a tar file.
+    /// A `docker save` file, or a layout in a tar file.
     Archive(PathBuf),
 }
 
@@ -23,7 +23,7 @@ pub enum TagOrDigest {
     Digest(String),
 }
 
-/// A text that names no image.
+/// A text that is not a valid image name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an image: {why}")]
 pub struct BadReference {
@@ -31,7 +31,7 @@ pub struct BadReference {
     why: &'static str,
 }
 
-/// The registry that is meant where none is named.
+/// The default registry.
 const USUAL_HOST: &str = "registry-1.docker.io";
 
 impl FromStr for ImageReference {
@@ -114,7 +114,7 @@ impl fmt::Display for ImageReference {
     }
 }
 
-/// Whether a text is a digest that can be verified.
+/// Returns whether a text is a digest that can be verified.
 pub(crate) fn is_digest(text: &str) -> bool {
     let hex = text.strip_prefix("sha256:").unwrap_or_default();
     hex.len() == 64

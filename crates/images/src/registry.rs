@@ -1,4 +1,4 @@
-//! The distribution protocol: tokens, manifests, and blobs that are resumed where they were cut off.
+//! The distribution protocol: tokens, manifests, and blobs whose downloads are resumed.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,10 +16,10 @@ use crate::{
     store::ImageError,
 };
 
-/// The largest manifest or configuration.
+/// The maximum size of a manifest or configuration.
 pub(crate) const DOCUMENT_MOST: u64 = 4 << 20;
 
-/// The largest layer.
+/// The maximum size of a layer.
 const LAYER_MOST: u64 = 16 << 30;
 
 /// How often a download is resumed.
@@ -48,18 +48,18 @@ pub(crate) struct Blob {
     pub(crate) media_type: String,
 }
 
-/// What an image is made of.
+/// The parts of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) digest: String,
     pub(crate) config: Blob,
-    /// The lowest first.
+    /// Lowest first.
     pub(crate) layers: Vec<Blob>,
 }
 
 impl<'a> Registry<'a> {
     pub(crate) fn new(client: &'a Client, host: &str, name: &str, logins: &Logins<'_>) -> Self {
-        // A registry of this machine has no certificate; nobody else can listen in.
+        // A local registry has no certificate, and nobody else can intercept the connection.
         let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
         let secure = !matches!(bare, "localhost" | "127.0.0.1");
         Self {
@@ -89,7 +89,7 @@ impl<'a> Registry<'a> {
         ImageError::Unreachable { host: self.host.clone(), source }
     }
 
-    /// Asks, signs in where that is demanded, and follows to where blobs are kept.
+    /// Sends a request, signs in if required, and follows redirects to the storage of blobs.
     fn ask(&mut self, rest: &str, headers: &[(&str, &str)]) -> Result<Answer, ImageError> {
         let mut url = self.url(rest)?;
         let mut signed_in = false;
@@ -134,7 +134,7 @@ impl<'a> Registry<'a> {
         Err(self.protocol("it redirects too often"))
     }
 
-    /// Gets a token for reading this repository.
+    /// Requests a token for reading this repository.
     fn sign_in(&mut self, challenge: &str) -> Result<(), ImageError> {
         let Some(fields) = challenge.strip_prefix("Bearer ") else {
             return Err(ImageError::Denied { host: self.host.clone(), name: self.name.clone() });
@@ -169,13 +169,13 @@ impl<'a> Registry<'a> {
         Ok(())
     }
 
-    /// Returns the manifest of this machine's platform.
+    /// Returns the manifest for this machine's platform.
     pub(crate) fn manifest(&mut self, target: &TagOrDigest) -> Result<Manifest, ImageError> {
         let mut wanted = match target {
             TagOrDigest::Tag(tag) => tag.clone(),
             TagOrDigest::Digest(digest) => digest.clone(),
         };
-        // A list of platforms leads to one manifest, and no further.
+        // A list of platforms leads to one manifest, and may be nested only once.
         for _ in 0..3 {
             let mut answer = self.ask(&format!("manifests/{wanted}"), &[("Accept", ACCEPT)])?;
             let body = document(&mut answer.body).map_err(|error| self.unreachable(error))?;
@@ -200,7 +200,7 @@ impl<'a> Registry<'a> {
         Err(self.protocol("its lists of platforms lead to one another"))
     }
 
-    /// Downloads a blob into a file, after whatever is there of it, and verifies it.
+    /// Downloads a blob into a file, continuing after what the file has, and verifies it.
     pub(crate) fn blob(&mut self, blob: &Blob, file: &Path) -> Result<(), ImageError> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -262,7 +262,7 @@ fn document(body: &mut dyn Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Makes sure that a file is what its digest says; one that is not is removed.
+/// Verifies that a file matches its digest; removes it if not.
 pub(crate) fn verify(blob: &Blob, file: &Path) -> Result<(), ImageError> {
     let read = |source: io::Error| ImageError::Write { path: file.to_owned(), source };
     let mut input = File::open(file).map_err(read)?;
@@ -288,12 +288,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     named(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref())
 }
 
-/// Writes a digest as registries do.
+/// Formats a digest as registries do.
 fn named(digest: &[u8]) -> String {
     format!("sha256:{}", hothouse_model::id::hex(digest))
 }
 
-/// The name that images have for this machine's processor.
+/// Returns the name of this machine's architecture in image indexes.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -302,7 +302,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Chooses the manifest of this machine's platform.
+/// Chooses the manifest for this machine's platform.
 pub(crate) fn choose(all: &[Value]) -> Option<String> {
     let fits = |one: &&Value| {
         let platform = &one["platform"];
@@ -313,7 +313,7 @@ pub(crate) fn choose(all: &[Value]) -> Option<String> {
     is_digest(digest).then(|| digest.to_owned())
 }
 
-/// Reads a manifest; every part must have a digest and a size.
+/// Parses a manifest; every part must have a digest and a size.
 pub(crate) fn manifest(value: &Value, digest: String) -> Option<Manifest> {
     const LAYERS_MOST: usize = 200;
     let blob = |value: &Value, most: u64| {
@@ -344,7 +344,7 @@ mod tests {
 
     const CONTENT: &[u8] = b"the bytes of a layer, which are longer than half of them";
 
-    /// A registry that treats each request for a blob in its own way; tells the ranges that it was asked for.
+    /// Starts a registry that handles each blob request with its own function, and reports the requested ranges.
     fn registry(treatments: Vec<fn(&mut TcpStream, u64)>) -> (String, mpsc::Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -388,7 +388,7 @@ mod tests {
 
     fn stall(stream: &mut TcpStream, from: u64) {
         half(stream, from);
-        // Until the client gives up.
+        // Wait until the client gives up.
         stream.read_exact(&mut [0]).ok();
     }
 
@@ -423,7 +423,7 @@ mod tests {
             assert_eq!(ranges, ["", "bytes=20-"]);
             assert_eq!(hothouse_host::files::read_text(&file).unwrap().as_bytes(), CONTENT);
         }
-        // What an earlier process left counts too.
+        // A partial download of an earlier process counts too.
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("part");
         hothouse_host::files::write(&file, &CONTENT[..7]).unwrap();

@@ -1,28 +1,28 @@
-//! How an image wants to be run.
+//! The runtime settings of an image.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What an image's own configuration says, as far as it is used.
+/// The settings from an image's configuration, as far as they are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageSettings {
     pub entrypoint: Vec<String>,
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub folder: String,
-    /// Uid and gid, with names looked up in the image.
+    /// Uid and gid; names are looked up in the image.
     pub user: (u32, u32),
     pub ports: Vec<u16>,
     pub stop_signal: Option<String>,
 }
 
-/// The most words or variables that are kept.
+/// The maximum number of words or variables.
 const MOST: usize = 500;
 
 impl ImageSettings {
-    /// Reads the configuration of an image; `passwd` and `group` are the image's own files.
+    /// Parses the configuration of an image; `passwd` and `group` are the image's own files.
     pub(crate) fn read(config: &Value, passwd: &str, group: &str) -> Self {
         let config = &config["config"];
         let words = |key: &str| -> Vec<String> {

@@ -1,10 +1,10 @@
 //! The images of one user: each is pulled, verified and flattened once.
 //!
 //! ```text
-//! images/blobs/DIGEST.part   being downloaded; continued by the next attempt
-//! images/names/KEY           which digest a name had when it was last asked for
-//! images/DIGEST/root.tar     the files, whole: it got its name after all of it was written
-//! images/DIGEST/image.json   how it wants to be run
+//! images/blobs/DIGEST.part   an incomplete download; the next attempt continues it
+//! images/names/KEY           the digest that a name last resolved to
+//! images/DIGEST/root.tar     all files; renamed into place after it was written completely
+//! images/DIGEST/image.json   the runtime settings
 //! ```
 
 use std::{
@@ -27,18 +27,18 @@ use crate::{
     settings::ImageSettings,
 };
 
-/// An image that is ready to be unpacked in a room.
+/// An image that is ready to unpack in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub digest: String,
-    /// One archive of all its files.
+    /// One archive of all files.
     pub root: PathBuf,
     pub settings: ImageSettings,
-    /// Files that were left out, because a room must not have them.
+    /// The number of files left out, because a room must not have them.
     pub left_out: usize,
 }
 
-/// What is written beside the files.
+/// The description stored beside the archive.
 #[derive(Serialize, Deserialize)]
 struct Description {
     name: String,
@@ -47,7 +47,7 @@ struct Description {
     bytes: u64,
 }
 
-/// An image that cannot be had.
+/// An image that is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     #[error("reach the registry {host}")]
@@ -108,12 +108,12 @@ pub struct ImageStore {
     home: PathBuf,
     /// The host's certificate authorities.
     bundle: PathBuf,
-    /// Where the user's own programs are.
+    /// The search path for the user's own programs.
     search_path: String,
 }
 
 impl ImageStore {
-    /// Uses a folder, which is made when it is needed.
+    /// Makes a store in a folder, which is created when it is needed.
     pub fn new(folder: PathBuf, home: PathBuf, bundle: PathBuf, search_path: String) -> Self {
         Self { folder, home, bundle, search_path }
     }
@@ -127,7 +127,7 @@ impl ImageStore {
         &self.folder
     }
 
-    /// Returns an image that was pulled before under this name, without asking anybody.
+    /// Returns an image that was pulled before under this name, without network access.
     pub fn known(&self, reference: &ImageReference) -> Option<Image> {
         let digest = files::read_text(&self.name_file(reference)).ok()?;
         self.read(digest.trim())
@@ -150,7 +150,7 @@ impl ImageStore {
         files::exists(&root).then(|| Image { digest: digest.to_owned(), root, settings, left_out })
     }
 
-    /// Returns an image; one that was never pulled is pulled. What a tag means is asked once: `known` answers later.
+    /// Returns an image, pulling it if necessary. A tag is resolved only once: `known` answers later.
     pub fn ensure(
         &self,
         reference: &ImageReference,
@@ -175,7 +175,7 @@ impl ImageStore {
         Ok(image)
     }
 
-    /// Brings all parts here.
+    /// Fetches all parts.
     fn fetch(
         &self,
         reference: &ImageReference,
@@ -233,7 +233,7 @@ impl ImageStore {
         Ok(manifest)
     }
 
-    /// Makes one archive of the layers.
+    /// Flattens the layers into one archive.
     fn assemble(
         &self,
         reference: &ImageReference,
@@ -275,7 +275,7 @@ impl ImageStore {
             files::remove_tree(&place)?;
         }
         files::rename(&new, &place)?;
-        // All of it is in the archive now.
+        // The archive contains all of it now.
         for blob in manifest.layers.iter().chain([&manifest.config]) {
             files::remove_file(&local::blob_path(blobs, &blob.digest)).ok();
         }
@@ -288,7 +288,7 @@ impl ImageStore {
     }
 }
 
-/// Opens a layer, whatever it is compressed with: its first bytes tell.
+/// Opens a layer; its first bytes tell the compression.
 fn opened(layer: &Blob, blobs: &Path) -> io::Result<Box<dyn Read>> {
     let mut file = BufReader::new(File::open(local::blob_path(blobs, &layer.digest))?);
     let magic = io::BufRead::fill_buf(&mut file)?;

@@ -1,5 +1,5 @@
-//! Whether a sandbox is being used, and since when it is not. Counted by whoever serves its requests,
-//! read by whoever puts it to sleep.
+//! Whether a sandbox is in use, and how long it has been idle. Updated by whoever serves its requests, read by whoever
+//! puts it to sleep.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
-/// The use of one sandbox. Two are equal if they are the same.
+/// The activity of one sandbox. Two are equal only if they are the same instance.
 #[derive(Debug)]
 pub struct Activity {
     begun: Instant,
@@ -28,11 +28,11 @@ pub struct Activity {
 #[derive(Debug)]
 pub struct Use(Arc<Activity>);
 
-/// The time from the beginning of a waking to its end; it ends when this is dropped.
+/// A wake-up in progress; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Waking(Arc<Activity>);
 
-/// The time of a start by a user, until the services are ready; it ends when this is dropped.
+/// A start by a user, until the services are ready; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Starting(Arc<Activity>);
 
@@ -58,20 +58,20 @@ impl PartialEq for Activity {
 impl Eq for Activity {}
 
 impl Activity {
-    /// Records that a use begins.
+    /// Records the start of a use.
     pub fn enter(self: &Arc<Self>) -> Use {
         self.open.fetch_add(1, Ordering::AcqRel);
         self.touch();
         Use(self.clone())
     }
 
-    /// Records a use that has ended already.
+    /// Records a use that has already ended.
     pub fn touch(&self) {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.fetch_max(now, Ordering::AcqRel);
     }
 
-    /// Returns for how long nothing has happened; nothing while something happens.
+    /// Returns how long the sandbox has been idle; `None` while it is in use.
     pub fn quiet(&self) -> Option<Duration> {
         if self.open.load(Ordering::Acquire) > 0 {
             return None;
@@ -80,13 +80,13 @@ impl Activity {
         Some(self.begun.elapsed().saturating_sub(last))
     }
 
-    /// Whether the sandbox must be woken before it can answer, or is being woken now: its room
+    /// Returns whether the sandbox must be woken before it can answer, or is being woken now: its room
     /// may be up long before its services are.
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire) || self.is_waking()
     }
 
-    /// Whether the sandbox is being woken.
+    /// Returns whether the sandbox is being woken.
     pub fn is_waking(&self) -> bool {
         self.waking.load(Ordering::Acquire) > 0
     }
@@ -97,12 +97,12 @@ impl Activity {
         Waking(self.clone())
     }
 
-    /// Whether its user is starting it.
+    /// Returns whether its user is starting it.
     pub fn is_starting(&self) -> bool {
         *self.starting.borrow() > 0
     }
 
-    /// Records that its user starts it.
+    /// Records that its user is starting it.
     pub fn begin_starting(self: &Arc<Self>) -> Starting {
         self.starting.send_modify(|count| *count += 1);
         Starting(self.clone())
@@ -114,7 +114,7 @@ impl Activity {
         self.starting.subscribe().wait_for(|count| *count == 0).await.ok();
     }
 
-    /// Records that the sandbox sleeps, or that it does not.
+    /// Records whether the sandbox is asleep.
     pub fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
     }
@@ -148,7 +148,7 @@ mod tests {
         let activity = Arc::new(Activity::default());
         activity.set_asleep(true);
         let waking = activity.begin_waking();
-        // Whoever looks at its room in the middle of it sees that it is up.
+        // Its room is already up while it is being woken.
         activity.set_asleep(false);
         assert!(activity.is_asleep());
         drop(waking);

@@ -17,7 +17,7 @@ use crate::names::{ZONE, parse};
 
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 
-/// Opens the CA of a folder, creating it if there is none.
+/// Opens the CA in a folder, creating it if there is none.
 pub fn open(folder: &Path, now: Timestamp) -> Result<CertificateAuthority, CaError> {
     CertificateAuthority::open(folder, PURPOSE, now)
 }
@@ -43,7 +43,7 @@ fn now() -> Timestamp {
     HostClock.now()
 }
 
-/// Makes the TLS settings of the router.
+/// Creates the TLS settings of the router.
 pub(crate) fn server_config(ca: Arc<CertificateAuthority>) -> io::Result<rustls::ServerConfig> {
     hothouse_certificates::server_config(Arc::new(Leaves(ca)))
 }

@@ -1,11 +1,11 @@
 //! Direct ports: a loopback port of the host that forwards to one app, byte for byte.
 //!
-//! Cookies know no ports: a browser that is led to `http://hothouse.localhost:PORT` would hand the cookies
-//! of that name to the app behind the port, and let it set them. So the first bytes of a client are looked
-//! at: a request, or TLS, for a name in our zone that is not the app's own is refused, and so is what
-//! could be one and cannot be read. Until then the app may greet its client, but not answer. Everything
-//! else passes, also a later request for another name: a browser uses a connection for one name only, unless a
-//! certificate covers several, and no app has one for a name in our zone.
+//! Cookies ignore ports: a browser that is sent to `http://hothouse.localhost:PORT` would give the cookies of that name
+//! to the app behind the port, and let it set them. So the first bytes of a client are inspected: a request or a
+//! ClientHello for a name in our zone other than the app's own is refused, and so is anything that could be one but
+//! cannot be parsed. Until then the app may greet its client, but not answer. Everything else passes, including later
+//! requests for other names: a browser uses a connection for one name only, unless a certificate covers several, and no
+//! app has one for a name in our zone.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -28,16 +28,16 @@ use tokio::{
 
 use crate::{Activity, RoomPort, Rooms, names::ZONE};
 
-/// The longest request head that is inspected.
+/// The maximum length of an inspected request head.
 const HEAD_LIMIT: usize = 64 << 10;
 
-/// What a connection costs: a socket on either side.
+/// The cost of a connection: a socket on each side.
 const COST: u64 = 2;
 
-/// How long a connection lasts of which one side has ended and the other says nothing.
+/// How long a connection may be silent after one side has ended.
 const HALF_IDLE: Duration = Duration::from_secs(30);
 
-/// How many bytes before the beginning of an answer browsers ignore.
+/// How many bytes before a response browsers ignore.
 const SLOP: usize = 4;
 
 /// A fatal alert, unrecognized name (RFC 6066, section 3).
@@ -107,7 +107,7 @@ async fn serve(
             continue;
         };
         let to = to.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A sandbox that has more than its share is out of reach for a moment; the others are not.
+        // A sandbox that exceeds its share is briefly unreachable; the others are not affected.
         let Some(permit) = shares.of(&to.id).take(COST) else {
             client.set_zero_linger().ok();
             continue;
@@ -124,7 +124,7 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
     let _held = to.activity.enter();
     let dialled = tokio::select! {
         dialled = dial(to, rooms) => dialled,
-        // Waking a sandbox takes a while, and nobody may be there any more to wait for it.
+        // Waking a sandbox takes a while, and the client may leave meanwhile.
         () = gone(&client) => return,
     };
     match dialled {
@@ -132,7 +132,7 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
             client.set_nodelay(true).ok();
             app.set_nodelay(true).ok();
             if relay(&mut client, &mut app, to.host.as_deref()).await.is_err() {
-                // Whoever broke it off, the other side shall know at once.
+                // Whichever side broke it off, the other must notice immediately.
                 client.set_zero_linger().ok();
                 app.set_zero_linger().ok();
             }
@@ -145,16 +145,16 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
     }
 }
 
-/// Returns when a client that has said nothing yet ends.
+/// Returns when a client that has not sent anything disconnects.
 async fn gone(client: &TcpStream) {
     if let Ok(1..) = client.peek(&mut [0]).await {
         std::future::pending::<()>().await;
     }
 }
 
-/// Copies bytes both ways. The app may speak first, but not HTTP; the client's first bytes are inspected.
-/// When one side has ended the other may continue while it has something to say: a client that is gone looks
-/// like one that only listens, and an app may wait for its next word forever.
+/// Copies bytes both ways. The app may speak first, but not HTTP; the client's first bytes are inspected. When one side
+/// has ended, the other may continue as long as it sends something: a client that is gone looks like one that only
+/// listens, and an app may wait for its next message forever.
 async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_app, mut to_app) = app.split();
@@ -193,7 +193,7 @@ async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -
     }
 }
 
-/// Reads what an app says before its client was inspected. What a browser would take for an answer is held
+/// Reads what an app sends before its client was inspected. Anything that a browser would accept as a response is held
 /// back until then: it could set cookies, or run a script, for a name that is not the app's.
 async fn hear(app: &mut (impl AsyncRead + Unpin), judged: &Notify) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4 << 10);
@@ -214,8 +214,8 @@ async fn hear(app: &mut (impl AsyncRead + Unpin), judged: &Notify) -> io::Result
     Ok(bytes)
 }
 
-/// Whether bytes are, or could become, what browsers take for the beginning of an answer. They look for it a
-/// few bytes into what they get, in any case, and some of them accept that of an old kind of radio.
+/// Returns whether bytes are, or could become, the start of a response. Browsers look for it within the first few
+/// bytes, ignoring case, and some also accept `ICY` (Shoutcast).
 fn could_be_an_answer(bytes: &[u8]) -> bool {
     let begins = |rest: &[u8], word: &[u8]| {
         rest.iter().zip(word).all(|(byte, letter)| byte.eq_ignore_ascii_case(letter))
@@ -226,7 +226,7 @@ fn could_be_an_answer(bytes: &[u8]) -> bool {
     })
 }
 
-/// Passes bytes one way, and then that there are no more.
+/// Copies bytes one way, then closes that direction.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -242,7 +242,7 @@ async fn copy(
     }
 }
 
-/// Waits for the second way to end, for as long as bytes go by it.
+/// Waits for the second direction to end, as long as bytes move in it.
 async fn while_it_moves(
     mut way: Pin<&mut impl Future<Output = Result<(), Broken>>>,
     moved: &AtomicU64,
@@ -263,7 +263,7 @@ async fn while_it_moves(
 #[derive(Debug)]
 enum Broken {
     Off(io::Error),
-    /// A request for a name that is not the app's, and what it is told.
+    /// A request for a name that is not the app's, and the answer to it.
     Misdirected(&'static [u8]),
 }
 
@@ -273,7 +273,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Reads until it is clear whose request it is, or that it is none.
+/// Reads until it is clear whom a request is for, or that it is not a request.
 async fn begin(
     client: &mut (impl AsyncRead + Unpin),
     own: Option<&str>,
@@ -296,18 +296,18 @@ async fn begin(
     }
 }
 
-/// The hosts that a client names, as far as it was read.
+/// The hosts that a client has named so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Hosts {
     Unknown,
-    /// None for what is not a request, or names nobody.
+    /// Empty if it is not a request, or names no host.
     Are(Vec<String>),
-    /// It is a request, and there is no telling for whom.
+    /// A request whose host cannot be determined.
     Unreadable,
 }
 
 fn is_tls(bytes: &[u8]) -> bool {
-    // A record of a handshake, in any version that is still spoken.
+    // A handshake record, in any TLS version that is still in use.
     bytes.starts_with(&[22, 3])
 }
 
@@ -315,7 +315,7 @@ fn hosts_in(bytes: &[u8]) -> Hosts {
     if is_tls(bytes) || bytes == [22] {
         return greeted(bytes);
     }
-    // No browser speaks HTTP/2 without TLS, and no others have cookies.
+    // Browsers do not use HTTP/2 without TLS, and other clients have no cookies.
     if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
         return Hosts::Are(Vec::new());
     }
@@ -343,7 +343,7 @@ fn hosts_in(bytes: &[u8]) -> Hosts {
     }
 }
 
-/// Reads the name in a ClientHello.
+/// Parses the name in a ClientHello.
 fn greeted(bytes: &[u8]) -> Hosts {
     let mut acceptor = Acceptor::default();
     let mut rest = bytes;
@@ -363,9 +363,9 @@ fn greeted(bytes: &[u8]) -> Hosts {
     Hosts::Unknown
 }
 
-/// Whether a port may answer to a host: one outside our zone, or the app's own.
+/// Returns whether a port may answer to a host: one outside our zone, or the app's own.
 fn is_allowed(host: &str, own: Option<&str>) -> bool {
-    // However odd the port is that follows.
+    // Whatever follows as the port.
     let name = host.trim().split(':').next().unwrap_or_default();
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let in_zone = name.rsplit_once('.').is_some_and(|(_, zone)| zone == ZONE);
@@ -438,7 +438,7 @@ mod tests {
         let mut heard = [0; 4];
         service.read_exact(&mut heard).await.unwrap();
         drop(user);
-        // The service hears that the client has ended, and does nothing about it.
+        // The service sees that the client has ended, and ignores it.
         assert_eq!(service.read(&mut heard).await.unwrap(), 0);
         relay.await.unwrap().unwrap_err();
     }
@@ -466,7 +466,7 @@ mod tests {
                 if ends {
                     service.shutdown().await.unwrap();
                 }
-                // Nobody can tell when a byte did not come; so the relay gets time to read it.
+                // That a byte does not arrive cannot be awaited, so give the relay time to read it.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 assert!(user.try_read(&mut [0; 9]).is_err(), "{}", early.escape_ascii());
                 user.write_all(b"GET / HTTP/1.1\r\nHost: hothouse.localhost\r\n\r\n")

@@ -41,7 +41,7 @@ mod tests {
     fn words_of_a_room_cannot_become_markup() {
         for (text, shown) in [
             ("<b a=\"1\">&'\x1b", "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}"),
-            // Letters keep their order.
+            // Text direction cannot be overridden.
             ("\u{202e}live\u{2066}", "\u{fffd}live\u{fffd}"),
             ("اللغة", "اللغة"),
         ] {

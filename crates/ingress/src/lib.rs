@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Deliberately absent: starting or stopping anything, and knowledge of a sandbox beyond its names.
-//! A request reaches the app that its host name says, or none.
+//! A request reaches the app that its host name selects, or none.
 
 pub mod activity;
 pub mod ca;
@@ -67,16 +67,16 @@ pub trait Rooms: Send + Sync {
     /// Connects to an app.
     fn dial<'a>(&'a self, target: &'a RoomPort) -> Sendable<'a, io::Result<TcpStream>>;
 
-    /// Wakes a sandbox, by its public id; returns where one of its apps is reached then.
+    /// Wakes a sandbox, by its public id; returns the address of one of its apps.
     fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<RoomPort, String>>;
 
     /// Explains why an app does not answer.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;
 
-    /// Learns that an app answered with an error of its own.
+    /// Reports that an app answered with an error of its own.
     fn failed(&self, _route: &Route, _request: &str, _status: u16) {}
 
-    /// Returns what a link of an app of a sandbox gives; `uses` uses it up.
+    /// Returns what a sign-in link of an app grants; `uses` uses it up.
     fn sign_in(&self, _id: &str, _app: &str, _key: &str, _uses: bool) -> Option<sign_in::SignIn> {
         None
     }

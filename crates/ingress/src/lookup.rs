@@ -65,7 +65,7 @@ impl<T: PartialEq> PartialEq for Lookup<T> {
 impl<T: Eq> Eq for Lookup<T> {}
 
 impl<T> Lookup<T> {
-    /// Makes a map; the later of two equal names wins, and an empty name is left out.
+    /// Builds a map; the later of two equal names wins, and an empty name is left out.
     pub(crate) fn new(entries: impl IntoIterator<Item = (String, T)>) -> Self {
         let mut entries: BTreeMap<String, T> = entries.into_iter().collect();
         entries.remove("");
@@ -100,7 +100,7 @@ impl<T> Lookup<T> {
 }
 
 impl Places {
-    /// Finds a number for each bucket with which no two names have the same slot.
+    /// Finds a number for each bucket such that no two names have the same slot.
     fn find(hashes: &[u64], at: &[Slot]) -> Option<Self> {
         let (bucket_count, slot_count) = (hashes.len() / PER_BUCKET + 1, hashes.len() * 5 / 4 + 1);
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); bucket_count];

@@ -19,7 +19,7 @@ use crate::{
 const POLICY: &str = "default-src 'none'; style-src 'sha256-SVjAwZUw6aRT/EeUjbux3VvIBYZn/ImiIgOsCAW/1sI='; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Whether the client is a browser that would show a page.
+/// Returns whether the client is a browser that would show a page.
 pub fn wants_page(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepts.into_iter().any(|text| text.contains("text/html"))
@@ -42,7 +42,7 @@ pub fn redirect(to: &str, cookie: Option<&str>) -> Response<Body> {
     response
 }
 
-/// The page for an unknown host, with the running apps.
+/// Builds the page for an unknown host, with the running apps.
 pub fn unknown_host<B>(
     request: &Request<B>,
     host: &str,
@@ -76,7 +76,7 @@ struct UnknownHost<'a> {
     apps: Vec<AppLink<'a>>,
 }
 
-/// The page to pick a sandbox; its links keep the requested path.
+/// Builds the page to pick a sandbox; its links keep the requested path.
 pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
     let joint = if path.contains('?') { '&' } else { '?' };
     let target = |route: &Route| {
@@ -103,7 +103,7 @@ pub enum Rest {
     Paused,
 }
 
-/// The page for a sandbox that is down, or paused by its user.
+/// Builds the page for a sandbox that is down, or paused by its user.
 pub fn stopped<B>(
     request: &Request<B>,
     project: &str,
@@ -123,7 +123,8 @@ pub fn stopped<B>(
     answer_page(StatusCode::SERVICE_UNAVAILABLE, &Stopped { title, command })
 }
 
-/// Says how to see what a sandbox recorded. The dashboard's host is a secret of each session, so nothing leads there.
+/// Explains how to see what a sandbox recorded. The dashboard's host is a secret of each session, so there is no link
+/// to it.
 pub fn surface<B>(
     request: &Request<B>,
     project: &str,
@@ -152,8 +153,7 @@ struct Stopped {
     command: String,
 }
 
-/// The page for an app that does not answer, with the reason if known. It reloads while the service
-/// is starting.
+/// Builds the page for an app that does not answer, with the reason if known. It reloads while the service is starting.
 pub fn no_answer(wants_page: bool, route: &Route, fault: &str, told: &Told) -> Response<Body> {
     if !wants_page {
         let text = format!("service {} of sandbox {} {fault}", route.service, route.sandbox);
@@ -180,7 +180,7 @@ struct NoAnswer<'a> {
     command: String,
 }
 
-/// The page for a sandbox that is waking up; it reloads.
+/// Builds the page for a sandbox that is waking up; it reloads.
 pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
     let mut response = match wants_page {
         true => {
@@ -206,7 +206,7 @@ struct Waking {
     title: String,
 }
 
-/// The page for a sandbox that could not be woken.
+/// Builds the page for a sandbox that could not be woken.
 pub fn not_woken(wants_page: bool, route: &Route, why: &str) -> Response<Body> {
     let title = format!("Sandbox {} could not be woken", route.sandbox);
     match wants_page {
@@ -225,15 +225,15 @@ struct NotWoken<'a> {
     why: &'a str,
 }
 
-/// What the page of a link may do besides: send its form back.
+/// The policy of a sign-in link's page, which may also submit its form.
 const FORM_POLICY: &str = "default-src 'none'; style-src 'sha256-SVjAwZUw6aRT/EeUjbux3VvIBYZn/ImiIgOsCAW/1sI='; \
                            base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// What the page that fills the local storage may do: run its own script (`templates/sign-in.js`).
+/// The policy of the page that fills the local storage, which may run its own script (`templates/sign-in.js`).
 const SCRIPT_POLICY: &str = "default-src 'none'; script-src 'sha256-yp+tkbIXC/9/LsswDe8i4IJVTQWh0KFgD/bjI4w+yzo='; \
                              base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page of a link that signs in, with a button.
+/// Builds the page of a sign-in link, with a button.
 pub fn sign_in(route: &Route, role: &str) -> Response<Body> {
     let Route { app, sandbox, .. } = route;
     let page = SignInPage { title: "Sign in", app, sandbox, role };
@@ -249,7 +249,7 @@ struct SignInPage<'a> {
     role: &'a str,
 }
 
-/// The page that fills the local storage and continues.
+/// Builds the page that fills the local storage and continues.
 pub fn signed_in(storage: &str, to: &str) -> Response<Body> {
     with_policy(answer_page(StatusCode::OK, &SignedIn { storage, to }), SCRIPT_POLICY)
 }
@@ -275,7 +275,7 @@ struct AppLink<'a> {
 }
 
 impl AppLink<'_> {
-    /// Why it may not answer immediately.
+    /// Returns why it may not answer immediately.
     fn state(&self) -> Option<&'static str> {
         match &self.route.target {
             _ if self.route.activity.is_asleep() => Some("asleep"),

@@ -22,7 +22,7 @@ use crate::{RoomPort, Rooms, proxy::Body};
 const KEPT_LIMIT: usize = 256;
 /// How long an idle connection is kept. Most servers close theirs after five seconds or more.
 const IDLE_TIME: Duration = Duration::from_secs(4);
-/// What a connection to an app costs: a socket.
+/// The cost of a connection to an app: a socket.
 const COST: u64 = 1;
 /// How often an HTTP/2 connection is pinged.
 const PING: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Makes an empty pool.
+    /// Creates an empty pool.
     pub fn new(rooms: Arc<dyn Rooms>, shares: Arc<Shares>) -> Arc<Self> {
         Arc::new(Self { rooms, shares, kept: Mutex::default(), shared: Mutex::default() })
     }

@@ -48,7 +48,7 @@ const LONG_WAIT: Duration = Duration::from_secs(180);
 
 /// Serves Hothouse's own host.
 pub trait OwnPages: Send + Sync {
-    /// Answers a request; `label` is what stands before the own host's name, if anything does.
+    /// Answers a request; `label` is the label before Hothouse's own host name, if any.
     fn answer(
         &self,
         request: Request<Incoming>,
@@ -56,7 +56,7 @@ pub trait OwnPages: Send + Sync {
     ) -> crate::Sendable<'static, Response<Body>>;
 }
 
-/// What is known of the connection that a request came on.
+/// The connection that a request came on.
 #[derive(Clone, Debug)]
 pub struct Connection {
     peer: SocketAddr,
@@ -86,7 +86,7 @@ impl Connection {
         Self { peer, server_name, port, room, peer_shown, port_shown }
     }
 
-    /// Whether the connection may serve a name; without SNI, any.
+    /// Returns whether the connection may serve a name; without SNI, any.
     fn is_for(&self, name: &str) -> bool {
         let greeted = self.server_name.as_deref();
         greeted.is_none_or(|greeted| names::bare(greeted).eq_ignore_ascii_case(name))
@@ -97,7 +97,7 @@ impl Connection {
     }
 }
 
-/// The header with which a browser asks for the script of a service worker, and for nothing else.
+/// The header that browsers send only when they request the script of a service worker.
 const WORKER: &str = "service-worker";
 
 /// The router.
@@ -199,7 +199,8 @@ impl Proxy {
         response
     }
 
-    /// Answers for an app: a link that signs in itself, all else by the app. Rooms cannot use links.
+    /// Answers a request for an app: sign-in links are answered here, everything else by the app. Rooms cannot use
+    /// links.
     async fn enter(
         &self,
         request: Request<Incoming>,
@@ -348,7 +349,7 @@ fn misdirected() -> Response<Body> {
     pages::plain(StatusCode::MISDIRECTED_REQUEST, why)
 }
 
-/// Whether a request passed through this app before, or through too many.
+/// Returns whether a request passed through this app before, or through too many.
 fn been_here(headers: &HeaderMap, own: &str) -> bool {
     let mut hops = headers.get_all(HOP).iter();
     let seen = hops.by_ref().take(HOP_LIMIT).any(|hop| hop.as_bytes() == own.as_bytes());
@@ -402,7 +403,7 @@ fn choose<B>(request: &Request<B>, routes: &[Arc<Route>], port: u16) -> Response
     pages::plain(StatusCode::CONFLICT, &told)
 }
 
-/// Makes a body of text.
+/// Creates a body from text.
 pub fn body_of(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).map_err(|never| match never {}).boxed()
 }

@@ -18,13 +18,13 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Whether a request is a gRPC call, which an app wants over HTTP/2.
+/// Returns whether a request is a gRPC call, which an app wants over HTTP/2.
 pub(crate) fn is_grpc(version: Version, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     version == Version::HTTP_2 && kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
 }
 
-/// Makes the request that the app gets.
+/// Builds the request for the app.
 pub(crate) fn prepare<B>(
     request: Request<B>,
     host: &HeaderValue,
@@ -102,7 +102,7 @@ fn strip_own(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes the answer that the client gets.
+/// Builds the response for the client.
 pub(crate) fn finish(response: Response<Body>, route: &Route) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if parts.status != StatusCode::SWITCHING_PROTOCOLS {

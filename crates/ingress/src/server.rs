@@ -39,7 +39,7 @@ use crate::{
 /// How long a client may take for the TLS handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a connection of a client costs: a socket. Those to apps are counted by themselves.
+/// The cost of a client's connection: a socket. Connections to apps are counted separately.
 const COST: u64 = 1;
 
 /// How often idle connections are closed.
@@ -53,7 +53,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The default ports of URLs, then unprivileged ones, then any.
+    /// Returns the default ports of URLs, then unprivileged ones, then any.
     pub fn usual() -> Self {
         Self { tls: vec![443, 8443, 0], plain: vec![80, 8080, 0] }
     }
@@ -66,7 +66,7 @@ impl Ports {
     }
 }
 
-/// What a server is made of.
+/// The parameters of a server.
 pub struct ServerSpec {
     pub ports: Ports,
     pub ca: Arc<CertificateAuthority>,
@@ -99,7 +99,7 @@ pub struct Server {
     _end_tx: oneshot::Sender<()>,
 }
 
-/// What every connection is served with.
+/// What all connections share.
 struct Desk {
     acceptor: TlsAcceptor,
     proxy: Proxy,
@@ -107,7 +107,7 @@ struct Desk {
 }
 
 impl Server {
-    /// Opens the ports and begins to serve.
+    /// Opens the ports and starts to serve.
     pub fn start(spec: ServerSpec) -> Result<Self, ServerError> {
         let (port, tls) = bind_first(&spec.ports.tls).map_err(ServerError::Bind)?;
         let (plain_port, plain) = bind_first(&spec.ports.plain).map_err(ServerError::Bind)?;
@@ -256,14 +256,14 @@ async fn serve_stream(desk: &Arc<Desk>, stream: TcpStream, peer: SocketAddr, roo
     }
 }
 
-/// The settings for HTTP/1.1.
+/// Returns the settings for HTTP/1.1.
 fn first() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
     builder
 }
 
-/// The settings for HTTP/2.
+/// Returns the settings for HTTP/2.
 fn second() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder

@@ -1,8 +1,8 @@
 //! Links that sign a human in to an app, once.
 //!
 //! The router answers them itself, on the app's own host and only for clients outside of rooms: the app never sees the
-//! key, and nothing in a room can use one. A link that is only looked at, by a preview or a prefetch, shows a
-//! button and stays good; pressing it uses the link up.
+//! key, and nothing in a room can use one. A link that is merely fetched, by a preview or a prefetch, shows a button
+//! and stays valid; pressing the button uses it up.
 
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -11,7 +11,7 @@ use hyper::{
 
 use crate::{Rooms, Route, pages, proxy::Body};
 
-/// Where links are, on the host of an app.
+/// The path prefix of links, on the host of an app.
 pub const PATH: &str = "/.hothouse/sign-in/";
 
 /// What a link gives to the browser that uses it.
@@ -26,7 +26,7 @@ pub struct SignIn {
     pub to: String,
 }
 
-/// Returns the key in a path, if it is one of a link.
+/// Returns the key in a path, if it is the path of a link.
 pub(crate) fn key_of(path: &str) -> Option<&str> {
     let key = path.strip_prefix(PATH)?;
     (!key.is_empty() && key.len() <= 128 && key.bytes().all(|c| c.is_ascii_hexdigit()))
@@ -55,7 +55,8 @@ pub(crate) fn answer<B>(
     }
 }
 
-/// Whether a form was sent by our own page. Browsers say so, and pages cannot lie about it.
+/// Returns whether a form was sent from our own origin, by a header that pages cannot forge; clients other than
+/// browsers send none.
 fn is_own(headers: &HeaderMap) -> bool {
     let site = headers.get(HeaderName::from_static("sec-fetch-site"));
     site.is_none_or(|site| site == "same-origin")

@@ -32,7 +32,7 @@ impl Route {
     }
 }
 
-/// A sandbox whose room is not up, so that nobody knows its apps.
+/// A sandbox whose room is not up, so its apps are unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoppedSandbox {
     pub sandbox: String,
@@ -40,7 +40,8 @@ pub struct StoppedSandbox {
     pub project: String,
 }
 
-/// Names below a sandbox's own that lead to what it recorded, where no app has them: the label, and the dashboard's page.
+/// Names below a sandbox's own that lead to what it recorded, unless an app has them: the label, and the dashboard's
+/// page.
 pub const SURFACES: [(&str, &str); 4] =
     [("mail", "mail"), ("errors", "errors"), ("events", "events"), ("queue", "queue")];
 
@@ -75,7 +76,7 @@ pub struct RouteTable {
 }
 
 impl RouteTable {
-    /// Makes a table.
+    /// Builds a table.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         let routes: Vec<_> = routes.into_iter().map(Arc::new).collect();
         let apps = Lookup::new(routes.iter().map(|route| (route.host(), route.clone())));

@@ -23,12 +23,12 @@ use crate::{
     proxy::Body,
 };
 
-/// How a client asks for an upgrade.
+/// How a client requests an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// By the `Upgrade` header, to what it names.
+    /// With the `Upgrade` header, which names the protocol.
     Upgrade(HeaderValue),
-    /// By an extended CONNECT.
+    /// With an extended CONNECT.
     Connect,
 }
 
@@ -97,8 +97,8 @@ pub(crate) async fn bridge(
     Ok(Response::from_parts(parts, nothing()))
 }
 
-/// Accepts a WebSocket for a page of our own: the answer, and the bytes of both sides once it is sent. `None` if the
-/// request asks for no WebSocket.
+/// Accepts a WebSocket for one of our own pages: returns the response, and the upgraded stream once it is sent. `None`
+/// if the request is not for a WebSocket.
 pub fn accept(request: &mut Request<Incoming>) -> Option<(Response<Body>, OnUpgrade)> {
     let asked = asked(request)?;
     let mut response = Response::new(nothing());
@@ -136,12 +136,12 @@ fn forget_handshake(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes a key: sixteen bytes in base 64.
+/// Generates a key: sixteen bytes in base64.
 fn key() -> String {
     base64(&random::bytes::<16>())
 }
 
-/// Writes bytes in base 64 (RFC 4648).
+/// Encodes bytes as base64 (RFC 4648).
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,18 +1,18 @@
 //! Which clients a server accepts over HTTP on the loopback. Pure.
 //!
-//! A web page in the user's browser can send requests to the loopback too, also under a name of its own
-//! that leads there (DNS rebinding). So a request must name this very address as its host, come from no
-//! other origin, and carry the token.
+//! A web page in the user's browser can send requests to the loopback too, even under a host name that resolves to it
+//! (DNS rebinding). So a request must have exactly this address as its host, come from no other origin, and carry the
+//! token.
 
 use crate::era::STATELESS;
 
-/// What is known of a request before its body is read.
+/// What is known about a request before its body is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claim<'a> {
     pub host: Option<&'a str>,
     pub origin: Option<&'a str>,
     pub authorization: Option<&'a str>,
-    /// The version that the client says it speaks.
+    /// The protocol version that the client declares.
     pub version: Option<&'a str>,
 }
 
@@ -26,7 +26,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// Returns the status for it.
+    /// Returns its status code.
     pub fn status(self) -> u16 {
         match self {
             Self::Host | Self::Origin => 403,
@@ -35,7 +35,7 @@ impl Denied {
         }
     }
 
-    /// Returns what the client is told.
+    /// Returns the message for the client.
     pub fn message(self) -> &'static str {
         match self {
             Self::Host => "the request names another host than this server",

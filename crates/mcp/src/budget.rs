@@ -1,15 +1,15 @@
-//! Long results, cut so that a model can read them, with a cursor to continue from.
+//! Truncates long results so that a model can read them, with a cursor to continue from.
 
 use serde_json::{Map, Value, json};
 
-/// About how many bytes one result has at most: some 8,000 tokens.
+/// The approximate maximum size of a result in bytes: some 8,000 tokens.
 pub const RESULT: usize = 32 << 10;
 
-/// The longest text in a result that is cut.
+/// The maximum length of a text in a truncated result.
 const TEXT: usize = 8 << 10;
 
-/// Cuts a list to a budget, from the item that a cursor names. One item is always there, or a reader could
-/// never get past it.
+/// Limits a list to a budget, starting at the item that a cursor names. At least one item is returned, so that a reader
+/// always makes progress.
 pub fn page(items: &[Value], cursor: Option<&str>, budget: usize) -> Map<String, Value> {
     let first = cursor.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0).min(items.len());
     let (mut kept, mut size) = (Vec::new(), 0);
@@ -30,7 +30,7 @@ pub fn page(items: &[Value], cursor: Option<&str>, budget: usize) -> Map<String,
     page
 }
 
-/// Cuts an object to a budget: its long texts first, then its long lists.
+/// Limits an object to a budget: shortens long texts first, then long lists.
 pub fn object(value: Map<String, Value>, budget: usize) -> Map<String, Value> {
     let whole = Value::Object(value);
     let mut texts = TEXT;
@@ -78,7 +78,7 @@ fn map(value: &Value, change: &dyn Fn(Value) -> Value) -> Value {
     change(inner)
 }
 
-/// Cuts a text, and notes how much is missing.
+/// Truncates a text, and appends how much is missing.
 pub fn cut_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

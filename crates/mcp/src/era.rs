@@ -1,35 +1,35 @@
 //! The two forms of the protocol: with a handshake (until 2025), or stateless (since 2026-07-28).
 //!
-//! A request of the second kind says in its `_meta` which version it is of; nothing is remembered between two of them.
+//! Stateless requests declare their version in `_meta`; nothing is remembered between them.
 
 use serde_json::{Value, json};
 
 use crate::message::{Code, RequestId};
 
-/// The version in which every request stands by itself.
+/// The version in which every request is self-contained.
 pub const STATELESS: &str = "2026-07-28";
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// The headers that repeat what a message says, for whoever routes it.
+/// The headers that repeat parts of a message, for proxies that route it.
 pub const HEADER_VERSION: &str = "mcp-protocol-version";
 pub const HEADER_METHOD: &str = "mcp-method";
 pub const HEADER_NAME: &str = "mcp-name";
 
-/// How a request is spoken.
+/// The form of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Era {
-    /// After a handshake, which said the version.
+    /// After a handshake, which agreed on the version.
     #[default]
     Handshake,
-    /// By itself.
+    /// Self-contained.
     Stateless,
 }
 
 impl Era {
-    /// Reads how a request is spoken, or returns its refusal.
+    /// Returns the form of a request, or its refusal.
     pub fn of(id: &RequestId, params: &Value) -> Result<Self, Value> {
         let meta = params.get("_meta");
         let Some(version) = meta.and_then(|meta| meta.get(VERSION)) else {
@@ -47,7 +47,7 @@ impl Era {
         }
     }
 
-    /// Adds to a result what its version wants of it.
+    /// Adds the fields that the version requires in a result.
     pub fn complete(self, mut result: Value) -> Value {
         if self == Self::Stateless && result.is_object() {
             result["resultType"] = json!("complete");
@@ -55,7 +55,7 @@ impl Era {
         result
     }
 
-    /// Does the same for what a client may keep for a while: nothing, because sandboxes change.
+    /// Does the same as [`complete`](Self::complete) for cacheable results, without caching: sandboxes change.
     pub fn listed(self, result: Value) -> Value {
         let mut result = self.complete(result);
         if self == Self::Stateless && result.is_object() {
@@ -64,7 +64,7 @@ impl Era {
         result
     }
 
-    /// Returns what a server says of itself.
+    /// Returns the server's description of itself.
     pub(crate) fn discovered(
         self,
         capabilities: Value,
@@ -80,7 +80,7 @@ impl Era {
     }
 }
 
-/// Returns what a header of a request that stands by itself should say and does not.
+/// Returns the first header of a stateless request that does not match its message.
 pub fn mismatch<'h>(
     method: &str,
     params: &Value,
@@ -96,7 +96,7 @@ pub fn mismatch<'h>(
     match () {
         () if differs(HEADER_VERSION, STATELESS) => Some(HEADER_VERSION),
         () if differs(HEADER_METHOD, method) => Some(HEADER_METHOD),
-        // What is not plain text is in base64 there; the message itself decides.
+        // Other names are in base64 in the header; then the message itself decides.
         () if named.is_some_and(|name| is_plain(name) && differs(HEADER_NAME, name)) => {
             Some(HEADER_NAME)
         }

@@ -1,13 +1,13 @@
-//! The Model Context Protocol (MCP), the server's side: messages in, answers out.
+//! The Model Context Protocol (MCP), server side: messages in, answers out.
 //!
-//! Pure on purpose: standard input and HTTP both feed [`Server::receive`], so they cannot disagree. Tools are
-//! plain descriptions, made from the commands; what a call does is the caller's.
+//! Pure on purpose: standard input and HTTP both feed [`Server::receive`], so they cannot disagree. Tools are plain
+//! descriptions, derived from the commands; the caller executes the calls.
 //!
-//! - [`message`]: JSON-RPC 2.0, read and written
+//! - [`message`]: JSON-RPC 2.0, parsing and writing
 //! - [`tool`], [`resource`], [`prompt`]: what a server offers
-//! - [`budget`]: long results cut, with a cursor to continue from
-//! - [`era`]: with a handshake, or each request by itself
-//! - [`access`]: who may speak over HTTP
+//! - [`budget`]: truncates long results, with a cursor to continue from
+//! - [`era`]: with a handshake, or stateless
+//! - [`access`]: who may connect over HTTP
 
 pub mod access;
 pub mod budget;
@@ -25,39 +25,39 @@ use prompt::Prompt;
 use resource::Template;
 use tool::Tool;
 
-/// The versions of the protocol that are understood, the newest first.
+/// The supported versions of the protocol with a handshake, newest first.
 pub const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     pub version: String,
-    /// What a model is told about the whole server.
+    /// Instructions for the model about the whole server.
     pub instructions: String,
     pub tools: Vec<Tool>,
     pub templates: Vec<Template>,
     pub prompts: Vec<Prompt>,
 }
 
-/// What to do about a message.
+/// What to do with a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reaction {
-    /// Send this.
+    /// Send this answer.
     Answer(Value),
-    /// Nothing.
+    /// Do nothing.
     Nothing,
     /// Run a tool, then answer.
     Call { id: RequestId, era: Era, tool: String, arguments: Value, progress: Option<Value> },
-    /// List what can be read now, then answer.
+    /// List the resources, then answer.
     ListResources { id: RequestId, era: Era },
-    /// Read something, then answer.
+    /// Read a resource, then answer.
     ReadResource { id: RequestId, era: Era, uri: String },
     /// Stop working on a request; it is not answered.
     Cancel { id: RequestId },
 }
 
 impl Server {
-    /// Reacts to one message, as text.
+    /// Processes one message in text form.
     pub fn receive(&self, text: &str) -> Reaction {
         match message::read(text) {
             Ok(Incoming::Request { id, method, params }) => self.request(id, &method, &params),
@@ -149,7 +149,7 @@ fn capabilities() -> Value {
     json!({ "tools": {}, "resources": {}, "prompts": {} })
 }
 
-/// Returns the version to speak: the client's, if it is understood, else our newest.
+/// Returns the version to use: the client's, if it is supported, otherwise our newest.
 pub fn agreed(asked: &str) -> &'static str {
     VERSIONS.into_iter().find(|known| *known == asked).unwrap_or(VERSIONS[0])
 }
@@ -161,7 +161,7 @@ fn notified(method: &str, params: &Value) -> Reaction {
     }
 }
 
-/// A notification that a request is being worked on.
+/// Returns a notification about the progress of a request.
 pub fn progress(token: &Value, step: u64, message: &str) -> Value {
     json!({
         "jsonrpc": "2.0",

@@ -1,11 +1,11 @@
-//! JSON-RPC 2.0: one message, read and written.
+//! JSON-RPC 2.0: parses and writes single messages.
 
 use serde_json::{Value, json};
 
-/// The largest message that is read.
+/// The maximum size of a message.
 pub const LIMIT: usize = 4 << 20;
 
-/// What names a request.
+/// The id of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequestId {
     Number(i64),
@@ -20,11 +20,11 @@ pub enum Code {
     NoMethod,
     BadParams,
     Internal,
-    /// Of MCP: a resource that does not exist.
+    /// MCP: a resource that does not exist.
     NoResource,
-    /// Of MCP: a header says something else than the message.
+    /// MCP: a header that contradicts the message.
     Header,
-    /// Of MCP: a version that is not spoken.
+    /// MCP: an unsupported version.
     Version,
 }
 
@@ -43,7 +43,7 @@ impl Code {
     }
 }
 
-/// A message of the client.
+/// A message from the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     Request {
@@ -55,12 +55,12 @@ pub enum Incoming {
         method: String,
         params: Value,
     },
-    /// We ask nothing, so there is nothing to do with an answer.
+    /// We send no requests, so responses are ignored.
     Response,
 }
 
 impl RequestId {
-    /// Reads an id; `None` for what cannot be one.
+    /// Parses an id; `None` if it is not valid.
     pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self::Text(text.clone())),
@@ -69,12 +69,12 @@ impl RequestId {
         }
     }
 
-    /// Writes the answer to this request.
+    /// Returns the answer to this request.
     pub fn answer(&self, result: Value) -> Value {
         json!({ "jsonrpc": "2.0", "id": self.value(), "result": result })
     }
 
-    /// Writes the refusal of this request.
+    /// Returns the refusal of this request.
     pub fn refused(&self, code: Code, message: &str) -> Value {
         error(self.value(), code, message)
     }
@@ -87,7 +87,7 @@ impl RequestId {
     }
 }
 
-/// Reads one message; what is none is refused with the answer for it.
+/// Parses one message; for an invalid one, returns the error to send.
 pub fn read(text: &str) -> Result<Incoming, Value> {
     let value: Value = serde_json::from_str(text)
         .map_err(|_| error(Value::Null, Code::NoJson, "the message is not JSON"))?;

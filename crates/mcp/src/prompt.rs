@@ -1,4 +1,4 @@
-//! Prompts: what a user can start a model with.
+//! Prompts with which a user can start a conversation.
 
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ impl Prompt {
         Self { name: name.to_owned(), about: about.to_owned(), text: text.to_owned() }
     }
 
-    /// Writes the prompt as `prompts/list` has it.
+    /// Returns the prompt in the form of `prompts/list`.
     pub fn shown(&self) -> Value {
         json!({ "name": self.name, "title": self.name, "description": self.about })
     }
 
-    /// Writes the prompt as `prompts/get` returns it.
+    /// Returns the prompt in the form of `prompts/get`.
     pub fn messages(&self) -> Value {
         let content = json!({ "type": "text", "text": self.text });
         json!({

@@ -1,8 +1,8 @@
-//! Resources: what can be read by its address.
+//! Resources: content that can be read by its URI.
 
 use serde_json::{Value, json};
 
-/// Addresses of one form.
+/// A pattern of URIs.
 #[derive(Clone, Debug)]
 pub struct Template {
     pub uri: &'static str,
@@ -11,13 +11,13 @@ pub struct Template {
 }
 
 impl Template {
-    /// Writes the template as `resources/templates/list` has it.
+    /// Returns the template in the form of `resources/templates/list`.
     pub fn shown(&self) -> Value {
         json!({ "uriTemplate": self.uri, "name": self.name, "description": self.about })
     }
 }
 
-/// Something that can be read.
+/// A readable resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub uri: String,
@@ -26,13 +26,13 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Writes the resource as `resources/list` has it.
+    /// Returns the resource in the form of `resources/list`.
     pub fn shown(&self) -> Value {
         json!({ "uri": self.uri, "name": self.name, "mimeType": self.kind })
     }
 }
 
-/// What was read: text as it is, everything else in base64.
+/// The content of a resource: text as it is, everything else in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Text(String),
@@ -40,7 +40,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Writes the content as `resources/read` returns it.
+    /// Returns the content in the form of `resources/read`.
     pub fn shown(&self, uri: &str, kind: &str) -> Value {
         let content = match self {
             Self::Text(text) => json!({ "uri": uri, "mimeType": kind, "text": text }),
@@ -50,7 +50,7 @@ impl Content {
     }
 }
 
-/// Returns the type of a file by its name.
+/// Returns the MIME type of a file, by its name.
 pub fn kind_of(file: &str) -> &'static str {
     match file.rsplit('.').next().unwrap_or_default() {
         "png" => "image/png",
@@ -67,7 +67,7 @@ pub fn kind_of(file: &str) -> &'static str {
     }
 }
 
-/// Whether content of a type is text.
+/// Returns whether content of this MIME type is text.
 pub fn is_text(kind: &str) -> bool {
     kind.starts_with("text/")
         || ["application/json", "application/jsonl", "message/rfc822"].contains(&kind)

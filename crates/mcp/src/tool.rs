@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// How a call may affect the world, as clients show it.
+/// The effects of a call, as shown by clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     pub read_only: bool,
@@ -15,7 +15,7 @@ pub struct Tool {
     pub name: String,
     pub about: String,
     pub input: Value,
-    /// The schema of its structured results; none if they are not described.
+    /// The schema of its structured results; `None` if they have none.
     pub output: Option<Value>,
     pub effects: Effects,
 }
@@ -25,7 +25,7 @@ impl Tool {
         Self { name: name.to_owned(), about: about.to_owned(), input, ..Self::default() }
     }
 
-    /// Writes the tool as `tools/list` has it.
+    /// Returns the tool in the form of `tools/list`.
     pub fn shown(&self) -> Value {
         let mut shown = json!({
             "name": self.name,
@@ -46,23 +46,23 @@ impl Tool {
     }
 }
 
-/// What a call resulted in.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallResult {
     pub text: String,
     pub structured: Option<Map<String, Value>>,
-    /// Files that can be read as resources: address, name and type.
+    /// Files that can be read as resources: URI, name and type.
     pub links: Vec<(String, String, &'static str)>,
     pub is_error: bool,
 }
 
 impl CallResult {
-    /// A call that failed.
+    /// Makes the result of a failed call.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: true, ..Self::default() }
     }
 
-    /// Writes the result as `tools/call` returns it.
+    /// Returns the result in the form of `tools/call`.
     pub fn shown(&self) -> Value {
         let mut content = vec![json!({ "type": "text", "text": self.text })];
         content.extend(self.links.iter().map(|(uri, name, kind)| {

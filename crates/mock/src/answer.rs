@@ -1,4 +1,4 @@
-//! What goes back to the room, and what the caller does besides.
+//! The answer to a call, and side effects for the caller to perform.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Body,
-    /// What follows the body, where the protocol has that.
+    /// Sent after the body, if the protocol has trailers.
     pub trailers: Vec<(String, String)>,
-    /// How long to wait before anything is sent.
+    /// The delay before anything is sent.
     pub latency: Duration,
-    /// What to do instead of, or after the beginning of, sending the answer.
+    /// A fault to inject instead of the answer, or after its beginning.
     pub fault: Option<Fault>,
     pub matched: Match,
     pub effects: Vec<Effect>,
@@ -25,18 +25,18 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Whole(Vec<u8>),
-    /// Sent piece by piece: events of a stream, or a slow body.
+    /// Sent in pieces: events of a stream, or a slow body.
     Pieces(Vec<Piece>),
 }
 
-/// A part of a body, and how long to wait before it.
+/// A part of a body, and the delay before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub after: Duration,
     pub bytes: Vec<u8>,
 }
 
-/// What breaks on purpose.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The connection is reset before any byte of an answer.
@@ -51,9 +51,9 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Match {
-    /// A fixture, by `file` or `file#name`.
+    /// A fixture, named as `file` or `file#name`.
     Fixture(String),
-    /// The package of a vendor, with what in it.
+    /// A vendor package, and the part of it that answered.
     Vendor(String),
     /// Nothing; the answer is 501.
     Unmatched { nearest: Vec<NearMiss>, stub: String },
@@ -75,7 +75,7 @@ pub enum Effect {
         integration: String,
         kind: String,
         payload: Value,
-        /// Where the app itself told the vendor to send it; none for what the config says.
+        /// Where the app told the vendor to send it; `None` for the configured endpoint.
         endpoint: Option<Endpoint>,
     },
 }
@@ -84,19 +84,19 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub url: String,
-    /// What it is signed with, as the vendor told the app.
+    /// The signing secret, as the vendor told the app.
     pub secret: String,
 }
 
 impl Answer {
-    /// Makes an answer with a body of JSON.
+    /// Creates an answer with a JSON body.
     pub fn json(status: u16, tree: &Value, matched: Match) -> Self {
         let body = Body::Whole(tree.to_string().into_bytes());
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         Self { body, headers, ..Self::empty(status, matched) }
     }
 
-    /// Makes an answer without a body.
+    /// Creates an answer without a body.
     pub fn empty(status: u16, matched: Match) -> Self {
         Self {
             status,
@@ -112,7 +112,7 @@ impl Answer {
 }
 
 impl Body {
-    /// Returns all bytes, whatever the waits between them.
+    /// Returns all bytes of the body, ignoring delays.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Whole(bytes) => bytes.clone(),

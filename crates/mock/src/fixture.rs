@@ -1,10 +1,10 @@
-//! Fixtures: files that people write, and what they mean.
+//! Fixtures: handwritten files, and their parsed form.
 //!
-//! - [`source`]: a file as values that know their lines, from TOML or JSON
-//! - [`read`]: from values to fixtures, with every problem and its near miss
-//! - [`matcher`]: what a part of a request is compared with
+//! - [`source`]: a TOML or JSON file as values with line numbers
+//! - [`read`]: parses values into fixtures; reports every problem with a suggestion
+//! - [`matcher`]: conditions on parts of a request
 //! - [`shelf`]: the fixtures of one integration, found by path and method
-//! - [`reply`]: from the chosen fixture to an answer
+//! - [`reply`]: builds an answer from the chosen fixture
 
 pub mod matcher;
 pub mod read;
@@ -21,26 +21,26 @@ use crate::{
 };
 use matcher::Matcher;
 
-/// What is asked for, and what is answered.
+/// A request pattern, and the answers to it.
 #[derive(Clone, Debug)]
 pub struct Fixture {
-    /// The file, and after `#` the name or number within it if it holds several.
+    /// The file and, if it holds several fixtures, `#` with a name or number.
     pub name: String,
-    /// Higher ones are asked first; more exact ones among equals.
+    /// Higher priorities are tried first; among equals, the more specific fixture.
     pub priority: i64,
     pub wanted: Wanted,
-    /// The first answer, then those of `[[then]]`; the last one stays.
+    /// The first answer, then those of `[[then]]`; the last one repeats.
     pub answers: Vec<Reply>,
-    /// Whether the first answer comes again after the last.
+    /// Whether the answers start over after the last.
     pub cycles: bool,
-    /// Whether any answer depends on how many came before. One that does not leaves nothing to remember.
+    /// Whether any answer depends on how many came before. If none does, no state is stored.
     pub counts: bool,
 }
 
 /// Which requests a fixture answers.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// In capitals; none means any.
+    /// In upper case; empty means any.
     pub methods: Vec<String>,
     pub path: PathTemplate,
     pub query: Vec<(String, Matcher)>,
@@ -49,12 +49,12 @@ pub struct Wanted {
     pub json: Vec<(String, Matcher)>,
     /// The body as text.
     pub body: Option<Matcher>,
-    /// What earlier answers have set.
+    /// Conditions on what earlier answers have set.
     pub state: Vec<(Template, Matcher)>,
 }
 
 impl Fixture {
-    /// Whether it answers whatever is asked.
+    /// Returns whether it matches every request.
     pub fn answers_anything(&self) -> bool {
         let Wanted { path, query, headers, json, body, state, .. } = &self.wanted;
         path.is_any()
@@ -99,7 +99,7 @@ pub struct Event {
     pub data: Tree,
 }
 
-/// A body that comes bit by bit.
+/// A body that is sent in delayed pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Slow {
     pub bytes: usize,

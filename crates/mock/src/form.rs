@@ -5,18 +5,18 @@ use std::fmt;
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
 
-/// Keys nest no deeper; nobody's API does.
+/// The maximum nesting of keys; no known API needs more.
 const DEPTH: usize = 12;
 
-/// More pairs than this are refused.
+/// The maximum number of pairs.
 const PAIRS: usize = 10_000;
 
-/// A form that cannot be read.
+/// A form that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormError {
     TooMany,
     TooDeep,
-    /// A key that is a value in one pair and holds others in the next.
+    /// A key that has a value in one pair and nested keys in another.
     Mixed(String),
 }
 
@@ -41,7 +41,7 @@ pub fn pairs(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Reads a form as a tree. All leaves are text; keys that are numbers make lists.
+/// Parses a form into a tree. All leaves are text; keys that are numbers make lists.
 pub fn parse(text: &str) -> Result<Value, FormError> {
     if text.split('&').nth(PAIRS).is_some() {
         return Err(FormError::TooMany);
@@ -70,10 +70,10 @@ fn steps(key: &str) -> Result<Vec<&str>, FormError> {
 fn put(tree: &mut Value, steps: &[&str], value: String) -> Option<()> {
     let (step, rest) = steps.split_first()?;
     let Value::Object(entries) = tree else { return None };
-    // `a[]=x&a[]=y`: the next free place.
+    // `a[]=x&a[]=y`: the next free index.
     let step = if step.is_empty() { entries.len().to_string() } else { (*step).to_owned() };
     if rest.is_empty() {
-        // The last one wins, as everywhere; a branch is never overwritten by a value.
+        // The last value wins, as is usual, but never replaces a branch.
         if entries.get(&step).is_some_and(Value::is_object) {
             return None;
         }
@@ -84,7 +84,7 @@ fn put(tree: &mut Value, steps: &[&str], value: String) -> Option<()> {
     put(branch, rest, value)
 }
 
-/// Turns branches whose keys are 0, 1, 2, … into lists, in the order of the numbers.
+/// Converts branches whose keys are 0, 1, 2, … to lists, in numeric order.
 fn listify(tree: &mut Value) {
     let Value::Object(entries) = tree else { return };
     entries.values_mut().for_each(listify);

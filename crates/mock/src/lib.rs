@@ -1,19 +1,19 @@
-//! What answers for the hosts of integrations of class `mock`.
+//! Answers for the hosts of integrations of class `mock`.
 //!
-//! Pure: bytes of a request and a moment come in, an answer goes out. There is no socket, file,
-//! clock or chance here; what is remembered between two calls is one value, [`State`].
+//! Pure: the bytes of a request and a time in, an answer out. There are no sockets, files, clocks
+//! or randomness here; what is kept between calls is one value, [`State`].
 //!
-//! - [`request`]: a call as the room made it, and its decoded forms
-//! - [`answer`]: what goes back, and what the caller does besides
-//! - [`mock`]: the whole: loading, choosing, answering
-//! - [`state`]: what is remembered, bounded, with a revision
-//! - [`fixture`]: files that people write, and what they mean
-//! - [`template`]: the small language in fixtures
+//! - [`request`]: a call from the room, and its decoded parts
+//! - [`answer`]: the answer, and side effects for the caller to perform
+//! - [`mock`]: loading, choosing what answers, answering
+//! - [`state`]: bounded state with a revision
+//! - [`fixture`]: handwritten files, and their parsed form
+//! - [`template`]: the template language of fixtures
 //! - [`miss`], [`stub`]: the response to an unmatched call
-//! - [`vendor`]: packages of vendors, by host
+//! - [`vendor`]: vendor packages, by host
 //! - [`stripe`]: the one vendor that needs code
-//! - [`openapi`]: answers from a description in OpenAPI
-//! - [`record`]: fixtures made of real answers
+//! - [`openapi`]: answers from an OpenAPI description
+//! - [`record`]: fixtures made from real answers
 
 pub mod answer;
 pub mod fixture;

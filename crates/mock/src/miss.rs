@@ -18,7 +18,7 @@ use crate::{
 /// How many near misses are listed.
 const SHOWN: usize = 3;
 
-/// Paths that are farther apart than this have nothing in common.
+/// Paths that are farther apart than this count as unrelated.
 const FAR: usize = 8;
 
 /// A near miss with its distance, to be sorted.
@@ -33,7 +33,7 @@ pub(crate) fn near(shelf: &Shelf, call: &Call<'_>, seen: &mut Seen<'_, '_>) -> V
         let (distance, path) = path_miss(&wanted.path, &call.segments, call.request.path);
         let parameters = wanted.path.matches(&call.segments).unwrap_or_default();
         let others = wanted.misses(call, &parameters, seen);
-        // Another path is worse than another value.
+        // A different path is worse than a different value.
         let score = distance * 10 + others.len();
         let why = path.into_iter().chain(others).collect();
         (score, NearMiss { fixture: fixture.name.clone(), why })
@@ -41,7 +41,7 @@ pub(crate) fn near(shelf: &Shelf, call: &Call<'_>, seen: &mut Seen<'_, '_>) -> V
     .collect()
 }
 
-/// Compares a call with routes of code: method and path.
+/// Compares a call with the routes of code: method and path.
 pub(crate) fn near_routes<'r>(
     vendor: &str,
     routes: impl Iterator<Item = (&'r str, PathTemplate)>,
@@ -74,7 +74,7 @@ fn path_miss(
     }
 }
 
-/// Makes the answer of a mocked host that has none: 501, with what would help.
+/// Builds the answer to an unmatched call: 501, with suggestions.
 pub(crate) fn unmatched(call: &Call<'_>, integration: &str, mut near: Vec<Scored>) -> Answer {
     near.sort_by(|a, b| (a.0, &a.1.fixture).cmp(&(b.0, &b.1.fixture)));
     let nearest: Vec<NearMiss> = near.into_iter().take(SHOWN).map(|(_, miss)| miss).collect();
@@ -100,7 +100,7 @@ pub(crate) fn unmatched(call: &Call<'_>, integration: &str, mut near: Vec<Scored
     Answer::json(501, &told, Match::Unmatched { nearest, stub })
 }
 
-/// Makes the answer of a fixture that cannot be filled.
+/// Builds the answer for a fixture whose template cannot be rendered.
 pub(crate) fn unfilled(call: &Call<'_>, fixture: &str, why: String) -> Answer {
     let told = json!({ "error": {
         "type": "fixture_failed",

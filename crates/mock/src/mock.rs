@@ -1,4 +1,4 @@
-//! The whole: loading, choosing what answers, answering.
+//! Loading, choosing what answers, answering.
 
 mod load;
 
@@ -19,15 +19,15 @@ use crate::{
     vendor::{Code, Package},
 };
 
-/// What a mock is made of.
+/// The parameters of a mock.
 #[derive(Clone, Debug, Default)]
 pub struct MockSpec {
     pub integrations: Vec<Integration>,
     /// The fixtures of the worktree; the caller has read them.
     pub files: Vec<FixtureFile>,
-    /// What templates find under `seed`.
+    /// The value of `seed` in templates.
     pub seed: Value,
-    /// Makes ids of two runs the same or different.
+    /// The seed of ids: two runs with the same seed generate the same ids.
     pub id_seed: u64,
 }
 
@@ -35,17 +35,17 @@ pub struct MockSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integration {
     pub name: String,
-    /// Host names in lower case; `*` stands for any text.
+    /// Host names in lower case; `*` matches any text.
     pub hosts: Vec<String>,
-    /// The package to use, whatever the hosts.
+    /// The package to use, regardless of the hosts.
     pub vendor: Option<String>,
 }
 
-/// A file beneath the fixtures of an integration.
+/// A file below the fixtures folder of an integration.
 #[derive(Clone, Debug)]
 pub struct FixtureFile {
     pub integration: String,
-    /// The path beneath the integration's folder.
+    /// The path below the integration's folder.
     pub name: String,
     pub bytes: Vec<u8>,
 }
@@ -63,14 +63,14 @@ pub struct Mock {
     state: State,
 }
 
-/// Who answers for a host.
+/// What answers for a host.
 #[derive(Clone, Debug)]
 struct Host {
     integration: usize,
     package: Option<String>,
 }
 
-/// What the worktree has for one integration.
+/// The fixtures and descriptions that the worktree has for one integration.
 #[derive(Debug)]
 struct Mocked {
     name: String,
@@ -81,23 +81,23 @@ struct Mocked {
 }
 
 impl Mock {
-    /// Returns what is remembered as one value, with its revision.
+    /// Returns the state, with its revision.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Returns the state to take its changes.
+    /// Returns the state, so that its changes can be taken.
     pub fn state_mut(&mut self) -> &mut State {
         &mut self.state
     }
 
-    /// Goes on from a state that was kept.
+    /// Continues from a stored state.
     #[must_use]
     pub fn with_state(self, state: State) -> Self {
         Self { state, ..self }
     }
 
-    /// Replaces what templates find under `seed`.
+    /// Replaces the value of `seed` in templates.
     pub fn set_seed(&mut self, seed: Value) {
         self.seed = seed;
     }
@@ -132,7 +132,7 @@ impl Mock {
         let mut draft = Draft::new(state, &mocked.name, *id_seed);
         let mut scene = Scene { call: &call, mocked, package, seed, now };
         let answer = scene.answer(&mut draft);
-        // A call that failed to match, or to be filled, leaves nothing behind.
+        // A call that did not match, or whose template failed, changes no state.
         if matches!(answer.matched, Match::Unmatched { .. }) {
             return answer;
         }
@@ -153,7 +153,7 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Asks the worktree's fixtures, then the vendor's package, then descriptions.
+    /// Tries the worktree's fixtures, then the vendor's package, then descriptions.
     fn answer(&mut self, draft: &mut Draft<'_>) -> Answer {
         if let Some(answer) = self.shelf_answer(&self.mocked.shelf, draft) {
             return answer;
@@ -206,7 +206,7 @@ impl Scene<'_> {
     }
 }
 
-/// The message if no more state can be stored.
+/// Builds the answer for when no more state can be stored.
 fn full(matched: &Match) -> Answer {
     let message = "the mock cannot remember more; reset the sandbox's mocks";
     let told = json!({ "error": { "type": "mock_state_full", "message": message } });

@@ -1,8 +1,8 @@
-//! Answers from a description in OpenAPI 3.0 or 3.1, as JSON.
+//! Answers from an OpenAPI 3.0 or 3.1 description, as JSON.
 //!
-//! Requests are validated against parameters and bodies; answers are the description's examples, or
-//! made to fit its schemas. YAML is not read: every vendor that publishes YAML can be converted once,
-//! and a YAML reader would be a dependency with a history of its own.
+//! Requests are validated against parameters and bodies; answers are the description's examples, or generated from its
+//! schemas. YAML is not supported: a vendor's YAML can be converted once, and a YAML parser would be a dependency with
+//! a history of its own.
 
 mod example;
 mod validate;
@@ -17,12 +17,12 @@ use crate::{
     request::{Call, Content},
 };
 
-/// The largest description; those of large vendors have several megabytes.
+/// The maximum size of a description; those of large vendors have several megabytes.
 const LARGEST: usize = 16 * MAX_BYTES;
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
 
-/// A mock made of a description.
+/// A mock built from a description.
 #[derive(Debug)]
 pub struct OpenApiMock {
     file: String,
@@ -33,24 +33,24 @@ pub struct OpenApiMock {
 
 #[derive(Debug)]
 struct Operation {
-    /// In capitals.
+    /// In upper case.
     method: String,
+    /// Includes the path in the URL of the first server.
     path: PathTemplate,
-    /// The key in `paths`, and the method as it stands there.
+    /// The key in `paths`, and the method as written there.
     place: (String, &'static str),
-    /// What the first server's URL puts before the path is part of `path`.
     name: String,
 }
 
 impl OpenApiMock {
-    /// Whether bytes are a description, not a fixture.
+    /// Returns whether bytes are a description, not a fixture.
     pub fn is_description(bytes: &[u8]) -> bool {
         let head = &bytes[..bytes.len().min(4096)];
         let head = String::from_utf8_lossy(head);
         head.contains("\"openapi\"") || head.contains("\"swagger\"")
     }
 
-    /// Reads a description.
+    /// Parses a description.
     pub fn load(file: &str, bytes: &[u8]) -> Result<Self, Problem> {
         let refuse = |line, message: String| {
             let Complaint { message, suggestion, allowed } = Complaint::new(message);
@@ -80,7 +80,7 @@ impl OpenApiMock {
         Ok(Self { file: file.to_owned(), document, operations, paths })
     }
 
-    /// Returns the file.
+    /// Returns the file name.
     pub fn name(&self) -> &str {
         &self.file
     }
@@ -118,7 +118,7 @@ impl OpenApiMock {
         let Some((status, response)) = good.or_else(|| responses.get_key_value("default")) else {
             return Answer::empty(204, matched);
         };
-        // A description may name any key; only a status that HTTP has goes out.
+        // A description may use any key; only valid HTTP statuses are sent.
         let status = status.replace("XX", "00").parse().ok();
         let status = status.filter(|status| (200..600).contains(status)).unwrap_or(200);
         let response = self.followed(response);
@@ -208,7 +208,7 @@ impl OpenApiMock {
     }
 }
 
-/// Makes a value that fits a JSON Schema, which may refer to parts of itself.
+/// Generates a value that fits a JSON Schema, which may refer to parts of itself.
 pub fn example_of_schema(schema: &Value) -> Value {
     let document = schema.clone();
     let (file, operations, paths) = (String::new(), Vec::new(), PathTree::default());
@@ -243,7 +243,7 @@ fn operations(document: &Value) -> Result<Vec<Operation>, String> {
     Ok(operations)
 }
 
-/// Makes a parameter of each segment that is one only in part, such as `{base}...{head}`.
+/// Turns each segment that is a parameter only in part, such as `{base}...{head}`, into one parameter.
 fn whole_segments(path: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let parts = path.split('/').enumerate().map(|(at, part)| {

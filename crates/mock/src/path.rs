@@ -9,22 +9,22 @@ use hothouse_model::config::rules::nearest;
 enum Segment {
     Literal(String),
     Parameter(String),
-    /// Everything that is left, also nothing.
+    /// The rest of the path, which may be empty.
     Rest(String),
 }
 
-/// A template of paths.
+/// A path template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate {
     text: String,
     segments: Vec<Segment>,
 }
 
-/// What the parameters of a template stand for in a path.
+/// The parameters of a template, with their values in a path.
 pub type Parameters = Vec<(String, String)>;
 
 impl PathTemplate {
-    /// Reads a template; the error is a sentence without its subject.
+    /// Parses a template; the error is a sentence without its subject.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.starts_with('/') {
             return Err("must begin with `/`".to_owned());
@@ -41,7 +41,7 @@ impl PathTemplate {
         Ok(Self { text: text.to_owned(), segments })
     }
 
-    /// Whether every path fits.
+    /// Returns whether the template matches every path.
     pub fn is_any(&self) -> bool {
         matches!(self.segments.first(), Some(Segment::Rest(_)))
     }
@@ -74,8 +74,8 @@ impl PathTemplate {
         (path.len() == self.segments.len()).then_some(found)
     }
 
-    /// Returns how far a path is from the template: a mistyped segment is near, another one is far,
-    /// and so is one too many.
+    /// Returns how far a path is from the template: a mistyped segment is near; another segment, or
+    /// one too many, is far.
     pub fn distance(&self, path: &[Cow<'_, str>]) -> usize {
         const OTHER: usize = 4;
         let differs = self.segments.iter().zip(path).map(|(segment, part)| match segment {
@@ -89,7 +89,7 @@ impl PathTemplate {
         differs.sum::<usize>() + extra * OTHER
     }
 
-    /// Returns how exact the template is: literals weigh more than parameters, the rest least.
+    /// Returns how specific the template is: literals weigh more than parameters, the rest least.
     pub fn weight(&self) -> usize {
         let weigh = |segment: &Segment| match segment {
             Segment::Literal(_) => 3,
@@ -125,7 +125,7 @@ fn segment(part: &str) -> Result<Segment, String> {
     Ok(if is_rest { Segment::Rest(name) } else { Segment::Parameter(name) })
 }
 
-/// Finds what templates may match a path without asking each of them.
+/// Finds the templates that may match a path without trying each of them.
 #[derive(Clone, Debug, Default)]
 pub struct PathTree {
     literals: HashMap<String, PathTree>,

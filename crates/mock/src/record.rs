@@ -1,7 +1,7 @@
-//! Fixtures made of real answers.
+//! Fixtures made from real answers.
 //!
-//! Everything is redacted before it is written, and before it becomes a condition: a value that was
-//! redacted is only asked to be there, so that a recording matches the request it was made from.
+//! Everything is redacted before it is written, and before it becomes a condition: a redacted value only has to be
+//! present, so that a recording matches the request it was made from.
 
 mod recorder;
 
@@ -16,7 +16,7 @@ use crate::{
     stub::quoted,
 };
 
-/// Headers of answers that a fixture keeps. All others are of the moment, or secret.
+/// Response headers that a fixture keeps. All others are transient or secret.
 const KEPT: [&str; 8] = [
     "content-type",
     "location",
@@ -28,10 +28,10 @@ const KEPT: [&str; 8] = [
     "allow",
 ];
 
-/// What stands in place of a secret.
+/// Written in place of a secret.
 pub const REDACTED: &str = "REDACTED";
 
-/// Parts of names whose values are never written down.
+/// Parts of names whose values are never recorded.
 const SECRET: [&str; 15] = [
     "authorization",
     "cookie",
@@ -50,7 +50,7 @@ const SECRET: [&str; 15] = [
     "card_number",
 ];
 
-/// An answer of the real host, decompressed.
+/// A decompressed response of the real host.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
     pub status: u16,
@@ -63,19 +63,19 @@ pub struct Response<'a> {
 pub struct FixtureFiles {
     pub name: String,
     pub text: String,
-    /// The bodies beside it: names and bytes.
+    /// The names and bytes of its body files.
     pub bodies: Vec<(String, Vec<u8>)>,
 }
 
-/// Whether values under this name are secrets.
+/// Returns whether values with this name are secrets.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    // Counts of tokens are not tokens.
+    // Token counts are not tokens.
     let counts = name.ends_with("tokens");
     !counts && (SECRET.iter().any(|part| name.contains(part)) || name == "key" || name == "number")
 }
 
-/// Writes what a recording asks of a request.
+/// Formats the conditions of a recording.
 fn request_lines(request: &Request<'_>, redact: &dyn Fn(&str) -> String) -> Vec<String> {
     let call = Call::read(*request);
     let mut lines = vec!["[request]".to_owned()];
@@ -100,7 +100,7 @@ fn table(name: &str, lines: Vec<String>) -> Vec<String> {
     [String::new(), format!("[{name}]")].into_iter().chain(lines).collect()
 }
 
-/// Writes the path; what redaction changes becomes a parameter.
+/// Formats the path; segments that redaction changes become parameters.
 fn literal_path(call: &Call<'_>, redact: &dyn Fn(&str) -> String) -> String {
     let parts = call.segments.iter().enumerate().map(|(at, segment)| {
         let is_plain = !segment.is_empty() && !segment.contains(['{', '}', '/', '%']);
@@ -112,7 +112,7 @@ fn literal_path(call: &Call<'_>, redact: &dyn Fn(&str) -> String) -> String {
     format!("/{}", parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Writes a condition; a value that may not be kept is only asked to be there.
+/// Formats a condition; a value that must not be kept only has to be present.
 fn condition(name: &str, value: &Value, redact: &dyn Fn(&str) -> String) -> String {
     let last = name.rsplit(['.', '[']).next().unwrap_or(name).trim_end_matches(']');
     let is_kept = match value {
@@ -174,7 +174,7 @@ fn headers(response: &Response<'_>, redact: &dyn Fn(&str) -> String) -> Vec<Stri
     .collect()
 }
 
-/// Returns how the body's file ends, and its redacted bytes.
+/// Returns the extension of the body's file, and its redacted bytes.
 fn body(
     response: &Response<'_>,
     redact: &dyn Fn(&str) -> String,
@@ -206,12 +206,12 @@ fn body(
             ("txt", unfilled(&pairs.map(safe).collect::<Vec<_>>().join("&")).into_bytes())
         }
         Content::Text(text) => ("txt", unfilled(&redact(&text)).into_bytes()),
-        // Redaction cannot look into other bytes; what is a secret in text is one here too.
+        // Redaction does not work on other bytes; a value that is secret in text remains in them.
         _ => ("bin", response.body.to_vec()),
     })
 }
 
-/// Keeps braces of a real answer from being a template.
+/// Escapes braces of a real answer, so that they are not a template.
 fn unfilled(text: &str) -> String {
     text.replace("{{", "{{\"{{\"}}")
 }

@@ -1,7 +1,7 @@
-//! A call as the room made it, and what can be read in it.
+//! A call from the room, and its decoded parts.
 //!
-//! All bytes are hostile. Nothing here fails: what cannot be decoded is [`Content::Broken`] with the
-//! reason, so that matching and near misses can name it.
+//! All bytes are untrusted. Nothing here fails: what cannot be decoded is [`Content::Broken`] with the reason, so that
+//! matching and near misses can name it.
 
 use std::borrow::Cow;
 
@@ -15,22 +15,22 @@ use crate::form;
 pub struct Request<'a> {
     pub method: &'a str,
     pub host: &'a str,
-    /// The path as it was sent, without the query.
+    /// The path as sent, without the query.
     pub path: &'a str,
-    /// What stood after `?`, as it was sent.
+    /// The query as sent, without the `?`.
     pub query: &'a str,
     pub headers: &'a [(String, Vec<u8>)],
     pub body: &'a [u8],
 }
 
-/// A body by what it is.
+/// A decoded body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Empty,
     Json(Value),
     Form(Value),
     Text(String),
-    /// Bytes that are none of these, or not what their type says; with the reason.
+    /// Bytes that are none of these, or do not match their content type; with the reason.
     Broken(String),
 }
 
@@ -38,7 +38,7 @@ pub enum Content {
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     pub request: Request<'a>,
-    /// The decoded segments of the path; a slash at the end makes no difference.
+    /// The decoded segments of the path; a trailing slash makes no difference.
     pub segments: Vec<Cow<'a, str>>,
     pub query: Vec<(String, String)>,
     pub content: Content,
@@ -107,7 +107,7 @@ fn content(request: &Request<'_>) -> Content {
             Err(why) => Content::Broken(why.to_string()),
         };
     }
-    // Many clients send JSON under another type. `serde_json` refuses more than 128 levels.
+    // Many clients send JSON with another content type. `serde_json` refuses more than 128 levels.
     let looks_like_json = text.trim_start().starts_with(['{', '[']);
     match serde_json::from_str(text) {
         Ok(tree) if request.is_of("json") || looks_like_json => Content::Json(tree),
@@ -118,7 +118,7 @@ fn content(request: &Request<'_>) -> Content {
     }
 }
 
-/// Returns what a dotted path leads to: `a.b.0`, also as `$.a.b[0]`.
+/// Returns the value at a dotted path: `a.b.0`, also as `$.a.b[0]`.
 pub fn at<'v>(tree: &'v Value, path: &str) -> Option<&'v Value> {
     steps(path).try_fold(tree, |tree, step| match tree {
         Value::Object(entries) => entries.get(step),

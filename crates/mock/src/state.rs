@@ -1,20 +1,20 @@
-//! What a mock remembers: one flat map, changed by drafts that apply wholly or not at all.
+//! The state of a mock: one flat map, changed by drafts that apply completely or not at all.
 //!
-//! Each change counts the revision up, so that the caller can keep the state before it answers;
-//! [`State::take_changes`] is what to keep when the whole would be too much.
+//! Each change increments the revision, so that the caller can store the state before it answers;
+//! [`State::take_changes`] returns only the changes, for when the whole would be too much.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most entries of one mock.
+/// The maximum number of entries of one mock.
 pub const MAX_ENTRIES: usize = 20_000;
 
-/// The most bytes of one mock, keys and values as JSON.
+/// The maximum size of one mock in bytes, keys and values as JSON.
 pub const MAX_BYTES: usize = 16 << 20;
 
-/// All that is remembered between two calls.
+/// Everything that is kept between calls.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct State {
     revision: u64,
@@ -28,19 +28,19 @@ pub struct State {
 /// An entry that was set, or removed (`None`).
 pub type Change = (String, Option<Value>);
 
-/// A state that would be larger than its bounds.
+/// A state that would exceed its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl State {
-    /// Reads a state from what [`State::to_value`] made.
+    /// Parses a state from the output of [`State::to_value`].
     pub fn from_value(value: Value) -> Result<Self, serde_json::Error> {
         let mut state: Self = serde_json::from_value(value)?;
         state.bytes = state.entries.iter().map(|(key, value)| size(key, value)).sum();
         Ok(state)
     }
 
-    /// Returns the whole as one value.
+    /// Returns the state as one value.
     pub fn to_value(&self) -> Value {
         serde_json::json!({ "revision": self.revision, "entries": self.entries })
     }
@@ -50,12 +50,12 @@ impl State {
         self.revision
     }
 
-    /// Returns about how many bytes it holds.
+    /// Returns its approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes changes again that were kept.
+    /// Applies stored changes again.
     pub fn replay(&mut self, revision: u64, changes: impl IntoIterator<Item = Change>) {
         for (key, value) in changes {
             let old = match value {
@@ -70,13 +70,13 @@ impl State {
         self.revision = revision;
     }
 
-    /// Returns what has changed since the last call of this, for callers that keep entries one by one.
+    /// Returns what has changed since the last call, for callers that store entries one by one.
     pub fn take_changes(&mut self) -> Vec<Change> {
         let keys = std::mem::take(&mut self.changed);
         keys.into_iter().map(|key| (key.clone(), self.entries.get(&key).cloned())).collect()
     }
 
-    /// Applies a draft, or nothing of it.
+    /// Applies a draft completely, or not at all.
     fn apply(&mut self, changes: BTreeMap<String, Option<Value>>) -> Result<(), Full> {
         if changes.is_empty() {
             return Ok(());
@@ -113,7 +113,7 @@ fn size(key: &str, value: &Value) -> usize {
     key.len() + weight(value)
 }
 
-/// An estimate of a value's size that needs no text of it.
+/// Estimates the size of a value without serializing it.
 fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 24,
@@ -125,7 +125,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Changes to a state that are not made yet. Keys are beneath the name of one integration.
+/// Uncommitted changes to a state. Keys are below the name of one integration.
 #[derive(Debug)]
 pub struct Draft<'a> {
     state: &'a mut State,
@@ -135,7 +135,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins a draft for an integration; `seed` makes ids of two runs the same or different.
+    /// Starts a draft for an integration; two runs with the same `seed` generate the same ids.
     pub fn new(state: &'a mut State, scope: &'a str, seed: u64) -> Self {
         Self { state, scope, seed, changes: BTreeMap::new() }
     }
@@ -163,7 +163,7 @@ impl<'a> Draft<'a> {
         self.changes.insert(self.full(key), None);
     }
 
-    /// Returns the entries whose key begins so.
+    /// Returns the entries whose key starts with a prefix.
     pub fn scan<'s>(&'s self, prefix: &str) -> impl Iterator<Item = &'s Value> + use<'s, 'a> {
         let prefix = self.full(prefix);
         let end = prefix.clone();
@@ -175,7 +175,7 @@ impl<'a> Draft<'a> {
         old.chain(new.filter_map(|(_, value)| value.as_ref()))
     }
 
-    /// Counts a counter up and returns it; the first is 1.
+    /// Increments a counter and returns it; the first value is 1.
     pub fn count(&mut self, name: &str) -> u64 {
         let key = format!("counter/{name}");
         let next = self.get(&key).and_then(Value::as_u64).unwrap_or(0).saturating_add(1);
@@ -183,9 +183,9 @@ impl<'a> Draft<'a> {
         next
     }
 
-    /// Returns the id of a number: `length` letters and digits after the prefix.
+    /// Returns the id for a number: `length` letters and digits after the prefix.
     ///
-    /// It follows from the seed, so two runs that do the same have the same ids.
+    /// It is derived from the seed, so two runs that do the same have the same ids.
     pub fn id(&self, prefix: &str, number: u64, length: usize) -> String {
         const LETTERS: &[u8; 62] =
             b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -206,18 +206,18 @@ impl<'a> Draft<'a> {
         Dice(self.seed ^ scope.rotate_left(17) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Drops all changes.
+    /// Discards all changes.
     pub fn reset(&mut self) {
         self.changes.clear();
     }
 
-    /// Makes the changes, all or none.
+    /// Applies the changes, all or none.
     pub fn commit(self) -> Result<(), Full> {
         self.state.apply(self.changes)
     }
 }
 
-/// SplitMix64: spreads numbers; not secret, and not meant to be.
+/// SplitMix64: mixes numbers; not cryptographic, and need not be.
 struct Dice(u64);
 
 impl Dice {

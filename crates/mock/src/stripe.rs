@@ -1,8 +1,8 @@
-//! A Stripe that remembers: good enough for the official SDKs and for a shop's checkout.
+//! A stateful mock of Stripe: sufficient for the official SDKs and for a shop's checkout.
 //!
 //! Resources that are only stored are data (`vendors/stripe/resources.json`, [`resources`]); money
 //! moves in [`intents`], [`refunds`], [`checkout`] and [`billing`]. Every change emits Stripe's events.
-//! Test keys only: a live key is refused, whatever it asks for.
+//! Only test keys are accepted: a live key is always refused.
 
 mod api;
 mod billing;
@@ -33,18 +33,18 @@ use crate::{
 use api::Api;
 use error::StripeError;
 
-/// The version that is named where a client names none.
+/// The API version for clients that name none.
 const VERSION: &str = "2025-09-30.clover";
 
-/// How many answers are kept for their idempotency keys.
+/// How many answers are kept for idempotency keys.
 const KEPT_ANSWERS: u64 = 1_000;
 
-/// Returns method and path of all that is answered, for near misses.
+/// Returns method and path of all supported calls, for near misses.
 pub(crate) fn routes() -> impl Iterator<Item = (&'static str, PathTemplate)> {
     route::all().iter().map(|(method, path)| (*method, path.clone()))
 }
 
-/// Answers a call, or `None` if Stripe's package has nothing for it.
+/// Answers a call, or `None` if Stripe's package does not support it.
 pub(crate) fn answer(
     call: &Call<'_>,
     draft: &mut Draft<'_>,
@@ -106,7 +106,7 @@ struct Outcome {
     replayed: bool,
 }
 
-/// Does what is asked, but for a key that was used before: then the first answer comes again.
+/// Performs a call, unless its idempotency key was used before: then the first answer is repeated.
 fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, StripeError> {
     let key = api.idempotency_key.clone().filter(|_| call.request.method == "POST");
     let Some(key) = key else {
@@ -129,7 +129,7 @@ fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, StripeError> 
     }
     let (status, tree) = match route::act(api, call) {
         Ok(tree) => (200, tree),
-        // As at Stripe: what failed before anything was begun may be tried again with the same key.
+        // As with Stripe, a call that failed before it changed anything may be retried with the same key.
         Err(refusal) if refusal.keeps_changes => (refusal.status, refusal.tree(&api.request_id)),
         Err(refusal) => return Err(refusal),
     };
@@ -147,7 +147,7 @@ fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, StripeError> 
     Ok(Outcome { status, tree, replayed: false })
 }
 
-/// Accepts keys of test mode, by Basic and by Bearer. No key is ever repeated.
+/// Accepts test keys, as Basic or Bearer. No key is ever echoed.
 fn authenticate(call: &Call<'_>) -> Result<(), StripeError> {
     use base64::{Engine, prelude::BASE64_STANDARD};
     let Some(header) = call.request.header("authorization") else {

@@ -1,4 +1,4 @@
-//! A fixture ready to paste, made of a request that nothing answered.
+//! A fixture ready to paste, made from an unmatched request.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use crate::{
     request::{Call, Request, segments},
 };
 
-/// The most fields of a body that a stub names.
+/// The maximum number of body fields in a stub.
 const FIELDS: usize = 8;
 
-/// The longest name of a file.
+/// The maximum length of a file name.
 const NAME: usize = 80;
 
-/// Returns a name for a file of this request's fixture.
+/// Returns a file name for this request's fixture.
 ///
-/// A path may hold the value of a secret, and whoever redacts the name finds it only as it is, or in lower case. So a
-/// segment is in it unchanged but for its case and as a whole, or not at all.
+/// A path may contain the value of a secret, and redaction finds it in the name only if it is unchanged or in lower
+/// case. So a segment is included as a whole, changed only in case, or not at all.
 pub fn file_name(request: &Request<'_>) -> String {
     let (path, _) = generalise(request.path);
     let mut name = String::new();
@@ -38,7 +38,7 @@ pub fn file_name(request: &Request<'_>) -> String {
 
 /// Returns the text of a fixture that would match this request.
 ///
-/// It holds no credentials: headers are left out, and so are values under names of secrets.
+/// It contains no credentials: headers and values with secret names are left out.
 pub fn stub(request: &Request<'_>) -> String {
     let call = Call::read(*request);
     let (path, names) = generalise(request.path);
@@ -55,7 +55,7 @@ pub fn stub(request: &Request<'_>) -> String {
     if let Some(Value::Object(entries)) = call.tree() {
         let plain = |value: &Value| !value.is_object() && !value.is_array() && !value.is_null();
         let fields = entries.iter().filter(|(name, value)| plain(value) && !is_secret_name(name));
-        // Commented out: the fewer conditions, the longer a fixture lives.
+        // Commented out: a fixture with fewer conditions stays valid for longer.
         let fields = fields.take(FIELDS).map(|(name, value)| format!("# {}", line(name, value)));
         lines.extend(section("json", fields));
     }
@@ -68,7 +68,7 @@ pub fn stub(request: &Request<'_>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A table below `request`, if it has lines.
+/// Formats a table below `request`, if it has lines.
 fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     let mut section = vec![String::new(), format!("[request.{name}]")];
     section.extend(lines);
@@ -83,14 +83,14 @@ fn line(name: &str, value: &Value) -> String {
     format!("{} = {value}", quoted(name))
 }
 
-/// Writes a text as TOML, however hostile.
+/// Quotes an untrusted text for TOML.
 pub(crate) fn quoted(text: &str) -> String {
-    // JSON's escapes are TOML's, but for the character that only TOML forbids.
+    // JSON's escapes are valid in TOML, which requires one more.
     let json = Value::String(text.to_owned()).to_string();
     json.replace('\u{7f}', "\\u007F")
 }
 
-/// Replaces segments that look like ids by parameters; returns the path and their names.
+/// Replaces segments that look like ids with parameters; returns the path and their names.
 fn generalise(path: &str) -> (String, Vec<String>) {
     let mut names = Vec::new();
     let parts = segments(path).into_iter().map(|segment| {
@@ -103,11 +103,11 @@ fn generalise(path: &str) -> (String, Vec<String>) {
         format!("{{{name}}}")
     });
     let path = parts.collect::<Vec<_>>().join("/");
-    // Percent signs were decoded; what is not plain is written as a parameter above.
+    // Percent signs were decoded; other special characters were replaced above.
     (format!("/{}", path.replace('%', "%25")), names)
 }
 
-/// Whether a segment names one thing among many: a number, a UUID, `cus_123`, a long hash.
+/// Returns whether a segment identifies one thing among many: a number, a UUID, `cus_123`, a long hash.
 pub(crate) fn looks_like_id(segment: &str) -> bool {
     let digits = segment.chars().filter(char::is_ascii_digit).count();
     let is_version = segment.len() <= 4 && segment.starts_with('v');

@@ -1,7 +1,7 @@
-//! The small language in fixtures: `{{request.json.email | default "nobody"}}`.
+//! The template language of fixtures: `{{request.json.email | default "nobody"}}`.
 //!
-//! A total function: no loops, no definitions, a bounded result. What can be known to be wrong
-//! without a request (an unknown root, filter or path parameter) is found when a fixture is loaded.
+//! Rendering always ends: no loops, no definitions, a bounded result. Errors that do not depend on a request (an
+//! unknown root, filter or path parameter) are reported when a fixture is loaded.
 //!
 //! ```text
 //! text       = { any | "{{" expression "}}" }
@@ -22,11 +22,11 @@ use serde_json::Value;
 use crate::{path::Parameters, request::Call, state::Draft};
 use filter::Filter;
 
-/// The most bytes that the templates of one answer may make.
+/// The maximum output of the templates of one answer, in bytes.
 pub const MAX_OUTPUT: usize = 8 << 20;
 
-/// The most bytes that they may make on the way, before and between filters: each may make its text longer, and the
-/// last of them short again.
+/// The maximum size of intermediate values, in bytes: each filter may make its text longer, and the last one short
+/// again.
 const MAX_WORK: usize = 4 * MAX_OUTPUT;
 
 /// A text with references in it.
@@ -66,19 +66,19 @@ pub enum Tree {
     Map(Vec<(Template, Tree)>),
 }
 
-/// A template that is wrong, whatever the request.
+/// A template that is invalid for every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     pub message: String,
     pub suggestion: Option<String>,
 }
 
-/// A template that cannot be filled for this request.
+/// A template that cannot be rendered for this request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RenderError {
     /// A reference that leads to nothing.
     Missing(String),
-    /// A filter that cannot take what it got.
+    /// A filter that does not accept its input.
     Unfit {
         filter: &'static str,
         found: String,
@@ -86,17 +86,17 @@ pub enum RenderError {
     TooLarge,
 }
 
-/// What references can lead to.
+/// The values that references can use.
 #[derive(Debug)]
 pub struct Context<'a, 'd> {
     pub call: &'a Call<'a>,
     pub parameters: &'a Parameters,
     pub seed: &'a Value,
     pub now: Timestamp,
-    /// How often this fixture has answered, this time included.
+    /// How often this fixture has answered, including this time.
     pub counter: u64,
     pub draft: &'a mut Draft<'d>,
-    /// The answer itself, once it is made.
+    /// The answer itself, once it is built.
     pub answer: Option<Value>,
     counters: BTreeMap<String, u64>,
     /// The number of the answer within its integration, once a reference needs it.
@@ -106,7 +106,7 @@ pub struct Context<'a, 'd> {
 }
 
 impl<'a, 'd> Context<'a, 'd> {
-    /// Begins the filling of one answer.
+    /// Creates the context of one answer.
     pub fn new(
         call: &'a Call<'a>,
         parameters: &'a Parameters,

@@ -1,6 +1,6 @@
-//! Packages of vendors, chosen by host.
+//! Vendor packages, chosen by host.
 //!
-//! A package is a folder beneath `vendors/`: `vendor.toml` names its hosts, every other file is a
+//! A package is a folder below `vendors/`: `vendor.toml` names its hosts, every other file is a
 //! fixture or the body of one. `build.rs` embeds all of them, so a new vendor is a new folder.
 //! A vendor whose answers need more than fixtures has code, named by `code` in `vendor.toml`.
 
@@ -11,7 +11,7 @@ use crate::fixture::{read::fixtures, shelf::Shelf, source::Source};
 
 include!(concat!(env!("OUT_DIR"), "/vendors.rs"));
 
-/// What answers for a vendor, whatever the integration is called.
+/// The package of a vendor, whatever the integration is called.
 #[derive(Debug)]
 pub struct Package {
     pub name: String,
@@ -20,14 +20,14 @@ pub struct Package {
     pub code: Option<Code>,
 }
 
-/// Vendors that have code.
+/// Vendors with code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Stripe,
 }
 
 impl Package {
-    /// Whether the package is for this host; `*` in its list stands for any text.
+    /// Returns whether the package is for this host; `*` in its list matches any text.
     pub fn answers_for(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| glob::fits(known.as_bytes(), host.as_bytes()))
     }
@@ -40,7 +40,7 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// Returns the package for a host: the one that was asked for by name, else by its hosts.
+/// Returns the package for a host: the requested one, or one that lists the host.
 pub fn choose(host: &str, wanted: Option<&str>) -> Option<&'static str> {
     match wanted {
         Some(wanted) => names().into_iter().find(|name| *name == wanted),
@@ -67,7 +67,7 @@ pub(crate) fn file(vendor: &str, name: &str) -> Option<&'static [u8]> {
     found.map(|(_, _, bytes)| *bytes)
 }
 
-/// Loads a package. Its problems are mistakes of ours; a test holds that there are none.
+/// Loads a package. Its problems are mistakes of ours; a test checks that there are none.
 pub fn load(vendor: &str) -> (Package, Vec<Problem>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     let beside = |name: &str| file(vendor, name);

@@ -1,11 +1,11 @@
-//! Coding agents in rooms: how one stands, what it did, and how several compare.
+//! Coding agents in rooms: their state, what they did, and how several compare.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::words::{Word, Words, word_type};
 
-/// An agent of a sandbox: the one that runs, or the last one.
+/// The agent of a sandbox that is running or ran last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentRecord {
     pub id: String,
@@ -15,20 +15,20 @@ pub struct AgentRecord {
     pub tool: String,
     pub mode: AgentMode,
     pub state: AgentState,
-    /// Its number in the room, while it runs.
+    /// Its pid in the room, while it runs.
     pub pid: Option<i32>,
     pub model: Option<String>,
-    /// Which round of a loop; 1 for an agent that runs once.
+    /// The current round of a loop; 1 for an agent that runs once.
     pub round: u32,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// The exit code of the last round; 128 and the number for a signal.
+    /// The exit code of the last round; 128 plus the signal number if a signal killed it.
     pub exit: Option<i32>,
-    /// Why it ended or waits.
+    /// Why it ended, or why it waits.
     pub reason: Option<String>,
-    /// What the tool says that it has cost, in dollars.
+    /// The cost in dollars, as reported by the tool.
     pub cost: Option<f64>,
-    /// The login that the room can use: `wall`, or none.
+    /// Which login the room can use: `wall`, or none.
     pub login: Option<String>,
     /// The command, for `hothouse exec --attach`.
     pub exec: String,
@@ -48,52 +48,52 @@ word_type! {
 }
 
 word_type! {
-    /// How an agent stands.
+    /// The state of an agent.
     #[derive(Default)]
     AgentState {
         #[default]
         Starting = "starting",
         Running = "running",
-        /// For its user: an answer, an approval, a login.
+        /// For the user: an answer, an approval, a login.
         Waiting = "waiting",
-        /// By itself, and well.
+        /// On its own, without an error.
         Exited = "exited",
         Failed = "failed",
-        /// By its user.
+        /// By the user.
         Stopped = "stopped",
     }
 }
 
 impl AgentState {
-    /// Whether the agent has not ended.
+    /// Returns whether the agent has not ended yet.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running | Self::Waiting)
     }
 }
 
 word_type! {
-    /// Whether the room did what a line of an audit tells.
+    /// Whether the room did what an audit row claims.
     Seen {
         Yes = "yes",
-        /// Said but not seen.
+        /// Reported but not observed.
         No = "no",
-        /// Seen but not said.
+        /// Observed but not reported.
         Unsaid = "unsaid",
     }
 }
 
 word_type! {
-    /// What the guard says that a tool should do with a call, the mildest first.
+    /// The guard's answer to a tool call, mildest first.
     Verdict {
         Allow = "allow",
-        /// A human decides.
+        /// The user decides.
         Ask = "ask",
         Deny = "deny",
     }
 }
 
 word_type! {
-    /// How bad a call would be, the mildest first.
+    /// How harmful a call would be, mildest first.
     Severity {
         None = "none",
         Low = "low",
@@ -105,22 +105,22 @@ word_type! {
 }
 
 word_type! {
-    /// How sure the guard is.
+    /// How certain the guard is.
     Confidence { Low = "low", Medium = "medium", High = "high" }
 }
 
-/// What a line of an audit tells of its subject. In JSON it is a word.
+/// The outcome that an audit row records. In JSON it is a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditDecision {
-    /// By the guard, or by the wall.
+    /// By the guard or the wall.
     Judged(Verdict),
     /// The room did it.
     Seen,
-    /// A program of the room says that it did it.
+    /// A program in the room reports that it did it.
     Said,
     /// No guard reported it.
     Unreported,
-    /// How the agent stood.
+    /// The state of the agent.
     Agent(AgentState),
 }
 
@@ -150,24 +150,24 @@ pub struct RoundRecord {
     pub started: Timestamp,
     pub seconds: f64,
     pub exit: i32,
-    /// The commit that holds what the round changed, if it changed something.
+    /// The commit with the changes of the round, if there were any.
     pub commit: Option<String>,
     pub files: u64,
     pub added: u64,
     pub removed: u64,
-    /// Whether the check passed after it.
+    /// Whether the check passed after the round.
     pub green: Option<bool>,
 }
 
 /// When a loop ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoopSpec {
-    /// The most rounds.
+    /// The maximum number of rounds.
     pub rounds: u32,
-    /// The most seconds, all rounds together.
+    /// The maximum number of seconds for all rounds together.
     #[serde(default)]
     pub seconds: Option<u64>,
-    /// The most dollars.
+    /// The maximum cost in dollars.
     #[serde(default)]
     pub cost: Option<f64>,
     /// A command in the room that exits with 0 when the work is done.
@@ -176,7 +176,7 @@ pub struct LoopSpec {
     /// A file whose presence means that the work is done.
     #[serde(default)]
     pub done_file: Option<String>,
-    /// How many seconds a rate limit is waited for first; twice as long each time. By default 30.
+    /// The first wait for a rate limit, in seconds; it doubles each time. 30 by default.
     #[serde(default)]
     pub pause: Option<u64>,
 }
@@ -185,31 +185,31 @@ pub struct LoopSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditReport {
     pub rows: Vec<AuditRow>,
-    /// `audit-raw.jsonl` and `audit-log.md`.
+    /// The path of `audit-raw.jsonl`; `log` is that of `audit-log.md`.
     pub raw: String,
     pub log: String,
-    /// Transcripts of the tools that were read.
+    /// The tools' transcripts that were read.
     pub transcripts: Vec<String>,
 }
 
-/// One line of an audit: what an agent said, or what the room did.
+/// One row of an audit: what an agent reported, or what the room did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
     pub time: Timestamp,
-    /// The tool of the agent; `file`, `exec`, `connection` or `commit` for what nobody said.
+    /// The agent's tool; `file`, `exec`, `connection` or `commit` for what no agent reported.
     pub tool: String,
     pub target: String,
     pub decision: Word<AuditDecision>,
     pub severity: Word<Severity>,
     pub confidence: Word<Confidence>,
     pub reason: String,
-    /// None for what leaves no trace in the room.
+    /// `None` for what leaves no trace in the room.
     pub seen: Option<Seen>,
     /// The id of the record.
     pub record: Option<String>,
 }
 
-/// How a race went: as a comparison, and more of each side.
+/// The result of a race: a comparison, plus details of each side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RaceView {
     pub race: String,
@@ -230,11 +230,11 @@ pub struct RaceSide {
     pub exit: Option<i32>,
     pub diff: RaceDiff,
     pub checks: Vec<RaceCheck>,
-    /// What it changed of the checks themselves.
+    /// Which of the checks themselves it changed.
     pub changed_checks: Vec<String>,
     pub seconds: f64,
     pub cpu_seconds: Option<f64>,
-    /// The most memory of its room, in bytes.
+    /// The peak memory of its room, in bytes.
     pub memory: Option<u64>,
     pub egress: RaceEgress,
     pub cost: Option<f64>,

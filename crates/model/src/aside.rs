@@ -1,4 +1,4 @@
-//! What is moved out of a sandbox's places into one folder, and back: the trash in which a deleted sandbox is kept.
+//! Where the parts of a sandbox go when it is moved to the trash, and where they return to.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub struct AsidePlace {
     pub private: PathBuf,
 }
 
-/// A file or folder at home, and where it is while it is set aside.
+/// A file or folder: its home, and where it is while it is set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     pub home: PathBuf,
@@ -27,7 +27,7 @@ pub struct TreeAside {
     pub at: AsidePlace,
 }
 
-/// Everything that is kept of one sandbox, at home and in the folder `entry`.
+/// Everything that is kept of one sandbox: its homes, and its places in the folder `entry`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aside {
     pub entry: PathBuf,
@@ -35,17 +35,17 @@ pub struct Aside {
     pub worktree: Option<TreeAside>,
     pub trees: Vec<TreeAside>,
     pub moves: Vec<Move>,
-    /// Layers and home of the room.
+    /// The room's layers and home.
     pub storage: Move,
 }
 
-/// Where the parts of a sandbox are at home.
+/// The homes of a sandbox's parts.
 #[derive(Clone, Debug)]
 pub struct HomeParts {
     pub worktree: Option<TreeOrder>,
-    /// The trees in the parts below.
+    /// Trees inside the parts below.
     pub trees: Vec<TreeOrder>,
-    /// Files and folders, each with the name that it has aside.
+    /// Files and folders, each with its name in the entry.
     pub named: Vec<(&'static str, PathBuf)>,
     pub storage: PathBuf,
 }
@@ -76,7 +76,7 @@ impl Aside {
         Self { entry: entry.to_owned(), worktree, trees, moves, storage }
     }
 
-    /// Returns the same for a sandbox that comes back under another name. `store` is the folder beside the sandboxes.
+    /// Returns the same for a sandbox that is restored under another name. `store` is the folder beside the sandboxes.
     pub fn renamed(&self, store: &Path, old: &str, new: &str) -> Self {
         let path = |path: &Path| renamed(path, store, old, new);
         let tree = |tree: &TreeAside| {
@@ -103,7 +103,7 @@ fn joined(folder: &Path, below: &Path) -> PathBuf {
     if below.as_os_str().is_empty() { folder.to_owned() } else { folder.join(below) }
 }
 
-/// Returns a path with the sandbox's name replaced: of the worktree beside the store, or `PART/NAME…` in it.
+/// Replaces the sandbox's name in a path: that of the worktree beside the store, or `PART/NAME…` in the store.
 fn renamed(path: &Path, store: &Path, old: &str, new: &str) -> PathBuf {
     if store.parent().is_some_and(|around| path == around.join(old)) {
         return path.with_file_name(new);

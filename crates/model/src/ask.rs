@@ -1,20 +1,20 @@
-//! What agents ask their user for: a host, a secret, a limit, or anything in words.
+//! What agents ask the user for: a host, a secret, a limit, or anything in words.
 
 use jiff::Timestamp;
 
 use crate::{Word, id::SandboxKey, words::word_type};
 
-/// The longest text of a request, in bytes.
+/// The maximum length of a request's text, in bytes.
 pub const TEXT_LIMIT: usize = 2000;
 
-/// How many requests of one sandbox may be open.
+/// The maximum number of open requests of one sandbox.
 pub const OPEN_LIMIT: usize = 20;
 
-/// How many answered requests of one sandbox are kept.
+/// The maximum number of answered requests that are kept of one sandbox.
 pub const KEPT_LIMIT: usize = 100;
 
 word_type! {
-    /// How a request stands.
+    /// The state of a request.
     AskState {
         Open = "open",
         Allowed = "allowed",
@@ -23,13 +23,13 @@ word_type! {
 }
 
 impl AskState {
-    /// Returns what a recorded state means; what is not one counts as denied.
+    /// Returns the state that a recorded word means; an unknown word counts as denied.
     pub fn of(word: &Word<Self>) -> Self {
         word.known().unwrap_or(Self::Denied)
     }
 }
 
-/// What is asked for, where it is more than words.
+/// What is requested, beyond the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// An egress rule.
@@ -50,7 +50,7 @@ pub struct AskRecord {
     pub text: String,
     pub wanted: Wanted,
     pub state: AskState,
-    /// What the user had to say.
+    /// The user's comment.
     pub answer: Option<String>,
     pub answered: Option<Timestamp>,
 }

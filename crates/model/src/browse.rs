@@ -1,4 +1,4 @@
-//! What a browser is asked to do with an app, and what it found: the shapes of `browse`, which are API.
+//! What a browser is told to do with an app, and what it found: the shapes of `browse`, which are API.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,24 +8,24 @@ use crate::{
     words::word_type,
 };
 
-/// How long a page may take unless the user says otherwise, in milliseconds.
+/// The default time limit of a page, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
 
-/// What `browse` is asked for.
+/// A request to `browse`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrowseSpec {
-    /// The label of the app. Only a kept page may be used without one.
+    /// The label of the app. Optional only with a kept page.
     pub app: String,
-    /// The path and query; `/` where it is empty.
+    /// The path and query; `/` if empty.
     pub path: String,
-    /// The role to be signed in as.
+    /// The role to sign in as.
     pub auth: Option<String>,
     /// Whether the screenshot shows the whole page.
     pub full_page: bool,
-    /// A locator of what the screenshot shows.
+    /// The locator of an element to screenshot.
     pub element: Option<String>,
-    /// Steps to take on the page: the text of a script.
+    /// A script of steps to take on the page.
     pub script: Option<String>,
     /// The name of a device, such as `iPhone 15`.
     pub device: Option<String>,
@@ -34,30 +34,30 @@ pub struct BrowseSpec {
     pub locale: Option<String>,
     /// Such as `Europe/Stockholm`.
     pub timezone: Option<String>,
-    /// What the page takes for the time when it begins, in RFC 3339.
+    /// The time at which the page's clock starts, in RFC 3339.
     pub clock: Option<String>,
     pub reduced_motion: bool,
-    /// Whether the page is without a network once it has loaded.
+    /// Whether the page goes offline once it has loaded.
     pub offline: bool,
     pub har: bool,
     pub video: bool,
-    /// Whether the browser is traced while the page is open.
+    /// Whether to record a trace of the browser while the page is open.
     #[serde(default)]
     pub trace: bool,
-    /// How long all of it may take, in milliseconds. Without it the page has its time, and each step its own.
+    /// The time limit for everything, in milliseconds. Without it the page and each step have their own limits.
     pub timeout_ms: Option<u64>,
-    /// The name of a page that is kept for the next call.
+    /// The name of a page to keep for the next call.
     pub session: Option<String>,
-    /// One step for a kept page, as words.
+    /// One step for a kept page, split into words.
     pub step: Vec<String>,
-    /// Whether the kept page is let go.
+    /// Whether to close the kept page.
     pub close: bool,
-    /// Whether the steps of a kept page so far are wanted as a script.
+    /// Whether to return the steps of a kept page so far as a script.
     pub record: bool,
 }
 
 impl BrowseSpec {
-    /// Asks for a page of an app, with nothing special.
+    /// Returns a request for a page of an app with default options.
     pub fn page(app: impl Into<String>, path: impl Into<String>) -> Self {
         Self { app: app.into(), path: path.into(), ..Self::default() }
     }
@@ -70,7 +70,7 @@ pub struct Viewport {
     pub height: u32,
 }
 
-/// A text that is not a size.
+/// A text that is not a size such as `1280x800`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a size such as 1280x720, from 50x50 to 8000x8000")]
 pub struct NotASize(String);
@@ -92,60 +92,61 @@ impl std::str::FromStr for Viewport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BrowseReport {
-    /// Whether the page answered with a status below 400, threw nothing, and did all steps.
+    /// Whether the page answered with a status below 400, threw no exception, and completed all steps.
     pub ok: bool,
     pub app: String,
     pub url: String,
     pub final_url: String,
-    /// None where the page was not answered.
+    /// `None` if the page request got no response.
     pub status: Option<u16>,
     pub title: String,
-    /// What a reader sees of the page.
+    /// The visible text of the page.
     pub text: String,
     pub auth: Option<String>,
-    /// Paths of pictures.
+    /// Paths of the images.
     pub screenshots: Vec<String>,
     pub console: Vec<ConsoleLine>,
-    /// Exceptions that nothing caught, with their stacks.
+    /// Uncaught exceptions, with their stacks.
     pub page_errors: Vec<String>,
-    /// Requests without an answer, or with a status of 400 or more.
+    /// Requests without a response, or with a status of 400 or more.
     pub failed_requests: Vec<FailedRequest>,
     pub media: Vec<Media>,
     pub accessibility: Accessibility,
-    /// The path of the archive of all requests.
+    /// The path of the HAR file with all requests.
     pub har: Option<String>,
     pub video: Option<String>,
-    /// The path of a trace of the browser.
+    /// The path of a browser trace.
     #[serde(default)]
     pub trace_file: Option<String>,
-    /// The folder with all of it.
+    /// The folder with all of these files.
     pub artifacts: String,
     pub redirects: Vec<Redirect>,
     pub slow_requests: Vec<SlowRequest>,
-    /// Requests that records of the server belong to, by their traces.
+    /// Requests whose traces match records of the server.
     pub traces: Vec<TracedRequest>,
     pub cookies: Changes,
     pub storage: Changes,
     pub vitals: Vitals,
     pub downloads: Vec<Download>,
     pub dialogs: Vec<Dialog>,
-    /// Windows that the page opened.
+    /// Windows opened by the page.
     pub popups: Vec<String>,
     pub steps: Vec<StepReport>,
-    /// What stood in for scripts of third parties.
+    /// Shims that replaced scripts of third parties.
     pub shims: Vec<ShimUse>,
     /// How many requests the page made.
     pub requests: u64,
     pub duration_ms: u64,
     /// Such as `Chrome/156.0`.
     pub browser: String,
-    /// What could not be captured, and what was cut.
+    /// What could not be captured, and what was truncated.
     pub notes: Vec<String>,
-    /// What to do about it.
+    /// What to do next.
     pub hints: Vec<String>,
     /// The kept page, if it is one.
     pub session: Option<String>,
-    /// The steps of a kept page as a script. Neither files nor records have it: values that were filled in are in it.
+    /// The steps of a kept page as a script. It holds the values that were filled in, so it is in no file and no
+    /// record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }
@@ -161,7 +162,7 @@ pub struct ConsoleLine {
     /// `log`, `debug`, `info`, `warning` or `error`.
     pub level: String,
     pub text: String,
-    /// The script and line, where known.
+    /// The script and line, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
@@ -174,16 +175,16 @@ pub struct FailedRequest {
     pub status: Option<u16>,
     pub reason: String,
     pub method: String,
-    /// What asked for it, such as `image` or `fetch`.
+    /// What requested it, such as `image` or `fetch`.
     pub r#type: String,
 }
 
-/// A picture, film or sound in the page.
+/// An image, a video or a sound in the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Media {
     pub src: String,
-    /// The natural size; 0 where it did not decode.
+    /// The natural size; 0 if it did not decode.
     pub width: u32,
     pub height: u32,
     pub ok: bool,
@@ -192,18 +193,18 @@ pub struct Media {
     pub alt: Option<String>,
 }
 
-/// The page as assistive technology has it.
+/// The page as assistive technology sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Accessibility {
-    /// One line for each node: role, name, and a ref such as `e12` that steps can use.
+    /// One line for each node: role, name, and a reference such as `e12` that steps can use.
     pub snapshot: String,
     pub nodes: u64,
-    /// How many lines were left out.
+    /// The number of omitted lines.
     pub left_out: u64,
 }
 
-/// A request that was sent elsewhere.
+/// A request that was redirected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Redirect {
@@ -212,17 +213,17 @@ pub struct Redirect {
     pub status: u16,
 }
 
-/// A request that took long.
+/// A slow request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlowRequest {
     pub url: String,
     pub duration_ms: u64,
-    /// Whether it had ended when the page was left.
+    /// Whether it had completed when the page was left.
     pub ended: bool,
 }
 
-/// A request of the page, and what the server recorded for it.
+/// A request of the page, and the server's records of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TracedRequest {
@@ -230,11 +231,11 @@ pub struct TracedRequest {
     pub url: String,
     pub status: Option<u16>,
     pub trace: String,
-    /// Ids of records.
+    /// Record ids.
     pub records: Vec<String>,
 }
 
-/// Names whose values changed. The values are never told.
+/// Names whose values changed. The values are never shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Changes {
@@ -259,29 +260,29 @@ pub struct Vitals {
     pub load_ms: Option<f64>,
 }
 
-/// A file that the page had the browser save.
+/// A file that the page made the browser save.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Download {
     pub url: String,
-    /// As the page suggests it.
+    /// The name that the page suggests.
     pub name: String,
     pub bytes: u64,
     pub state: Word<DownloadState>,
-    /// Its copy among the artifacts of the run; none where it is not complete, or too long.
+    /// Its copy among the run's artifacts; `None` if it is incomplete or too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What the browser calls it.
+    /// The browser's id for it.
     #[serde(skip)]
     pub guid: String,
 }
 
 word_type! {
-    /// How far a download is, in the words of the browser.
+    /// The state of a download, in the browser's words.
     DownloadState { Running = "running", Completed = "completed", Canceled = "canceled" }
 }
 
-/// A question that the page asked.
+/// A dialog that the page opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dialog {
@@ -296,35 +297,35 @@ pub struct Dialog {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepReport {
-    /// The step in words.
+    /// The step as written.
     pub step: String,
     pub ok: bool,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What was there instead.
+    /// What was found instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub near: Vec<String>,
     pub duration_ms: u64,
 }
 
-/// A script of a third party that a shim stood in for.
+/// A third-party script that a shim replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ShimUse {
     pub name: String,
-    /// How many requests it answered.
+    /// How many requests the shim answered.
     pub answered: u64,
-    /// What its script reported, such as `card entered`.
+    /// What the shim reported, such as `card entered`.
     pub calls: Vec<String>,
 }
 
-/// How much of long texts and lists a record on the timeline has.
+/// The maximum length of texts and lists in a record on the timeline.
 const RECORD_TEXT: usize = 4000;
 const RECORD_LIST: usize = 50;
 
 impl BrowseReport {
-    /// Returns what the timeline has of it: shortened, because records are; the files have all.
+    /// Returns a shortened report for the timeline; the files have everything.
     pub fn for_record(&self) -> Self {
         let mut short = self.clone();
         short.text = cut(&short.text, RECORD_TEXT);
@@ -348,7 +349,7 @@ impl BrowseReport {
         short
     }
 
-    /// Returns one line about it.
+    /// Returns a one-line summary.
     pub fn summary(&self) -> String {
         let status = self.status.map_or("no answer".to_owned(), |status| status.to_string());
         let mut line = format!("{} {}: {status}", self.app, path_of(&self.url));
@@ -370,13 +371,13 @@ impl BrowseReport {
     }
 }
 
-/// Returns the path of a URL, with its query.
+/// Returns the path and query of a URL.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find('/').map_or("/", |at| &rest[at..])
 }
 
-/// Cuts a text at a character.
+/// Truncates a text at a character boundary.
 pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

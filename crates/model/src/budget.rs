@@ -1,29 +1,28 @@
-//! Shares of what the daemon has for all rooms together: descriptors, and with each of them a task and
-//! some memory.
+//! Fair shares of what the daemon has for all rooms together: file descriptors, each with a task and some memory.
 //!
-//! Pure: code that takes something asks [`Budget::admits`] first. A single room may have a quarter. When half
-//! is taken, each room is limited to its even share, so that the first one does not get everything; and
-//! a part is reserved for the control plane.
+//! Pure: call [`Budget::admits`] before taking anything. One room may take at most a quarter. Once half is in use, each
+//! room is limited to an even share, so that the first room cannot take everything. A part is reserved for the control
+//! plane.
 
 use std::time::Duration;
 
-/// What may be shared out.
+/// What can be shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     usable: u64,
 }
 
-/// What is taken at the moment.
+/// What is in use now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     pub by_all: u64,
     pub by_room: u64,
-    /// How many rooms have anything, the one that asks included.
+    /// The number of rooms that use anything, including the one that asks.
     pub rooms: u64,
 }
 
 impl Budget {
-    /// Shares out a limit; a quarter is kept for commands, the store and the sockets that each room has.
+    /// Makes a budget of a limit; a quarter is reserved for commands, the store and each room's own sockets.
     pub fn of(limit: u64) -> Self {
         Self { usable: limit - limit / 4 }
     }
@@ -37,29 +36,28 @@ impl Budget {
     }
 }
 
-/// How often a room may do something: a rate per second, and a burst. Times are counted from any
-/// fixed moment.
+/// A rate limit for a room, with bursts. Times are measured from any fixed moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     interval: Duration,
     at_once: Duration,
-    /// When everything that was counted is due at this rate.
+    /// When everything counted so far is due at this rate.
     due: Duration,
 }
 
 impl Pace {
-    /// A rate per second, with a burst.
+    /// Makes a limit of a rate per second and a burst.
     pub fn new(a_second: u32, at_once: u32) -> Self {
         let interval = Duration::from_secs(1) / a_second.max(1);
         Self { interval, at_once: interval.saturating_mul(at_once), due: Duration::ZERO }
     }
 
-    /// Counts one.
+    /// Counts one event.
     pub fn count(&mut self, now: Duration) {
         self.due = self.due.max(now).saturating_add(self.interval);
     }
 
-    /// Returns how long the next one has to wait.
+    /// Returns how long the next event must wait.
     pub fn wait(&self, now: Duration) -> Duration {
         self.due.saturating_sub(self.at_once).saturating_sub(now)
     }
@@ -93,7 +91,7 @@ mod tests {
         pace.count(at(1000));
         assert_eq!(pace.wait(at(1000)), at(100));
         assert_eq!(pace.wait(at(1100)), Duration::ZERO);
-        // Idle time is not saved up beyond the burst.
+        // Idle time does not add up beyond the burst.
         assert_eq!(pace.wait(at(9000)), Duration::ZERO);
         (0..6).for_each(|_| pace.count(at(9000)));
         assert_eq!(pace.wait(at(9000)), at(100));

@@ -1,6 +1,6 @@
 //! Caveats: what a reader must know before trusting what a sandbox shows.
 //!
-//! A caveat is a value with an area, a class and its own data; the sentence is made in `text` and nowhere else.
+//! A caveat is a value with an area, a class and its own data; only `text` makes the sentence.
 
 mod text;
 
@@ -53,7 +53,7 @@ word_type! {
 }
 
 word_type! {
-    /// What kind of caveat it is, for programs; of an integration, its class.
+    /// The kind of caveat, for programs; for an integration, its class.
     Class {
         Asleep = "asleep",
         Closed = "closed",
@@ -106,7 +106,7 @@ impl From<IntegrationClass> for Class {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caveat {
-    /// What the room makes belongs to another uid of the host.
+    /// Files made by the room belong to another uid of the host.
     RoomFiles {
         uid: u32,
     },
@@ -114,7 +114,7 @@ pub enum Caveat {
     SharedUid,
     HostGroups,
     SharedFiles,
-    /// A granted folder or file whose locks are also the host's.
+    /// A granted folder or file that shares its locks with the host.
     SharedLocks {
         path: PathBuf,
     },
@@ -124,13 +124,13 @@ pub enum Caveat {
     Unreadable {
         path: PathBuf,
     },
-    /// No cgroup limits it.
+    /// No cgroup enforces the limit.
     Unlimited(Fence),
     NoFreezer,
     NoSys,
     NoIpv6,
     NoLink,
-    /// The room was paused because its own files take too much.
+    /// The room was paused because its own files take too much space.
     Full(DiskUse),
     /// The kernel killed processes of the room.
     OutOfMemory(MemoryKills),
@@ -142,29 +142,29 @@ pub enum Caveat {
     },
     NoDatagrams,
     NoEcho,
-    /// It was refused connections lately, because it has more than its share.
+    /// The wall refused connections recently because the room has more than its share.
     OverBudget {
         refused: u64,
     },
-    /// The worktree's config requests what was not approved.
+    /// The worktree's config asks for something that is not approved.
     Pending {
         changes: Several,
         sandbox: SandboxName,
     },
-    /// The files of the worktree are seen only in the room.
+    /// The files of the worktree are visible only in the room.
     Hidden,
     /// A pattern of dependency folders that matches nothing.
     LeftOut {
         problem: String,
     },
-    /// A program that the project needs lies where the room does not look.
+    /// A program that the project needs is not on the room's search path.
     ToolOutside {
         program: String,
         path: PathBuf,
-        /// The line of `[room]` that shows it.
+        /// The line of `[room]` that makes it visible.
         setting: String,
     },
-    /// Forks share no blocks.
+    /// Forks share no disk blocks.
     FullCopies,
     Diverged {
         branch: String,
@@ -173,7 +173,7 @@ pub enum Caveat {
     NotImported {
         reason: String,
     },
-    /// Its commits bring what is not an ordinary file.
+    /// The commits add something other than regular files.
     LookClosely {
         found: Several,
     },
@@ -197,7 +197,7 @@ pub enum Caveat {
         port: u16,
         problem: String,
     },
-    /// A service of the host that the room cannot have.
+    /// A service of the host that is not available in the room.
     NotInRoom {
         service: String,
         problem: String,
@@ -220,7 +220,7 @@ pub enum Caveat {
         finding: String,
         why: String,
     },
-    /// Files that the room sees empty.
+    /// Files that appear empty in the room.
     Masked {
         files: Several,
     },
@@ -230,14 +230,14 @@ pub enum Caveat {
     NotMasked {
         files: Several,
     },
-    /// An outside service is not the real one, or not wholly.
+    /// An outside service is not the real one, or only in part.
     Integration {
         name: String,
         class: IntegrationClass,
-        /// What that does not cover, in the words of its vendor's entry.
+        /// What that does not cover, in the words of the vendor's entry.
         limits: String,
     },
-    /// In pages, a script stands in for that of a third party.
+    /// In pages, a shim replaces a third-party script.
     Shimmed {
         name: String,
         /// The address or the vendor of the script.
@@ -249,7 +249,7 @@ pub enum Caveat {
         title: String,
         host: String,
         sdks: Vec<String>,
-        /// The class that would fit.
+        /// The class that fits.
         class: IntegrationClass,
     },
     /// A fixture of a mock that cannot be used.
@@ -261,7 +261,7 @@ pub enum Caveat {
         id: String,
         text: String,
     },
-    /// A text that another build wrote.
+    /// A text written by another build.
     Told {
         area: Area,
         class: Class,
@@ -269,7 +269,7 @@ pub enum Caveat {
     },
 }
 
-/// A script of a third party for which another stands in.
+/// A third-party script that a shim replaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShimmedScript {
@@ -278,7 +278,7 @@ pub enum ShimmedScript {
     None,
 }
 
-/// The first few of many things, and how many more there are.
+/// The first few of many items, and the number of the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Several {
     pub shown: Vec<String>,
@@ -286,7 +286,7 @@ pub struct Several {
 }
 
 impl Several {
-    /// Keeps the first few; nothing, if there are none.
+    /// Keeps the first few items; `None` if there are none.
     pub fn of(all: impl IntoIterator<Item = String>) -> Option<Self> {
         const SHOWN: usize = 5;
         let mut all = all.into_iter();
@@ -296,7 +296,7 @@ impl Several {
 }
 
 impl Caveat {
-    /// Returns the word for what it is about: an area, or the name of an integration, a shim or a vendor.
+    /// Returns the word for its subject: an area, or the name of an integration, a shim or a vendor.
     pub fn area(&self) -> &str {
         match self {
             Self::Integration { name, .. }
@@ -306,7 +306,7 @@ impl Caveat {
         }
     }
 
-    /// Returns what it is about, unless that has a name of its own.
+    /// Returns its area, unless its subject has a name of its own.
     pub fn own_area(&self) -> Option<Area> {
         Some(match self {
             Self::RoomFiles { .. } => Area::RoomFiles,
@@ -359,7 +359,7 @@ impl Caveat {
         })
     }
 
-    /// Returns what kind of caveat it is.
+    /// Returns the kind of caveat.
     pub fn class(&self) -> Class {
         match self {
             Self::Died => Class::Died,

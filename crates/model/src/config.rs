@@ -1,7 +1,7 @@
-//! The configuration as values: what a `hothouse.toml` says, proved valid.
+//! The configuration as values: the validated content of `hothouse.toml`.
 //!
-//! Reading one (text, layers, checks, the JSON Schema) is the crate `hothouse-config`; decisions here
-//! need only the values.
+//! Reading one (text, layers, checks, the JSON Schema) is the job of the crate `hothouse-config`; code here needs only
+//! the values.
 
 mod egress;
 mod halves;
@@ -43,7 +43,7 @@ pub use self::{
     units::{ByteSize, format_duration, parse_duration},
 };
 
-/// What the reader shares with the values: the forms of texts, and how problems are worded.
+/// What the reader shares with the values: text formats, and the wording of problems.
 pub mod rules {
     pub use super::{
         egress::{DESTINATION, RESOLVER, check_port},

@@ -1,15 +1,15 @@
-//! Schedules that a project declares: in its config, in crontabs, in `vercel.json`, in workflows of GitHub. Pure.
+//! Schedules that a project declares: in its config, crontabs, `vercel.json`, GitHub workflows. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Something that is to run from time to time.
+/// A scheduled command or call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pub name: String,
-    /// As it is written, such as `0 3 * * *`.
+    /// As written, such as `0 3 * * *`.
     pub schedule: String,
-    /// The file, with its line, or `config`.
+    /// The file and line, or `config`.
     pub source: String,
     pub work: ScheduledWork,
 }
@@ -17,16 +17,16 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduledWork {
-    /// A shell's command.
+    /// A shell command.
     Command(String),
-    /// A path of the app that is called.
+    /// A path of the app to call.
     Call(String),
 }
 
-/// How many schedules of a file are read.
+/// The maximum number of schedules read from one file.
 const MOST: usize = 200;
 
-/// Reads the schedules of a file, by its name; none for files that have no schedules.
+/// Reads the schedules of a file, whose name tells its format; none for other files.
 pub fn read_file(path: &str, text: &str) -> Vec<Schedule> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_workflow = path.starts_with(".github/workflows/")
@@ -41,7 +41,7 @@ pub fn read_file(path: &str, text: &str) -> Vec<Schedule> {
     all
 }
 
-/// Whether a file may have schedules.
+/// Returns whether a file may have schedules.
 pub fn is_schedule_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == "vercel.json" || path.starts_with(".github/workflows/") || is_crontab(path)
@@ -55,7 +55,7 @@ fn is_crontab(path: &str) -> bool {
         || path.contains("cron.d/")
 }
 
-/// Makes a name of a text: what comes before the first space, letters and digits only.
+/// Makes a name out of a text: lower-case letters and digits, with a dash for anything else.
 fn name_of(text: &str) -> String {
     let plain: String = text
         .chars()
@@ -134,7 +134,7 @@ fn vercel(path: &str, text: &str) -> Vec<Schedule> {
     all
 }
 
-/// Workflows with a schedule: what their steps run, without the steps that use somebody's action.
+/// Reads a GitHub workflow with a schedule: the commands of its `run` steps; steps with `uses` are left out.
 fn github(path: &str, text: &str) -> Vec<Schedule> {
     let lines: Vec<&str> = text.lines().collect();
     let cron = lines.iter().find_map(|line| line.trim().strip_prefix("- cron:"));

@@ -1,7 +1,7 @@
 //! The encodings in which a value may travel. Pure.
 //!
-//! Answers of hosts and records of runs are searched for the same list: what one of them knows, the other knows too.
-//! All copies of a value are wiped.
+//! Responses of hosts and records of runs are searched for the same list, so neither search misses what the other
+//! finds. All copies of a value are wiped.
 
 use base64::{
     Engine,
@@ -12,17 +12,17 @@ use zeroize::Zeroizing;
 /// Bytes that may contain a secret.
 pub type Secret = Zeroizing<Vec<u8>>;
 
-/// Which encodings would change a value: the others are left out.
+/// Which encodings would change a value; the others are skipped.
 #[derive(Clone, Copy, Debug)]
 pub struct Changing {
-    /// Whether encoders for the web, which differ in what they escape, change it at all.
+    /// Whether web encoders, which differ in what they escape, change it at all.
     web: bool,
     /// Whether it is not ASCII.
     unicode: bool,
 }
 
 impl Changing {
-    /// Decides for a value.
+    /// Checks what would change a value.
     pub fn of(value: &str) -> Self {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         Self { web: !value.bytes().all(is_plain), unicode: !value.is_ascii() }
@@ -31,11 +31,11 @@ impl Changing {
 
 /// Returns the encodings of a text, always in the same order; some may be equal.
 ///
-/// A text that stands for a value has its encodings in the same places, if it is given what changes that value.
+/// The encodings of a placeholder line up with those of its value if both calls get the `changing` of the value.
 pub fn all(value: &str, changing: Changing) -> Vec<Secret> {
     let whole = Secret::new(value.as_bytes().to_vec());
     let mut all = vec![whole, percent(value), json(value), slashed(value)];
-    // Names of headers and hosts are often written in one case, and sent back so.
+    // Names of headers and hosts are often written in one case, and echoed that way.
     all.extend([lower(value), upper(value)]);
     all.extend(html(value));
     for upper in [false, true] {
@@ -49,7 +49,7 @@ pub fn all(value: &str, changing: Changing) -> Vec<Secret> {
         all.extend(percent_ways(value));
     }
     if changing.unicode {
-        // Python and .NET write JSON in ASCII, and PHP escapes slashes as well.
+        // Python and .NET write JSON in ASCII; PHP escapes slashes as well.
         for upper in [false, true] {
             let of_json = [json(value), slashed(value), json_of_web(value, upper)];
             all.extend(of_json.iter().map(|json| escaped_to_ascii(json, upper)));
@@ -58,14 +58,14 @@ pub fn all(value: &str, changing: Changing) -> Vec<Secret> {
     for offset in 0..3 {
         let [plain, url_safe] =
             [false, true].map(|url_safe| base64_within(value, offset, url_safe));
-        // Two of its characters may be escaped in turn.
+        // `+` and `/` may be escaped in turn.
         all.extend(base64_escaped(&plain));
         all.extend([plain, url_safe]);
     }
     all
 }
 
-/// Percent-encodes a text for a query or a form, all but what RFC 3986 never encodes.
+/// Percent-encodes a text for a query or a form: everything except the unreserved characters of RFC 3986.
 pub fn percent(text: &str) -> Secret {
     percent_but("-_.~", false, true, text)
 }
@@ -77,7 +77,7 @@ pub fn json(text: &str) -> Secret {
     Zeroizing::new(inner.unwrap_or_default().as_bytes().to_vec())
 }
 
-/// JSON may escape a slash with a backslash.
+/// Escapes a text for a JSON string, with slashes as `\/`, which is optional.
 fn slashed(text: &str) -> Secret {
     each(text, |c, all| match c {
         '/' => all.push_str("\\/"),
@@ -90,9 +90,9 @@ fn percent_small(text: &str) -> Secret {
     percent_but("-_.~", false, false, text)
 }
 
-/// The characters beside letters and digits that encoders leave as they are, and whether they write
-/// a space as a plus: paths of Python and PHP; `encodeURIComponent`; `encodeURI`; `escape`; segments
-/// of paths (RFC 3986, and Go); queries; forms (browsers and Java, PHP, Go and Python, .NET).
+/// The characters besides letters and digits that encoders leave as they are, and whether they write a space as a plus:
+/// paths of Python and PHP; `encodeURIComponent`; `encodeURI`; `escape`; path segments (RFC 3986, and Go); queries;
+/// forms (browsers and Java, PHP, Go and Python, .NET).
 const WAYS: [(&str, bool); 11] = [
     ("-_.~/", false),
     ("-_.~!*'()", false),
@@ -107,13 +107,13 @@ const WAYS: [(&str, bool); 11] = [
     ("-_.!*()", true),
 ];
 
-/// Percent-encodes a text in the ways of common encoders, with digits in either case.
+/// Percent-encodes a text as common encoders do, with digits in either case.
 fn percent_ways(text: &str) -> impl Iterator<Item = Secret> {
     let ways = WAYS.into_iter();
     ways.flat_map(move |(left, plus)| [false, true].map(|up| percent_but(left, plus, up, text)))
 }
 
-/// Percent-encodes all but letters, digits and some characters.
+/// Percent-encodes everything except letters, digits and the characters of `left`.
 fn percent_but(left: &str, plus: bool, upper: bool, text: &str) -> Secret {
     each(text, |c, all| match c {
         ' ' if plus => all.push('+'),
@@ -129,7 +129,7 @@ fn percent_one(c: char, upper: bool, all: &mut String) {
     });
 }
 
-/// Percent-encodes every byte of a text, even those that do not require it.
+/// Percent-encodes every byte of a text, including those that do not require it.
 fn percent_all(text: &str, upper: bool) -> Secret {
     each(text, |c, all| percent_one(c, upper, all))
 }
@@ -142,7 +142,7 @@ fn upper(text: &str) -> Secret {
     Zeroizing::new(text.as_bytes().to_ascii_uppercase())
 }
 
-/// Encodes a text in hexadecimal, in memory that is wiped: [`crate::id::hex`] would leave the secret behind.
+/// Encodes a text in hexadecimal, in memory that is wiped: [`crate::id::hex`] would leave a copy of the secret.
 fn hexadecimal(text: &str, upper: bool) -> Secret {
     each(text, |c, all| bytes_of(c, all, |byte, all| digits(byte.into(), 2, upper, all)))
 }
@@ -152,7 +152,7 @@ fn unicode_json(text: &str, upper: bool) -> Secret {
     each(text, |c, all| escape(c, upper, all))
 }
 
-/// Escapes what is not ASCII in JSON.
+/// Escapes the non-ASCII characters of JSON.
 fn escaped_to_ascii(json: &[u8], upper: bool) -> Secret {
     let json = Zeroizing::new(String::from_utf8_lossy(json).into_owned());
     each(&json, |c, all| match c.is_ascii() {
@@ -172,7 +172,7 @@ fn json_of_gson(text: &str) -> Secret {
     escaped_json(text, "&'<>=", "\\\"", false)
 }
 
-/// Escapes a text as JSON, and more characters of it.
+/// Escapes a text as JSON, and the characters of `delicate` too.
 fn escaped_json(text: &str, delicate: &str, quote: &str, upper: bool) -> Secret {
     each(text, |c, all| match delicate.contains(c) {
         true => escape(c, upper, all),
@@ -207,8 +207,8 @@ fn html(text: &str) -> [Secret; 5] {
     })
 }
 
-/// Returns the part of a text's base64 that does not depend on its neighbours, for a text that
-/// starts `offset` bytes into a group of three.
+/// Returns the part of a text's base64 that does not depend on adjacent bytes, for a text that starts `offset` bytes
+/// into a group of three.
 fn base64_within(text: &str, offset: usize, url_safe: bool) -> Secret {
     let mut bytes = Zeroizing::new(Vec::with_capacity(offset + text.len()));
     bytes.resize(offset, 0);
@@ -219,7 +219,7 @@ fn base64_within(text: &str, offset: usize, url_safe: bool) -> Secret {
     Zeroizing::new(whole.as_bytes().get(from..to).unwrap_or_default().to_vec())
 }
 
-/// Escapes what is special in base64: for URLs, with digits in either case, and in JSON.
+/// Escapes the special characters of base64: for URLs, with digits in either case, and for JSON.
 fn base64_escaped(text: &[u8]) -> [Secret; 3] {
     let text = Zeroizing::new(String::from_utf8_lossy(text).into_owned());
     [("%2B", "%2F"), ("%2b", "%2f"), ("+", "\\/")].map(|(plus, slash)| {

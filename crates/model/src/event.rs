@@ -18,7 +18,7 @@ pub struct Event {
 pub struct ServiceProgress {
     pub name: String,
     pub state: ServiceState,
-    /// Whether nothing more is waited for.
+    /// Whether the client has nothing more to wait for.
     pub settled: bool,
 }
 
@@ -40,15 +40,15 @@ pub enum Happening {
         index: usize,
         of: usize,
     },
-    /// Something that the user should know, but that stopped nothing.
+    /// Something the user should know that did not stop the operation.
     Note {
         text: String,
     },
-    /// The plan is done, and its result is waited for.
+    /// The plan is done; waiting for its result.
     Waiting {
         title: String,
     },
-    /// How the services stand that an operation waits for.
+    /// The services that an operation waits for.
     Services {
         services: Vec<ServiceProgress>,
     },

@@ -1,17 +1,17 @@
-//! Failures: one value that the terminal, the socket and the log all understand.
+//! Failures: one value for the terminal, the socket and the log.
 //!
-//! The kind says whose turn it is; it alone fixes exit code and HTTP status, so the two can never
-//! disagree. The cause chain is kept apart from the message, so that nothing is printed twice.
+//! The kind says who must act next. It alone determines exit code and HTTP status, so the two cannot disagree. The
+//! cause chain is separate from the message, so that nothing is printed twice.
 
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose turn it is after a failure.
+/// Who must act after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The thing requested did not hold: a failed check, a missing event, a timeout of `wait`.
+    /// What was asked for did not happen: a failed check, a missing event, a timeout of `wait`.
     Unmet,
     /// The command line is wrong.
     Usage,
@@ -71,12 +71,12 @@ impl FailureKind {
     }
 }
 
-/// An error that knows whose turn it is and what to do next.
+/// An error that knows who must act and what to do next.
 pub trait Explain: Error + Sized {
-    /// Returns whose turn it is.
+    /// Returns who must act.
     fn kind(&self) -> FailureKind;
 
-    /// Returns causes that are values rather than errors, such as each problem of a config.
+    /// Returns causes that are values rather than errors, such as the problems of a config.
     fn causes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -108,9 +108,9 @@ impl<E: Explain> Explain for Box<E> {
     }
 }
 
-/// Implements [`Explain`] for an error of several operations: the variants that only pass an error on are
-/// named once, and each of their errors explains itself. `kind` has an arm for every other variant; `causes`
-/// and `hints` have arms where there are any.
+/// Implements [`Explain`] for an error of several operations: variants that only pass an error on are listed once, and
+/// their errors explain themselves. `kind` has an arm for every other variant; `causes` and `hints` have arms where
+/// there are any.
 ///
 /// ```ignore
 /// hothouse_model::explain! {
@@ -164,7 +164,7 @@ macro_rules! explain {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Whose turn it is; on the wire this is the stable `code`.
+    /// Who must act; on the wire, the stable `code`.
     #[serde(rename = "code")]
     pub kind: FailureKind,
     /// What was attempted and on what, without the cause.
@@ -172,7 +172,7 @@ pub struct Failure {
     /// The chain of causes, outermost first.
     #[serde(default)]
     pub causes: Vec<String>,
-    /// What to do next, each naming a command or a setting.
+    /// What to do next; each names a command or a setting.
     #[serde(default)]
     pub hints: Vec<String>,
 }
@@ -183,7 +183,7 @@ impl Failure {
         Self { kind, message: message.into(), causes: Vec::new(), hints: Vec::new() }
     }
 
-    /// Makes a failure of an error and its chain of sources.
+    /// Makes a failure from an error and its chain of sources.
     pub fn of(kind: FailureKind, error: &dyn Error) -> Self {
         let mut causes = Vec::new();
         let mut source = error.source();

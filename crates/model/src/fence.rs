@@ -1,7 +1,7 @@
 //! The fences of a room, and the state of each.
 //!
-//! In JSON a state is one text, such as `on`, `v1` or `off: reason`. This module alone writes that
-//! text and reads it back, for `status --json` and for the files of rooms.
+//! In JSON a state is one text, such as `on`, `v1` or `off: reason`. Only this module writes and reads that text, for
+//! `status --json` and for the files of rooms.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,7 +13,7 @@ use crate::{room::DISK_CHECK, words::word_type};
 pub type Fences = BTreeMap<Fence, FenceState>;
 
 word_type! {
-    /// Something that confines a room, in the order of their names.
+    /// Something that confines a room, in alphabetical order.
     Fence {
         Capabilities = "capabilities",
         CoreDumps = "core_dumps",
@@ -41,12 +41,12 @@ impl Fence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceState {
     On,
-    /// It is kept by cgroups of this version.
+    /// Enforced by cgroups of this version.
     Cgroup(CgroupVersion),
     /// Nothing enforces it; the room is paused once it exceeds the limit.
     Watched(DiskWatch),
     Off(OffReason),
-    /// A text that another build wrote.
+    /// A text written by another build.
     Told(String),
 }
 
@@ -55,25 +55,25 @@ word_type! {
     CgroupVersion { V1 = "v1", V2 = "v2" }
 }
 
-/// How the files of a room are kept from filling the disk.
+/// How a room is kept from filling the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskWatch {
-    /// Bytes that its own files may take.
+    /// The maximum size of its own files, in bytes.
     pub limit: u64,
-    /// Whether a pool gives the worktree a quota too.
+    /// Whether a pool also sets a quota on the worktree.
     pub pool: bool,
 }
 
 /// Why a fence is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffReason {
-    /// The limit is not wanted.
+    /// Not requested.
     NotAsked,
-    /// No cgroup of the host may be written.
+    /// No cgroup of the host is writable.
     NoCgroup,
-    /// Landlock of this version cannot keep signals and abstract sockets in.
+    /// Landlock of this version cannot confine signals and abstract sockets.
     NoScopes { abi: i64 },
-    /// What the kernel answered.
+    /// The kernel's error.
     Kernel(String),
 }
 
@@ -84,7 +84,7 @@ impl Default for FenceState {
 }
 
 impl FenceState {
-    /// Reads what [`Display`](fmt::Display) wrote. A text of another build stays as it is.
+    /// Reads what [`Display`](fmt::Display) wrote. A text of another build is kept as it is.
     pub fn parse(text: &str) -> Self {
         let told = || Self::Told(text.to_owned());
         match text.split_once(": ").unwrap_or((text, "")) {
@@ -98,7 +98,7 @@ impl FenceState {
 }
 
 impl DiskWatch {
-    /// Reads the text of a watched fence. Another build may watch at other times: its text stays as it is.
+    /// Reads the text of a watched fence. Another build may check at other intervals: its text is kept as it is.
     fn parse(text: &str) -> Option<Self> {
         let mebibytes: u64 = text.strip_suffix(" MiB")?.rsplit(' ').next()?.parse().ok()?;
         let of = |pool| Self { limit: mebibytes << 20, pool };
@@ -107,10 +107,10 @@ impl DiskWatch {
 }
 
 impl OffReason {
-    /// Reads a reason. One that is not known is what a kernel answered.
+    /// Reads a reason; an unknown one is an error of the kernel.
     fn parse(text: &str) -> Self {
         if text == "no cgroup that we may write" {
-            // As earlier builds wrote it.
+            // Written by earlier builds.
             return Self::NoCgroup;
         }
         let plain = [Self::NotAsked, Self::NoCgroup].into_iter();
@@ -170,8 +170,8 @@ impl<'de> Deserialize<'de> for FenceState {
     }
 }
 
-/// Reads fences as any build wrote them: earlier ones had dashes in the names, and one entry for all cgroups.
-/// What this build does not know is left out.
+/// Reads fences as any build wrote them: earlier ones used dashes in the names, and one entry for all cgroups. Unknown
+/// fences are skipped.
 pub fn read_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fences, D::Error> {
     let written = BTreeMap::<String, FenceState>::deserialize(deserializer)?;
     let mut fences = Fences::new();

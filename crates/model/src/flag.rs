@@ -1,24 +1,24 @@
-//! Feature flags: what the project's config says, and what a sandbox has pinned over it.
+//! Feature flags: the values of the project's config, and those that a sandbox has pinned.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 pub const KEY_LIMIT: usize = 200;
 
-/// The longest value, as JSON.
+/// The maximum length of a value, as JSON.
 pub const VALUE_LIMIT: usize = 64 << 10;
 
-/// The most flags of a sandbox.
+/// The maximum number of flags of a sandbox.
 pub const FLAG_LIMIT: usize = 1000;
 
-/// A flag as apps are told it.
+/// A flag as apps see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
     pub value: Value,
-    /// What the project's config says; null if it says nothing.
+    /// The value in the project's config; null if there is none.
     pub default: Value,
     /// Whether the sandbox has pinned it.
     pub pinned: bool,
@@ -27,7 +27,7 @@ pub struct Flag {
 /// All flags of a sandbox, by key.
 pub type FlagSet = BTreeMap<String, Flag>;
 
-/// Lays what is pinned over what the config says.
+/// Overlays the pinned values on those of the config.
 pub fn effective(config: &BTreeMap<String, Value>, pins: &BTreeMap<String, Value>) -> FlagSet {
     let keys = config.keys().chain(pins.keys());
     let flag = |key: &String| {
@@ -38,12 +38,12 @@ pub fn effective(config: &BTreeMap<String, Value>, pins: &BTreeMap<String, Value
     keys.map(flag).collect()
 }
 
-/// Reads a value as it is typed: JSON, or else text.
+/// Reads a value as typed: JSON, or otherwise text.
 pub fn typed_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// Whether a text can be the key of a flag.
+/// Returns whether a text can be the key of a flag.
 pub fn is_key(text: &str) -> bool {
     !text.is_empty() && text.len() <= KEY_LIMIT && !text.contains(|c: char| c.is_control())
 }

@@ -1,16 +1,16 @@
-//! Patterns for names, as a shell has them. room-init has a smaller matcher of its own for the files that
-//! services watch: it links nothing of this crate.
+//! Shell patterns for names. room-init has a smaller matcher of its own for the files that services watch, because it
+//! does not link this crate.
 
-/// Whether a pattern is more than the name it spells.
+/// Returns whether a pattern has special characters, so that it is more than a plain name.
 pub fn is_wild(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-/// Whether a pattern matches the whole of a name: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of a set, `\` takes the
-/// next byte as it is.
+/// Returns whether a pattern matches a whole name: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of a set,
+/// and `\` takes the next byte literally.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to continue when the last star must take one byte more.
+    // Where to continue when the last star must match one more byte.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -34,7 +34,7 @@ pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against the beginning of a pattern; returns how much of that it took.
+/// Matches one byte against the beginning of a pattern; returns how much of the pattern it used.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -45,11 +45,11 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Matches a byte against what follows a `[`; one that is never closed stands for itself.
+/// Matches a byte against what follows a `[`; an unclosed bracket stands for itself.
 fn set(rest: &[u8], byte: u8) -> Option<usize> {
     let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
     let first = usize::from(is_negated);
-    // A bracket that comes first is one of the set.
+    // A bracket that comes first is a member of the set.
     let close = rest.iter().skip(first + 1).position(|byte| *byte == b']').map(|at| at + first + 1);
     let Some(close) = close else { return (byte == b'[').then_some(1) };
     let (mut members, mut is_in) = (&rest[first..close], false);

@@ -11,13 +11,14 @@ use crate::{ProjectName, SandboxName};
 #[error("an operation id is `op_` and 8 to 64 letters or digits")]
 pub struct OperationIdError;
 
-/// One request that changes something, named by the client so that it can ask again after a crash.
+/// The id of one request that changes something. The client chooses it, so that it can repeat the request after a
+/// crash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OperationId(String);
 
 impl OperationId {
-    /// Makes an id of random bytes.
+    /// Makes an id from random bytes.
     pub fn from_random(bytes: [u8; 12]) -> Self {
         Self(format!("op_{}", hex(&bytes)))
     }
@@ -59,12 +60,12 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// The store's own key of a sandbox; never shown.
+/// The store's key for a sandbox; never shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SandboxKey(pub i64);
 
-/// The store's own key of a plan; never shown.
+/// The store's key for a plan; never shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanKey(pub i64);
 
@@ -112,11 +113,11 @@ impl fmt::Display for SandboxId {
     }
 }
 
-/// Hashes the parts, each closed by a NUL, with 64-bit FNV-1a: stable across releases, which the
-/// standard library's hasher does not promise.
+/// Hashes the parts, each terminated by a NUL, with 64-bit FNV-1a: stable across releases, which the standard library's
+/// hasher does not promise.
 ///
-/// It spreads names and numbers. An attacker who chooses the parts can choose the hash, so content is never
-/// known by it: that has `hothouse_workspace::content`.
+/// It spreads names and numbers. An attacker who chooses the parts can choose the hash, so content is never identified
+/// by it: `hothouse_workspace::content` does that.
 pub fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter().copied().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

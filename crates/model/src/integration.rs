@@ -6,7 +6,7 @@ word_type! {
     /// How an integration is redirected.
     Wiring {
         Wall = "wall",
-        /// By variables of the environment.
+        /// By environment variables.
         Env = "env",
         Both = "both",
     }

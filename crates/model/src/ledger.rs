@@ -1,4 +1,4 @@
-//! The ledger of what rooms tried to reach: one record per connection, look-up or request.
+//! The ledger of what rooms tried to reach: one record per connection, lookup or request.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -14,11 +14,11 @@ word_type! {
     /// What was tried.
     AttemptKind {
         Connection = "connection",
-        /// A name was looked up. Only what was denied is noted: the rest shows as connections.
+        /// A name was looked up. Only denials are recorded: the rest shows up as connections.
         Lookup = "lookup",
-        /// Something other than a connection: datagrams between two ends, or echo requests.
+        /// Traffic without a connection: datagrams between two endpoints, or echo requests.
         Datagram = "datagram",
-        /// A request that could be seen, on a terminated host or in plain HTTP.
+        /// A visible request: to a terminated host, or in plain HTTP.
         Request = "request",
     }
 }
@@ -26,7 +26,7 @@ word_type! {
 /// A process of the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomProcess {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub pid: u32,
     pub name: String,
     /// The service that it belongs to.
@@ -34,8 +34,7 @@ pub struct RoomProcess {
     pub service: Option<String>,
 }
 
-/// One record. A connection has two with the same `id`, one when it opens and one when it ends; the
-/// later counts.
+/// One record. A connection has two with the same `id`, one when it opens and one when it ends; the later one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerRecord {
     /// Counts the records of a sandbox.
@@ -60,10 +59,10 @@ pub struct LedgerRecord {
     pub port: Option<u16>,
     #[serde(default)]
     pub protocol: Option<String>,
-    /// Bytes that left the room.
+    /// Bytes sent by the room.
     #[serde(default)]
     pub sent: u64,
-    /// Bytes that came in.
+    /// Bytes received by the room.
     #[serde(default)]
     pub received: u64,
     #[serde(default)]
@@ -72,31 +71,31 @@ pub struct LedgerRecord {
     pub process: Option<RoomProcess>,
     #[serde(default)]
     pub open: bool,
-    /// Whether its requests could be seen and have their own records.
+    /// Whether its requests were visible and have their own records.
     #[serde(default)]
     pub inspected: bool,
     /// What went wrong although it was allowed.
     #[serde(default)]
     pub error: Option<String>,
-    /// What was asked and answered, where that can be seen; without secrets.
+    /// The request and its response, where visible; without secrets.
     #[serde(default)]
     pub request: Option<serde_json::Value>,
-    /// The bodies of the request, for whoever keeps more of a run than its ledger.
+    /// The bodies of the request, for readers that keep more of a run than its ledger.
     #[serde(skip)]
     pub bodies: Option<Arc<RequestBodies>>,
 }
 
-/// What is kept of the bodies of a request and its answer, as they went over the wire.
+/// What is kept of the bodies of a request and its response, as sent over the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestBodies {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
-    /// Whether they may be compressed, as their headers say.
+    /// Whether their headers say that they may be compressed.
     pub packed: bool,
 }
 
-/// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway. A lookup asks for
-/// nothing that the connection after it does not.
+/// Proposes rules for what was denied: hosts, with a port unless it is one that is open anyway. A lookup is skipped if
+/// a connection to the same host follows.
 pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
     let mut found: Vec<Learned> = Vec::new();
     let connects = |record: &&LedgerRecord| record.kind != AttemptKind::Lookup && !record.allowed;
@@ -130,8 +129,8 @@ pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
     found
 }
 
-/// Returns the rule that would let an attempt pass. Reasons that it has none for are attacks or
-/// mistakes, which a rule would not or should not fix.
+/// Returns the rule that would allow an attempt. Reasons without a rule are attacks or mistakes, which a rule could not
+/// or should not fix.
 fn mending(record: &LedgerRecord) -> Option<String> {
     let port = record.port;
     match (record.kind, record.code.as_ref()?.known()?) {
@@ -157,7 +156,7 @@ fn mending(record: &LedgerRecord) -> Option<String> {
     }
 }
 
-/// A rule that would let pass what was denied.
+/// A rule that would allow what was denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     pub rule: String,

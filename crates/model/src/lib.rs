@@ -1,7 +1,7 @@
-//! What Hothouse talks about: ids, names, specs, states, events and plans.
+//! The vocabulary of Hothouse: ids, names, specs, states, events and plans.
 //!
-//! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. It depends on
-//! `service` alone of our crates, which is as pure; every other one may depend on it.
+//! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. Of our crates it
+//! depends only on `service`, which is as pure; every other one may depend on it.
 
 pub mod agent;
 pub mod aside;

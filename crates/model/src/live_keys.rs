@@ -1,8 +1,8 @@
 //! Live credentials, which must not enter a room: recognized by prefix, by shape and by declaration.
 //!
-//! Pure: texts come in, findings go out, and a finding never holds the text it is about. A rule that is
-//! *certain* knows a production credential by its form; a *likely* one (a private key, the URL of a
-//! managed database) can be overruled by declaring the variable as harmless under `[env]`.
+//! Pure: texts come in, findings go out, and a finding never holds the text it is about. A *certain* rule identifies a
+//! production credential by its form; a *likely* one (a private key, the URL of a managed database) can be overruled by
+//! declaring the variable harmless under `[env]`.
 
 mod vendors;
 
@@ -11,21 +11,21 @@ use std::fmt;
 use crate::config::{LiveKeys, VariableKind};
 use vendors::{Form, MANAGED, NAMED, VENDORS};
 
-/// How much of a credential a message may show: the part that all of a vendor's have in common.
+/// How much of a credential a message may show: the part that all credentials of a vendor share.
 const SHOWN: usize = 8;
 
-/// The shortest prefix that a rule of a project may have; less would match words.
+/// The minimum length of a prefix in a project's rule; a shorter one would match ordinary words.
 pub const LEAST_PREFIX: usize = 4;
 
-/// How many characters must follow the prefix of a project's own rule.
+/// How many characters must follow the prefix in a project's rule.
 const OWN_TAIL: usize = 8;
 
-/// A text that a room would see.
+/// A text that would be visible in a room.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Exposed {
-    /// The variable, or what else the text is called.
+    /// The variable, or another name of the text.
     pub variable: String,
-    /// Whose it is, such as ``service `api` ``.
+    /// Its owner, such as ``service `api` ``.
     pub place: String,
     pub value: String,
     /// What the user declared about it.
@@ -38,24 +38,24 @@ impl fmt::Debug for Exposed {
     }
 }
 
-/// A credential that was recognised.
+/// A recognized credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveKey {
     pub vendor: String,
     pub what: String,
-    /// The beginning that is no secret, at most [`SHOWN`] characters.
+    /// The beginning, which is not secret: at most [`SHOWN`] characters.
     pub shown: String,
     certain: bool,
 }
 
 impl LiveKey {
-    /// Whether its form is that of a production credential and nothing else.
+    /// Returns whether its form is that of a production credential and nothing else.
     pub fn is_certain(&self) -> bool {
         self.certain
     }
 }
 
-/// A credential, and where it was found.
+/// A credential and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub variable: String,
@@ -63,16 +63,16 @@ pub struct Finding {
     pub key: LiveKey,
 }
 
-/// What was found in all texts that a room would see.
+/// What was found in all texts that would be visible in a room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// What keeps the room from starting.
+    /// Prevents the room from starting.
     pub refused: Vec<Finding>,
-    /// What a named exception lets through, with its reason.
+    /// Allowed by a named exception, with its reason.
     pub allowed: Vec<(Finding, String)>,
 }
 
-/// The room would have been given live credentials.
+/// The room would have received live credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a live key must not enter a room: {}", counted(.findings))]
 pub struct LiveKeysFound {
@@ -117,12 +117,12 @@ impl crate::Explain for LiveKeysFound {
     }
 }
 
-/// Returns what the credentials of common vendors begin with.
+/// Returns the prefixes of the credentials of common vendors.
 pub fn prefixes() -> impl Iterator<Item = &'static str> {
     VENDORS.iter().map(|vendor| vendor.prefix)
 }
 
-/// Judges all texts that a room would see.
+/// Checks all texts that would be visible in a room.
 pub fn judge(exposed: impl IntoIterator<Item = Exposed>, settings: &LiveKeys) -> Judgement {
     let mut judgement = Judgement::default();
     for Exposed { variable, place, value, declared } in exposed {
@@ -140,7 +140,7 @@ pub fn judge(exposed: impl IntoIterator<Item = Exposed>, settings: &LiveKeys) ->
     judgement
 }
 
-/// Finds a live credential in a text, wherever in it.
+/// Finds a live credential anywhere in a text.
 pub fn find(variable: &str, text: &str, settings: &LiveKeys) -> Option<LiveKey> {
     by_own_rule(text, settings)
         .or_else(|| by_prefix(text))
@@ -192,7 +192,7 @@ fn by_shape(text: &str) -> Option<LiveKey> {
     None
 }
 
-/// Recognises what has no form of its own by the variable that holds it.
+/// Recognizes a credential without a form of its own by the name of its variable.
 fn by_name(variable: &str, text: &str) -> Option<LiveKey> {
     let upper = variable.to_ascii_uppercase();
     let text = text.trim();
@@ -210,7 +210,7 @@ fn by_name(variable: &str, text: &str) -> Option<LiveKey> {
     })
 }
 
-/// Recognises the URL of a managed database, with a password in it.
+/// Recognizes the URL of a managed database that contains a password.
 fn by_address(text: &str) -> Option<LiveKey> {
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -259,7 +259,7 @@ fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-./+=$:".contains(c)
 }
 
-/// Vendors' documentation shows keys that are not valid, and people write `xxxx` as a placeholder.
+/// Returns whether a key is a vendor's documentation example, or a placeholder such as `xxxx`.
 fn is_an_example(tail: &str) -> bool {
     let first = tail.chars().next();
     let one_letter = tail.len() >= 8 && tail.chars().all(|c| Some(c) == first);
@@ -272,7 +272,7 @@ pub fn env_file_entries(text: &str) -> Vec<(String, String)> {
     let mut open: Option<char> = None;
     for line in text.lines() {
         if let Some(quote) = open {
-            // A value in quotes may continue over lines, as keys in PEM do.
+            // A quoted value may span lines, as keys in PEM do.
             let ends = line.trim_end().ends_with(quote);
             if let Some((_, value)) = entries.last_mut() {
                 value.push('\n');

@@ -1,7 +1,7 @@
 //! Masks: which files of a worktree its room must not read.
 //!
-//! Pure: whoever walks the tree brings names, owners and what the base commit tracks. Neither the
-//! worktree's index nor its HEAD is asked, because an agent writes both.
+//! Pure: the caller, who walks the tree, passes names, owners and what the base commit tracks. The worktree's index and
+//! HEAD do not count, because an agent can write both.
 
 use std::{
     ffi::OsStr,
@@ -14,7 +14,7 @@ use crate::{
     glob,
 };
 
-/// Names of secrets below a worktree, and the folders that are not searched.
+/// Patterns for names of secrets below a worktree, and the folders that are not searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
     mask: Vec<Pattern>,
@@ -22,12 +22,12 @@ pub struct Masks {
     dependencies: FolderPatterns,
 }
 
-/// Folders that package managers alone fill, whatever a config names: what looks like a secret there came
-/// with a package, and a mask would keep the package from being replaced.
+/// Folders that only package managers fill, whatever a config says: what looks like a secret there came with a package,
+/// and a mask would prevent the package from being replaced.
 const PACKAGES: [&str; 4] = ["node_modules", "bower_components", "site-packages", ".pnpm-store"];
 
-/// Patterns of dependency folders: a name is meant in any folder, a path from the top, `**` stands for any number
-/// of folders.
+/// Patterns of dependency folders: a name matches in any folder, a path from the top; `**` stands for any number of
+/// folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderPatterns(Vec<Pattern>);
 
@@ -35,36 +35,36 @@ impl FolderPatterns {
     /// Reads patterns such as `node_modules`, `apps/web/vendor` and `**/node_modules`.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
         let whole = |text: &str| match Pattern::parse(text.trim_end_matches('/'))? {
-            // Not everything below: callers do not look there.
+            // Only the folder itself: callers do not look below it.
             Pattern::Plain(parts) => Some(Pattern::Path(parts)),
             other => Some(other),
         };
         Self(patterns.into_iter().filter_map(whole).collect())
     }
 
-    /// Whether the folder `name` of `folder`, a path below the worktree, is meant.
+    /// Returns whether the folder `name` of `folder`, a path below the worktree, matches.
     pub fn fits(&self, folder: &Path, name: &OsStr) -> bool {
         self.0.iter().any(|pattern| pattern.fits(folder, name))
     }
 }
 
-/// What is known of a file with the name of a secret.
+/// What is known of a file that has the name of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// The user on disk.
+    /// The owner on disk.
     pub owner: u32,
-    /// Whether the base commit has a file of this path.
+    /// Whether the base commit has a file at this path.
     pub in_base: bool,
 }
 
-/// Whether a file with the name of a secret is kept from the room: unless the base commit shows it
-/// anyway, or the room made it. Where rooms have no user of their own, nobody knows who made it.
+/// Returns whether a file with the name of a secret is hidden from the room: unless the base commit contains it anyway,
+/// or the room made it. Where rooms have no uid of their own, it is unknown who made it.
 pub fn is_masked(file: NamedFile, agent: Option<u32>) -> bool {
     !file.in_base && agent != Some(file.owner)
 }
 
 impl Masks {
-    /// Reads the patterns of a config that concern the worktree; those of the host are left out.
+    /// Reads the patterns of a config that apply to the worktree; those for the host are skipped.
     pub fn of(room: &Room) -> Self {
         let patterns = |list: &[FilePattern]| {
             let own = list.iter().filter_map(|pattern| Pattern::parse(pattern.as_str()));
@@ -77,7 +77,7 @@ impl Masks {
         }
     }
 
-    /// Names `patterns` anywhere but in the dependency folders of a config.
+    /// Makes masks of `patterns` that apply anywhere but in the dependency folders of a config.
     pub fn named(patterns: &[&str], room: &Room) -> Self {
         Self {
             mask: patterns.iter().filter_map(|pattern| Pattern::parse(pattern)).collect(),
@@ -86,14 +86,14 @@ impl Masks {
         }
     }
 
-    /// Whether a file in `folder`, a path below the worktree, has the name of a secret.
+    /// Returns whether a file in `folder`, a path below the worktree, has the name of a secret.
     pub fn names(&self, folder: &Path, name: &OsStr) -> bool {
         let fits = |pattern: &Pattern| pattern.fits(folder, name);
         self.mask.iter().any(fits) && !self.unmask.iter().any(fits)
     }
 
-    /// Whether secrets are looked for in the folder `name` of `folder`: not in a git directory, nor
-    /// among dependencies, wherever they are.
+    /// Returns whether to look for secrets in the folder `name` of `folder`: not in git directories or dependency
+    /// folders, wherever they are.
     pub fn enters(&self, folder: &Path, name: &OsStr) -> bool {
         name != ".git" && !self.dependencies.fits(folder, name)
     }
@@ -103,7 +103,7 @@ fn dependencies(folders: &[TreePath]) -> FolderPatterns {
     FolderPatterns::new(folders.iter().map(TreePath::as_str).chain(PACKAGES))
 }
 
-/// A pattern of files, as git's `:(glob)` has them.
+/// A file pattern with the meaning of git's `:(glob)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     /// Without a slash: the name of a file in any folder.
@@ -115,7 +115,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern; `None` for one of the host's files.
+    /// Parses a pattern; `None` for one of the host's files.
     fn parse(text: &str) -> Option<Self> {
         if text.starts_with(['/', '~']) {
             return None;
@@ -155,7 +155,7 @@ fn path_glob(pattern: &[Vec<u8>], names: &[&[u8]]) -> bool {
     match (pattern.split_first(), names.split_first()) {
         (None, None) => true,
         (Some((part, rest)), _) if part == b"**" => {
-            // At the end it stands for what is inside, not for nothing.
+            // At the end it stands for what is inside, and must match something.
             let least = usize::from(rest.is_empty());
             (least..=names.len()).any(|skipped| path_glob(rest, &names[skipped..]))
         }

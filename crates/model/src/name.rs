@@ -1,4 +1,4 @@
-//! Names that users choose, proved harmless once and never checked again.
+//! Names that users choose, validated once and never checked again.
 //!
 //! A sandbox name becomes a folder, a branch and a DNS label, so its alphabet is the
 //! intersection of what those three allow.
@@ -7,14 +7,14 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name a sandbox, project or service may have.
+/// The maximum length of the name of a sandbox, project or service.
 pub const MAX_NAME_LENGTH: usize = 40;
 
-/// The label of Hothouse's own site in URLs. No project gets it: apps below it would be of the same
-/// site as the dashboard, and could set cookies for it.
+/// The label of Hothouse's own site in URLs. No project can have it: its apps would be same-site
+/// with the dashboard, and could set cookies for it.
 pub const OWN_LABEL: &str = "hothouse";
 
-/// Why a text is not a name.
+/// Why a text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("a name cannot be empty")]
@@ -43,7 +43,7 @@ fn check(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// A hostile text made fit for one line of an error message.
+/// Makes a hostile text safe for one line of an error message.
 fn shown(text: &str) -> String {
     let mut line: String = text.chars().take(32).flat_map(char::escape_debug).collect();
     if text.chars().count() > 32 {
@@ -112,7 +112,7 @@ name_type! {
 }
 
 impl ProjectName {
-    /// Derives a name from a folder's name, for a repository whose config names none.
+    /// Derives a name from a folder's name, for a repository whose config sets none.
     pub fn from_folder(folder: &str) -> Self {
         let mut name = String::new();
         for c in folder.chars().map(|c| c.to_ascii_lowercase()) {

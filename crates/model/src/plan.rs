@@ -1,18 +1,19 @@
 //! Plans: every operation of several steps, recorded before it begins.
 //!
-//! A plan is recorded whole, then its steps are applied in order and marked as done one by one. After
-//! a crash the next daemon finds the first step without a tick: it may have happened wholly, in
-//! part, or not at all. So each step can be undone from any of these, and applied again.
+//! The whole plan is recorded first. Then its steps are applied in order and marked as done one by one. After a crash
+//! the next daemon finds the first step that is not marked: it may have happened completely, in part, or not at all. So
+//! each step can be undone from any of these states, and applied again.
 //!
 //! ```text
-//! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
+//! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back
 //! adopt:    begin -> done
-//! delete:   begin -> [StopRoom] -> [KeepIndex] -> [RemoveTrees] -> SetAside -> RemoveWorktree or ReleaseWorktree -> done   a failure stays: the sandbox is still being deleted
+//! delete:   begin -> [StopRoom] -> [KeepIndex] -> [RemoveTrees] -> SetAside -> RemoveWorktree or
+//!           ReleaseWorktree -> done   a failure stays: the sandbox is still being deleted
 //! undelete: begin -> BringBack -> [AddWorktree] -> done           a failure goes back: it is in the trash again
 //! up:       begin -> [PrepareData] -> StartRoom -> RaiseWall -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
-//! restore:  begin -> StageTrees -> SwapTrees -> [Rewind] -> RemoveTrees -> done   goes back until the old trees are removed
+//! restore:  begin -> StageTrees -> SwapTrees -> [Rewind] -> RemoveTrees -> done   back until RemoveTrees
 //! pool:     begin -> [Exclude] -> MakePool -> done               a failure goes back
 //! ```
 
@@ -29,7 +30,7 @@ use crate::{
 };
 
 word_type! {
-    /// What a plan is for, and which way it goes after a failure.
+    /// What a plan is for; this decides which way it goes after a failure.
     PlanKind {
         Fork = "fork",
         Adopt = "adopt",
@@ -45,13 +46,12 @@ word_type! {
     }
 }
 
-/// Which way a failed plan goes. Either way it ends: what failed is never tried again by itself.
+/// Which way a failed plan goes. Either way it ends: a failed plan is never retried automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Undo in reverse: the world is as if the plan had never been made.
+    /// Undo in reverse, as if the plan had never been made.
     Back,
-    /// Stay: going back would resurrect what the user threw away. The next operation on the same
-    /// sandbox starts again.
+    /// Stay: going back would restore what the user discarded. The next operation on the same sandbox starts again.
     Stay,
 }
 
@@ -68,10 +68,10 @@ impl PlanKind {
         }
     }
 
-    /// Returns which way it goes when this very step fails.
+    /// Returns which way it goes when this step fails.
     pub fn after_failure_of(self, step: &Step) -> Direction {
         match step {
-            // What is replaced is still there.
+            // The trees to be replaced still exist.
             Step::StageTrees { .. } | Step::SwapTrees { .. } | Step::Rewind { .. } => {
                 Direction::Back
             }
@@ -79,7 +79,7 @@ impl PlanKind {
         }
     }
 
-    /// Returns what it does, for "could not …".
+    /// Returns a verb for "could not …".
     pub fn verb(self) -> &'static str {
         match self {
             Self::Fork => "fork",
@@ -100,42 +100,41 @@ impl PlanKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BranchOrigin {
-    /// The plan makes it, and takes it away again when it goes back.
+    /// The plan creates it, and removes it when it goes back.
     New,
-    /// It was there before.
+    /// It already exists.
     Existing,
-    /// It was there before, and lacks what the base has: it is moved up. That stays when the plan goes back,
-    /// since a fast-forward loses nothing.
+    /// It already exists, but is behind the base: it is fast-forwarded. That is not undone, since a fast-forward loses
+    /// nothing.
     Behind,
 }
 
-/// One idempotent step. It carries all that `apply` and `undo` need.
+/// One idempotent step, with everything that `apply` and `undo` need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// Tells git to ignore a path of the checkout. Undone by taking the line away again.
+    /// Tells git to ignore a path of the checkout. Undone by removing the line again.
     Exclude { common_dir: PathBuf, pattern: String },
-    /// Adds a worktree and fills it. Undone by removing it, and its branch if the plan made that.
+    /// Adds a worktree and fills it. Undone by removing it, and its branch if the plan created it.
     AddWorktree { order: Box<WorktreeOrder> },
-    /// Writes the config that the user has not committed yet.
+    /// Writes the user's uncommitted config.
     WriteConfig { worktree: PathBuf, text: String },
-    /// Writes the file that tells the agent its task.
+    /// Writes the file with the agent's task.
     WriteTask { worktree: PathBuf, text: String },
-    /// Moves everything that is kept of a sandbox into one folder, where `note` says what it was. Without a note it
-    /// is discarded there. It is never undone: what has moved stays, and the rest follows.
+    /// Moves everything that is kept of a sandbox into one folder, with `note` as its description. Without a note,
+    /// discards it there. Never undone: what has moved stays, and the rest follows.
     SetAside { aside: Box<Aside>, note: Option<String> },
-    /// Moves all but the worktree back. Undone by setting it aside again.
+    /// Moves everything except the worktree back. Undone by setting it aside again.
     BringBack { aside: Box<Aside> },
-    /// Removes a worktree; the branch stays. Whether that loses work was settled before.
+    /// Removes a worktree; the branch stays. Whether that loses work was checked before.
     RemoveWorktree { common_dir: PathBuf, tree: TreeOrder },
-    /// Gives the files of a worktree that stays back to the user, and its index to the user's git.
+    /// Returns the files of a worktree that stays to the user, and its index to the user's git.
     ReleaseWorktree { common_dir: PathBuf, worktree: PathBuf },
-    /// Copies trees as they are at this moment. Undone by deleting the copies.
+    /// Copies trees as they are now. Undone by deleting the copies.
     CopyTrees { copies: Vec<TreeCopy> },
-    /// Copies trees beside where they are to go. Undone by deleting the copies.
+    /// Copies trees next to their destinations. Undone by deleting the copies.
     StageTrees { copies: Vec<TreeCopy> },
-    /// Puts staged copies in the place of what is there, while no room uses it. Undone by bringing back
-    /// what was there.
+    /// Replaces trees with their staged copies, while no room uses them. Undone by putting the replaced trees back.
     #[serde(alias = "replace-trees")]
     SwapTrees {
         copies: Vec<TreeCopy>,
@@ -144,8 +143,8 @@ pub enum Step {
     },
     /// Removes trees that belong to no repository.
     RemoveTrees { trees: Vec<TreeOrder> },
-    /// Moves a worktree's branch and the host's index back to where they were. Undone by moving the
-    /// branch to where it was before.
+    /// Moves a worktree's branch and the host's index back to an earlier state. Undone by moving the branch to where it
+    /// was.
     Rewind {
         common_dir: PathBuf,
         worktree: PathBuf,
@@ -161,7 +160,7 @@ pub enum Step {
     Freeze { runtime: PathBuf },
     /// Lets the processes of a room continue.
     Thaw { runtime: PathBuf },
-    /// Gives a service the data it starts from; what is there stays, also when the plan goes back.
+    /// Gives a service its initial data; existing data stays, even when the plan goes back.
     PrepareData { data: DataOrder },
     /// Copies the worktree as it is now, without the user's secrets. Undone by removing the copy.
     FreezeTree {
@@ -170,13 +169,13 @@ pub enum Step {
         #[serde(default)]
         without: Vec<PathBuf>,
     },
-    /// Tells a room its services, and starts them. The room that ends takes them along.
+    /// Sends a room its services, and starts them. They end with the room.
     Supervise { runtime: PathBuf, stack: Box<StackOrder> },
-    /// Starts a room. Undone by ending it.
+    /// Starts a room. Undone by stopping it.
     StartRoom { order: Box<RoomOrder> },
-    /// Raises the wall of a room, before anything runs in it. It falls with the room.
+    /// Starts the wall of a room, before anything runs in the room. It ends with the room.
     RaiseWall { wall: WallOrder },
-    /// Ends a room; one that is gone already is fine. Without its runtime folder it is found by its claim.
+    /// Stops a room; fine if it has ended already. Without its runtime folder it is found by its claim.
     StopRoom {
         runtime: PathBuf,
         #[serde(default)]
@@ -184,21 +183,21 @@ pub enum Step {
     },
     /// Removes the layers and the home of a room.
     RemoveStorage { path: PathBuf },
-    /// Removes a file or a folder of ours with all that is in it.
+    /// Removes one of our files or folders with everything in it.
     Remove { path: PathBuf },
-    /// Removes the golden trees and the trash beside sandboxes, and the folder if it is empty then.
+    /// Removes the golden trees and the trash beside sandboxes, and the folder itself if it is then empty.
     RemoveStore { sandboxes: PathBuf },
-    /// Makes a file system of our own for a folder of sandboxes. Undone by removing it.
+    /// Creates a pool for a folder of sandboxes. Undone by removing it.
     MakePool { folder: PathBuf, bytes: u64 },
     /// Sets a quota on a tree in a pool.
     LimitTree { pool: PathBuf, tree: PathBuf, bytes: u64 },
-    /// Removes such a file system, in which no sandbox is left.
+    /// Removes a pool without sandboxes.
     RemovePool { folder: PathBuf },
 }
 
 impl Step {
-    /// Whether what it does outlives the daemon. A step that does not is never marked as done: whoever continues
-    /// with the plan applies it again.
+    /// Returns whether the step's effect outlives the daemon. A step without a lasting effect is never marked as done:
+    /// whoever continues the plan applies it again.
     pub fn outlives_daemon(&self) -> bool {
         !matches!(self, Self::RaiseWall { .. })
     }
@@ -247,19 +246,19 @@ impl Step {
     }
 }
 
-/// What a fork is made of, found out before the plan.
+/// The inputs of a fork, collected before planning.
 #[derive(Clone, Debug)]
 pub struct ForkFacts {
-    /// Patterns that git must be told to ignore first.
+    /// Patterns that git must ignore first.
     pub excludes: Vec<String>,
     pub worktree: WorktreeOrder,
-    /// Trees that come along with those of another sandbox.
+    /// Trees to copy from another sandbox.
     pub copies: Vec<TreeCopy>,
-    /// The runtime folder of a room that must hold still meanwhile.
+    /// The runtime folder of a room to freeze during the copy.
     pub freeze: Option<PathBuf>,
-    /// The user's own config, where the commit has none.
+    /// The user's own config, if the commit has none.
     pub config: Option<String>,
-    /// What the agent is to do.
+    /// The agent's task.
     pub task: Option<String>,
 }
 
@@ -283,22 +282,22 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
     steps
 }
 
-/// What a deletion takes away.
+/// The inputs of a deletion.
 #[derive(Clone, Debug)]
 pub struct DeleteFacts {
     pub common_dir: PathBuf,
     pub worktree: DeletedWorktree,
     /// The room's git directory, data and snapshots.
     pub trees: Vec<TreeOrder>,
-    /// What an interrupted restore left: copies that took nobody's place.
+    /// Staged copies that an interrupted restore left behind.
     pub staged: Vec<TreeOrder>,
-    /// Files and folders on another file system, which are never kept.
+    /// Files and folders on another file system, which never go to the trash.
     pub far: Vec<PathBuf>,
-    /// Files and folders in which nothing else is kept.
+    /// Files and folders that hold nothing else.
     pub rest: Vec<PathBuf>,
     /// Where the room's control socket would be.
     pub runtime: PathBuf,
-    /// The lock by which the room would hold the sandbox's files.
+    /// The lock with which the room would hold the sandbox's files.
     pub claim: Option<PathBuf>,
     /// Where the room's layers would be.
     pub storage: PathBuf,
@@ -312,18 +311,18 @@ pub enum DeletedWorktree {
     Goes(TreeOrder),
     /// It is not ours to remove.
     Stays(PathBuf),
-    /// Nor to give back: a room of another state folder works in it.
+    /// Not ours, and cannot be released either: a room of another state folder uses it.
     InUse,
 }
 
-/// How a deletion treats what is kept of a sandbox.
+/// What a deletion does with a sandbox's files.
 #[derive(Clone, Debug)]
 pub enum Removal {
-    /// It is kept in the trash, with a note of what it was, and git's index if git knows the worktree.
+    /// Keeps them in the trash, with a note of what they were, and git's index if git knows the worktree.
     Kept { aside: Aside, note: String, index: Option<PathBuf> },
-    /// It is moved away, and removed in the background.
+    /// Moves them away, and removes them in the background.
     Discarded { aside: Aside },
-    /// It is removed where it is: on a full disk there may be no space for another folder.
+    /// Removes them in place: a full disk may have no space for another folder.
     InPlace,
 }
 
@@ -370,7 +369,7 @@ fn remove_trees(trees: &[TreeOrder]) -> Option<Step> {
     (!trees.is_empty()).then(|| Step::RemoveTrees { trees: trees.to_owned() })
 }
 
-/// Takes the worktree from git, or gives it back to the user.
+/// Takes the worktree from git, or returns it to the user.
 fn detach(facts: &DeleteFacts) -> Option<Step> {
     let common_dir = facts.common_dir.clone();
     match facts.worktree.clone() {

@@ -1,11 +1,10 @@
 //! Egress policy: what a room may reach.
 //!
-//! Pure on purpose: DNS, the proxy and `egress why` all ask the same [`Policy`], so they cannot
-//! disagree. Three questions are asked of it, in this order: may a name be looked up
-//! ([`Policy::decide_name`]), may a connection be made ([`Policy::decide`]), and may an address be
-//! dialled ([`Policy::decide_address`]). Where requests can be seen, [`Policy::decide_request`] looks
-//! at each of them. What is no connection is decided by [`Policy::decide_datagram`], and passes only by
-//! a rule that names its transport.
+//! Pure on purpose: DNS, the proxy and `egress why` all ask the same [`Policy`], so they cannot disagree. They ask
+//! three questions, in this order: may a name be looked up ([`Policy::decide_name`]), may a connection be made
+//! ([`Policy::decide`]), and may an address be dialled ([`Policy::decide_address`]). Where requests are visible,
+//! [`Policy::decide_request`] checks each of them. [`Policy::decide_datagram`] decides about traffic without a
+//! connection, which passes only if a rule names its transport.
 
 mod answered_here;
 mod claim;
@@ -33,15 +32,15 @@ use self::{
 };
 use crate::config::{Destination, Egress, EgressMode, HostName, NamedHosts, Rule};
 
-/// What a connection was found to speak.
+/// The protocol that was detected on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     Http,
     Tls,
     Ssh,
-    /// Mail, to a host that takes it here: the server speaks first, so this is known by host and port.
+    /// Mail, to a host whose mail is taken here: the server speaks first, so host and port must identify it.
     Smtp,
-    /// Something else, or nothing yet: some servers speak first.
+    /// Anything else, or no data yet: in some protocols the server speaks first.
     Other,
 }
 
@@ -57,7 +56,7 @@ impl Protocol {
         }
     }
 
-    /// Returns what must be spoken on a port that is open without a rule.
+    /// Returns the protocol that is required on a port that is open without a rule.
     pub fn expected_on(port: u16) -> Option<Self> {
         match port {
             80 => Some(Self::Http),
@@ -68,40 +67,39 @@ impl Protocol {
     }
 }
 
-/// The ports of mail servers: LMTP, SMTP, the one with TLS from the beginning, submission, and its usual second.
+/// The ports of mail servers: LMTP, SMTP, SMTP with implicit TLS, submission, and its common alternative.
 pub const MAIL_PORTS: [u16; 5] = [24, 25, 465, 587, 2525];
 
-/// The one of them on which TLS comes first.
+/// The port with implicit TLS.
 pub const MAIL_TLS_PORT: u16 = 465;
 
 /// A connection that a room asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// The host that the connection itself names, in its ClientHello or its `Host`.
+    /// The host that the connection itself names, in its ClientHello or `Host`.
     pub claim: &'a Claim,
-    /// Where it goes; `None` if the room was given a synthetic address.
+    /// The destination; `None` if the room was given a synthetic address.
     pub address: Option<IpAddr>,
-    /// The names for which our DNS answered with this address.
+    /// The names for which our DNS returned this address.
     pub answered: &'a [HostName],
     pub port: u16,
     pub protocol: Protocol,
     /// Whether the ClientHello hides another name (Encrypted Client Hello).
     pub hidden: bool,
-    /// Whether it will be terminated, so that each request is decided by itself.
+    /// Whether it will be terminated, so that each request is decided separately.
     pub terminated: bool,
-    /// The host that must be terminated and whose address this is, as far as is known: the one
-    /// that the connection names, or one that shares the address.
+    /// The host that must be terminated and has this address, as far as is known: the one that the connection names, or
+    /// one that shares the address.
     pub covered: Option<&'a HostName>,
 }
 
-/// A request, as far as rules look at it.
+/// The parts of a request that rules look at.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'a> {
     pub method: &'a str,
-    /// The path as it was sent, with or without a query.
+    /// The path as sent, with or without a query.
     pub path: &'a str,
-    /// Whether it asks to become something else than HTTP, behind which nobody knows what is read or
-    /// written.
+    /// Whether it asks to switch to a protocol other than HTTP, whose reads and writes are not visible.
     pub upgrades: bool,
 }
 
@@ -114,7 +112,7 @@ pub enum Answerer {
     StandIn,
 }
 
-/// What the lists with a name hold.
+/// The content of the named lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedLists {
     /// The registries of the host's own tools.
@@ -129,16 +127,16 @@ pub struct Policy {
     mode: EgressMode,
     allow: Vec<Grant>,
     deny: Vec<Grant>,
-    /// The rules that open datagrams, and those that deny nothing but datagrams.
+    /// The rules that allow datagrams, and those that deny only datagrams.
     datagrams: Vec<Grant>,
     no_datagrams: Vec<Grant>,
-    /// The hosts that are never dialled, so that they need no rule.
+    /// The hosts that are never dialled, and so need no rule.
     here: AnsweredHere,
     own: OwnAddresses,
 }
 
-/// Asks whether an address is one of this host's own, public ones included. Asked at each decision,
-/// because addresses come and go.
+/// Tells whether an address belongs to this host, public ones included. Called for each decision, because addresses
+/// come and go.
 #[derive(Clone, Copy)]
 pub struct OwnAddresses(pub fn(IpAddr) -> bool);
 
@@ -148,7 +146,7 @@ impl fmt::Debug for OwnAddresses {
     }
 }
 
-/// There is one host, so the answer is the same for every caller.
+/// There is only one host, so all instances give the same answer.
 impl PartialEq for OwnAddresses {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -158,7 +156,7 @@ impl PartialEq for OwnAddresses {
 impl Eq for OwnAddresses {}
 
 impl Policy {
-    /// Makes a policy of a config, of what a human has granted since, and of what the host is.
+    /// Makes a policy from a config, from what the user has granted since, and from facts about the host.
     pub fn new(
         egress: &Egress,
         granted: &[Destination],
@@ -183,14 +181,14 @@ impl Policy {
         Self { here, ..self }
     }
 
-    /// Whether Hothouse answers for a host, so that its name is never looked up and needs no rule. A
-    /// rule that denies the host still does.
+    /// Returns whether Hothouse answers for a host, so that its name is never looked up and needs no rule. A rule that
+    /// denies the host still applies.
     pub fn answers_for(&self, name: &HostName) -> bool {
         let denied = |rule: &Grant| rule.is_whole() && rule.names_host(name);
         self.here.holds(name) && !self.deny.iter().any(denied)
     }
 
-    /// Whether mail for a host on a port is taken here.
+    /// Returns whether mail for a host and port is taken here.
     pub fn takes_mail(&self, name: &HostName, port: u16) -> bool {
         MAIL_PORTS.contains(&port) && self.here.sinks(name)
     }
@@ -200,18 +198,18 @@ impl Policy {
         self.mode
     }
 
-    /// Returns whether any rule means the list, so that it must be known.
+    /// Returns whether any rule uses the list, so that its content must be known.
     pub fn uses(egress: &Egress, list: NamedHosts) -> bool {
         egress.allow.iter().chain(&egress.deny).any(|rule| rule.names(list))
     }
 
-    /// Returns whether what passes depends on names, so that every request of a connection must be
-    /// looked at and not only its first.
+    /// Returns whether decisions depend on names, so that every request of a connection must be checked and not only
+    /// its first.
     pub fn is_by_name(&self) -> bool {
         self.mode == EgressMode::Allowlist || !self.deny.is_empty()
     }
 
-    /// Decides whether a name may be looked up. One that may not never leaves the host.
+    /// Decides whether a name may be looked up. A denied lookup never leaves the host.
     pub fn decide_name(&self, name: &HostName) -> Verdict {
         if let Some(rule) = self.deny.iter().find(|rule| rule.is_whole() && rule.names_host(name)) {
             return Verdict::denied(rule.basis(), Reason::DenyRule);
@@ -230,7 +228,7 @@ impl Policy {
         }
     }
 
-    /// Decides about a connection by what it claims.
+    /// Decides about a connection by the host that it names.
     pub fn decide(&self, attempt: &Attempt<'_>) -> Verdict {
         if let Claim::Bad(text) = attempt.claim {
             return Verdict::denied(Basis::Always, Reason::BadName(text.clone()));
@@ -252,7 +250,7 @@ impl Policy {
         if let Some(verdict) = self.closed(attempt) {
             return verdict;
         }
-        // It ends here: nothing is dialled, whatever the mode.
+        // The connection ends here: nothing is dialled, in any mode.
         if let Claim::Name(name) = attempt.claim
             && attempt.terminated
         {
@@ -271,8 +269,8 @@ impl Policy {
         }
     }
 
-    /// Decides whether an address may be dialled for a name that resolves to it. `covered` is another host
-    /// that must be terminated and whose address it is, too.
+    /// Decides whether an address may be dialled for a name that resolves to it. `covered` is another host with the
+    /// same address that must be terminated.
     pub fn decide_address(
         &self,
         name: &HostName,
@@ -296,11 +294,11 @@ impl Policy {
         self.allow.iter().chain(&self.datagrams).any(|rule| rule.holds(address))
     }
 
-    /// Decides about one request, where requests can be seen: on terminated hosts and plain HTTP.
+    /// Decides about one request, where requests are visible: on terminated hosts and in plain HTTP.
     pub fn decide_request(&self, name: &HostName, port: u16, line: &RequestLine<'_>) -> Verdict {
         let about = |rule: &&Grant| rule.fits(port) && rule.names_host(name);
         let asked = Asked::of(line);
-        // What can be read in two ways matters where a rule looks at it, whatever the rule is for.
+        // An ambiguous path matters if any rule looks at it, whether it allows or denies.
         for rule in self.deny.iter().chain(&self.allow).filter(about) {
             if let Some(what) = rule.unsure_of(&asked) {
                 return Verdict::denied(rule.basis(), Reason::Ambiguous(what));
@@ -315,7 +313,7 @@ impl Policy {
             .iter()
             .filter(|rule| self.allows_port(rule, port) && rule.names_host(name))
             .collect();
-        // A rule that limits a host's requests is a limit also where the mode alone would let it pass.
+        // A rule that limits a host's requests also applies where the mode alone would allow them.
         match (meant.iter().find(|rule| rule.allows(&asked)), meant.first()) {
             (Some(rule), _) => Verdict::allowed(rule.basis()),
             (None, Some(rule)) => Verdict::denied(rule.basis(), Reason::Request),
@@ -328,14 +326,14 @@ impl Policy {
         }
     }
 
-    /// Returns whether rules about a host look at requests, so that it must be terminated.
+    /// Returns whether rules for a host look at requests, so that it must be terminated.
     pub fn limits_requests(&self, name: &HostName) -> bool {
         self.allow.iter().chain(&self.deny).any(|rule| !rule.is_whole() && rule.names_host(name))
     }
 
-    /// Refuses what leads to a host that must be terminated and cannot be terminated itself: it
-    /// says nothing, names nobody, or speaks something else. Another name of the address passes where
-    /// DNS gave the address for it and a rule names it; anybody can make a name lead anywhere.
+    /// Denies a connection to a host that must be terminated if the connection cannot be: it sends nothing, names no
+    /// host, or uses another protocol. Another name of the same address passes if DNS returned the address for it and a
+    /// rule names it, because anybody can make a name point anywhere.
     fn closed(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
         let host = attempt.covered.filter(|_| !attempt.terminated)?;
         let named = match attempt.claim {
@@ -351,7 +349,7 @@ impl Policy {
         (!named).then(|| Verdict::refused(Reason::Covered { host: host.clone() }))
     }
 
-    /// Returns whether a rule that allows a port names a host, and not all of them.
+    /// Returns whether a rule that allows the port names this host, rather than all hosts.
     fn names_on_purpose(&self, name: &HostName, port: u16) -> bool {
         let mut rules = self.allow.iter().filter(|rule| self.allows_port(rule, port));
         rules.any(|rule| rule.is_whole() && !rule.means_any() && rule.names_host(name))
@@ -411,8 +409,8 @@ impl Policy {
         }
     }
 
-    /// Whether a connection to an integration's real host needs no rule of its own: its requests are read, and
-    /// the integration's class judges each.
+    /// Returns whether a connection to an integration's real host needs no rule of its own: its requests are visible,
+    /// and the integration's class decides each of them.
     fn integrated(&self, name: &HostName, attempt: &Attempt<'_>) -> bool {
         let named = attempt.terminated && attempt.answered.contains(name);
         named && self.is_open_port(attempt.port) && self.here.passes_on(name)
@@ -427,7 +425,7 @@ impl Policy {
         of_name.find(|rule| self.allows_port(rule, port)).ok_or(Reason::Port { port })
     }
 
-    /// Returns the verdict of a rule that names host and port, by any name of the address.
+    /// Returns the verdict of a rule that covers host and port, by any name of the address.
     fn by_rule(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
         let names = attempt.names();
         let meant = |rule: &&Grant| {
@@ -439,9 +437,9 @@ impl Policy {
         self.allow.iter().find(meant).map(|rule| Verdict::allowed(rule.basis()))
     }
 
-    /// Refuses a connection whose rules look at requests, which cannot be seen in it.
+    /// Denies a connection whose requests are limited by rules but are not visible.
     fn limited(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
-        // What names nobody is every host that it may be.
+        // A connection without a name may be for any host of its address.
         let names = match attempt.claim {
             Claim::Name(name) => std::slice::from_ref(name),
             _ => attempt.answered,
@@ -453,7 +451,7 @@ impl Policy {
         };
         let limited = self.allow.iter().filter(of).find(|rule| !rule.is_whole())?;
         let whole = self.allow.iter().filter(of).any(Grant::is_whole);
-        // A request is decided about by the name that it gives.
+        // Each request is decided by the name that it gives.
         let named = attempt.claim.name().is_some();
         let seen = named && (attempt.protocol == Protocol::Http || attempt.terminated);
         (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
@@ -480,7 +478,7 @@ impl Policy {
         }
     }
 
-    /// Returns what must be spoken on a port.
+    /// Returns the protocol that is required on a port.
     fn expected(&self, port: u16) -> Option<Protocol> {
         if self.mode == EgressMode::Open { None } else { Protocol::expected_on(port) }
     }
@@ -489,7 +487,7 @@ impl Policy {
         self.mode == EgressMode::Open || Protocol::expected_on(port).is_some()
     }
 
-    /// Returns whether a rule allows a port: the one it names, or those that need no name.
+    /// Returns whether a rule allows a port: the one it names, or one that is open without a rule.
     fn allows_port(&self, rule: &Grant, port: u16) -> bool {
         match rule.port {
             Some(own) => own == port,
@@ -497,17 +495,17 @@ impl Policy {
         }
     }
 
-    /// Returns whether a name is a public resolver that no rule means exactly.
+    /// Returns whether a name is a public resolver that no rule names exactly.
     fn is_resolver(&self, name: &HostName) -> bool {
         is_public_resolver(name) && !self.allow.iter().any(|rule| rule.names_exactly(name))
     }
 }
 
 impl Attempt<'_> {
-    /// Returns the names that the connection goes by: the one it claims, else those of its address.
+    /// Returns the names of the connection: the one it claims, or otherwise those of its address.
     fn names(&self) -> Vec<&HostName> {
         match self.claim {
-            // A name that the address was not answered for is no reason to let anything pass.
+            // A name for which DNS did not return the address is no reason to allow anything.
             Claim::Name(name) => self.answered.iter().filter(|known| *known == name).collect(),
             _ => self.answered.iter().collect(),
         }

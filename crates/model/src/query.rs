@@ -6,8 +6,8 @@
 //! op     = ":" contains, any case | "=" equals | "~" matches a regular expression
 //! ```
 //!
-//! A text alone is looked for in the summary. Quotes group: `subject:"Your receipt"`, `"Checkout Started"`.
-//! What a field is [`fields`] says; where it has several values, one is enough.
+//! Plain text is searched for in the summary. Quotes group words: `subject:"Your receipt"`, `"Checkout Started"`.
+//! [`fields`] lists the fields; if a field has several values, one match is enough.
 
 mod since;
 mod terms;
@@ -21,20 +21,20 @@ use crate::record::{
 
 pub use since::{Since, SinceError, is_mark_name};
 
-/// The longest query, in bytes.
+/// The maximum length of a query, in bytes.
 pub const QUERY_LIMIT: usize = 4096;
 
-/// The most terms.
+/// The maximum number of terms.
 pub const TERM_LIMIT: usize = 32;
 
-/// The longest regular expression, in bytes, and the memory that it may take.
+/// The maximum length of a regular expression in bytes, and the memory it may use.
 const PATTERN_LIMIT: usize = 512;
 const PATTERN_MEMORY: usize = 1 << 20;
 
-/// How much of a value a regular expression sees: its time grows with both.
+/// How much of a value a regular expression sees: its running time grows with the length of both.
 pub const MATCHED: usize = 64 << 10;
 
-/// Why a text is not a query.
+/// Why a text is not a valid query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     #[error("a query has at most {QUERY_LIMIT} bytes and {TERM_LIMIT} terms")]
@@ -67,7 +67,7 @@ impl crate::Explain for QueryError {
     }
 }
 
-/// What a text is compared with a value by.
+/// How a value is compared with the text of a term.
 #[derive(Clone, Debug)]
 enum Test {
     /// In lower case.
@@ -91,12 +91,12 @@ impl Term {
         self.field.name()
     }
 
-    /// Whether the term must not hold.
+    /// Returns whether the term must not hold.
     pub fn is_negated(&self) -> bool {
         self.negated
     }
 
-    /// Returns the one value that fits, if the term asks for equality.
+    /// Returns the only matching value, if the term tests for equality.
     pub fn exact(&self) -> Option<&str> {
         match &self.test {
             Test::Equals(text) => Some(text),
@@ -104,7 +104,7 @@ impl Term {
         }
     }
 
-    /// Returns whether a value fits, whatever the sign of the term.
+    /// Returns whether a value matches, ignoring negation.
     pub fn fits(&self, value: &str) -> bool {
         match &self.test {
             Test::Contains(text) => terms::contains(value, text),
@@ -127,14 +127,14 @@ impl fmt::Display for Term {
     }
 }
 
-/// How close a record comes to a query.
+/// How close a record is to a match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Near {
-    /// Terms that hold.
+    /// The number of terms that hold.
     pub held: usize,
-    /// Terms that do not hold although the record has a value in their field.
+    /// The number of terms that fail although the record has a value in their field.
     pub present: usize,
-    /// The terms that do not hold, as they were written.
+    /// The terms that fail, as written.
     pub failed: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query over one kind of record, or over all.
+    /// Parses a query over records of one kind, or of all.
     pub fn parse(text: &str, kind: Option<Kind>) -> Result<Self, QueryError> {
         if text.len() > QUERY_LIMIT {
             return Err(QueryError::Long);
@@ -159,12 +159,12 @@ impl Query {
         Ok(Self { kind, terms })
     }
 
-    /// Makes the query for all records of a kind.
+    /// Makes a query for all records of a kind.
     pub fn of_kind(kind: Kind) -> Self {
         Self { kind: Some(kind), terms: Vec::new() }
     }
 
-    /// Returns the one kind that it is about.
+    /// Returns its kind, if it is about only one.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
@@ -174,13 +174,13 @@ impl Query {
         &self.terms
     }
 
-    /// Returns whether a record fits.
+    /// Returns whether a record matches.
     pub fn matches(&self, record: &Record) -> bool {
         self.kind.is_none_or(|kind| kind == record.kind)
             && self.terms.iter().all(|term| term.holds(record))
     }
 
-    /// Measures how close a record of the right kind comes; a greater value is nearer.
+    /// Measures how close a record of the right kind is; a greater value is closer.
     pub fn near(&self, record: &Record) -> Option<Near> {
         if self.kind.is_some_and(|kind| kind != record.kind) {
             return None;

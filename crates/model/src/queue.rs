@@ -1,14 +1,14 @@
-//! Jobs of queues, read from what a broker prints. All of it is the room's word: bounded, and nothing is trusted.
+//! Jobs of queues, parsed from the output of a broker. All of it comes from the room: it is bounded, and never trusted.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Word, words::word_type};
 
-/// How many jobs are listed.
+/// The maximum number of jobs listed.
 pub const JOBS_LIMIT: usize = 2_000;
 
-/// How long a text of a job may be, in characters.
+/// The maximum length of a job's text, in characters.
 const TEXT_LIMIT: usize = 500;
 
 word_type! {
@@ -19,20 +19,20 @@ word_type! {
         Delayed = "delayed",
         Paused = "paused",
         Completed = "completed",
-        /// It is not tried again by itself.
+        /// It is not retried automatically.
         Dead = "dead",
-        /// A schedule that was run by hand, and failed.
+        /// A schedule that was run manually and failed.
         Failed = "failed",
     }
 }
 
 impl JobState {
-    /// Whether it is still to be done.
+    /// Returns whether it is not done yet.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Active | Self::Delayed)
     }
 
-    /// Whether it failed for good.
+    /// Returns whether it failed for good.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Dead | Self::Failed)
     }
@@ -50,18 +50,18 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether it is still to be done.
+    /// Returns whether it is not done yet.
     pub fn is_open(&self) -> bool {
         self.state.known().is_some_and(JobState::is_open)
     }
 }
 
-/// Reads a list of jobs as our scripts and commands of projects print it: an array of objects.
+/// Parses a list of jobs as our scripts and projects' commands print it: an array of objects.
 pub fn read_jobs(text: &str) -> Result<Vec<Job>, String> {
     let printed: Value = serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     match printed {
         Value::Array(jobs) => Ok(jobs.iter().take(JOBS_LIMIT).map(|job| told(job, "")).collect()),
-        // An empty table of Lua is an object.
+        // Lua encodes an empty table as an object.
         Value::Object(none) if none.is_empty() => Ok(Vec::new()),
         _ => Err("not a list of jobs".into()),
     }
@@ -96,7 +96,7 @@ fn plain(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n').take(TEXT_LIMIT).collect()
 }
 
-/// Reads the rows of a table that a library keeps its jobs in, each as an object.
+/// Parses the rows of a library's job table, each as an object.
 pub fn read_rows(table: &str, text: &str) -> Vec<Job> {
     let rows: Value = serde_json::from_str(text.trim()).unwrap_or_default();
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -121,7 +121,7 @@ fn either<'a>(row: &'a Value, names: [&str; 2]) -> &'a Value {
 
 fn pg_boss(row: &Value) -> Option<Job> {
     let name = row["name"].as_str()?;
-    // Its own schedules.
+    // The library's own schedules.
     if name.starts_with("__pgboss__") {
         return None;
     }
@@ -208,7 +208,7 @@ mod tests {
             ("7", 3, Some("a[31mb"))
         );
         assert_eq!((jobs[1].name.as_str(), jobs[1].is_open()), ("x", true));
-        // A project's own word.
+        // A state that only the project knows.
         assert_eq!((jobs[2].state.as_str(), jobs[2].is_open()), ("snoozed", false));
         assert!(read_jobs("{}").unwrap().is_empty());
         assert!(read_jobs("oops").is_err() && read_jobs("3").is_err());

@@ -1,9 +1,9 @@
-//! How far a decision of the user reaches.
+//! The scope of a user's decision.
 
 use crate::words::word_type;
 
 word_type! {
-    /// How far a decision reaches.
+    /// The scope of a decision.
     Reach {
         Sandbox = "sandbox",
         /// All sandboxes of the project.

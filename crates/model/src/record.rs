@@ -1,8 +1,8 @@
-//! Records of a run's timeline: one envelope for every kind of thing that happened.
+//! Records of a run's timeline: one envelope for every kind of event.
 //!
-//! The envelope is API (`timeline --json`, `wait --json`, `since --json`): the order of the fields here is the
-//! order in which they are written. What a record holds besides is its body; [`bodies`] has the types,
-//! [`fields`] how queries find values in it.
+//! The envelope is API (`timeline --json`, `wait --json`, `since --json`): fields are written in the order in which
+//! they appear here. The rest of a record is its body: [`bodies`] has the types, [`fields`] defines how queries find
+//! values in it.
 
 pub mod bodies;
 pub mod fields;
@@ -16,16 +16,16 @@ use serde_json::Value;
 
 use crate::{config::rules::nearest, id::hex};
 
-/// How many hexadecimal digits follow the prefix of a record's id.
+/// The number of hexadecimal digits after the prefix of a record's id.
 const ID_DIGITS: usize = 16;
 
-/// The longest summary, in bytes; a longer one is cut.
+/// The maximum length of a summary, in bytes; a longer one is truncated.
 pub const SUMMARY_LIMIT: usize = 500;
 
-/// How deeply a body may nest.
+/// The maximum nesting depth of a body.
 pub const DEPTH_LIMIT: usize = 64;
 
-/// What kind of thing happened.
+/// What kind of event a record describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -56,7 +56,7 @@ pub enum Kind {
     Ask,
 }
 
-/// A word that names no kind of record.
+/// A word that is not a kind of record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{typed}` is not a kind of record")]
 pub struct UnknownKind {
@@ -78,7 +78,7 @@ impl crate::Explain for UnknownKind {
 }
 
 impl Kind {
-    /// Every kind, in the order in which they are counted and shown.
+    /// Every kind, in the order in which kinds are counted and shown.
     pub const ALL: [Self; 25] = [
         Self::Mail,
         Self::Event,
@@ -107,12 +107,12 @@ impl Kind {
         Self::Ask,
     ];
 
-    /// Returns the word for it.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         self.words().0
     }
 
-    /// Returns what ids of its records begin with, such as `mail_`.
+    /// Returns the prefix of its records' ids, such as `mail_`.
     pub fn id_prefix(self) -> &'static str {
         self.words().1
     }
@@ -147,7 +147,7 @@ impl Kind {
         }
     }
 
-    /// Makes the id of a record out of random bytes.
+    /// Makes a record id from random bytes.
     pub fn id(self, random: [u8; ID_DIGITS / 2]) -> String {
         format!("{}{}", self.id_prefix(), hex(&random))
     }
@@ -169,7 +169,7 @@ impl FromStr for Kind {
     }
 }
 
-/// Returns the kind whose ids have this form, if the text is in the form of an id.
+/// Returns the kind that an id belongs to, if the text has the form of an id.
 pub fn kind_of_id(text: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| {
         text.strip_prefix(kind.id_prefix()).is_some_and(|digits| {
@@ -179,22 +179,22 @@ pub fn kind_of_id(text: &str) -> Option<Kind> {
     })
 }
 
-/// The process of a room that something came from.
+/// The process of a room that caused a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub room_pid: u32,
     pub command: String,
 }
 
 /// One record of a timeline.
 ///
-/// Several records may have the same id: each is what was known of one thing at its time, as of a connection
-/// that opens and later ends. The last one counts.
+/// Several records may share an id: each holds what was known of one thing at the time, such as a connection that opens
+/// and later ends. The last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Counts the records of a run from 1, without a gap.
+    /// Numbers the records of a run from 1, without gaps.
     pub seq: u64,
     pub id: String,
     pub kind: Kind,
@@ -204,25 +204,25 @@ pub struct Record {
     pub service: Option<String>,
     pub process: Option<Process>,
     pub trace: Option<String>,
-    /// One line for people.
+    /// A line for people.
     pub summary: String,
-    /// The hash of the record before.
+    /// The hash of the previous record.
     pub prev: String,
     pub hash: String,
     pub body: Value,
 }
 
 impl Record {
-    /// Reads the body as the type of its kind.
+    /// Reads the body as the type for its kind.
     pub fn body<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(&self.body)
     }
 }
 
-/// What is to become a record.
+/// A record before it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// Made up where none is given.
+    /// Generated if absent.
     pub id: Option<String>,
     pub kind: Kind,
     pub time: Timestamp,
@@ -246,7 +246,7 @@ impl Draft {
         Self { id: None, kind, time, service: None, process: None, trace: None, summary, body }
     }
 
-    /// Makes the record of it, which has no place in a chain yet: no number and no hashes.
+    /// Turns the draft into a record without a place in a chain: no number and no hashes.
     pub fn into_record(
         self,
         id: impl Into<String>,
@@ -272,8 +272,8 @@ impl Draft {
     }
 }
 
-/// Returns the trace that a request belongs to, as its headers name it: those of W3C, of Sentry, or the baggage that
-/// Sentry sends along. 32 digits, in lower case.
+/// Returns the trace that a request belongs to, as its headers name it: W3C's, Sentry's, or the baggage that Sentry
+/// sends. 32 hexadecimal digits, in lower case.
 pub fn trace_of<'a>(headers: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<String> {
     let header = |wanted: &str| {
         let found = headers.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -311,7 +311,7 @@ pub fn is_shallow(value: &Value) -> bool {
     true
 }
 
-/// Drops a value of any depth. Dropping it by itself recurses, and one that is deep enough overflows the stack.
+/// Drops a value of any depth. The default drop recurses, so a deeply nested value would overflow the stack.
 pub fn discard(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {

@@ -1,15 +1,15 @@
-//! What is said of a branch before and after it is merged.
+//! What is reported about a branch before and after it is merged.
 
 use crate::words::word_type;
 
 word_type! {
-    /// The kind of something to look at closely. The gravest comes first.
+    /// The kind of a finding to look at closely, most serious first.
     FindingKind {
-        /// There is more than was looked at.
+        /// Not everything was checked.
         Unseen = "unseen",
         /// A commit of another repository, in place of a folder.
         Gitlink = "gitlink",
-        /// A repository among the files, not tracked by git.
+        /// A repository among the files that git does not track.
         Repository = "repository",
         /// A link that leads out of the tree.
         LinkOut = "link-out",
@@ -19,7 +19,7 @@ word_type! {
         Capability = "capability",
         /// A file that runs as its owner or group.
         SetId = "set-id",
-        /// Text that attributes declare to be binary, so that git does not show it.
+        /// Text that attributes declare binary, so that git does not show it.
         HiddenText = "hidden-text",
     }
 }

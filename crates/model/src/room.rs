@@ -1,4 +1,4 @@
-//! The room of a sandbox: what it is to be made of, and how it stands.
+//! The room of a sandbox: its order, and its state.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,54 +17,54 @@ use crate::{
     words::word_type,
 };
 
-/// The socket in a room on which its programs reach the daemon, for their own sandbox.
+/// The socket in a room where its programs reach the daemon, for their own sandbox.
 pub const API_SOCKET: &str = "/run/hothouse/api.sock";
 
-/// Where the `hothouse` that started a room is bound in it.
+/// Where the `hothouse` that started a room is mounted in it.
 pub const PROGRAM_INSIDE: &str = "/run/hothouse/bin/hothouse";
 
-/// What a room is to be made of: plain paths and limits, with every decision made.
+/// Everything needed to make a room: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoomOrder {
     /// Names the room on the host.
     pub id: String,
-    /// Whose room it is; a room that only makes golden data belongs to no sandbox.
+    /// The sandbox it belongs to; a room that only makes golden data has none.
     #[serde(default)]
     pub sandbox: Option<SandboxKey>,
     pub hostname: String,
-    /// The names of services, which lead to the room's loopback.
+    /// The names of services, which resolve to the room's loopback.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Shown at the same absolute path inside.
+    /// Mounted at the same absolute path inside.
     pub worktree: PathBuf,
-    /// Further paths that show the worktree.
+    /// Further paths where the worktree is mounted.
     pub aliases: Vec<PathBuf>,
     /// Where layers and home are kept.
     pub storage: PathBuf,
     /// Where its control socket is.
     pub runtime: PathBuf,
-    /// Folders of the host that are shown read-only.
+    /// Folders of the host that are mounted read-only.
     pub tools: Vec<PathBuf>,
     pub mounts: Vec<RoomMount>,
-    /// Files below the worktree that the room sees empty.
+    /// Files below the worktree that appear empty in the room.
     pub masks: Vec<PathBuf>,
-    /// The git that the room has of its own.
+    /// The room's own git.
     pub git: Option<RoomGitPlaces>,
     pub memory: Option<u64>,
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
-    /// Bytes that its own files may take on the disk.
+    /// The maximum size of its own files on disk, in bytes.
     #[serde(default)]
     pub disk: Option<u64>,
-    /// Whether layers and home go with the room, and the room with its first command.
+    /// Whether the room ends with its first command, and its layers and home are removed with it.
     pub ephemeral: bool,
     /// What the wall gives the room.
     #[serde(default)]
     pub wall: RoomWall,
-    /// The lock by which the room holds the sandbox's files; one for a single command shares them.
+    /// The lock that reserves the sandbox's files for the room; a room for a single command shares it.
     #[serde(default)]
     pub claim: Option<PathBuf>,
-    /// The layers of the worktree, if only the room shows it.
+    /// The layers of the worktree, if it is mounted only in the room.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,
 }
@@ -72,18 +72,18 @@ pub struct RoomOrder {
 /// A worktree that exists only inside its room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLayers {
-    /// Holds `upper`, where changes go, and `work` for the kernel.
+    /// Holds `upper`, which receives the changes, and `work` for the kernel.
     pub private: PathBuf,
-    /// What shows through, the uppermost first.
+    /// The lower layers, uppermost first.
     pub lowers: Vec<PathBuf>,
 }
 
-/// What the wall gives a room, fixed for as long as the room lives. It holds no secret.
+/// What the wall gives a room, fixed for the lifetime of the room. It holds no secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomWall {
     /// Variables for every command.
     pub environment: BTreeMap<String, String>,
-    /// What the room has instead of secrets, by their names.
+    /// The room's placeholders, by the names of the secrets.
     pub placeholders: BTreeMap<String, String>,
     /// The certificate of the CA that signs for terminated hosts.
     #[serde(alias = "authority", default)]
@@ -94,12 +94,12 @@ pub struct RoomWall {
     /// The settings that only a new room can take on, as they were when it started.
     #[serde(default)]
     pub settings: String,
-    /// The layers of the stack that the room stands on, the uppermost first.
+    /// The layers of the room's stack, uppermost first.
     #[serde(default)]
     pub stack: Vec<PathBuf>,
 }
 
-/// The wall of a room, to be raised.
+/// Everything needed to start the wall of a room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WallOrder {
     pub sandbox: SandboxKey,
@@ -110,7 +110,7 @@ pub struct WallOrder {
 }
 
 impl WallOrder {
-    /// Returns the wall of a room that is about to start. A room that belongs to no sandbox stays closed.
+    /// Returns the wall order of a room that is about to start. A room without a sandbox stays closed.
     pub fn of(order: &RoomOrder) -> Option<Self> {
         let (runtime, names) = (order.runtime.clone(), Some(order.names.clone()));
         order.sandbox.map(|sandbox| Self { sandbox, runtime, names })
@@ -122,42 +122,42 @@ impl WallOrder {
 pub struct RoomGitPlaces {
     /// The git folder, which the room may write.
     pub folder: PathBuf,
-    /// The file that stands for the worktree's `.git`, read-only on every alias.
+    /// The read-only file that replaces the worktree's `.git` on every alias.
     pub pointer: PathBuf,
-    /// The folders of objects of the user's repository, which the room sees read-only at
+    /// The object folders of the user's repository, which the room sees read-only at
     /// [`objects_inside`](Self::objects_inside).
     pub objects: Vec<PathBuf>,
 }
 
 impl RoomGitPlaces {
-    /// Returns where the room sees the folder of objects with this number. Their own path may lie
-    /// below an alias of the worktree.
+    /// Returns where the room sees the object folder with this number. Its own path may be below an alias of the
+    /// worktree.
     pub fn objects_inside(number: usize) -> PathBuf {
         format!("/run/hothouse/objects/{number}").into()
     }
 }
 
-/// A folder or file of the host that the room may see.
+/// A folder or file of the host that is visible in the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomMount {
     pub source: PathBuf,
     pub target: PathBuf,
     pub writable: bool,
-    /// Whether it is made for the room, and not a folder of the user's that stays theirs.
+    /// Whether it is made for the room, rather than a folder that belongs to the user.
     #[serde(default)]
     pub own: bool,
 }
 
-/// A room as it was found.
+/// The observed state of a room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomReport {
     pub fences: Fences,
-    /// What this room does not keep.
+    /// The limits of this room.
     pub caveats: Vec<Caveat>,
     pub frozen: bool,
 }
 
-/// What runs rooms, and what it can do for them.
+/// The backend of rooms, and what it supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     pub backend: Backend,
@@ -171,21 +171,21 @@ impl Capabilities {
 }
 
 word_type! {
-    /// Something that not every backend can do. All of them have rooms, commands with pipes, and signals.
+    /// A feature that not every backend has. All of them support rooms, commands with pipes, and signals.
     Capability {
         /// Commands with a terminal.
         Terminals = "terminals",
-        /// Commands as the room's own root.
+        /// Commands as root in the room.
         Root = "root",
-        /// A second client can join a command, and sees the output that was kept.
+        /// A second client can attach to a command, and sees its buffered output.
         Attach = "attach",
         /// Connections to the room's loopback.
         Dial = "dial",
         /// Listening sockets inside the room.
         Listen = "listen",
-        /// TCP and DNS that leave the room are handed over.
+        /// Outgoing TCP and DNS are handed to the wall.
         Egress = "egress",
-        /// So are UDP and echo requests.
+        /// Outgoing UDP and echo requests are handed to the wall.
         Datagrams = "datagrams",
         /// The process behind a connection is known.
         Processes = "processes",
@@ -193,13 +193,13 @@ word_type! {
         Freeze = "freeze",
         /// A room that takes too much of the disk is paused.
         DiskLimit = "disk-limit",
-        /// Services are supervised inside.
+        /// Services are supervised inside the room.
         Services = "services",
-        /// Their output is kept in the files of their logs.
+        /// Services write their output to log files.
         Logs = "logs",
-        /// A worktree can be mounted from its layers only in the room.
+        /// A worktree can be mounted from its layers in the room only.
         HiddenTrees = "hidden-trees",
-        /// Rooms outlive the daemon, and the next one finds them.
+        /// Rooms outlive the daemon, and the next daemon finds them.
         Adoption = "adoption",
     }
 }
@@ -214,12 +214,12 @@ word_type! {
     }
 }
 
-/// What a room uses of the machine at a moment.
+/// A room's current resource usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomUsage {
-    /// The CPU time that it has used so far.
+    /// CPU time used so far.
     pub cpu_ms: u64,
-    /// Memory that is in use, with what several processes share counted for each.
+    /// Memory in use; shared memory counts once per process.
     pub memory_bytes: u64,
     pub processes: u64,
 }
@@ -227,27 +227,27 @@ pub struct RoomUsage {
 /// A program that runs in a room, as the host sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningProgram {
-    /// Its number in the room.
+    /// Its pid in the room.
     pub pid: i32,
-    /// The number of its parent in the room.
+    /// The pid of its parent in the room.
     pub parent: i32,
-    /// When it started, in ticks since the machine did: with the number it is one process.
+    /// When it started, in ticks since boot: together with the pid it identifies one process.
     pub started: u64,
-    /// Its arguments, as far as they are kept; they are its own to change.
+    /// Its arguments, as far as they are kept; the process can change them.
     pub argv: Vec<String>,
 }
 
-/// What a room was found to take of the disk.
+/// A room's measured disk usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUse {
     pub used: u64,
     pub limit: u64,
-    /// Whether there is more than could be measured: too deep, or too much for the time it may take.
+    /// Whether part of it could not be measured: nested too deeply, or too much for the time limit.
     #[serde(default)]
     pub beyond: bool,
 }
 
-/// How often the kernel killed a process of a room that had used its memory.
+/// How often the kernel killed a process of a room because it had used up its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryKills {
     pub kills: u64,
@@ -256,15 +256,15 @@ pub struct MemoryKills {
 }
 
 impl DiskUse {
-    /// Returns whether the room is to be paused. One that was resumed although it was full may grow by a
-    /// twentieth, so that the user can clean up in it.
+    /// Returns whether to pause the room. One that was resumed although it was full may grow by a twentieth, so that
+    /// the user can clean up.
     pub fn is_too_much(self, forgiven: Option<u64>) -> bool {
         let allowed = forgiven.map_or(self.limit, |used| used.saturating_add(self.limit / 20));
         self.used > allowed.max(self.limit)
     }
 }
 
-/// The state that the user wants a room to be in.
+/// The state that the user wants a room to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoomWish {
     /// It is being started.
@@ -274,7 +274,7 @@ pub enum RoomWish {
 }
 
 impl RoomWish {
-    /// Returns the word for it in the store.
+    /// Returns its word in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -283,13 +283,13 @@ impl RoomWish {
         }
     }
 
-    /// Reads the word that [`as_str`](Self::as_str) wrote.
+    /// Parses the word that [`as_str`](Self::as_str) wrote.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Starting, Self::Up, Self::Stopped].into_iter().find(|wish| wish.as_str() == text)
     }
 }
 
-/// A run: one period of a sandbox being up.
+/// A run: one period during which a sandbox is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
     pub id: String,
@@ -302,18 +302,18 @@ pub struct RunRecord {
 pub struct RoomRecord {
     pub wish: RoomWish,
     pub run: RunRecord,
-    /// When it is to be stopped.
+    /// When it will be stopped.
     pub ends: Option<Timestamp>,
-    /// Since when it sleeps because nobody used it.
+    /// Since when it has slept because nobody used it.
     pub slept: Option<Timestamp>,
-    /// Whether it reaches listed hosts only, whatever the config says.
+    /// Whether only listed hosts are reachable, whatever the config says.
     pub restricted: bool,
 }
 
-/// How often it is checked whether a room takes too much of the disk.
+/// The interval at which a room's disk usage is checked.
 pub const DISK_CHECK: Duration = Duration::from_secs(5);
 
-/// How long a room may take to end by itself.
+/// How long a room has to shut down cleanly.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! The routes of apps, found in their source by patterns. Pure: files come in as texts, which an agent may have written.
+//! The routes of apps, found in their source by patterns. Pure: the texts of files come in, and an agent may have
+//! written them.
 //!
-//! One module per family of frameworks; each is a function from files to what it found. Paths are written in one way:
-//! `:name` for a part, `*` for the rest, whatever the framework writes.
+//! One module per family of frameworks; each is a function from files to routes. Paths are normalized: `:name` for a
+//! segment, `*` for the rest.
 
 mod by_file;
 mod compiled;
@@ -19,28 +20,28 @@ use serde::{Deserialize, Serialize};
 
 pub use near::{answers, near_route};
 
-/// The most of a file that is looked at, in bytes.
+/// The maximum size of a file that is searched, in bytes.
 pub const FILE_LIMIT: usize = 512 << 10;
 
-/// How many routes are listed.
+/// The maximum number of routes listed.
 pub const ROUTES_LIMIT: usize = 5_000;
 
 /// A path that an app answers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Route {
-    /// The app's label; none where no app has the folder.
+    /// The app's label; `None` if no app has the folder.
     pub app: Option<String>,
     pub path: String,
     /// In upper case, sorted; `ANY` for all.
     pub methods: Vec<String>,
-    /// The file and the line, the scenario, or the framework that told it.
+    /// The file and line, the scenario, or the framework that reported it.
     pub source: String,
 }
 
 /// A file of a worktree.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceFile<'a> {
-    /// From the top of the worktree, with `/`.
+    /// Relative to the worktree, with `/`.
     pub path: &'a str,
     pub text: &'a str,
 }
@@ -49,11 +50,11 @@ pub struct SourceFile<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppFolder {
     pub app: String,
-    /// From the top of the worktree; `.` for all of it.
+    /// Relative to the worktree; `.` for all of it.
     pub folder: String,
 }
 
-/// A route as one framework's patterns find it.
+/// A route found by the patterns of one framework.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) path: String,
@@ -73,7 +74,7 @@ impl Found {
     }
 }
 
-/// Whether a file may declare routes, by its name alone.
+/// Returns whether a file may declare routes, judging only by its name.
 pub fn may_have_routes(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit('.').next().unwrap_or_default();
@@ -104,7 +105,7 @@ pub fn may_have_routes(path: &str) -> bool {
     name == "package.json" || known && !is_test
 }
 
-/// Finds the routes that one family of frameworks has.
+/// Finds the routes of one family of frameworks.
 type Finder = fn(&[SourceFile<'_>]) -> Vec<Found>;
 
 /// Finds the routes of all apps, sorted by app and path.
@@ -133,7 +134,7 @@ pub fn find(files: &[SourceFile<'_>], apps: &[AppFolder]) -> Vec<Route> {
     all.into_iter().map(route).collect()
 }
 
-/// Returns the app whose folder holds a file; the innermost, and the only one if several share it.
+/// Returns the app whose folder holds a file: the innermost, or `None` if several apps share that folder.
 fn app_of(file: &str, apps: &[AppFolder]) -> Option<String> {
     let depth = |folder: &str| match folder {
         "." | "" => Some(0),
@@ -161,7 +162,7 @@ pub(crate) fn join(prefix: &str, path: &str) -> String {
     }
 }
 
-/// Writes a path in our way: `{id}`, `<int:id>`, `[id]` and `$id` become `:id`, rests become `*`.
+/// Normalizes a path: `{id}`, `<int:id>`, `[id]` and `$id` become `:id`, catch-alls become `*`.
 pub(crate) fn plain_path(path: &str) -> String {
     let path: String = path.chars().filter(|c| !c.is_control()).take(300).collect();
     let parts = path.split('/').filter(|part| !part.is_empty()).map(plain_part);

@@ -1,4 +1,4 @@
-//! Sandboxes: what is known of each, and how a user names one.
+//! Sandboxes: their records, and how users refer to them.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use crate::{
     tree::TreeMaker,
 };
 
-/// The life of a sandbox as users see it.
+/// The state of a sandbox as users see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxState {
@@ -31,7 +31,7 @@ pub enum SandboxState {
 }
 
 impl SandboxState {
-    /// Returns the word for it in tables and JSON.
+    /// Returns its word in tables and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -46,27 +46,28 @@ impl SandboxState {
     }
 }
 
-/// A repository, known by its git common dir.
+/// A repository, identified by its git common dir.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryPlace {
-    /// The shared git directory, canonical: what makes two worktrees the same project.
+    /// The canonical path of the shared git directory: two worktrees with the same one belong to
+    /// the same project.
     pub common_dir: PathBuf,
     /// The main checkout, or the folder of a bare repository.
     pub root: PathBuf,
 }
 
-/// A sandbox as the store knows it.
+/// A sandbox as recorded in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxRecord {
     pub key: SandboxKey,
     pub id: SandboxId,
     pub name: SandboxName,
     pub project: ProjectName,
-    /// The project's label in URLs: its name, or that with a number where two have the same.
+    /// The project's label in URLs: its name, with a number if another project has the same name.
     pub label: String,
     pub repository: RepositoryPlace,
     pub worktree: PathBuf,
-    /// The folder of sandboxes, beside which trees, layers and data are kept.
+    /// The folder of sandboxes; trees, layers and data are beside it.
     pub sandboxes: PathBuf,
     pub branch: String,
     pub base: String,
@@ -74,34 +75,34 @@ pub struct SandboxRecord {
     pub tree_driver: TreeMaker,
     pub task: Option<String>,
     pub created: Timestamp,
-    /// The `hothouse.toml` that the user had committed at the base, whose grants alone count.
+    /// The `hothouse.toml` that the user had committed at the base. Only its grants count.
     pub pinned_config: Option<String>,
-    /// The agent's tip that was imported last.
+    /// The last imported tip of the agent.
     pub imported: Option<String>,
-    /// The branch that holds the agent's tip since the user moved the sandbox's own.
+    /// The branch with the agent's tip, since the user moved the sandbox's own branch.
     pub agent_branch: Option<String>,
     /// Whether its deletion was acknowledged.
     pub deleting: bool,
     /// Its room, if it was ever up.
     pub room: Option<RoomRecord>,
-    /// What its room stands on, where `fork --stack` chose it.
+    /// The stack chosen by `fork --stack`.
     pub stack: Option<String>,
-    /// Where its files were before, in the sandboxes that it was forked from; the last one first.
+    /// Where its files were in the sandboxes that it was forked from, most recent first.
     pub former_paths: Vec<PathBuf>,
 }
 
 impl SandboxRecord {
-    /// Whether the worktree was made by somebody else, and is not ours to remove.
+    /// Returns whether Hothouse did not create the worktree, and so must not remove it.
     pub fn is_adopted(&self) -> bool {
         self.tree_driver == TreeMaker::Foreign
     }
 
-    /// Returns the agent's tip as the user's repository has it.
+    /// Returns the agent's tip as known to the user's repository.
     pub fn known_tip(&self) -> &str {
         self.imported.as_deref().unwrap_or(&self.base_commit)
     }
 
-    /// Returns its state, given the room that was found alive.
+    /// Returns its state, given the room that was found running.
     pub fn state(&self, found: Option<&RoomReport>) -> SandboxState {
         match (&self.room, found) {
             _ if self.deleting => SandboxState::Deleting,
@@ -115,7 +116,7 @@ impl SandboxRecord {
     }
 }
 
-/// How a user names a sandbox: `NAME`, or `PROJECT/NAME` to reach across projects.
+/// A user's name for a sandbox: `NAME`, or `PROJECT/NAME` for another project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxRef {
     pub project: Option<ProjectName>,
@@ -158,7 +159,7 @@ impl Explain for PickError {
         match self {
             Self::Unknown { wanted, known } if !known.is_empty() => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                // Others may have a project before them, which need not be typed.
+                // Names may have a project prefix, which users need not type.
                 let plain = known.iter().map(|name| name.rsplit('/').next().unwrap_or(name));
                 let meant = nearest(wanted, plain).filter(|_| !wanted.contains('/'));
                 match meant {
@@ -175,11 +176,12 @@ impl Explain for PickError {
     }
 }
 
-/// Picks the sandbox a command means.
+/// Picks the sandbox that a command refers to.
 ///
-/// In a repository a name means one of its own sandboxes, and `project/NAME` any; elsewhere a name
-/// means the only sandbox that has it. Without a name it is the sandbox whose worktree holds the
-/// current folder; else the only one of the project; outside of repositories the only one there is.
+/// In a repository a name refers to one of its own sandboxes, and `project/NAME` to any; elsewhere
+/// a name refers to the only sandbox that has it. Without a name it is the sandbox whose worktree
+/// contains the current folder; otherwise the only one of the project; outside of repositories the
+/// only one that exists.
 pub fn pick<'a>(
     all: &'a [SandboxRecord],
     wanted: Option<&SandboxRef>,
@@ -225,17 +227,17 @@ pub fn pick<'a>(
 }
 
 impl SandboxRecord {
-    /// Whether a folder is in the sandbox's repository or worktree.
+    /// Returns whether a folder is in the sandbox's repository or worktree.
     pub fn is_around(&self, folder: &Path) -> bool {
         folder.starts_with(&self.repository.root) || folder.starts_with(&self.worktree)
     }
 }
 
-/// Where a command was given.
+/// Where a command was run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CurrentPlace {
     pub folder: PathBuf,
-    /// The git common dir of the repository around it, if there is one.
+    /// The git common dir of the enclosing repository, if any.
     pub common_dir: Option<PathBuf>,
 }
 

@@ -1,22 +1,21 @@
-//! Finding values in a text, in a time that does not tell how much of one was there. Pure.
+//! Searches a text for values, in a time that does not reveal how much of a value matched. Pure.
 //!
-//! A search that looks at a value byte by byte takes longer where more of it fits, and an agent that may
-//! choose the text of a long answer, or of a record, could count on that. So the hashes of all stretches of a length are
-//! compared (Rabin and Karp): the same few operations for each byte, whatever it is, until a whole value
-//! is there. The multiplier is drawn again for each search.
+//! A search that compares byte by byte takes longer the more of a value matches, and an agent that chooses the text of
+//! a long response, or of a record, could exploit that. So hashes of all windows are compared (Rabin-Karp): the same
+//! few operations for each byte, until a whole value matches. Each [`Search`] has its own random multiplier.
 
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
 };
 
-/// How many texts of one length are looked for at once.
+/// How many texts of one length are searched for at once.
 const WANTED: usize = 2;
 
-/// How many lanes go side by side: each waits for its own last step, so several cost little more than one.
+/// How many lanes run side by side: each waits for its own previous step, so several cost little more than one.
 const ABREAST: usize = 4;
 
-/// Many texts to look for.
+/// A set of texts to search for.
 #[derive(Clone)]
 pub struct Search {
     multiplier: u64,
@@ -27,16 +26,16 @@ pub struct Search {
 #[derive(Clone)]
 struct Lane {
     length: usize,
-    /// What the byte that leaves a stretch of this length counts.
+    /// The weight of the byte that leaves a window of this length.
     leaving: u64,
-    /// The hash of each text; the last one again where there are fewer.
+    /// The hash of each text; padded with the last one.
     wanted: [u64; WANTED],
-    /// Which text each is.
+    /// The index of each text.
     indices: [usize; WANTED],
 }
 
 impl Search {
-    /// Prepares to look for texts, each known by its place in the list.
+    /// Prepares a search for texts, which are identified by their index.
     pub fn new<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Self {
         let multiplier = RandomState::new().hash_one(0) | 1;
         let mut groups = BTreeMap::<usize, Vec<(u64, usize)>>::new();
@@ -52,7 +51,7 @@ impl Search {
         Self { multiplier, lanes: lanes.collect() }
     }
 
-    /// Returns where a hash is that of a text, and which one. Whether it is the text is to be checked.
+    /// Returns where the hash of a text matches, and which text. The caller must compare the text itself.
     pub fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let (abreast, rest) = self.lanes.as_chunks::<ABREAST>();
@@ -71,7 +70,7 @@ impl Search {
     }
 }
 
-/// Looks through a text with several lanes at once.
+/// Searches a text with several lanes at once.
 fn find<const N: usize>(
     lanes: &[Lane; N],
     multiplier: u64,
@@ -90,7 +89,7 @@ fn find<const N: usize>(
         for lane in 0..N {
             let gone = u64::from(leaving[lane][at]).wrapping_mul(lanes[lane].leaving);
             hashes[lane] = step(hashes[lane], *byte, multiplier).wrapping_sub(gone);
-            // Every hash is compared with every text's, whatever came of the last one.
+            // Every hash is compared with that of every text, without an early exit.
             for wanted in lanes[lane].wanted {
                 any |= hashes[lane] == wanted;
             }
@@ -110,7 +109,7 @@ impl Lane {
         Self { length, leaving, wanted, indices }
     }
 
-    /// Takes the first bytes, which are as many as the longest text beside it has, or all there are.
+    /// Hashes the first bytes: as many as the longest text of the group has, or all.
     fn begin(&self, first: &[u8], multiplier: u64, found: &mut Vec<(usize, usize)>) -> u64 {
         let mut hash = 0;
         for (at, byte) in first.iter().enumerate() {
@@ -126,7 +125,7 @@ impl Lane {
         hash
     }
 
-    /// Notes the texts that end here, if it is their hash.
+    /// Records the texts that end here, if the hash matches.
     fn note(&self, hash: u64, end: usize, found: &mut Vec<(usize, usize)>) {
         for (place, index) in self.indices.iter().enumerate() {
             let again = self.indices[..place].contains(index);
@@ -158,7 +157,7 @@ mod tests {
             assert!(search.find(std::hint::black_box(text.as_bytes())).is_empty());
             begun.elapsed()
         };
-        // The quickest of many, by turns: what else the machine does only ever takes longer.
+        // The fastest of many alternating runs: other load on the machine can only slow a run down.
         let mut least = [std::time::Duration::MAX; 2];
         for turn in 0..60 {
             least[turn % 2] = least[turn % 2].min(took(&texts[turn % 2]));

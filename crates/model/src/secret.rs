@@ -10,20 +10,20 @@ use crate::{
     id::hex,
 };
 
-/// The shortest value: a shorter one could not be distinguished from other text in an answer.
+/// The minimum length of a value: a shorter one could not be told apart from other text in a response.
 pub const LEAST_LENGTH: usize = 8;
 
-/// The longest value.
+/// The maximum length of a value.
 pub const MOST_LENGTH: usize = 64 << 10;
 
-/// How many letters and digits of a placeholder must be made up.
+/// How many letters and digits of a placeholder must be random.
 const MADE_UP: usize = 12;
 
 /// A secret's value. It is wiped when it is dropped, and prints as stars.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(Zeroizing<String>);
 
-/// Where a value comes from, as it is shown: of a command only that it is one, because it may contain a credential.
+/// Where a value comes from, as shown to the user. A command is not shown, because it may contain a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Origin {
@@ -36,7 +36,7 @@ pub enum Origin {
 /// The word for values that a command prints.
 const COMMAND: &str = "command";
 
-/// A text that names no origin.
+/// A text that is not a valid origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not where a secret comes from")]
 pub struct UnknownOrigin;
@@ -66,7 +66,7 @@ impl fmt::Display for Origin {
 impl FromStr for Origin {
     type Err = UnknownOrigin;
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses what [`Display`](fmt::Display) wrote.
     fn from_str(text: &str) -> Result<Self, UnknownOrigin> {
         match text.parse::<SecretSource>() {
             _ if text == COMMAND => Ok(Self::Command),
@@ -104,7 +104,7 @@ pub enum ValueError {
 }
 
 impl SecretValue {
-    /// Takes a value as a person or a program wrote it: one line end at its end is not part of it.
+    /// Takes a value as a person or a program wrote it, without a final line ending.
     pub fn new(text: String) -> Result<Self, ValueError> {
         let text = Zeroizing::new(text);
         let plain = text
@@ -122,7 +122,7 @@ impl SecretValue {
         Ok(Self(Zeroizing::new(plain.to_owned())))
     }
 
-    /// Takes a value out of bytes.
+    /// Makes a value from bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ValueError> {
         let bytes = Zeroizing::new(bytes);
         let text = std::str::from_utf8(&bytes).map_err(|_| ValueError::Encoding)?;
@@ -141,11 +141,11 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// Makes up what a room sees instead of a value: the same length, the same prefix, the same kinds of
-/// characters at the same places.
+/// Makes the placeholder that a room sees instead of a value: the same length and prefix, and the same kinds of
+/// characters in the same places.
 ///
-/// A value with too little to make up gets its own placeholder form, which cannot be taken for
-/// another text.
+/// A value with too few characters to randomize gets a placeholder of a fixed form that cannot be confused with other
+/// text.
 pub fn placeholder(value: &SecretValue, seed: [u8; 16]) -> String {
     let value = value.expose();
     let kept = prefix_length(value);
@@ -159,12 +159,12 @@ pub fn placeholder(value: &SecretValue, seed: [u8; 16]) -> String {
     shaped
 }
 
-/// Makes up a placeholder for a value that is not known.
+/// Makes a placeholder for an unknown value.
 pub fn unshaped_placeholder(seed: [u8; 16]) -> String {
     format!("hothouse_{}", hex(&seed))
 }
 
-/// Returns how long the beginning is that all of a vendor's credentials share: `ghp_`, `sk-proj-`.
+/// Returns the length of the prefix that all credentials of a vendor share: `ghp_`, `sk-proj-`.
 fn prefix_length(value: &str) -> usize {
     let first = value
         .char_indices()
@@ -176,7 +176,7 @@ fn prefix_length(value: &str) -> usize {
     if length * 2 > value.len() { 0 } else { length }
 }
 
-/// Characters that look like others.
+/// Replaces characters with similar random ones.
 struct Dice(u64, u64);
 
 impl Dice {
@@ -186,7 +186,7 @@ impl Dice {
         Self(half(0), half(8))
     }
 
-    /// One step of splitmix64, over both halves of the seed.
+    /// Makes one step of splitmix64, over both halves of the seed.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0 ^ self.1.rotate_left(23);

@@ -1,4 +1,4 @@
-//! Seeds: which bundles a word means, what bundles tell each other, and what is said about them afterwards.
+//! Seeds: which bundles a word stands for, the context that bundles share, and the summary.
 
 mod context;
 mod plan;
@@ -15,18 +15,18 @@ pub use summary::{
 /// The variable that names the file of the context.
 pub const CONTEXT_VARIABLE: &str = "HOTHOUSE_SEED_CONTEXT";
 
-/// The variable that names the bundle that runs.
+/// The variable that names the running bundle.
 pub const BUNDLE_VARIABLE: &str = "HOTHOUSE_SEED_BUNDLE";
 
-/// Where a worktree has the context of its seed, and what was seeded. Git ignores the folder.
+/// The folder of a worktree with the seed's context and state. Git ignores it.
 pub const FOLDER: &str = ".hothouse/seed";
 
-/// The context, in the folder of the seed.
+/// The context, in the seed's folder.
 pub const CONTEXT_FILE: &str = "context.json";
 
-/// Where a run has its summary, and the most that is read of it.
+/// The file of a run with its summary, and how much of it is read.
 pub const SUMMARY_FILE: &str = "seed-summary.json";
 pub const SUMMARY_LIMIT: u64 = 32 << 20;
 
-/// What was seeded, in the folder of the seed.
+/// What was seeded, in the seed's folder.
 pub const STATE_FILE: &str = "state.json";

@@ -5,13 +5,13 @@ use std::time::Duration;
 /// What the config says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SleepPolicy {
-    /// How long without use until it is paused; never, if there is none.
+    /// The idle time until it is paused; never if `None`.
     pub idle: Option<Duration>,
-    /// How long paused until its room is stopped; never, if there is none.
+    /// The paused time until its room is stopped; never if `None`.
     pub stop: Option<Duration>,
 }
 
-/// How a sandbox sleeps.
+/// How long a sandbox has been unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Something uses it: a request, a command, an agent.
@@ -22,7 +22,7 @@ pub enum Rest {
     Asleep(Duration),
 }
 
-/// What is to be done with it.
+/// What to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepStep {
     Nothing,

@@ -1,29 +1,29 @@
-//! The mappings of source maps: which place of a source a place of a script was made from. Pure; maps come from rooms,
+//! The mappings of source maps: from a position in a script to the position in its source. Pure; maps come from rooms,
 //! so every number in them is hostile.
 
-/// The largest map that is read.
+/// The maximum size of a map that is read.
 pub const MAP_MOST: usize = 16 << 20;
 
 /// One mapping. All numbers count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Line and column of the script, the column in UTF-16 units.
+    /// Line and column in the script; the column is in UTF-16 units.
     pub line: usize,
     pub column: i64,
-    /// What it was made from; none for code that no source has.
+    /// Where it was generated from; `None` for code without a source.
     pub origin: Option<Origin>,
 }
 
-/// A place of a source.
+/// A position in a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Its number among the sources of the map.
+    /// Its index among the sources of the map.
     pub source: i64,
     pub line: i64,
     pub column: i64,
 }
 
-/// Goes through the mappings of a map, in their order. What cannot be read is left out.
+/// Calls `take` for each mapping, in order. Invalid segments are skipped.
 pub fn each(mappings: &str, mut take: impl FnMut(Segment)) {
     let mut last = Origin { source: 0, line: 0, column: 0 };
     for (line, text) in mappings.split(';').enumerate() {
@@ -47,7 +47,7 @@ pub fn each(mappings: &str, mut take: impl FnMut(Segment)) {
     }
 }
 
-/// Decodes the numbers of a segment, in base64 with variable lengths; five at most.
+/// Decodes the numbers of a segment, at most five, from base64 VLQ.
 fn decode(segment: &str) -> Option<([i64; 5], usize)> {
     let (mut numbers, mut count, mut value, mut shift) = ([0_i64; 5], 0, 0_i64, 0_u32);
     for byte in segment.bytes() {

@@ -1,4 +1,4 @@
-//! The stack of a sandbox: its services with every decision made, and how they stand.
+//! The stack of a sandbox: its services with every decision made, and their state.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ pub use hothouse_service as service;
 
 use crate::config::SinkRecipe;
 
-/// Where a room shows the data of its services, one folder each.
+/// Where a room mounts the data of its services, one folder each.
 pub const DATA_INSIDE: &str = "/var/lib/hothouse";
 
-/// Where a room shows the tree that a profile froze at `up`.
+/// Where a room mounts the tree that a profile froze at `up`.
 pub const FROZEN_INSIDE: &str = "/srv/frozen";
 
 /// All services of a room.
@@ -27,14 +27,14 @@ pub struct StackOrder {
     pub hosted: Vec<HostedOrder>,
 }
 
-/// A service that runs on the host, and answers in the room on the same port of its loopback.
+/// A service that runs on the host, and is reachable in the room on the same port of its loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostedOrder {
     pub service: String,
     pub port: u16,
 }
 
-/// One service: what is declared to room-init, and what else is known about it.
+/// One service: its declaration for room-init, and what else is known about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceOrder {
     #[serde(flatten)]
@@ -42,11 +42,11 @@ pub struct ServiceOrder {
     pub port: Option<u16>,
     /// The label in its URLs.
     pub app: Option<String>,
-    /// Where others reach it.
+    /// The URL at which other programs reach it.
     pub url: Option<String>,
-    /// How people talk to it, if it is a database.
+    /// How to open a client, if it is a database.
     pub database: Option<DatabaseOrder>,
-    /// What its port takes, if Hothouse itself answers there.
+    /// The kind of sink, if Hothouse itself answers on its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sink: Option<SinkRecipe>,
 }
@@ -57,38 +57,38 @@ impl ServiceOrder {
     }
 }
 
-/// The words with which people talk to a database, in its environment.
+/// The argv of a database's clients, to run in its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatabaseOrder {
-    /// Opens its own shell.
+    /// Opens an interactive shell.
     pub shell: Vec<String>,
-    /// Prints its tables as `name<TAB>rows`, one a line.
+    /// Prints its tables as `name<TAB>rows`, one per line.
     pub tables: Vec<String>,
 }
 
-/// A data folder that must be there before a service starts.
+/// A data folder that must exist before a service starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataOrder {
     pub service: String,
     /// What fills it, such as `postgres 15`.
     pub kind: String,
     pub folder: PathBuf,
-    /// The data that a new folder begins as: made once, then copied.
+    /// The initial data of a new folder: made once, then copied.
     pub golden: PathBuf,
     /// The script that makes it, in a room; its folder is in `$DATA`.
     pub script: String,
-    /// The script that brings a copy of a running service's data in order, in the same way.
+    /// The script that repairs a copy of a running service's data, run the same way.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub settle: String,
-    /// The archive that it is unpacked from, which the script finds as `/run/image.tar`.
+    /// The archive to unpack, which the script finds as `/run/image.tar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<PathBuf>,
-    /// The layers of the stack whose programs make it.
+    /// The layers of the stack with the programs that make it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<PathBuf>,
 }
 
-/// What can be done with a service.
+/// An action on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAction {
@@ -98,15 +98,15 @@ pub enum ServiceAction {
     Signal(i32),
 }
 
-/// How the services of a room stand.
+/// The state of a room's services.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackReport {
-    /// Grows with every change.
+    /// Increases with every change.
     pub version: u64,
     pub services: Vec<ServiceReport>,
 }
 
-/// A service as room-init reports it, and what only the host knows.
+/// A service as room-init reports it, plus what only the host knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceReport {
     pub status: ServiceStatus,
@@ -115,7 +115,7 @@ pub struct ServiceReport {
 }
 
 impl ServiceReport {
-    /// The pid in the room.
+    /// Returns the pid in the room.
     pub fn room_pid(&self) -> Option<u32> {
         self.status.pid.and_then(|pid| u32::try_from(pid).ok())
     }
@@ -125,9 +125,9 @@ impl ServiceReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ready,
-    /// Some still start.
+    /// Some are still starting.
     Pending,
-    /// These will not start by themselves.
+    /// These will not start without help.
     Failed(Vec<String>),
 }
 
@@ -137,7 +137,7 @@ impl StackReport {
         self.services.iter().map(|service| &service.status)
     }
 
-    /// Judges the start of a stack.
+    /// Evaluates the start of a stack.
     pub fn verdict(&self) -> Verdict {
         let failed = self.statuses().filter(|service| service.state == ServiceState::Failed);
         let failed: Vec<String> = failed.map(|service| service.name.clone()).collect();
@@ -148,8 +148,8 @@ impl StackReport {
         }
     }
 
-    /// Returns the chain of services that the start had to wait for, the last one first: each with
-    /// the need that became ready last.
+    /// Returns the chain of services that determined the duration of the start, last one first:
+    /// each with the need that became ready last.
     pub fn critical_chain(&self) -> Vec<&ServiceStatus> {
         let by_name = |name: &str| self.statuses().find(|service| service.name == name);
         let mut next = self.statuses().max_by_key(|service| service.ready_ms);

@@ -1,4 +1,4 @@
-//! Trees of a sandbox: what is to be made from what, with every decision made.
+//! Trees of a sandbox: what to make from what, with every decision made.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{aside::AsidePlace, plan::BranchOrigin, words::word_type};
 
 word_type! {
-    /// The ways to make a tree, the best first.
+    /// The ways to make a tree, best first.
     DriverName { Btrfs = "btrfs", Overlay = "overlay", Reflink = "reflink", Copy = "copy" }
 }
 
@@ -16,15 +16,15 @@ word_type! {
 #[serde(into = "&'static str", try_from = "String")]
 pub enum TreeMaker {
     Driver(DriverName),
-    /// No driver of ours: the worktree was adopted.
+    /// None of our drivers: the worktree was adopted.
     Foreign,
 }
 
 impl TreeMaker {
-    /// The word for worktrees that were adopted.
+    /// The word for adopted worktrees.
     const FOREIGN: &str = "git";
 
-    /// Returns the word for it in the store, in plans and in `status`.
+    /// Returns its word in the store, in plans and in `status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Driver(name) => name.as_str(),
@@ -32,7 +32,7 @@ impl TreeMaker {
         }
     }
 
-    /// Returns the driver, if one of ours made it.
+    /// Returns the driver, if it is one of ours.
     pub fn driver(self) -> Option<DriverName> {
         match self {
             Self::Driver(name) => Some(name),
@@ -41,7 +41,7 @@ impl TreeMaker {
     }
 }
 
-/// A word that names no driver.
+/// A word that is not a tree driver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown tree driver `{0}`")]
 pub struct UnknownTreeMaker(String);
@@ -89,26 +89,26 @@ impl fmt::Display for TreeMaker {
 /// One tree, and the driver that makes and removes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeOrder {
-    /// The folder of sandboxes, beside which the driver keeps its part.
+    /// The folder of sandboxes; the driver keeps its private part beside it.
     pub sandboxes: PathBuf,
-    /// Names the tree there.
+    /// Identifies the tree there.
     pub name: String,
     pub path: PathBuf,
     pub driver: TreeMaker,
 }
 
-/// A tree that is to become a copy of another one.
+/// A tree to copy to another place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeCopy {
     pub from: TreeOrder,
     pub to: TreeOrder,
 }
 
-/// A worktree that is to be made.
+/// A worktree to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeOrder {
     pub common_dir: PathBuf,
-    /// The user's checkout, whose dependency folders come along.
+    /// The user's checkout, whose dependency folders are copied.
     pub root: PathBuf,
     pub tree: TreeOrder,
     pub branch: String,
@@ -121,22 +121,22 @@ pub struct WorktreeOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum WorktreeSource {
-    /// The commit, and dependency folders that add to it.
+    /// The commit, with dependency folders added.
     Commit {
         dependencies: Vec<String>,
-        /// What an install with the same inputs is kept under, if one is asked for.
+        /// The key under which an install with the same inputs is kept, if one is wanted.
         #[serde(default)]
         setup: Option<String>,
     },
-    /// Another tree as it is, uncommitted work included, with the index that git has of it.
+    /// Another tree as it is, including uncommitted work, with git's index of it.
     Tree {
         tree: TreeOrder,
         index: PathBuf,
-        /// Files that stay behind: the user's secrets.
+        /// Files that are left out: the user's secrets.
         #[serde(default)]
         without: Vec<PathBuf>,
     },
-    /// A tree that was set aside and comes back, with its index. Undone by setting it aside again.
+    /// A tree that was set aside, with its index. Undone by setting it aside again.
     Aside { from: AsidePlace, index: PathBuf },
 }
 

@@ -1,45 +1,45 @@
-//! Text that somebody else wrote, made safe to display.
+//! Makes text written by others safe to display.
 //!
-//! A file name, the subject of a commit or a line of a service may hold characters that nobody sees but
-//! that change what is seen: they move the cursor, turn the order of letters around or take no space. Each
-//! of them is shown as its number. Letters of every script stay.
+//! A file name, a commit subject or a service's log line may hold invisible characters that change what is visible:
+//! they move the cursor, reverse the order of letters or take no space. Each of them is shown as its code point.
+//! Letters of every script stay.
 
 use std::{borrow::Cow, fmt};
 
-/// Whether a character changes what is seen without being seen.
+/// Returns whether a character changes what is visible without being visible itself.
 ///
-/// Beside controls these are the default-ignorable and directional ones of Unicode, except for the two
-/// variation selectors that choose between the text and the picture of an emoji.
+/// Besides controls these are Unicode's default-ignorable and directional characters, except for the two variation
+/// selectors that choose between text and emoji presentation.
 pub fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // Soft hyphen, and joiners and fillers without a shape.
+            // Soft hyphen, and joiners and fillers without a glyph.
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}'
             | '\u{ffa0}' | '\u{180b}'..='\u{180f}'
-            // Marks and overrides of direction, and what takes no space.
+            // Directional marks and overrides, and characters without width.
             | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
-            // Separators of lines and paragraphs.
+            // Line and paragraph separators.
             | '\u{2028}' | '\u{2029}'
-            // Selectors and tags, which can carry whole texts.
+            // Selectors and tags, which can carry hidden texts.
             | '\u{fe00}'..='\u{fe0d}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
-/// Makes a text fit for one line.
+/// Makes a text safe for one line.
 pub fn line(text: &str) -> Cow<'_, str> {
     shown(text, |_| false)
 }
 
-/// Makes a text of several lines fit to be looked at; tabs stay.
+/// Makes a text of several lines safe to display; tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// Makes a text fit for one line, in which tabs and colours stay. Other escape sequences do not: they move the cursor,
-/// set the clipboard, or ask the terminal for something that it then types.
+/// Makes a text safe for one line, but keeps tabs and colours. Other escape sequences are escaped: they move the
+/// cursor, set the clipboard, or make the terminal send input.
 pub fn painted_line(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_deceptive(c) && c != '\t') {
         return Cow::Borrowed(text);
@@ -57,12 +57,12 @@ pub fn painted_line(text: &str) -> Cow<'_, str> {
         }
         all.push_str(&shown(rest, |c| c == '\t'));
     }
-    // The next line has its own.
+    // The next line sets its own colours.
     all.push_str(if is_painted { "\u{1b}[0m" } else { "" });
     Cow::Owned(all)
 }
 
-/// Returns how long a sequence for colours is that a text begins with, after its escape character.
+/// Returns the length of a colour sequence at the beginning of a text, after its escape character.
 fn colour(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
     let end = inner.find(|c: char| !c.is_ascii_digit() && c != ';' && c != ':')?;
@@ -84,7 +84,7 @@ fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Writes a text into HTML: none of it becomes markup, and what deceives becomes a mark.
+/// Writes a text into HTML: none of it becomes markup, and deceptive characters become a replacement character.
 pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
     text.chars().try_for_each(|character| match character {
         '&' => page.write_str("&amp;"),
@@ -98,7 +98,7 @@ pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
     })
 }
 
-/// Makes JSON fit to be looked at: the same value, because outside of strings it has none of these.
+/// Makes JSON safe to display. The value stays the same, because these characters occur only in strings.
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_hidden = |c: char| is_deceptive(c) && !c.is_ascii_control() || c == '\u{7f}';
     if !text.contains(is_hidden) {

@@ -9,7 +9,7 @@ word_type! {
         Accepted = "accepted",
         /// A 4xx response.
         Refused = "refused",
-        /// A 2xx response, without effect the second time.
+        /// A 2xx response, with no effect the second time.
         AcceptedOnce = "accepted-once",
         /// Any response but 5xx, within its own limits.
         NoFailure = "no-failure",

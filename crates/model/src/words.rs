@@ -1,4 +1,4 @@
-//! Enums that are one word each, in JSON, in tables and in the store.
+//! Enums whose values are single words, in JSON, in tables and in the store.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An enum whose values are words.
 pub trait Words: Copy {
-    /// Returns the word for it in JSON and tables.
+    /// Returns its word in JSON and tables.
     fn word(self) -> &'static str;
 
-    /// Reads the word that [`word`](Self::word) wrote.
+    /// Parses the word that [`word`](Self::word) wrote.
     fn of_word(text: &str) -> Option<Self>;
 }
 
-/// A word that a room, a project or another build may have chosen: one of `T`, or another that stays as it is.
+/// A word from a room, a project or another build: one of `T`, or an unknown one that is kept as it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Word<T> {
     Known(T),
@@ -22,7 +22,7 @@ pub enum Word<T> {
 }
 
 impl<T: Words> Word<T> {
-    /// Reads a word.
+    /// Parses a word.
     pub fn read(text: String) -> Self {
         T::of_word(&text).map_or(Self::Other(text), Self::Known)
     }
@@ -35,7 +35,7 @@ impl<T: Words> Word<T> {
         }
     }
 
-    /// Makes a word of another type, in which the known ones are as they are here.
+    /// Converts it to words of another type; unknown ones are kept.
     pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Word<U> {
         match self {
             Self::Known(known) => Word::Known(of(known)),
@@ -43,7 +43,7 @@ impl<T: Words> Word<T> {
         }
     }
 
-    /// Returns what it means, unless it is another word.
+    /// Returns the value, unless the word is unknown.
     pub fn known(&self) -> Option<T> {
         match self {
             Self::Known(known) => Some(*known),
@@ -63,7 +63,7 @@ impl Words for ServiceState {
 }
 
 impl<T> Default for Word<T> {
-    /// The word of a field that is missing.
+    /// Returns the word of a missing field.
     fn default() -> Self {
         Self::Other(String::new())
     }
@@ -111,14 +111,14 @@ macro_rules! word_type {
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the word for it in JSON and tables.
+            /// Returns its word in JSON and tables.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
                 }
             }
 
-            /// Reads the word that [`as_str`](Self::as_str) wrote.
+            /// Parses the word that [`as_str`](Self::as_str) wrote.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.as_str() == text)
             }

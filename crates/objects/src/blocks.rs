@@ -1,4 +1,4 @@
-//! Objects that come in named blocks, as Azure has them: kept beside uploads until a list says which make the object.
+//! Objects made of named blocks, as in Azure: kept beside uploads until a block list is committed.
 
 use std::{fs::File, path::PathBuf};
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{About, Digests, Expected, Received, Store, StoreError, UploadRecord, read, write};
 
-/// The most blocks that wait for their list, and the longest name of one.
+/// The maximum number of uncommitted blocks, and the maximum length of a name.
 const BLOCKS: usize = 50_000;
 const NAME: usize = 128;
 
-/// A block that has come.
+/// An uploaded block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Block {
@@ -26,7 +26,7 @@ fn digest(text: &str) -> String {
 }
 
 impl Store {
-    /// Keeps a block; an earlier one with the same name is replaced.
+    /// Stores a block, replacing one with the same name.
     pub fn stage_block(
         &self,
         (bucket, key): (&str, &str),
@@ -59,7 +59,7 @@ impl Store {
         write(&file.with_extension("json"), &Block { name: name.to_owned(), size })
     }
 
-    /// Returns the blocks that wait for their list.
+    /// Returns the uncommitted blocks.
     pub fn staged_blocks(&self, (bucket, key): (&str, &str)) -> Result<Vec<Block>, StoreError> {
         let mut found = Vec::new();
         for file in files::list(&self.blocks_folder(bucket, key)?)? {
@@ -72,7 +72,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Puts blocks together in the order of a list.
+    /// Joins blocks in the order of a list.
     pub fn join_blocks(
         &self,
         (bucket, key): (&str, &str),
@@ -92,7 +92,7 @@ impl Store {
         incoming.finish(&Expected::default())
     }
 
-    /// Forgets the blocks of a key that were not listed.
+    /// Removes the uncommitted blocks of a key.
     pub fn drop_blocks(&self, (bucket, key): (&str, &str)) -> Result<(), StoreError> {
         let _turn = self.turn();
         files::remove_tree(&self.blocks_folder(bucket, key)?)?;

@@ -1,4 +1,4 @@
-//! CRC-32C (Castagnoli), which Google Cloud Storage and SDKs of S3 send: eight bytes at a time, by tables.
+//! CRC-32C (Castagnoli), which Google Cloud Storage and S3 SDKs send: table-driven, eight bytes at a time.
 
 /// The polynomial, reflected (RFC 3720, section 12.1).
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -30,7 +30,7 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// A checksum of bytes that come one after the other.
+/// A checksum that is computed incrementally.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crc32c(u32);
 

@@ -1,4 +1,4 @@
-//! Bytes on their way in: written as they come, counted and hashed.
+//! Incoming bytes: written as they arrive, counted and hashed.
 
 use std::{
     collections::BTreeMap,
@@ -17,28 +17,28 @@ use hothouse_sinks::objects::ObjectError;
 
 use crate::{RESERVE, StoreError, crc32c::Crc32c, full, tag::Tag};
 
-/// The longest object that comes at once, as with S3.
+/// The maximum size of an object that is sent at once, as in S3.
 const LONGEST: u64 = 5 << 30;
 
-/// How much is copied at once.
+/// The size of a copy buffer.
 const COPIED: usize = 1 << 20;
 
-/// How many bytes are counted and hashed between two looks at the disk.
+/// How many bytes are received between two syncs and checks of the disk.
 const UNSYNCED: u64 = 64 << 20;
 
-/// What a client says of the bytes, in its headers or behind them.
+/// What a client announces about the bytes, in headers or trailers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     pub size: Option<u64>,
     /// `content-md5`.
     pub md5: Option<String>,
-    /// `x-amz-content-sha256`, where it is a hash.
+    /// `x-amz-content-sha256`, if it is a hash.
     pub sha256: Option<String>,
-    /// `x-amz-checksum-…`, each with the name of its header.
+    /// `x-amz-checksum-…`, by header name.
     pub checksums: BTreeMap<String, String>,
 }
 
-/// Which digests are taken besides MD5, which is the entity tag: those that a client says it will send.
+/// Which digests to compute besides MD5, which is the entity tag: those that a client announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     pub crc32: bool,
@@ -47,12 +47,12 @@ pub struct Digests {
     pub sha256: bool,
 }
 
-/// Bytes that come. Dropped before the end, they are removed.
+/// Bytes being received. They are removed if this is dropped before the end.
 pub struct Incoming {
     file: File,
     path: Temporary,
     size: u64,
-    /// How much may come.
+    /// The maximum number of bytes.
     most: u64,
     unsynced: u64,
     md5: Tag,
@@ -62,16 +62,16 @@ pub struct Incoming {
     sha256: Option<digest::Context>,
 }
 
-/// Bytes that have come whole, and are on the disk.
+/// Bytes that were received completely, and are on the disk.
 #[derive(Debug)]
 pub struct Received {
     path: Temporary,
     pub size: u64,
     /// In hexadecimal.
     pub md5: String,
-    /// Those that the client sent.
+    /// Those sent by the client.
     pub checksums: BTreeMap<String, String>,
-    /// In base64, if it was wanted.
+    /// In base64, if requested.
     pub crc32c: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct Received {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Writes a file that is on the disk, but has no place yet.
+    /// Writes a file that is synced but has no final place yet.
     pub(crate) fn synced(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
         let written = create(&path).and_then(|mut file| {
             file.write_all(bytes)?;
@@ -92,7 +92,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Gives the file its place.
+    /// Moves the file to its place.
     pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
         Ok(files::rename(&self.0, path)?)
     }
@@ -100,7 +100,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Kept under another name it is no longer here, which is fine.
+        // After `keep_as` it no longer exists here, which is fine.
         files::remove_file(&self.0).ok();
     }
 }
@@ -123,12 +123,12 @@ impl Incoming {
         })
     }
 
-    /// Takes a copy of the next bytes.
+    /// Writes a copy of the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.take(Bytes::copy_from_slice(bytes))
     }
 
-    /// Takes the next bytes. The entity tag is calculated while they are written.
+    /// Writes the next bytes. The entity tag is computed in the background.
     pub fn take(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         if self.size + bytes.len() as u64 > LONGEST {
             let message = "an object that comes at once has at most 5 GiB";
@@ -146,7 +146,7 @@ impl Incoming {
         self.written(bytes.len() as u64)
     }
 
-    /// Counts what is about to come.
+    /// Counts bytes before they are written.
     fn grow(&mut self, length: u64) -> Result<(), StoreError> {
         self.size += length;
         if self.size > self.most {
@@ -156,7 +156,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Syncs from time to time, and checks that the disk has room.
+    /// Syncs from time to time, and checks the free space.
     fn written(&mut self, length: u64) -> Result<(), StoreError> {
         self.unsynced += length;
         if self.unsynced > UNSYNCED {
@@ -166,7 +166,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a part of a file.
+    /// Appends a range of a file.
     pub fn write_part(&mut self, file: &File, from: u64, length: u64) -> Result<(), StoreError> {
         use std::os::unix::fs::FileExt;
         let mut bytes = vec![0; COPIED];
@@ -182,8 +182,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a whole file as the next part, without looking at its bytes: the entity tag of an object in parts is made
-    /// of theirs. Where the file system can share blocks, nothing is copied.
+    /// Appends a whole file without reading its bytes: the entity tag of a multipart object is made from those of its
+    /// parts. If the file system can share blocks, nothing is copied.
     pub(crate) fn append(&mut self, file: &File, length: u64) -> Result<(), StoreError> {
         use std::io::Read;
         self.grow(length)?;
@@ -194,10 +194,10 @@ impl Incoming {
         self.written(length)
     }
 
-    /// Ends, if what came is what was to come.
+    /// Completes the object, if it is what was announced.
     pub fn finish(mut self, expected: &Expected) -> Result<Received, StoreError> {
         check_size(self.size, expected.size)?;
-        // The tag is calculated while the disk writes.
+        // The tag is computed while the disk writes.
         self.sync()?;
         let md5 = self.md5.finish();
         let sha1 = self.sha1.take().map(digest::Context::finish);
@@ -215,13 +215,13 @@ impl Incoming {
         let crc32c = self.crc32c.take().map(Crc32c::finish);
         let crc32 = self.crc32.take().map(|crc32| crc32.finalize().to_be_bytes());
         for (name, sent) in &expected.checksums {
-            // One that was not announced was not taken, and fits nothing.
+            // One that was not announced was not computed, so it cannot match.
             let own: Option<&[u8]> = match name.as_str() {
                 "x-amz-checksum-crc32" => crc32.as_ref().map(AsRef::as_ref),
                 "x-amz-checksum-crc32c" => crc32c.as_ref().map(AsRef::as_ref),
                 "x-amz-checksum-sha1" => sha1.as_ref().map(AsRef::as_ref),
                 "x-amz-checksum-sha256" => sha256.as_ref().map(AsRef::as_ref),
-                // Others are kept and sent back, not checked.
+                // Others are stored and returned, but not checked.
                 _ => continue,
             };
             if own.is_none_or(|own| *sent != BASE64_STANDARD.encode(own)) {
@@ -249,7 +249,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)
 }
 
-/// Refuses to fill the disk.
+/// Fails if the disk is almost full.
 fn check_disk(path: &Path) -> Result<(), StoreError> {
     match files::free_bytes(path.parent().unwrap_or(path))? < RESERVE {
         true => Err(full().into()),
@@ -268,7 +268,7 @@ fn check_size(came: u64, expected: Option<u64>) -> Result<(), StoreError> {
 }
 
 impl Received {
-    /// Gives the bytes their place.
+    /// Moves the bytes to their place.
     pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
         self.path.keep_as(path)
     }
@@ -316,7 +316,7 @@ mod tests {
             assert_eq!(finish(&expected), outcome, "{expected:?}");
         }
         assert!(files::list(&folder.path().join("incoming")).unwrap().is_empty());
-        // What was not announced is refused rather than believed.
+        // A checksum that was not announced is refused rather than trusted.
         let mut incoming = store.receive(Digests::default()).unwrap();
         incoming.write(b"hello world").unwrap();
         let refused = incoming.finish(&checksum("x-amz-checksum-crc32", "DUoRhQ==")).unwrap_err();

@@ -1,7 +1,7 @@
-//! The objects that an app stores, on files of its sandbox.
+//! The objects that an app stores, as files of its sandbox.
 //!
 //! ```text
-//! incoming/ID                what is being uploaded; removed when the store is opened again
+//! incoming/ID                bytes being received; abandoned ones are removed
 //! BUCKET/bucket.json         when it was made, and its settings
 //! BUCKET/keys/HASH.json      an object: its key and what is known of it
 //! BUCKET/content/ID          its bytes, never changed
@@ -9,11 +9,11 @@
 //! BUCKET/versions/HASH/      earlier versions of an object, where the bucket keeps them
 //! ```
 //!
-//! Names of files are hashes or made here, never what an app sends. An object is replaced by one rename, after its
-//! bytes and its description have reached the disk. Nothing is held in memory, because a restore replaces the folder.
+//! File names are hashes or generated here, never chosen by an app. An object is replaced by a single rename, after its
+//! bytes and its description have reached the disk. Nothing is cached in memory, because a restore replaces the folder.
 //!
-//! - [`incoming`]: bytes on their way in, counted and hashed
-//! - [`uploads`]: objects that come in parts
+//! - [`incoming`]: incoming bytes, counted and hashed
+//! - [`uploads`]: multipart objects
 //! - [`versions`]: versions of objects
 //!
 //! Deliberately absent: HTTP (`hothouse_sinks::objects` reads and writes it), access control.
@@ -45,22 +45,22 @@ pub use incoming::{Digests, Expected, Incoming, Received};
 pub use uploads::{PartRecord, UploadRecord};
 pub use versions::{Deleted, Versioning};
 
-/// The most that is read of a description.
+/// The maximum size of a description.
 const RECORD_LIMIT: u64 = 1 << 20;
 
-/// How much must be left on the disk: the sandbox's database writes to it too.
+/// How much must stay free on the disk: the sandbox's database writes to it too.
 const RESERVE: u64 = 256 << 20;
 
-/// The most that the objects of one sandbox may take.
+/// The maximum total size of one sandbox's objects.
 const LIMIT: u64 = 20 << 30;
 
 /// How long an upload may be idle before it counts as abandoned.
 const ABANDONED: std::time::Duration = std::time::Duration::from_secs(10 * 60);
 
-/// The longest setting.
+/// The maximum size of a setting.
 const SETTING_LIMIT: usize = 64 << 10;
 
-/// What is known of an object.
+/// An object and its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Object {
@@ -71,35 +71,35 @@ pub struct Object {
     pub modified: Timestamp,
     #[serde(flatten)]
     pub about: About,
-    /// Checksums that the client sent, by the names of their headers.
+    /// Checksums sent by the client, by header name.
     pub checksums: BTreeMap<String, String>,
-    /// In base64, where it was taken.
+    /// In base64, if it was computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crc32c: Option<String>,
-    /// The name of the file with its bytes.
+    /// The name of the file with the object's bytes.
     content: String,
-    /// The id of its version, where its bucket keeps them.
+    /// The version id, if the bucket keeps versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether it is a deletion, which hides the versions before it.
+    /// Whether it is a delete marker, which hides the versions before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_marker: bool,
-    /// Its place among the versions of its key.
+    /// Orders the versions of a key.
     order: i64,
 }
 
-/// What a client says of an object.
+/// What a client sends about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct About {
     pub content_type: Option<String>,
-    /// Such as `cache-control`: headers that are sent back as they came.
+    /// Headers that are returned as they were sent, such as `cache-control`.
     pub headers: BTreeMap<String, String>,
     /// Names without `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What is known of a bucket.
+/// The description of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Bucket {
@@ -107,10 +107,10 @@ struct Bucket {
     settings: BTreeMap<String, String>,
 }
 
-/// Why the store did not do something.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// What the client is told.
+    /// Reported to the client.
     #[error(transparent)]
     Refused(#[from] ObjectError),
     #[error(transparent)]
@@ -118,7 +118,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns what to tell the client. What is wrong on the host stays in the log.
+    /// Returns the error for the client. Problems of the host go only to the log.
     pub fn told(self) -> ObjectError {
         match self {
             Self::Refused(error) => error,
@@ -148,17 +148,17 @@ pub struct Store {
     root: PathBuf,
     /// Held while descriptions are changed.
     turn: Mutex<()>,
-    /// How many bytes are stored; counted when it is first asked for, and after a change that is not followed.
+    /// The number of stored bytes; `None` until it is needed, and after changes that are not tracked.
     used: Mutex<Option<u64>>,
 }
 
 impl Store {
-    /// Takes a folder, which need not be there yet.
+    /// Makes a store for a folder, which need not exist yet.
     pub fn new(root: PathBuf) -> Self {
         Self { root, turn: Mutex::default(), used: Mutex::default() }
     }
 
-    /// Returns the buckets, and when each was made.
+    /// Returns the buckets, with the time each was created.
     pub fn buckets(&self) -> Result<Vec<(String, Timestamp)>, StoreError> {
         let mut found = Vec::new();
         for folder in files::list(&self.root)? {
@@ -175,7 +175,7 @@ impl Store {
         files::exists(&self.bucket(bucket).join("bucket.json"))
     }
 
-    /// Makes a bucket; returns whether it is new.
+    /// Creates a bucket; returns whether it is new.
     pub fn make_bucket(&self, bucket: &str, now: Timestamp) -> Result<bool, StoreError> {
         let _turn = self.turn();
         if self.has_bucket(bucket) {
@@ -189,7 +189,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes a bucket that has no objects.
+    /// Removes a bucket without objects.
     pub fn remove_bucket(&self, bucket: &str) -> Result<(), StoreError> {
         let _turn = self.turn();
         let folder = self.existing(bucket)?;
@@ -209,7 +209,7 @@ impl Store {
         Ok(found.settings.get(name).cloned())
     }
 
-    /// Keeps a setting as it was sent, or forgets it.
+    /// Stores a setting as it was sent, or removes it.
     pub fn set(&self, bucket: &str, name: &str, value: Option<String>) -> Result<(), StoreError> {
         let _turn = self.turn();
         let file = self.existing(bucket)?.join("bucket.json");
@@ -224,7 +224,7 @@ impl Store {
         write(&file, &found)
     }
 
-    /// Begins to take bytes in.
+    /// Starts to receive bytes.
     pub fn receive(&self, wanted: Digests) -> Result<Incoming, StoreError> {
         let folder = self.root.join("incoming");
         files::make_private_folder(&folder)?;
@@ -232,7 +232,7 @@ impl Store {
         Incoming::new(folder.join(new_name()), left, wanted)
     }
 
-    /// Makes an object of what was received; an earlier one of the same key is replaced.
+    /// Makes an object of what was received, replacing any earlier one of the same key.
     pub fn put(
         &self,
         (bucket, key): (&str, &str),
@@ -264,8 +264,8 @@ impl Store {
             is_marker: false,
             order: 0,
         };
-        // Without versions nothing in the record depends on its turn: it is on the disk before, so that objects that
-        // come together do not wait for each other's syncs.
+        // Without versioning the record does not depend on the lock, so it is written and synced before: concurrent
+        // uploads do not wait for each other's syncs.
         let written = self.root.join("incoming").join(new_name());
         let written = match self.versioning(bucket)? {
             Versioning::Off => Some(Temporary::synced(written, &as_text(&object))?),
@@ -282,7 +282,7 @@ impl Store {
                 if versioning != Versioning::Off {
                     object.order = self.next_order(&folder, key, now)?;
                     object.version = (versioning == Versioning::On).then(new_name);
-                    // What is kept is written down before it stops being the current one.
+                    // An earlier version is saved before it stops being the current one.
                     if let Some(before) = &before {
                         self.retire(&folder, before, versioning)?;
                     }
@@ -301,7 +301,7 @@ impl Store {
     /// Returns an object.
     pub fn get(&self, bucket: &str, key: &str) -> Result<Option<Object>, StoreError> {
         let found: Option<Object> = read(&record(&self.bucket(bucket), key))?;
-        // Two keys with one hash are not expected, but returning another key's object would be worse than none.
+        // A hash collision is not expected, but returning another key's object would be worse than none.
         Ok(found.filter(|object| object.key == key))
     }
 
@@ -311,12 +311,12 @@ impl Store {
         File::open(&path).map_err(|source| FileError { attempt: "open", path, source }.into())
     }
 
-    /// Returns where the bytes of an object are.
+    /// Returns the path of an object's bytes.
     pub fn content(&self, bucket: &str, object: &Object) -> PathBuf {
         self.bucket(bucket).join("content").join(&object.content)
     }
 
-    /// Removes an object; returns whether there was one.
+    /// Removes an object; returns it if it existed.
     pub fn delete(&self, bucket: &str, key: &str) -> Result<Option<Object>, StoreError> {
         let _turn = self.turn();
         let folder = self.existing(bucket)?;
@@ -327,18 +327,18 @@ impl Store {
         Ok(Some(object))
     }
 
-    /// Returns all objects of a bucket, in the order of their keys.
+    /// Returns all objects of a bucket, sorted by key.
     pub fn list(&self, bucket: &str) -> Result<Vec<Object>, StoreError> {
         let mut found = Vec::new();
         for file in files::list(&self.existing(bucket)?.join("keys"))? {
-            // One that is removed meanwhile is not listed.
+            // An object that was removed in the meantime is not listed.
             found.extend(read::<Object>(&file)?);
         }
         found.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(found)
     }
 
-    /// Removes what earlier daemons did not finish.
+    /// Removes uploads that earlier daemons did not finish.
     pub fn tidy(&self) -> Result<(), StoreError> {
         for file in files::list(&self.root.join("incoming"))? {
             if files::age(&file)? > ABANDONED {
@@ -348,7 +348,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns how many bytes are stored, parts of uploads included.
+    /// Returns the number of stored bytes, including parts of uploads.
     fn used(&self) -> Result<u64, StoreError> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(used) = *used {
@@ -360,7 +360,7 @@ impl Store {
             folders.extend(files::list(&bucket.join("uploads"))?);
             for folder in folders {
                 for file in files::list(&folder)? {
-                    // One that is removed meanwhile takes nothing.
+                    // A file that was removed in the meantime counts as empty.
                     total += files::size(&file).unwrap_or_default();
                 }
             }
@@ -374,7 +374,7 @@ impl Store {
         *used = used.map(|used| used.saturating_add(added).saturating_sub(removed));
     }
 
-    /// Has what is stored counted again.
+    /// Discards the count, so that it is computed again.
     fn recount(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -396,7 +396,7 @@ impl Store {
 }
 
 impl Object {
-    /// Returns how it stands in a listing.
+    /// Returns its entry in a listing.
     pub fn listed(&self) -> Listed {
         Listed {
             key: self.key.clone(),
@@ -407,7 +407,7 @@ impl Object {
     }
 }
 
-/// Writes a moment as S3 does, in milliseconds.
+/// Formats a time as S3 does, in milliseconds.
 pub fn shown(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(bytes(&store, "a"), b"second");
         let content = || files::list(&folder.path().join("objects/goods/content")).unwrap().len();
         assert_eq!(content(), 5, "the first one is gone");
-        // Another store, as after a restart, knows the same.
+        // Another store, as after a restart, has the same content.
         let again = Store::new(folder.path().join("objects"));
         let keys: Vec<_> = again.list("goods").unwrap().into_iter().map(|one| one.key).collect();
         assert_eq!(keys[..3], ["\0", "../../etc/passwd", "a"]);
@@ -525,7 +525,7 @@ mod tests {
         assert!((37..200).contains(&again), "the description of the upload counts too: {again}");
         store.abort(at, &upload).unwrap();
         assert_eq!(store.used().unwrap(), 30);
-        // One that goes beyond is refused, and leaves nothing.
+        // An object beyond the limit is refused, and leaves nothing behind.
         let mut incoming =
             Incoming::new(folder.path().join("incoming/x"), 3, Digests::default()).unwrap();
         assert_eq!(incoming.write(&[0; 4]).unwrap_err().told().code, "QuotaExceeded");

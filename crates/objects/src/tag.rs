@@ -1,7 +1,7 @@
-//! The entity tag of objects, which is MD5, of several objects at once.
+//! Computes the entity tag, which is MD5, for several objects at once.
 //!
-//! Each step of MD5 waits for the one before, so one object leaves most of a processor idle: four take as long as one.
-//! Uploads hand their bytes to one thread and continue; it takes a block of each in turn, side by side.
+//! Each step of MD5 depends on the previous one, so one object leaves most of a CPU core idle: four take as long as
+//! one. Uploads pass their bytes to one thread and continue; the thread hashes a block of each in parallel lanes.
 
 use std::{
     collections::VecDeque,
@@ -11,16 +11,16 @@ use std::{
 
 use bytes::Bytes;
 
-/// How many objects are hashed side by side, where there are many and where there are few.
+/// The number of parallel lanes, for many objects and for few.
 const MANY: usize = 8;
 const FEW: usize = 4;
 
 const BLOCK: usize = 64;
 
-/// How much is hashed before objects that came meanwhile are taken along.
+/// How much is hashed before newly queued objects join.
 const PIECE: usize = 64 << 10;
 
-/// How many bytes of all objects may wait. Beyond that, uploads wait for the thread.
+/// How many bytes of all objects may be queued. Beyond that, uploads wait for the thread.
 const WAITING: usize = 16 << 20;
 
 /// An MD5.
@@ -102,10 +102,10 @@ const SINES: [u32; 64] = [
     0xeb86_d391,
 ];
 
-/// One number of each object.
+/// One word of each object.
 type Lanes<const N: usize> = [u32; N];
 
-/// Calculates for all objects; the compiler makes vectors of it.
+/// Computes a value for each lane; the compiler vectorizes it.
 #[inline(always)]
 fn each<const N: usize>(of: impl Fn(usize) -> u32) -> Lanes<N> {
     let mut all = [0; N];
@@ -117,7 +117,7 @@ fn each<const N: usize>(of: impl Fn(usize) -> u32) -> Lanes<N> {
     all
 }
 
-/// Takes one block of each object.
+/// Processes one block of each object.
 #[inline(always)]
 fn take_blocks<const N: usize>(states: &mut [Lanes<N>; 4], blocks: [&[u8; BLOCK]; N]) {
     let word = |lane: usize, at: usize| {
@@ -139,7 +139,7 @@ fn take_blocks<const N: usize>(states: &mut [Lanes<N>; 4], blocks: [&[u8; BLOCK]
             (a, b, c, d) = (d, mixed, b, c);
         }};
     }
-    // Written out, so that every number is known to the compiler.
+    // Unrolled by hand, so that all indices are compile-time constants.
     macro_rules! round {
         ($mix:expr, $round:expr, $times:expr, $plus:expr, [$($step:expr)*]) => {
             $(step!($mix, $round, $step, $step * $times + $plus);)*
@@ -159,7 +159,7 @@ fn take_blocks<const N: usize>(states: &mut [Lanes<N>; 4], blocks: [&[u8; BLOCK]
     *states = [sum(0, a), sum(1, b), sum(2, c), sum(3, d)];
 }
 
-/// Takes whole blocks of equally long inputs.
+/// Processes whole blocks of equally long inputs.
 fn take_all<const N: usize>(states: [State; N], inputs: [&[u8]; N]) -> [State; N] {
     let mut lanes: [Lanes<N>; 4] = std::array::from_fn(|place| each(|lane| states[lane][place]));
     let blocks = inputs.map(|input| input.as_chunks::<BLOCK>().0);
@@ -169,15 +169,15 @@ fn take_all<const N: usize>(states: [State; N], inputs: [&[u8]; N]) -> [State; N
     std::array::from_fn(|lane| std::array::from_fn(|place| lanes[place][lane]))
 }
 
-/// The hash of one object, whose bytes come one after the other.
+/// The hash of one object, computed incrementally.
 pub(crate) struct Tag {
     stream: Arc<Stream>,
-    /// The bytes after the last whole block.
+    /// The bytes after the last complete block.
     rest: Vec<u8>,
     length: u64,
 }
 
-/// What the thread knows of an object.
+/// The state that an upload shares with the thread.
 #[derive(Default)]
 struct Stream {
     progress: Mutex<Progress>,
@@ -186,9 +186,9 @@ struct Stream {
 
 struct Progress {
     state: State,
-    /// Whole blocks that wait.
+    /// Complete blocks that are queued.
     waiting: VecDeque<Bytes>,
-    /// Whether the thread has it or will take it.
+    /// Whether it is in the thread's queue, or being hashed.
     is_queued: bool,
 }
 
@@ -207,7 +207,7 @@ impl Tag {
         Self { stream: Arc::default(), rest: Vec::with_capacity(BLOCK), length: 0 }
     }
 
-    /// Takes the next bytes. Returns before they are hashed.
+    /// Queues the next bytes, without waiting until they are hashed.
     pub(crate) fn update(&mut self, mut bytes: Bytes) {
         self.length += bytes.len() as u64;
         if !self.rest.is_empty() {
@@ -246,7 +246,7 @@ impl Tag {
 
     fn send(&self, blocks: Bytes) {
         let Some(pool) = Pool::get() else {
-            // No thread could be started: this one does it.
+            // The thread could not be started: hash here.
             let mut progress = locked(&self.stream.progress);
             progress.state = take_all([progress.state], [&blocks])[0];
             return;
@@ -255,7 +255,7 @@ impl Tag {
     }
 }
 
-/// The thread that hashes, and what waits for it.
+/// The hashing thread and its queue.
 #[derive(Default)]
 struct Pool {
     queue: Mutex<Queue>,
@@ -268,7 +268,7 @@ struct Pool {
 #[derive(Default)]
 struct Queue {
     streams: VecDeque<Arc<Stream>>,
-    /// How many bytes wait.
+    /// The number of queued bytes.
     bytes: usize,
 }
 
@@ -280,7 +280,7 @@ struct Lane {
 }
 
 impl Pool {
-    /// Returns the one pool, whose thread starts with the first object.
+    /// Returns the pool, whose thread starts with the first object.
     fn get() -> Option<&'static Self> {
         static POOL: OnceLock<Option<Arc<Pool>>> = OnceLock::new();
         let start = || {
@@ -324,14 +324,14 @@ impl Pool {
         }
     }
 
-    /// Takes objects that wait; waits for one if there is none.
+    /// Takes queued objects; waits for one if there is none.
     fn fill(&self, lanes: &mut Vec<Lane>) {
         let mut queue = locked(&self.queue);
         if lanes.is_empty() && queue.streams.is_empty() {
             let none = |queue: &mut Queue| queue.streams.is_empty();
             let came = self.came.wait_while(queue, none);
             drop(came);
-            // Whoever is about to send goes first: four objects take as long as one.
+            // Let other uploads queue their bytes first: four objects take as long as one.
             thread::yield_now();
             queue = locked(&self.queue);
         }
@@ -346,7 +346,7 @@ impl Pool {
     }
 }
 
-/// Hashes so many bytes of each object; places without one repeat the first.
+/// Hashes this many bytes of each object; unused lanes repeat the first object.
 fn hash<const N: usize>(lanes: &mut [Lane], length: usize) {
     let at = |place: usize| if place < lanes.len() { place } else { 0 };
     let states = std::array::from_fn(|place| lanes[at(place)].state);
@@ -359,7 +359,7 @@ fn hash<const N: usize>(lanes: &mut [Lane], length: usize) {
 }
 
 impl Lane {
-    /// Whether there is more of the object; tells its upload if not.
+    /// Returns whether the object has more blocks; notifies its upload if not.
     fn goes_on(&mut self) -> bool {
         if !self.blocks.is_empty() {
             return true;
@@ -408,7 +408,7 @@ mod tests {
                 md5.update(Bytes::copy_from_slice(part));
             }
         }
-        // One that is given up holds nobody up.
+        // An abandoned object does not block the others.
         all.remove(7);
         for (md5, bytes) in all {
             assert_eq!(md5.finish(), md5::compute(&bytes).0, "{}", bytes.len());

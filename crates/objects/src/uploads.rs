@@ -1,4 +1,4 @@
-//! Objects that come in parts.
+//! Multipart uploads.
 
 use std::{
     fs::File,
@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{About, Object, Received, Store, StoreError, new_name, read, shown, write};
 
-/// Every part but the last has at least so much.
+/// The minimum size of every part except the last.
 const SMALLEST: u64 = 5 << 20;
 
-/// The longest object, whatever it is made of.
+/// The maximum size of an object, however it was uploaded.
 const LONGEST: u64 = 20 << 30;
 
-/// The most uploads of a bucket that are not complete.
+/// The maximum number of incomplete uploads per bucket.
 const UPLOADS: usize = 1000;
 
-/// An upload that is not complete.
+/// An incomplete upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UploadRecord {
@@ -30,7 +30,7 @@ pub struct UploadRecord {
     pub about: About,
 }
 
-/// A part that has come.
+/// An uploaded part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartRecord {
@@ -41,7 +41,7 @@ pub struct PartRecord {
 }
 
 impl Store {
-    /// Begins an upload; returns its id.
+    /// Starts an upload; returns its id.
     pub fn begin_upload(
         &self,
         bucket: &str,
@@ -61,7 +61,7 @@ impl Store {
         Ok(upload)
     }
 
-    /// Keeps a part; an earlier one with the same number is replaced.
+    /// Stores a part, replacing one with the same number.
     pub fn put_part(
         &self,
         (bucket, key): (&str, &str),
@@ -78,7 +78,7 @@ impl Store {
         Ok(part)
     }
 
-    /// Returns the parts that have come, in the order of their numbers.
+    /// Returns the uploaded parts, sorted by number.
     pub fn parts(
         &self,
         (bucket, key): (&str, &str),
@@ -102,7 +102,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Returns the uploads of a bucket that are not complete: keys and ids.
+    /// Returns the incomplete uploads of a bucket, as keys and ids.
     pub fn uploads(&self, bucket: &str) -> Result<Vec<(String, String)>, StoreError> {
         let mut found = Vec::new();
         for folder in files::list(&self.existing(bucket)?.join("uploads"))? {
@@ -115,7 +115,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Makes one object of all parts that have come, however small they are.
+    /// Makes one object of all uploaded parts, however small they are.
     pub fn complete_all(
         &self,
         (bucket, key): (&str, &str),
@@ -139,7 +139,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Makes one object of the parts that are named.
+    /// Makes one object of the named parts.
     pub fn complete(
         &self,
         (bucket, key): (&str, &str),
@@ -167,7 +167,7 @@ impl Store {
         }
         let received =
             incoming.finish(&crate::Expected { size: Some(total), ..Default::default() })?;
-        // As S3 has it: of the hashes of the parts, and how many they were.
+        // As in S3: the hash of the parts' hashes, and the number of parts.
         let etag = format!("{}-{}", hex(&tags.finalize().0), parts.len());
         let object = self.place((bucket, key), received, (record.about, etag), now)?;
         files::remove_tree(&folder)?;
@@ -175,7 +175,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Forgets an upload and its parts.
+    /// Removes an upload and its parts.
     pub fn abort(&self, (bucket, key): (&str, &str), upload: &str) -> Result<(), StoreError> {
         let _turn = self.turn();
         let (folder, _) = self.upload(bucket, key, upload)?;
@@ -183,7 +183,7 @@ impl Store {
         Ok(files::remove_tree(&folder)?)
     }
 
-    /// Finds an upload. Ids are the client's to send, so only those that were made here become a path.
+    /// Finds an upload. Clients send the id, so only one in our own format becomes a path.
     fn upload(
         &self,
         bucket: &str,
@@ -199,7 +199,7 @@ impl Store {
     }
 }
 
-/// Finds the parts that are named, if they have come as the client says.
+/// Finds the named parts, if they match what was uploaded.
 fn check(folder: &Path, named: &[(u32, String)]) -> Result<Vec<(PathBuf, PartRecord)>, StoreError> {
     let mut parts = Vec::with_capacity(named.len());
     for (at, (number, etag)) in named.iter().enumerate() {

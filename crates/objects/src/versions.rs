@@ -1,8 +1,8 @@
 //! Versions of objects, in buckets that keep them.
 //!
 //! ```text
-//! BUCKET/keys/HASH.json            the version that is current
-//! BUCKET/versions/HASH/ID.json     earlier ones, and deletions, which hide what is before them
+//! BUCKET/keys/HASH.json            the current version
+//! BUCKET/versions/HASH/ID.json     earlier versions and delete markers, which hide those before them
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -13,31 +13,31 @@ use jiff::Timestamp;
 
 use crate::{Object, Store, StoreError, new_name, read, record, write};
 
-/// How the id of a version is written that was stored while a bucket kept none.
+/// The version id of an object that was stored without versioning.
 const NULL: &str = "null";
 
 /// Whether a bucket keeps versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versioning {
-    /// It never did.
+    /// Never enabled.
     Off,
     On,
-    /// It did: what there is stays, what comes replaces.
+    /// Disabled again: existing versions stay, new objects replace each other.
     Suspended,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// The object that is not there any more.
+    /// The object that is no longer visible.
     pub object: Option<Object>,
-    /// The version that was removed, or the deletion that was noted.
+    /// The removed version, or the new delete marker.
     pub version: Option<String>,
     pub is_marker: bool,
 }
 
 impl Store {
-    /// Returns whether a bucket keeps versions, as its setting says.
+    /// Returns the versioning setting of a bucket.
     pub fn versioning(&self, bucket: &str) -> Result<Versioning, StoreError> {
         let setting = self.setting(bucket, "versioning")?.unwrap_or_default();
         Ok(match () {
@@ -47,7 +47,7 @@ impl Store {
         })
     }
 
-    /// Returns one version of an object; a deletion counts as one.
+    /// Returns one version of an object; a delete marker counts as one.
     pub fn get_version(
         &self,
         bucket: &str,
@@ -62,7 +62,7 @@ impl Store {
         Ok(read::<Object>(&file)?.filter(|object| object.key == key))
     }
 
-    /// Returns all versions of a bucket, by key and then newest first, each with whether it is the current one.
+    /// Returns all versions of a bucket, sorted by key and then newest first, each with whether it is the current one.
     pub fn versions(&self, bucket: &str) -> Result<Vec<(Object, bool)>, StoreError> {
         let folder = self.existing(bucket)?;
         let mut all: Vec<(Object, bool)> =
@@ -76,7 +76,7 @@ impl Store {
             let newest = (other_is_current, other.order).cmp(&(is_current, one.order));
             one.key.cmp(&other.key).then(newest)
         });
-        // Of a key without an object the deletion that hides it is the current version.
+        // For a key without an object, the delete marker that hides it is the current version.
         let mut last = String::new();
         for (object, is_current) in &mut all {
             *is_current = object.key != last;
@@ -85,7 +85,7 @@ impl Store {
         Ok(all)
     }
 
-    /// Removes an object, or hides it where its bucket keeps versions.
+    /// Removes an object, or hides it if its bucket keeps versions.
     pub fn delete_versioned(
         &self,
         (bucket, key): (&str, &str),
@@ -119,7 +119,7 @@ impl Store {
         Ok(Deleted { object, version, is_marker: true })
     }
 
-    /// Removes one version for good. What is newest of the rest is current again, unless it is a deletion.
+    /// Removes one version permanently. The newest remaining one becomes current, unless it is a delete marker.
     pub fn delete_version(
         &self,
         (bucket, key): (&str, &str),
@@ -147,7 +147,7 @@ impl Store {
         Ok(Deleted { object: (!is_marker).then_some(object), version, is_marker })
     }
 
-    /// Makes room for a new current version: the one before is kept, or removed.
+    /// Makes way for a new current version: keeps or removes the previous one.
     pub(crate) fn retire(
         &self,
         folder: &Path,
@@ -164,7 +164,7 @@ impl Store {
         self.write_version(folder, before)
     }
 
-    /// Removes an earlier version without an id, which a bucket that keeps no versions any more replaces.
+    /// Removes an earlier version without an id, which a bucket with suspended versioning replaces.
     pub(crate) fn drop_null(
         &self,
         folder: &Path,
@@ -183,7 +183,7 @@ impl Store {
         Ok(files::remove_file(&file)?)
     }
 
-    /// Returns the place of the next version in time; two in one microsecond keep their order.
+    /// Returns the position of the next version in time; two in the same microsecond keep their order.
     pub(crate) fn next_order(
         &self,
         folder: &Path,
@@ -220,7 +220,7 @@ impl Store {
 }
 
 impl Object {
-    /// Returns the id of its version; one that was stored while its bucket kept none is `null`.
+    /// Returns the version id; `null` for an object that was stored without versioning.
     pub fn version_id(&self) -> &str {
         self.version.as_deref().unwrap_or(NULL)
     }
@@ -235,7 +235,7 @@ fn versions_folder(bucket: &Path, key: &str) -> PathBuf {
     bucket.join("versions").join(name)
 }
 
-/// Returns the file of a version. Ids are the client's to send, so only those in our own form become a path.
+/// Returns the file of a version. Clients send the id, so only one in our own format becomes a path.
 fn version_file(bucket: &Path, key: &str, version: &str) -> Option<PathBuf> {
     let is_own = version == NULL
         || (version.len() == 32 && version.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -289,7 +289,7 @@ mod tests {
         );
         let (first, second) = (one.version_id(), two.version_id());
         assert_eq!(text(&store, &store.get_version("goods", "a", first).unwrap().unwrap()), b"one");
-        // A deletion hides, and can be taken back.
+        // A delete marker hides the object, and can be removed.
         let hidden = store.delete_versioned(("goods", "a"), now()).unwrap();
         assert!(hidden.is_marker && store.get("goods", "a").unwrap().is_none());
         let marker = hidden.version.unwrap();
@@ -304,7 +304,7 @@ mod tests {
         assert!(store.remove_bucket("goods").is_err(), "versions are still there");
         store.delete_version(("goods", "a"), &marker).unwrap();
         assert_eq!(text(&store, &store.get("goods", "a").unwrap().unwrap()), b"two");
-        // Without the current one, the one before it is current.
+        // Without the current version, the previous one becomes current.
         store.delete_version(("goods", "a"), second).unwrap();
         assert_eq!(text(&store, &store.get("goods", "a").unwrap().unwrap()), b"one");
         store.delete_version(("goods", "a"), first).unwrap();

@@ -145,8 +145,8 @@ impl Agents {
         all.entry(name.to_owned()).or_default().clone()
     }
 
-    /// Named after the creation time of the sandbox, which stays the same if it is deleted and
-    /// restored.
+    /// Returns the path of an agent's record. It contains the creation time of the sandbox, which
+    /// stays the same if the sandbox is deleted and restored.
     fn file(&self, sandbox: &SandboxRecord) -> PathBuf {
         self.with.folder.join(format!("{:x}.json", sandbox.created.as_nanosecond()))
     }
@@ -382,7 +382,7 @@ impl Agents {
         all
     }
 
-    /// Returns the stored record, or that the room ended with the agent.
+    /// Returns the stored record, updated if the room ended with the agent.
     async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
         let is_between_rounds =
             kept.record.mode == AgentMode::Loop && self.is_followed(sandbox.key);
@@ -512,7 +512,7 @@ impl Agents {
         self.following.end().await;
     }
 
-    /// Returns what an agent's terminal showed, without escape sequences.
+    /// Returns an agent's record, the raw output of its terminal, and the file with it.
     pub async fn log(
         &self,
         sandbox: &SandboxRecord,
@@ -543,8 +543,8 @@ impl Agents {
         config.agent.command.map(|command| command.to_string())
     }
 
-    /// Returns the login of a tool that the wall has. A login without a value is an error: the tool
-    /// could do nothing.
+    /// Returns the tool's login that the wall provides. A login without a value is an error: the
+    /// tool could do nothing.
     async fn login(&self, sandbox: &SandboxRecord, tool: &Tool) -> Result<Option<String>, Failure> {
         let Some(variables) = tool.login_variable() else { return Ok(None) };
         let Ok(runtime) = self.with.engine.running(sandbox) else { return Ok(None) };

@@ -281,7 +281,7 @@ impl Browsers {
         let mut ran = Ran::default();
         if !plan.steps.is_empty() && matches!(arrival, Arrival::Loaded | Arrival::Busy) {
             let outside = RoomOutside::new(self, sandbox, place);
-            // Each step has its own time, unless the user limits the whole.
+            // Each step has its own time limit, unless the user limits the whole.
             let deadline = match spec.timeout_ms {
                 Some(_) => deadline,
                 None => within(steps::patience(&plan.steps).min(PATIENCE_MOST)),
@@ -345,8 +345,8 @@ impl Browsers {
         })
     }
 
-    /// Starts the browser of a running sandbox in the background, for a page that will be opened. If it does not start,
-    /// that page says so.
+    /// Starts the browser of a running sandbox in the background, for a page that is about to be opened. If it does not
+    /// start, that page reports the error.
     pub(crate) fn warm_up(self: &Arc<Self>, sandbox: &SandboxRecord) {
         let (browsers, sandbox) = (self.clone(), sandbox.clone());
         self.starting.start(async move {

@@ -93,12 +93,12 @@ const CHORES: [Chore; 9] = [
     },
 ];
 
-/// How much the daemon may grow before it looks for memory to return.
+/// How much the daemon may grow before freed memory is returned.
 const GROWN: u64 = 4 << 20;
 
-/// Returns freed memory after the daemon has grown.
+/// Returns freed memory to the system after the daemon has grown.
 fn return_memory(_: &Engine) -> Result<(), Failure> {
-    /// How much it had the last time.
+    /// Its memory after the last return.
     static KEPT: AtomicU64 = AtomicU64::new(0);
     if process::own_memory() > KEPT.load(Ordering::Relaxed) + GROWN {
         process::return_freed_memory();

@@ -56,8 +56,7 @@ impl DurableFile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line. It survives a killed daemon, but a power cut only once its receipt was waited
-    /// for.
+    /// Writes a line. It survives a killed daemon, but a power cut only after a wait on its receipt.
     pub(crate) fn append(self: &Arc<Self>, line: &[u8]) -> Result<Receipt, FileError> {
         let mut state = self.lock();
         let file = match &state.file {

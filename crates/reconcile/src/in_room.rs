@@ -67,7 +67,7 @@ pub struct RoomTask {
 }
 
 impl RoomTask {
-    /// A shell script.
+    /// Creates a task that runs a shell script.
     pub fn shell(script: impl Into<String>) -> Self {
         Self {
             label: "task",
@@ -382,7 +382,7 @@ fn name_of(entry: &[u8]) -> &[u8] {
     entry.split(|byte| *byte == b'=').next().unwrap_or_default()
 }
 
-/// The failure for a room that does not answer.
+/// Returns the failure for a room that does not answer.
 pub(crate) fn lost(error: &CallError) -> Failure {
     let failure = Failure::of(FailureKind::Backend, error);
     failure.hint("`hothouse status` shows the state of the room")

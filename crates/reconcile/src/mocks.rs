@@ -447,7 +447,7 @@ fn with_problems(body: Vec<u8>, problems: &[Problem]) -> Vec<u8> {
     Value::Object(tree).to_string().into_bytes()
 }
 
-/// The response of a mock that failed.
+/// Returns the response of a mock that failed.
 pub(crate) fn failed(why: &str) -> StandInAnswer {
     let tree = json!({ "error": { "type": "mock_failed", "message": why } });
     let matched = Match::Unmatched { nearest: Vec::new(), stub: String::new() };

@@ -421,7 +421,7 @@ fn sink_for(host: &str, vendor: Option<&str>) -> Option<HostSink> {
     vendor.and_then(find_named).or_else(|| find(host))
 }
 
-/// Provides a sink with its context besides a request.
+/// Calls a sink with the context that it needs besides a request.
 fn with_context<T>(
     flags: &FlagSet,
     mails: &dyn Fn(&str) -> Option<MailBody>,
@@ -479,7 +479,7 @@ fn unknown(request: &StandInRequest, integration: &str) -> Answer {
     Answer::json(501, &tree, Match::Unmatched { nearest: Vec::new(), stub: String::new() })
 }
 
-/// The response if a request could not be stored.
+/// Returns the response if a request could not be stored.
 fn down(why: &str) -> Answer {
     let tree = json!({ "error": {
         "code": "sink_down",

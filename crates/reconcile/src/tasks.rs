@@ -76,7 +76,7 @@ impl Tasks {
     }
 }
 
-/// What the owner of a loop starts as things happen. The loop joins it before it ends.
+/// Tasks that the owner of a loop starts as needed. The loop joins them before it ends.
 #[derive(Debug)]
 pub struct Subtasks {
     name: &'static str,
@@ -88,12 +88,12 @@ impl Subtasks {
         Self { name, running: Mutex::default() }
     }
 
-    /// Starts one.
+    /// Starts a task.
     pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.running().spawn(task);
     }
 
-    /// The same from a thread outside of the runtime.
+    /// Starts a task from a thread outside of the runtime.
     pub fn start_on(&self, handle: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.running().spawn_on(task, handle);
     }

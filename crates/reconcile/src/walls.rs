@@ -269,15 +269,15 @@ impl Walls {
         self.mocks.problems(sandbox)
     }
 
-    /// Returns the memory that a sandbox may use through terminated hosts. The same after each change of
-    /// its config, since connections continue.
+    /// Returns the memory that a sandbox may use through terminated hosts. It stays the same when the config changes,
+    /// since connections continue.
     fn budget_of(&self, sandbox: SandboxKey) -> RoomBudget {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.entry(sandbox).or_default().clone()
     }
 
-    /// Returns what applies to the requests of a room. The same after each change of its config, since
-    /// connections continue.
+    /// Returns what applies to the requests of a room. It stays the same when the config changes, since connections
+    /// continue.
     fn terms_of(&self, runtime: &Path) -> RoomTerms {
         let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
         terms.entry(runtime.to_owned()).or_default().clone()
@@ -318,14 +318,14 @@ impl Walls {
         self.end().await;
     }
 
-    /// Ends the walls, and with them what passes them; then waits until that is recorded.
+    /// Ends the walls and the connections through them, then waits until these are recorded.
     async fn end(&self) {
         let standing = {
             let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *standing)
         };
         for place in standing.into_values() {
-            // One that is just being started has passed nothing yet.
+            // A wall that is still being started has no connections yet.
             if let Ok(mut place) = place.try_lock() {
                 drop(place.take());
             }

@@ -111,7 +111,7 @@ impl Webhooks {
     }
 
     /// Queues webhooks of a mocked vendor, to be sent once `after` completes. What does not fit is
-    /// dropped, and recorded as such. Durable once the receipt was waited for.
+    /// dropped, and recorded as such. Durable after a wait on the receipt.
     pub(crate) fn queue_vendor(
         &self,
         sandbox: &SandboxRecord,

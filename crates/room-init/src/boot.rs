@@ -36,7 +36,7 @@ pub(crate) struct Adopted {
     _claim: OwnedFd,
 }
 
-/// Reads the boot record and takes ownership of every descriptor it names.
+/// Reads the boot record and takes ownership of every descriptor listed in it.
 pub(crate) fn adopt() -> io::Result<Adopted> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::thread::set_name(c"room-init")?;
@@ -46,8 +46,8 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
     let boot = decode::<Boot>(&bytes).map_err(io::Error::other)?;
     if boot.has_root {
         // The kernel assigns the `/proc` files of an undumpable process to the root of its
-        // namespace, which the room has too: it could write `/proc/1/oom_score_adj`. Those of a
-        // dumpable process belong to us, and nobody in the room has our id. Commands become
+        // namespace. The room has that root too, and could write `/proc/1/oom_score_adj`. The files
+        // of a dumpable process belong to us, and nobody in the room has our uid. Commands become
         // undumpable before they enter the room (`spawn`).
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     }

@@ -11,34 +11,34 @@ const TURN: usize = 64;
 
 /// Accepts waiting connections and resets them.
 pub(crate) fn reset_all(listener: &OwnedFd) {
-    // A daemon that had the socket shares its flags with us, and may have left it blocking.
+    // A daemon that held the socket shares its flags with us, and may have left it blocking.
     if rustix::io::ioctl_fionbio(listener, true).is_err() {
         return;
     }
     for _ in 0..TURN {
         let Ok(socket) = rustix::net::accept_with(listener, SocketFlags::CLOEXEC) else { return };
-        // Closing with a linger of zero sends RST. A peer that is already gone needs none.
+        // Closing with a linger of zero sends RST. If it fails, the peer has already disconnected.
         let _ = rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
     }
 }
 
-/// Answers waiting questions.
+/// Answers waiting DNS queries with SERVFAIL.
 pub(crate) fn refuse_names(socket: &OwnedFd) {
     let mut packet = [0_u8; 1500];
     for _ in 0..TURN {
         let received = rustix::net::recvfrom(socket, &mut packet[..], RecvFlags::DONTWAIT);
         let Ok((length, _, Some(asker))) = received else { return };
         if let Some(answer) = servfail(&packet[..length]) {
-            // A full queue loses the answer as a network would; the client asks again.
+            // If the queue is full the answer is lost, as on a network, and the client asks again.
             let _ = rustix::net::sendto(socket, &answer, SendFlags::DONTWAIT, &asker);
         }
     }
 }
 
-/// Closes a datagram socket to others. Connected to itself it receives nothing, and the kernel answers
-/// every sender with "port unreachable", so nothing has to serve it.
+/// Stops a datagram socket from receiving. Connected to itself it receives nothing, and the kernel
+/// answers every sender with "port unreachable", so nothing has to serve it.
 pub(crate) fn shut(socket: &OwnedFd) {
-    // It has a local address with a route to itself: loopback.
+    // Its local address has a route to itself: loopback.
     if let Ok(own) = rustix::net::getsockname(socket) {
         let _ = rustix::net::connect(socket, &own);
     }
@@ -46,7 +46,7 @@ pub(crate) fn shut(socket: &OwnedFd) {
     while rustix::net::recv(socket, &mut [0_u8; 1][..], RecvFlags::DONTWAIT).is_ok() {}
 }
 
-/// Opens it again.
+/// Undoes `shut`.
 pub(crate) fn open(socket: &OwnedFd) -> Result<(), Errno> {
     rustix::net::connect_unspec(socket)
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// A peer with more unsent replies than this does not read: it is disconnected.
+/// A peer with more unsent replies than this is not reading, and is disconnected.
 const BACKLOG_LIMIT: usize = 4 << 20;
 
 /// One peer.
@@ -45,7 +45,7 @@ impl Connection {
         Self::with(socket, FrameBuffer::default())
     }
 
-    /// A peer whose frames have at most `limit` bytes.
+    /// Creates a connection that accepts only frames of at most `limit` bytes.
     pub(crate) fn limited(socket: OwnedFd, limit: usize) -> Self {
         Self::with(socket, FrameBuffer::limited(limit))
     }
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Returns how many bytes wait for the rest of their frame.
+    /// Returns how many bytes of an incomplete frame are buffered.
     pub(crate) fn pending(&self) -> usize {
         self.incoming.pending()
     }
@@ -75,7 +75,7 @@ impl Connection {
         self.outgoing.is_empty()
     }
 
-    /// Reads available bytes; `Gone` at the end of the stream.
+    /// Reads available bytes. Returns `Gone` at the end of the stream.
     pub(crate) fn receive(&mut self, scratch: &mut [u8]) -> Result<(), Gone> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_LIMIT as usize))];
@@ -98,7 +98,7 @@ impl Connection {
                 self.descriptors.extend(rights);
             }
         }
-        // A peer that sends descriptors without frames to claim them would fill our table.
+        // A peer that sends descriptors without frames to claim them would exhaust our table.
         if self.descriptors.len() > 2 * usize::from(DESCRIPTOR_LIMIT) {
             return Err(Gone);
         }
@@ -135,7 +135,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Sends queued bytes until the socket is full.
+    /// Sends queued bytes until the socket would block.
     pub(crate) fn flush(&mut self) -> Result<(), Gone> {
         while let Some(frame) = self.outgoing.front_mut() {
             match frame.send(&self.socket) {

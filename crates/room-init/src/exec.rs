@@ -14,9 +14,9 @@ pub(crate) struct Exec {
     pub(crate) terminal: Option<Terminal>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) exit: Option<Exit>,
-    /// Who waits for the exit: connection and request.
+    /// The waiters for the exit, each by connection and request.
     pub(crate) waiters: Vec<(u32, u32)>,
-    /// The connection of the `sudo` that requested it.
+    /// The connection of the `sudo` that requested this command.
     pub(crate) elevated_for: Option<u32>,
     /// Whether its exit was reported.
     pub(crate) delivered: bool,
@@ -43,13 +43,13 @@ impl Exec {
         self.outputs.push(Output::new(source, kind));
     }
 
-    /// Records the exit of the process.
+    /// Records how the process exited.
     pub(crate) fn ended(&mut self, status: i32) {
         let failure = self.failure.take().and_then(spawn::failure_of);
         self.exit = Some(failure.unwrap_or_else(|| exit_of(status)));
     }
 
-    /// Returns how it exited, once all its output was delivered.
+    /// Returns how it exited, once all its output has been delivered.
     pub(crate) fn settled_exit(&mut self, scratch: &mut [u8]) -> Option<Exit> {
         self.exit.as_ref()?;
         let mut settled = true;
@@ -59,7 +59,7 @@ impl Exec {
         if settled { self.exit.clone() } else { None }
     }
 
-    /// Whether only its record is left.
+    /// Whether only the record is left.
     pub(crate) fn is_over(&self) -> bool {
         self.exit.is_some() && self.outputs.iter().all(Output::is_over)
     }

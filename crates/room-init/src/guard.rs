@@ -1,11 +1,11 @@
-//! A second thread that frees the first from a pipe whose lock a process of the room holds.
+//! A second thread that frees the first from a pipe that a process in the room has locked.
 //!
 //! A process that splices from something slow (a socket, a terminal) into a pipe holds the pipe's
-//! lock while it waits, and a process that reads, measures or closes the other end waits for it,
-//! uninterruptibly. The commands' output pipes are such pipes, and PID 1 has one thread for
-//! everything. So the guard watches that thread: if one iteration of its loop takes too long, every
-//! process of the room is stopped and continued, which makes a splice release the lock and restart.
-//! The process notices nothing.
+//! lock while it waits. A process that reads, measures or closes the other end then blocks
+//! uninterruptibly. The output pipes of commands are such pipes, and PID 1 has one thread for
+//! everything. So the guard watches that thread: if one iteration of its loop takes too long, it
+//! stops and continues every process in the room, which makes a splice release the lock and
+//! restart. The processes do not notice.
 //!
 //! The guard takes no lock that a fork could find held: it uses atomics and system calls, and
 //! reads `/proc` only while the first thread is stuck in the kernel itself.
@@ -18,21 +18,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// An iteration that takes longer than two of these is stuck.
+/// An iteration that takes longer than two of these is considered stuck.
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// The guard sleeps after this many checks without work.
+/// The guard goes to sleep after this many checks without work.
 const PATIENCE: u32 = 8;
 
 const STACK: usize = 64 << 10;
 
-/// The first thread's side.
+/// What the first thread holds.
 pub(crate) struct Guard {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Odd while the first thread is working, even while it waits; never repeats.
+    /// Odd while the first thread is working, even while it waits. Values never repeat.
     turn: AtomicU64,
     asleep: AtomicBool,
     bell: OwnedFd,
@@ -49,7 +49,7 @@ impl Guard {
         Ok(Self { shared })
     }
 
-    /// The first thread begins an iteration, in which it may touch pipes of the room.
+    /// Begins an iteration, in which the first thread may touch pipes of the room.
     pub(crate) fn begin(&self) {
         self.shared.turn.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.swap(false, Ordering::SeqCst) {
@@ -58,7 +58,7 @@ impl Guard {
         }
     }
 
-    /// The iteration has ended.
+    /// Ends the iteration.
     pub(crate) fn end(&self) {
         self.shared.turn.fetch_add(1, Ordering::SeqCst);
     }
@@ -84,7 +84,7 @@ impl Shared {
 impl Shared {
     fn sleep_since(&self, seen: u64) {
         self.asleep.store(true, Ordering::SeqCst);
-        // An iteration that began meanwhile may not have seen that a wake-up is needed.
+        // An iteration that began in the meantime may not have seen that the guard needs a wake-up.
         if self.turn.load(Ordering::SeqCst) == seen {
             let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         }
@@ -107,7 +107,7 @@ enum Sight {
 }
 
 impl Watch {
-    /// Decides from the current iteration what to do.
+    /// Decides what to do from the current iteration.
     fn glance(&mut self, turn: u64) -> Sight {
         let same = turn == self.last;
         self.last = turn;
@@ -126,7 +126,7 @@ impl Watch {
 /// Interrupts the system calls of every process of the room that is not already stopped.
 fn loosen() {
     for pid in sys::pids().into_iter().filter(|pid| *pid != 1 && !sys::is_stopped(*pid)) {
-        // It may have exited since.
+        // It may have exited in the meantime.
         let _ = sys::kill(pid, libc::SIGSTOP);
         let _ = sys::kill(pid, libc::SIGCONT);
     }

@@ -1,7 +1,7 @@
 //! The last megabyte of a stream.
 //!
-//! Small output is copied into a ring. A flood is not copied at all: its pages move into a pipe
-//! of our own by `splice`, and are read into the ring only when needed.
+//! Small output is copied into a ring. A flood is not copied: its pages move into a pipe of our own
+//! by `splice`, and are read into the ring only when needed.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -35,8 +35,8 @@ impl History {
         self.append(bytes);
     }
 
-    /// Moves `length` bytes out of `source` without copying them; false if that is not possible and
-    /// the caller has to read the rest.
+    /// Moves `length` bytes out of `source` without copying them. Returns false if that is not
+    /// possible and the caller has to read the rest.
     pub(crate) fn absorb(&mut self, source: &OwnedFd, length: &mut usize) -> bool {
         while *length > 0 {
             let Some(pages) = self.pages.back_mut() else {
@@ -124,7 +124,7 @@ impl History {
 }
 
 impl Pages {
-    /// The kernel may refuse the size (there is a limit per user); then the flood is copied.
+    /// The kernel may refuse the size (there is a limit per user); floods are then copied.
     fn open() -> Option<Self> {
         let (outlet, inlet) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;

@@ -1,20 +1,21 @@
 //! PID 1 of a room.
 //!
-//! One small static program with several names: started by the setup helper it is room-init; under
-//! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
-//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it requests none.
+//! One small static binary with several names. Started by the setup helper it is room-init; as
+//! `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks packages
+//! without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it drops them from the
+//! requested mode.
 //!
-//! - [`boot`]: what the setup helper left, adopted and checked
+//! - [`boot`]: adopts and checks what the setup helper passed on
 //! - [`room`]: the loop that owns all state
 //! - [`connection`]: framed streams with descriptors
 //! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and their output
 //! - [`services`]: the services of the room, supervised
 //! - [`spawn`]: a child from fork to exec
 //! - [`guard`]: frees the loop from a locked pipe
-//! - [`closed`]: the room's traffic while no daemon is running
-//! - [`views`]: folders of the host behind overlays
-//! - [`sudo`]: the other name
-//! - [`unpack`] and [`modes`]: the others
+//! - [`closed`]: the room's traffic while it has no daemon
+//! - [`views`]: host folders behind overlays
+//! - [`sudo`]: the program under the name `sudo`
+//! - [`unpack`] and [`modes`]: the program under its other names
 //! - [`sys`]: the only unsafe code
 
 mod boot;

@@ -1,10 +1,10 @@
-//! `chmod`, `install` and `dpkg-statoverride` in the room: they run the host's own, but drop setuid and
-//! setgid bits for the room's root.
+//! `chmod`, `install` and `dpkg-statoverride` in the room: they run the host's programs, but drop
+//! setuid and setgid bits for the room's root.
 //!
 //! The room's seccomp filter refuses such modes. Maintainer scripts of packages and start scripts of
-//! services set them anyway, as root, and fail when refused; under `no_new_privs` the bits have no
-//! effect. So they are dropped for root. Other users get the kernel's error, because they set them only
-//! to use them.
+//! services set them anyway, as root, and fail when refused, although the bits have no effect under
+//! `no_new_privs`. So they are dropped for root. Other users set them only to use them, and get the
+//! kernel's error.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -74,15 +74,15 @@ fn without_special_modes(tool: Tool, arguments: Vec<OsString>) -> Vec<OsString> 
     arguments.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Where the mode is: in which argument, and from which byte on.
+/// The position of the mode: the argument, and the byte in it at which the mode begins.
 type Place = (usize, usize);
 
-/// The first argument that is not an option. One that begins with a dash may be a mode: `-x`.
+/// Finds the first argument that is not an option. One that begins with a dash may be a mode: `-x`.
 fn find_of_chmod(arguments: &[Vec<u8>]) -> Option<Place> {
     for (at, word) in arguments.iter().enumerate() {
         match word.as_slice() {
             b"--" => return (at + 1 < arguments.len()).then_some((at + 1, 0)),
-            // `--reference`: the mode of another file, which the kernel checks.
+            // `--reference` takes the mode of another file, which the kernel checks.
             long if long.starts_with(b"--reference") => return None,
             long if long.starts_with(b"--") => {}
             [b'-', letters @ ..]
@@ -93,7 +93,7 @@ fn find_of_chmod(arguments: &[Vec<u8>]) -> Option<Place> {
     None
 }
 
-/// The value of `-m` or `--mode`; the last one counts.
+/// Finds the value of `-m` or `--mode`; the last one counts.
 fn find_of_install(arguments: &[Vec<u8>]) -> Option<Place> {
     let mut found = None;
     let mut at = 0;
@@ -127,7 +127,7 @@ fn find_of_install(arguments: &[Vec<u8>]) -> Option<Place> {
     found.filter(|(word, _)| *word < arguments.len())
 }
 
-/// The third argument after `--add`: user, group, mode, file.
+/// Finds the third argument after `--add`: user, group, mode, file.
 fn find_of_override(arguments: &[Vec<u8>]) -> Option<Place> {
     let add = arguments.iter().position(|word| word == b"--add")?;
     let words = arguments.iter().enumerate().skip(add + 1);
@@ -136,8 +136,8 @@ fn find_of_override(arguments: &[Vec<u8>]) -> Option<Place> {
 
 /// Returns a mode without setuid and setgid bits.
 ///
-/// With a plain number `chmod` keeps the bits of folders and passes them to the kernel: five digits, or
-/// a last clause, clear them.
+/// With a plain number `chmod` keeps the special bits that a folder has, and passes them to the kernel.
+/// A fifth digit, or a last clause, clears them.
 fn plain(tool: Tool, mode: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(mode);
     let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
@@ -155,7 +155,7 @@ fn is_symbolic(text: &str) -> bool {
     text.contains(['+', '-', '=']) && text.bytes().all(|it| b"ugoarwxXst+-=,01234567".contains(&it))
 }
 
-/// Drops each `s` that is added or set.
+/// Drops each `s` that a clause would add or set.
 fn without_adding(text: &str) -> String {
     let mut removes = false;
     let keep = |letter: &char| {

@@ -1,6 +1,6 @@
 //! One output stream of a command, copied to its followers.
 //!
-//! Nothing more is read from the command while a follower has not taken the previous output, so a
+//! Nothing more is read from the command until every follower has taken the previous output, so a
 //! slow reader slows the command down as a plain pipe would. Without followers the output is only
 //! buffered.
 
@@ -11,13 +11,13 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-/// From this size on it is cheaper to move pages than bytes.
+/// From this size on, moving pages is cheaper than copying bytes.
 const FLOOD: usize = 32 << 10;
 
 /// The size of a flood's pipes: larger pipes need fewer wake-ups.
 const FLOOD_PIPE: usize = 1 << 20;
 
-/// How much one iteration moves, so that one command cannot block the loop.
+/// How much one iteration moves at most, so that one command cannot block the loop.
 const TURN: usize = 4 << 20;
 
 /// A stream from one command to its followers.
@@ -27,7 +27,7 @@ pub(crate) struct Output {
     history: History,
     followers: Vec<Follower>,
     widened: bool,
-    /// Set once the command has ended and all its output was delivered.
+    /// Set once the command has ended and all its output has been delivered.
     settled: bool,
 }
 
@@ -43,8 +43,8 @@ enum Pumped {
     Empty,
     /// A follower is full.
     Blocked,
-    /// More was moved than a pipe holds: if the command has ended, what is left was written by a
-    /// process that it left behind.
+    /// More was moved than a pipe holds: if the command has ended, a process that it left behind
+    /// wrote what is left.
     Enough,
 }
 
@@ -74,7 +74,7 @@ impl Output {
         }
     }
 
-    /// Adds a follower, which first gets the buffered output.
+    /// Adds a follower, which first receives the buffered output.
     pub(crate) fn follow(&mut self, pipe: OwnedFd) {
         let pending = self.history.snapshot();
         let mut follower = Follower { pipe, pending, sent: 0, full: false };
@@ -101,13 +101,13 @@ impl Output {
         self.history.weight()
     }
 
-    /// Lists what to wait for.
+    /// Lists the descriptors to wait for.
     pub(crate) fn interest<'a>(&'a self, mut add: impl FnMut(BorrowedFd<'a>, PollFlags, Part)) {
         let mut blocked = false;
         for (at, follower) in self.followers.iter().enumerate() {
             let waits = follower.full || !follower.is_idle();
             blocked |= waits;
-            // Even without requested events the kernel reports a reader that is gone.
+            // Even without requested events the kernel reports a closed reader.
             let flags = if waits { PollFlags::OUT } else { PollFlags::empty() };
             add(follower.pipe.as_fd(), flags, Part::Follower(at));
         }
@@ -116,11 +116,11 @@ impl Output {
         }
     }
 
-    /// Continues after a wait.
+    /// Handles the events of a wait.
     pub(crate) fn advance(&mut self, part: Part, events: PollFlags, scratch: &mut [u8]) {
         match part {
             Part::Follower(_) if events.contains(PollFlags::ERR) => {
-                // Positions may have changed since the wait, so each is checked again.
+                // Indices may have changed since the wait, so every follower is checked.
                 self.followers.retain(|follower| !follower.is_abandoned());
             }
             Part::Follower(at) => {
@@ -136,7 +136,7 @@ impl Output {
         self.pump(scratch);
     }
 
-    /// After the command's exit: delivers the rest of its output; true when done.
+    /// Delivers the rest of the output after the command's exit; returns true when done.
     pub(crate) fn settle(&mut self, scratch: &mut [u8]) -> bool {
         if !self.settled {
             self.settled = self.pump(scratch) != Pumped::Blocked;
@@ -144,7 +144,7 @@ impl Output {
         self.settled
     }
 
-    /// Moves output until none is left, a follower is full, or it is enough for one iteration.
+    /// Moves output until none is left, a follower is full, or one iteration has moved enough.
     fn pump(&mut self, scratch: &mut [u8]) -> Pumped {
         let mut moved = 0;
         while moved < TURN {
@@ -163,7 +163,7 @@ impl Output {
                 }
                 Err(Errno::AGAIN) => return Pumped::Empty,
                 Err(Errno::INTR) => {}
-                // A terminal without users reports EIO.
+                // A terminal without open slaves reports EIO.
                 Err(_) => {
                     self.source = None;
                     self.followers.clear();
@@ -185,7 +185,7 @@ impl Output {
         self.copy(scratch)
     }
 
-    /// Once a flood has begun, smaller amounts are moved too.
+    /// Returns from which size on output counts as a flood; once one has begun, smaller amounts do too.
     fn flood(&self) -> usize {
         if self.widened { 4096 } else { FLOOD }
     }
@@ -205,7 +205,7 @@ impl Output {
         let Some(source) = &self.source else { return Ok(0) };
         if !self.widened {
             self.widened = true;
-            // Best effort: if the user's limit of pipe memory is reached, the flood is only slower.
+            // Best effort: if the user has reached the limit for pipe memory, the flood is only slower.
             let _ = rustix::pipe::fcntl_setpipe_size(source, FLOOD_PIPE);
             if let Some(follower) = self.followers.first() {
                 let _ = rustix::pipe::fcntl_setpipe_size(&follower.pipe, FLOOD_PIPE);
@@ -236,7 +236,7 @@ impl Output {
     }
 }
 
-/// Discards bytes that were already delivered, by reading them.
+/// Removes bytes from the pipe that were already delivered, keeping them in the history.
 fn discard(source: &OwnedFd, history: &mut History, mut length: usize) -> Result<(), Errno> {
     let mut chunk = vec![0_u8; length.min(64 << 10)];
     while length > 0 {
@@ -263,7 +263,7 @@ impl Follower {
             && entry[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Writes `bytes`, queueing what does not fit; false if the reader is gone.
+    /// Writes `bytes` and queues the rest; returns false if the reader is gone.
     fn offer(&mut self, bytes: &[u8]) -> bool {
         match rustix::io::write(&self.pipe, bytes) {
             Ok(sent) => self.pending.extend_from_slice(&bytes[sent..]),

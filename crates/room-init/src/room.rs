@@ -1,6 +1,6 @@
 //! The loop that owns all state of a room.
 //!
-//! One thread, one `poll`. The poll list is computed from the state each time, so that there is no
+//! One thread, one `poll`. The poll list is computed from the state each time, so there is no
 //! second list that could get out of sync.
 
 mod calls;
@@ -30,14 +30,14 @@ use watch::Source;
 /// How much output of ended commands is kept in total.
 const MEMORY_LIMIT: usize = 2 << 20;
 
-/// How many `sudo` may run at a time.
+/// How many `sudo` processes may be connected at a time.
 const ELEVATION_LIMIT: usize = 128;
 
-/// The largest request of a `sudo`: the kernel accepts no more arguments and variables by default.
+/// The largest request of a `sudo`: by default the kernel accepts no more arguments and variables.
 const ELEVATION_FRAME: usize = 2 << 20;
 
-/// How much of unfinished requests of all `sudo` is held. A room that sends more loses the
-/// connection, and not its PID 1.
+/// How many bytes of incomplete requests from all `sudo` processes are buffered. Beyond that the
+/// sender loses its connection, and PID 1 survives.
 const ELEVATION_PENDING: usize = 16 << 20;
 
 /// How many ended commands are recorded.
@@ -53,10 +53,10 @@ pub(crate) struct Room {
     connecting: Vec<calls::Connecting>,
     execs: BTreeMap<u32, Exec>,
     egress_holder: Option<u32>,
-    /// The connection to which the listener of the API was passed.
+    /// The connection that holds the API's listener.
     api_holder: Option<u32>,
     services: Services,
-    /// Who waits for a change of the services.
+    /// Callers that wait for a change of the services.
     watchers: Vec<serving::Waiting>,
     ending: Option<ending::Ending>,
     views: Views,
@@ -175,14 +175,14 @@ impl Room {
 
     fn on_signals(&mut self) {
         while let Some(arrived) = sys::read_signal(&self.signals) {
-            // Only the host may end the room this way: a sender inside has a pid here.
+            // Only the host may end the room this way: a sender in the room has a pid here.
             if arrived.signal != libc::SIGCHLD && arrived.sender == 0 {
                 self.begin_ending(ending::DEFAULT_GRACE);
             }
         }
     }
 
-    /// Reaps all ended children; true if no child is left.
+    /// Reaps all ended children; returns true if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match sys::reap() {
@@ -203,7 +203,7 @@ impl Room {
         }
     }
 
-    /// Reports the exit of commands to those who wait.
+    /// Reports the exits of commands to their waiters.
     fn report_ends(&mut self) {
         let mut lost = Vec::new();
         let mut told = false;
@@ -235,7 +235,7 @@ impl Room {
             self.lose_daemon(daemon);
         }
         if told && self.boot.ephemeral {
-            // The daemon would end the room next; this saves the round trip.
+            // The daemon would end the room next; this saves a round trip.
             self.begin_ending(Duration::ZERO);
         }
     }
@@ -261,7 +261,7 @@ impl Room {
                 }
                 let Some(exec) = self.execs.get_mut(&key) else { continue };
                 weight -= exec.weight();
-                // An exit that was not reported stays recorded, without its output.
+                // If the exit has not been reported, only the output is dropped.
                 if delivered || count > RECORD_LIMIT {
                     self.execs.remove(&key);
                     count -= 1;
@@ -274,7 +274,7 @@ impl Room {
 
     fn accept_daemon(&mut self) {
         let Some(socket) = accept(&self.boot.control) else { return };
-        // pid 0: the peer is outside the room's pid namespace.
+        // Pid 0: the peer is outside the room's pid namespace.
         if sys::peer(&socket).is_ok_and(|peer| peer.pid == 0 && peer.uid == self.boot.peer_uid) {
             let key = self.key();
             self.daemons
@@ -311,7 +311,7 @@ impl Room {
 
     fn accept_elevation(&mut self) {
         let Some(socket) = accept(&self.boot.elevate) else { return };
-        // The room could otherwise use up our descriptors, and with them everything we do for it.
+        // Otherwise the room could use up our descriptors, and break everything else we do for it.
         if self.elevations.len() >= ELEVATION_LIMIT {
             return;
         }
@@ -327,7 +327,7 @@ impl Room {
             exec.elevated_for = None;
             exec.delivered = true;
             if exec.exit.is_none() {
-                // As a terminal would: the caller is gone. The command may be gone too.
+                // The caller is gone: hang up, as a terminal would. The command may be gone too.
                 let _ = sys::kill(-exec.pid, libc::SIGHUP);
             }
         }
@@ -408,7 +408,7 @@ impl Room {
         self.execs.values().any(|exec| exec.exit.is_none())
     }
 
-    /// Whether `id` names a command that has not ended.
+    /// Whether `id` names a running command.
     fn is_running(&self, id: &ExecId) -> bool {
         self.execs.values().any(|exec| exec.id == *id && exec.exit.is_none())
     }

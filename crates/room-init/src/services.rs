@@ -2,8 +2,8 @@
 //!
 //! - [`changes`]: the history of service states, for later queries
 //! - [`keeper`]: the process between room-init and a service
-//! - [`tree`]: which processes belong to a service, and which have a port
-//! - [`output`]: from a pipe into the log
+//! - [`tree`]: which processes belong to a service, and which hold a port
+//! - [`output`]: reads a service's output into its log
 //! - [`probe`]: probes that do not block
 //! - [`notify`]: services that report their own readiness
 //! - [`watch`]: files whose change restarts a service
@@ -30,7 +30,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How many services a room may have; each uses some ten descriptors.
+/// How many services a room may have; each uses about ten descriptors.
 pub(crate) const SERVICE_LIMIT: usize = 64;
 
 /// All services of the room.
@@ -208,7 +208,7 @@ impl Services {
         [tick, watcher].into_iter().flatten().min().map(Duration::from_millis)
     }
 
-    /// Reports the current time to the machine.
+    /// Passes the current time to the machine.
     pub(crate) fn tick(&mut self, hands: &mut Hands<'_>) {
         if self.machine.next_tick().is_some_and(|at| at <= self.now()) {
             self.happen(Event::Tick, hands);
@@ -252,7 +252,7 @@ impl Services {
         }
     }
 
-    /// Records the exit of a child; false if it belongs to no service.
+    /// Records the exit of a child; returns false if it belongs to no service.
     pub(crate) fn reaped(&mut self, pid: i32, status: i32, hands: &mut Hands<'_>) -> bool {
         if self.watcher.reaped(pid, self.now()) {
             return true;
@@ -275,7 +275,7 @@ impl Services {
 
     fn on_report(&mut self, at: usize, hands: &mut Hands<'_>) {
         if let Some(success) = self.entries[at].main_ended() {
-            // Whoever is notified of the exit reads the last lines.
+            // Whoever is notified of the exit reads the last lines of the log.
             self.drain(at, hands);
             self.happen(Event::Exited { service: at, success }, hands);
         }
@@ -286,7 +286,7 @@ impl Services {
         if self.entries[at].abandon() {
             self.happen(Event::Exited { service: at, success: false }, hands);
         }
-        // All writers are gone, so this reads everything that is left.
+        // All writers have exited, so this reads everything that is left.
         while self.entries[at].source.is_some() && self.drain(at, hands) {}
         self.entries[at].log.end_line();
         self.entries[at].gone();
@@ -297,7 +297,7 @@ impl Services {
         self.drain(at, hands);
     }
 
-    /// Moves output; false if there is none for now.
+    /// Moves output into the log; returns false if there is none for now.
     fn drain(&mut self, at: usize, hands: &mut Hands<'_>) -> bool {
         let Entry { source, log, line_watch, .. } = &mut self.entries[at];
         let Some(pipe) = source else { return false };
@@ -347,7 +347,7 @@ impl Services {
         }
     }
 
-    /// Records every state that has changed.
+    /// Records every state change.
     fn remember(&mut self) {
         for (at, service) in self.machine.services().iter().enumerate() {
             let Some(entry) = self.entries.get(at).filter(|entry| !entry.hidden) else { continue };

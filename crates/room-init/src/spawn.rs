@@ -18,7 +18,7 @@ pub(crate) const AGENT: u32 = 1000;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// The command, without inner NUL bytes.
+/// A command without inner NUL bytes.
 pub(crate) struct Program {
     argv: Vec<CString>,
     env: Vec<CString>,
@@ -26,7 +26,7 @@ pub(crate) struct Program {
     user: RoomUser,
 }
 
-/// The child's own ends of its stdio.
+/// The child's ends of its stdio.
 pub(crate) enum Streams {
     Three(OwnedFd, OwnedFd, OwnedFd),
     Terminal(OwnedFd),
@@ -39,7 +39,7 @@ pub(crate) struct Child {
 }
 
 impl Program {
-    /// Checks a command; `None` if it is empty or contains NUL bytes.
+    /// Checks a command; returns `None` if it is empty or contains NUL bytes.
     pub(crate) fn new(
         argv: Vec<Vec<u8>>,
         env: Vec<Vec<u8>>,
@@ -79,7 +79,7 @@ pub(crate) fn become_or_report(
 ) -> ! {
     let (code, message) = become_program(boot, program, streams);
     let report_text = [&[code], message.as_bytes()].concat();
-    // The parent reads it after the child exited; if the report is lost, the code remains.
+    // The parent reads it after the child has exited; if the report is lost, the exit code remains.
     let _ = rustix::io::write(report, &report_text);
     sys::exit_now(i32::from(code))
 }
@@ -111,7 +111,7 @@ type Step = (&'static str, Errno);
 
 fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Step> {
     let step = |name: &'static str| move |error: Errno| (name, error);
-    // Once it is in the room's user namespace, the room's root could trace it, and it still has our
+    // Once it is in the room's user namespace the room's root could trace it, and it still has our
     // memory and descriptors.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(step("close its memory"))?;
@@ -121,8 +121,8 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
     for group in &boot.cgroups {
         rustix::io::write(group, b"0").map_err(step("join its cgroup"))?;
     }
-    // The order matters: the room's user namespace gives the right to enter its mounts; ids are
-    // set last, because that drops the right.
+    // The order matters: the room's user namespace grants the right to enter its mount namespace;
+    // ids are set last, because that drops the right.
     let user = Some(LinkNameSpaceType::User);
     let mount = Some(LinkNameSpaceType::Mount);
     let enter = |fd: &OwnedFd, kind| {
@@ -142,8 +142,8 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
         RoomUser::Root => 0,
     };
     if boot.has_root {
-        // The room's root must also be able to write in a worktree whose top folder belongs to the
-        // host's root and is agent's only through its group.
+        // The room's root must also be able to write to a worktree whose top folder belongs to the
+        // host's root and gives `agent` access only through its group.
         let groups = [Gid::from_raw(id), Gid::from_raw(AGENT)];
         rustix::thread::set_thread_groups(&groups).map_err(step("set groups"))?;
     }
@@ -179,9 +179,9 @@ const DESCRIPTORS: u64 = 65_536;
 
 /// Limits a command's descriptors below our own.
 ///
-/// The kernel counts descriptors that were sent over a socket and not received yet for all
-/// processes of a uid together, and lets a process send some only while there are fewer than it may
-/// have itself. With a single uid that includes us, the daemon and all other rooms.
+/// The kernel counts descriptors that were sent over a socket and not yet received per uid, and a
+/// process may send more only while that count is below its own descriptor limit. With a single uid
+/// the count includes us, the daemon and all other rooms.
 fn bound_descriptors() -> Result<(), Errno> {
     let Rlimit { current, maximum } = rustix::process::getrlimit(Resource::Nofile);
     let own = current.or(maximum).unwrap_or(u64::MAX);
@@ -236,7 +236,7 @@ fn execute(path: &CString, program: &Program) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
     }
-    // A script without `#!`: by POSIX the shell runs it.
+    // A script without `#!`: POSIX says the shell runs it.
     let shell = c"/bin/sh".to_owned();
     let argv = [shell.clone(), path.clone()].into_iter().chain(program.argv[1..].iter().cloned());
     sys::execve(&shell, &argv.collect::<Vec<_>>(), &program.env)

@@ -1,4 +1,4 @@
-//! `sudo` in the room: asks room-init, so that nothing in the room needs a setuid bit.
+//! `sudo` in the room: asks room-init, so nothing in the room needs a setuid bit.
 
 use crate::connection::Connection;
 use crate::sys;
@@ -50,7 +50,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Parses the options that scripts use; there is never a password prompt.
+/// Parses the options that scripts use. There is never a password prompt.
 fn parse(arguments: &[Vec<u8>]) -> Result<Wish, String> {
     let mut wish = Wish::default();
     let mut rest = arguments.iter();
@@ -102,7 +102,7 @@ impl Account {
         Self { name: b"root".into(), home: b"/root".into() }
     }
 
-    /// Finds a name, or a number after `#`, in the text of `/etc/passwd`.
+    /// Finds a user by name, or by uid after `#`, in the text of `/etc/passwd`.
     fn find(passwd: &[u8], wanted: &[u8]) -> Option<Self> {
         let fields = passwd
             .split(|byte| *byte == b'\n')
@@ -124,8 +124,7 @@ fn is_variable(text: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Builds argv: the command itself, or a shell around it, preceded by a program that switches from
-/// root to another user.
+/// Builds argv: the command itself or a shell that runs it, prefixed with `runuser` unless it runs as root.
 fn argv(wish: &Wish, account: &Account) -> Vec<Vec<u8>> {
     let own = own_argv(wish);
     if *account == Account::root() {
@@ -149,7 +148,7 @@ fn own_argv(wish: &Wish) -> Vec<Vec<u8>> {
     argv
 }
 
-/// Builds the environment of root, or of another user, from the caller's.
+/// Builds the environment for root or another user from the caller's.
 fn environment(
     wish: &Wish,
     account: &Account,

@@ -5,14 +5,14 @@ use rustix::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ffi::{CString, c_char};
 use std::io;
 
-/// Takes ownership of a descriptor that was inherited, and closes it on exec.
+/// Takes ownership of an inherited descriptor and sets it to close on exec.
 pub(crate) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: fcntl on a number is harmless; it fails when nothing is open there.
+    // SAFETY: `fcntl` takes only numbers; it fails if the descriptor is not open.
     let known = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
     if known < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and only `boot`, which runs once, adopts the numbers the helper left.
+    // SAFETY: the descriptor is open, and only `boot`, which runs once, adopts the numbers that the helper left.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -24,8 +24,8 @@ pub(crate) enum Fork {
 
 /// Forks. The child may run any code: the only other thread, the guard, holds no lock.
 pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: the guard takes no lock but the allocator's, and that only while this thread is stuck
-    // in the kernel; should the two still meet, glibc's fork waits for the allocator.
+    // SAFETY: the guard takes no lock but the allocator's, and only while this thread is stuck in
+    // the kernel. If the two do meet, glibc's `fork` waits for the allocator.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
@@ -39,13 +39,13 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Replaces the program; returns only the error.
+/// Replaces the running program; returns only on error.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |list: &[CString]| -> Vec<*const c_char> {
         list.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
     };
     let (argv, env) = (pointers(argv), pointers(env));
-    // SAFETY: both lists end in null and point to strings that outlive the call.
+    // SAFETY: both lists end with a null pointer and point to strings that outlive the call.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
     io::Error::last_os_error()
 }
@@ -65,7 +65,7 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
 /// Blocks `signals` and returns a descriptor that reports them.
 pub(crate) fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     let set = signal_set(signals);
-    // SAFETY: `set` is initialised and lives through the calls.
+    // SAFETY: `set` is initialised and outlives the calls.
     let fd = unsafe {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
@@ -90,7 +90,7 @@ pub(crate) fn read_signal(fd: &OwnedFd) -> Option<Arrived> {
     if length != bytes.len() {
         return None;
     }
-    // SAFETY: the kernel filled the whole structure, which is plain integers.
+    // SAFETY: the kernel filled the whole structure, which consists of plain integers.
     let info = unsafe { bytes.as_ptr().cast::<libc::signalfd_siginfo>().read_unaligned() };
     Some(Arrived { signal: i32::try_from(info.ssi_signo).ok()?, sender: info.ssi_pid })
 }
@@ -126,7 +126,7 @@ pub(crate) fn is_stopped(pid: i32) -> bool {
     // A process that has exited has no state to read.
     let _ = std::fs::File::open(format!("/proc/{pid}/stat"))
         .and_then(|mut file| io::Read::read_to_end(&mut file, &mut stat));
-    // The name may contain anything, so the state is parsed after its last bracket.
+    // The name may contain anything, so the state is parsed after the last bracket.
     let behind = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
     matches!(behind, Some(b'T' | b't'))
 }
@@ -137,7 +137,7 @@ pub(crate) enum Reaped {
         pid: i32,
         status: i32,
     },
-    /// Children run, none ended.
+    /// There are children, but none has ended.
     Running,
     /// There are no children.
     Childless,
@@ -159,9 +159,9 @@ pub(crate) fn readable_bytes(fd: &OwnedFd) -> usize {
     rustix::io::ioctl_fionread(fd).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Keeps large buffers out of the heap, so that freeing them returns the pages.
+/// Keeps large buffers out of the heap, so freeing them returns their pages.
 pub(crate) fn keep_the_heap_small() {
-    // SAFETY: tunes the allocator before anything large was allocated.
+    // SAFETY: tunes the allocator before anything large is allocated.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 10);
@@ -170,8 +170,7 @@ pub(crate) fn keep_the_heap_small() {
 
 /// The peer of a socket, as seen from this process.
 pub(crate) struct Peer {
-    /// 0 for a process outside the room's pid namespace, so rustix (whose pids are never zero) cannot
-    /// represent it.
+    /// 0 for a process outside the room's pid namespace, which rustix cannot represent: its pids are never zero.
     pub(crate) pid: i32,
     pub(crate) uid: u32,
 }
@@ -214,7 +213,7 @@ pub(crate) fn wait_any() -> Option<(i32, i32)> {
 pub(crate) fn close_all_but(kept: RawFd) {
     let ranges = [(3, kept - 1), (kept + 1, RawFd::MAX)];
     for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
-        // SAFETY: the keeper, which alone calls this, uses no other descriptor afterwards.
+        // SAFETY: only the keeper calls this, and it uses no other descriptor afterwards.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
 }

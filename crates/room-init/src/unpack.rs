@@ -1,4 +1,4 @@
-//! `dpkg-deb` in the room: it runs the host's own, but unpacks no setuid or setgid bits.
+//! `dpkg-deb` in the room: it runs the host's program, but unpacks no setuid or setgid bits.
 //!
 //! The room's seccomp filter refuses such modes, and dpkg fails on a package that has one. So they are
 //! removed from the tar stream between `dpkg-deb --fsys-tarfile` and dpkg. Under `no_new_privs` they
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Where the host's own program is.
+/// The path of the host's program in the room.
 const REAL: &str = "/usr/lib/hothouse/dpkg-deb";
 
 const BLOCK: usize = 512;
@@ -61,7 +61,7 @@ fn copy(mut from: impl Read, to: impl Write) -> io::Result<()> {
                 plain(&mut block);
                 size.div_ceil(BLOCK as u64) * BLOCK as u64
             }
-            // The end, or an unknown header: passed on unchanged, for dpkg to check.
+            // The end, or an unknown header: passed on unchanged, and dpkg checks it.
             _ => 0,
         };
         to.write_all(&block)?;
@@ -73,7 +73,7 @@ fn copy(mut from: impl Read, to: impl Write) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads a whole block; false at the end.
+/// Reads a whole block; returns false at the end.
 fn fill(from: &mut impl Read, block: &mut [u8; BLOCK]) -> io::Result<bool> {
     let mut filled = 0;
     while filled < BLOCK {
@@ -102,7 +102,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text, 8).ok()
 }
 
-/// Returns how much content follows a header: octal, or binary if that does not fit.
+/// Returns the length of the content after a header: octal, or binary if it does not fit.
 fn size(header: &[u8; BLOCK]) -> Option<u64> {
     let field = &header[SIZE];
     if field[0] & 0x80 == 0 {

@@ -1,7 +1,7 @@
-//! Folders of the host that the room sees through overlays, which cache names.
+//! Host folders that the room sees through overlays, which cache names.
 //!
 //! A name that was looked up before the host created, replaced or removed it would stay cached.
-//! Reconfiguring a superblock drops all unused names from the cache, so that is done before each
+//! Reconfiguring a superblock drops all unused names from the cache. That is done before each
 //! command and, while one is running, every two seconds.
 
 use rustix::fd::OwnedFd;
@@ -25,7 +25,7 @@ impl Views {
     /// Drops the names that the overlays have cached.
     pub(crate) fn refresh(&mut self) {
         for overlay in &self.overlays {
-            // On failure, names are only more outdated than usual.
+            // If this fails, the names are only more outdated than usual.
             let _ = forget_names(overlay);
         }
         self.refreshed = Instant::now();

@@ -1,4 +1,4 @@
-//! Replies of room-init.
+//! Replies from room-init.
 
 use crate::{ExecId, ServiceChange, ServicesReport, WindowSize};
 use hothouse_service::Exit;
@@ -11,7 +11,7 @@ pub struct Reply {
     pub answer: Answer,
 }
 
-/// Everything that can be answered; new variants go to the end.
+/// Every possible answer. Append new variants at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     Hello {
@@ -49,7 +49,7 @@ pub enum Answer {
     },
     Refused(CallRefusal),
     Services(ServicesReport),
-    /// Carries the sockets, in this order and number.
+    /// Carries the sockets: as many of each kind as the field says, in the order of the fields.
     Caught {
         tcp: u8,
         dns_datagram: u8,
@@ -62,7 +62,7 @@ pub enum Answer {
     },
     /// In chronological order.
     ServiceChanges(Vec<ServiceChange>),
-    /// Names of services, each with the number of a line.
+    /// Names of services, each with a line number.
     ServiceStarts(Vec<(String, u64)>),
     Size(WindowSize),
 }
@@ -83,7 +83,7 @@ pub struct ExecRecord {
 pub struct CallRefusal {
     pub kind: CallRefusalKind,
     pub message: String,
-    /// The kernel's reason, if there is one.
+    /// The kernel's error number, if there is one.
     pub errno: Option<i32>,
 }
 
@@ -91,7 +91,7 @@ pub struct CallRefusal {
 pub enum CallRefusalKind {
     /// Wrong token, version, or no `Hello` yet.
     Unauthorized,
-    /// No such command, or its record was removed.
+    /// There is no such command, or its record was removed.
     UnknownExec,
     /// The name is taken, or too long.
     BadExec,

@@ -1,4 +1,4 @@
-//! What the setup helper passes to room-init: numbers of open descriptors and a few settings.
+//! What the setup helper passes to room-init: descriptor numbers and a few settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub const READY: &[u8] = b"+";
 /// Everything room-init knows when it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
-    /// What a daemon must present.
+    /// The secret that a daemon must present.
     pub token: Vec<u8>,
     /// The daemon's uid as the wall sees it (65534 where it is not mapped).
     pub peer_uid: u32,
@@ -19,9 +19,9 @@ pub struct Boot {
     pub has_root: bool,
     /// Capabilities that even the room's root does not get, as a bit set.
     pub dropped_capabilities: u64,
-    /// Whether the room ends with the first command whose exit was reported to a daemon.
+    /// Whether the room ends as soon as one command's exit has been reported to a daemon.
     pub ephemeral: bool,
-    /// Listens in the host's runtime folder.
+    /// Listens in the runtime folder of the host.
     pub control: i32,
     /// Where to report that the room is ready.
     pub ready: i32,
@@ -29,21 +29,22 @@ pub struct Boot {
     pub user_namespace: i32,
     /// The room's mount namespace.
     pub mount_namespace: i32,
-    /// Files of the cgroups that a command joins by writing `0` before it runs.
+    /// Cgroup files to which a command writes `0`, to join them before it runs.
     pub cgroups: Vec<i32>,
     /// Listeners for redirected TCP.
     pub tcp: Vec<i32>,
-    /// Datagram sockets for redirected DNS.
+    /// Datagram sockets for redirected DNS queries.
     pub dns_datagram: Vec<i32>,
     /// Listeners for redirected DNS over TCP.
     pub dns_stream: Vec<i32>,
     /// The socket that reports packets dropped by the nftables rules, if there is one.
     pub dropped: Vec<i32>,
-    /// Datagram sockets for redirected UDP, each closed to others by being connected to itself.
+    /// Datagram sockets for redirected UDP. Each is connected to itself, so that nobody else can
+    /// send to it.
     pub datagrams: Vec<i32>,
     /// The socket that reports echo requests, if there is one.
     pub echoes: Vec<i32>,
-    /// Sockets that send packets with headers of their own.
+    /// Sockets that send packets with custom headers.
     pub raw: Vec<i32>,
     /// The netlink socket for the nftables rules.
     pub rules: i32,
@@ -55,6 +56,6 @@ pub struct Boot {
     pub base_layer: i32,
     /// Locks the sandbox's files against other rooms while it is open.
     pub claim: i32,
-    /// Overlays over folders of the host, whose cached names room-init drops from time to time.
+    /// Overlays over host folders. room-init drops the names they cache from time to time.
     pub views: Vec<i32>,
 }

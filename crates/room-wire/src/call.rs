@@ -4,7 +4,7 @@ use crate::service::{LogStart, ServiceOrder};
 use hothouse_service::ServiceSpec;
 use serde::{Deserialize, Serialize};
 
-/// One call; its answer has the same `seq`, and answers may arrive in another order.
+/// One call. Its answer has the same `seq`; answers may arrive out of order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub seq: u32,
@@ -20,8 +20,8 @@ pub const EXEC_ID_LIMIT: usize = 64;
 
 /// All calls.
 ///
-/// New variants go to the end: the position is the number on the wire. `Ping` is no longer sent,
-/// but keeps its place because rooms of an earlier release identify calls by number.
+/// Append new variants at the end: the position is the number on the wire. `Ping` is no longer
+/// sent, but keeps its place because rooms of an earlier release identify calls by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// Must come first. The token is the content of the room's token file.
@@ -35,7 +35,7 @@ pub enum Call {
     Attach {
         exec: ExecId,
     },
-    /// Answered by `Exited` once the command has ended and its output has been delivered.
+    /// Answered with `Exited` once the command has ended and its output has been delivered.
     Wait {
         exec: ExecId,
     },
@@ -49,7 +49,7 @@ pub enum Call {
         exec: ExecId,
         signal: i32,
     },
-    /// Lists the running commands, and ended ones that are still recorded.
+    /// Lists running commands, and ended ones whose records are kept.
     List,
     /// Opens a listening socket in the room's network.
     Listen(ListenSpec),
@@ -57,12 +57,12 @@ pub enum Call {
     Connect {
         port: u16,
     },
-    /// Passes on the sockets that receive the room's TCP and DNS, until this connection ends.
+    /// Hands over the sockets that receive the room's TCP and DNS, until this connection ends.
     /// Current daemons request all sockets with `Catch`.
     Egress,
     /// Stops every process of the room with SIGSTOP (if there is no freezer).
     Suspend,
-    /// Continues what `Suspend` stopped.
+    /// Resumes what `Suspend` stopped.
     Resume,
     Ping,
     /// Ends the room: SIGTERM to all, then SIGKILL after `grace_ms`.
@@ -75,7 +75,7 @@ pub enum Call {
     Forget {
         exec: ExecId,
     },
-    /// Declares or changes a service; a changed one is restarted. Carries the files of its log.
+    /// Declares or changes a service; a changed service is restarted. Carries its log files.
     Declare {
         service: Box<ServiceSpec>,
         log: LogStart,
@@ -85,26 +85,26 @@ pub enum Call {
         name: Option<String>,
         order: ServiceOrder,
     },
-    /// Requests the state of the services; answered once their version is above `after`.
+    /// Requests the state of the services. Answered once the version is above `after`.
     Services {
         after: Option<u64>,
     },
-    /// Passes on every socket that receives the room's traffic, until this connection ends.
+    /// Hands over every socket that receives the room's traffic, until this connection ends.
     Catch,
-    /// Closes an output of a command, counted from standard output: its writers get SIGPIPE.
+    /// Closes one of a command's outputs (0 is stdout): its writers get SIGPIPE.
     Close {
         exec: ExecId,
         output: u8,
     },
-    /// Passes on the listener on which programs of the room reach the daemon, until this connection ends.
-    /// Answer: `Done` with the listener.
+    /// Hands over the listener through which programs in the room reach the daemon, until this connection
+    /// ends. Answer: `Done` with the listener.
     Api,
     /// Requests every state change of services since version `after`; only the most recent ones if
     /// there were many.
     ServiceChanges {
         after: u64,
     },
-    /// Requests the line of each service's log at which its last start begins.
+    /// Requests the log line at which each service's last start begins.
     ServiceStarts,
     /// Requests the size of a command's terminal.
     Size {
@@ -122,7 +122,7 @@ pub struct ExecSpec {
     pub cwd: Vec<u8>,
     pub user: RoomUser,
     pub stdio: Stdio,
-    /// The service this command belongs to, for a supervisor to know its own.
+    /// The service this command belongs to, so that a supervisor recognises its own commands.
     pub service: Option<String>,
 }
 
@@ -152,7 +152,7 @@ pub struct WindowSize {
     pub cols: u16,
 }
 
-/// A socket to open inside; `port` 0 lets the kernel choose.
+/// A socket to open in the room; `port` 0 lets the kernel choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenSpec {
     pub address: std::net::IpAddr,

@@ -1,8 +1,8 @@
-//! The only answer to DNS questions while a room has no daemon.
+//! The answer to every DNS query while a room has no daemon.
 
 const HEADER: usize = 12;
 
-/// Turns a question into its SERVFAIL (RFC 1035 4.1.1): same id and question, nothing else.
+/// Turns a query into a SERVFAIL response (RFC 1035 4.1.1) with the same id and question.
 pub fn servfail(question: &[u8]) -> Option<Vec<u8>> {
     let header = question.first_chunk::<HEADER>()?;
     let is_answer = header[2] & 0x80 != 0;

@@ -10,10 +10,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest accepted body: larger than any command line that a kernel would run.
+/// The largest accepted body: larger than any command line the kernel would run.
 pub const BODY_LIMIT: usize = 16 << 20;
 
-/// The most descriptors that one frame carries; the kernel's own bound is 253.
+/// The most descriptors that one frame carries; the kernel's own limit is 253.
 pub const DESCRIPTOR_LIMIT: u8 = 16;
 
 /// The bytes before a body.
@@ -58,7 +58,7 @@ pub fn encode(message: &impl Message, descriptors: u8) -> Result<Vec<u8>, WireEr
     Ok(bytes)
 }
 
-/// Decodes the body of a frame; bytes left over are refused.
+/// Decodes the body of a frame; trailing bytes are an error.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
     match postcard::take_from_bytes(body) {
         Ok((message, [])) => Ok(message),
@@ -66,7 +66,7 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, WireError> {
     }
 }
 
-/// Collects bytes of a stream until they make whole frames.
+/// Collects bytes from a stream into whole frames.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -81,7 +81,7 @@ impl Default for FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// A buffer that accepts only bodies of at most `limit` bytes.
+    /// Creates a buffer that accepts only bodies of at most `limit` bytes.
     pub fn limited(limit: usize) -> Self {
         Self { bytes: Vec::new(), taken: 0, limit }
     }
@@ -109,14 +109,14 @@ impl FrameBuffer {
         let frame = Frame { descriptors, body: body.to_vec() };
         self.taken += HEAD + length;
         if self.taken == self.bytes.len() {
-            // An idle connection keeps no buffer, so that one large frame does not occupy memory
+            // An idle connection keeps no buffer, so one large frame does not occupy memory
             // forever.
             *self = Self::limited(self.limit);
         }
         Ok(Some(frame))
     }
 
-    /// Returns how many bytes wait for the rest of their frame.
+    /// Returns how many bytes of an incomplete frame are buffered.
     pub fn pending(&self) -> usize {
         self.bytes.len() - self.taken
     }

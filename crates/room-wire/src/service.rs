@@ -3,7 +3,7 @@
 use hothouse_service::ServiceStatus;
 use serde::{Deserialize, Serialize};
 
-/// The folder in the room in which services make their sockets.
+/// The folder in the room in which services create their sockets.
 pub const SERVICES_FOLDER: &str = "/run/hothouse/services";
 
 /// Where the log of a service continues.

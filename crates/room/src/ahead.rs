@@ -1,4 +1,4 @@
-//! Resources that are the same for every room: prepared once by the launcher, and inherited by its
+//! Resources that are the same for every room: prepared once by the launcher and inherited by its
 //! helpers.
 
 use super::early::{Cloned, Early};
@@ -16,7 +16,7 @@ use std::io;
 
 type Filters = Vec<Vec<Instruction>>;
 
-/// What a helper does not have to prepare itself.
+/// What helpers inherit instead of preparing it themselves.
 pub(super) struct Ahead {
     /// Reserves the descriptor number on which room-init expects its boot record.
     _boot: OwnedFd,
@@ -25,21 +25,21 @@ pub(super) struct Ahead {
     filters: Option<(Mode, Filters)>,
     /// The id maps of rooms, if a first process can be created before its room is known.
     wall: Option<Wall>,
-    /// The cgroups of the host; cached because the mount table is long when there are many rooms.
+    /// The host's cgroups; cached because the mount table is long when there are many rooms.
     cgroups: cgroups::Offer,
 }
 
 impl Ahead {
-    /// Prepares what most rooms of this user need. A failure is ignored here: the room that needs
-    /// the resource tries again, and reports it.
+    /// Prepares what most rooms of this user need. Failures are ignored here: the room that needs
+    /// the resource tries again and reports them.
     pub(super) fn make() -> io::Result<Self> {
         let mut ahead = Self::nothing(reserve_boot_fd()?);
         let base = RoomSpec::DEFAULT_SHIFTED_BASE;
         let Ok((mode, wall)) = walls(None, base) else { return Ok(ahead) };
-        // Without root, the process has to see the host's files as they are when its room is known.
+        // Without root, the process must see the host's files as they are once its room is known.
         ahead.wall = (mode == Mode::Root).then_some(wall);
         ahead.filters = filter::compile(mode).ok().map(|filters| (mode, filters));
-        // Root's own trees, and those that were created for an agent.
+        // Root's own trees, and those created for an agent.
         let owners = [0, base + AGENT_ID].into_iter().filter(|_| mode == Mode::Root);
         for owner in owners {
             if let Ok((namespace, holder)) = namespace_with(&Wall::of_owner(owner, owner, base)) {
@@ -61,7 +61,7 @@ impl Ahead {
         }
     }
 
-    /// Returns the namespace that maps a tree to the agent of a room, if it was prepared.
+    /// Returns the namespace that maps a tree to a room's agent, if it was prepared.
     pub(super) fn ids_of(
         &self,
         user: u32,
@@ -97,7 +97,7 @@ impl Ahead {
     }
 }
 
-/// Reserves the number of the boot record before another descriptor gets it.
+/// Reserves the number of the boot record's descriptor before another descriptor gets it.
 pub(super) fn reserve_boot_fd() -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let reserved = rustix::fs::open("/dev/null", flags, FileMode::empty())?;

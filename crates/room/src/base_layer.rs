@@ -1,9 +1,8 @@
-//! The base layer: those parts of the host's system that a room's ids must own in order to change
-//! them.
+//! The base layer: those parts of the host's system that a room's ids must own so that the room can change them.
 //!
-//! `/etc` and `/var` are copied; of `/usr` and `/opt` only the folders are (a room could not
-//! otherwise create files in them). Only what every user of the host may read is included. Created
-//! once per host state and mode, shared by all rooms, never changed afterwards.
+//! `/etc` and `/var` are copied. Of `/usr` and `/opt` only the folders are copied, because a room
+//! could not create files in them otherwise. Only what every user of the host may read is included.
+//! The layer is created once per host state and mode, shared by all rooms, and never changed afterwards.
 
 mod accounts;
 mod browsers;
@@ -29,7 +28,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Raised when the layer's content changes in a way that its inputs do not show.
+/// Bumped when the layer's content changes in a way that its inputs do not show.
 const VERSION: u32 = 11;
 
 /// The program that becomes PID 1, embedded.
@@ -89,14 +88,15 @@ pub enum Prune {
     All,
 }
 
-/// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.
+/// Opens the program that becomes PID 1. It is a file on disk and not in memory, so that all rooms
+/// share its pages.
 pub(super) fn open_init(layer: &Path) -> Result<OwnedFd, SystemError> {
     let path = layer.join(INIT_NAME);
     rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
         .context_at("open", path)
 }
 
-/// Returns a name that changes with every input of the layer.
+/// Returns a name that changes with the version, room-init, and the files that stand for the host's state.
 fn name(mode: Mode) -> String {
     let mut hasher = DefaultHasher::new();
     (VERSION, env!("HOTHOUSE_ROOM_INIT_HASH")).hash(&mut hasher);
@@ -123,7 +123,7 @@ fn word(mode: Mode) -> &'static str {
 }
 
 /// Scans outside the namespace, where files have their real owners, and writes inside, where ids
-/// are the room's.
+/// are the room's ids.
 fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let system = layout::look();
     let parts = scan::scan(&system);
@@ -143,8 +143,8 @@ fn own_ids() -> (u32, u32) {
 
 /// Runs `work` in a user namespace with the wall's maps, as its root if it has one.
 ///
-/// It runs in `folder`, entered as the user: the namespace's root may not pass parent folders that
-/// grant access only to a group of the host.
+/// It runs in `folder`, entered as the user: the namespace's root may be unable to pass parent
+/// folders that grant access only to a group of the host.
 pub(super) fn in_namespace(
     mode: Mode,
     wall: &Wall,
@@ -199,6 +199,6 @@ fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), SystemError> {
         rustix::thread::set_thread_res_gid(gid, gid, gid).context("set the group")?;
         rustix::thread::set_thread_res_uid(uid, uid, uid).context("set the user")?;
     }
-    // The change of ids has reset it.
+    // Changing ids has reset it.
     hothouse_host::sys::die_with_parent().context("end with the helper")
 }

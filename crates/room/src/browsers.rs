@@ -1,12 +1,12 @@
 //! Browser policies in a room: host names are not encrypted, and the room's CA is trusted.
 //!
-//! Browsers send a (possibly empty) encrypted SNI, which a wall that decides by names has to
-//! refuse, and bring their own list of CAs. Both can be configured with policy files below `/etc`.
-//! Policies of the host are kept, beside ours or merged with them.
+//! Browsers send a (possibly empty) encrypted SNI, which a wall that decides by name must refuse,
+//! and bring their own list of CAs. Both can be configured with policy files below `/etc`. The
+//! host's policies are kept, next to ours or merged with them.
 
 use serde_json::{Map, Value, json};
 
-/// The policy file for Chromium and its derivatives, below `/etc`; the folder of each browser has a
+/// The policy file for Chromium and its derivatives, below `/etc`; each browser's folder contains a
 /// link to it. A room with a CA has its own version.
 pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
 
@@ -20,18 +20,18 @@ pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
     "brave/policies/managed",
 ];
 
-/// The name of our policies among the host's. Where two files set the same policy, Chromium uses
+/// The name of our policy file among the host's. If two files set the same policy, Chromium uses
 /// the one whose name sorts last.
 pub(super) const CHROMIUM_NAME: &str = "zz-hothouse.json";
 
-/// The policy file of Firefox, below `/etc`; there can be only one.
+/// The policy file for Firefox, below `/etc`. There can be only one.
 pub(super) const FIREFOX: &str = "firefox/policies/policies.json";
 
 /// Firefox settings that have no policy, below `/etc`: for Mozilla's build and for Debian's.
 pub(super) const FIREFOX_SETTINGS: [&str; 2] =
     ["firefox/defaults/pref/hothouse.js", "firefox-esr/hothouse.js"];
 
-/// A ClientHello with an empty encrypted name looks like one with a real one.
+/// Disables empty encrypted names too, because a ClientHello with one looks like one with a real name.
 pub(super) const FIREFOX_SETTINGS_TEXT: &str =
     "// Hothouse: the wall of a room decides by host names, so they must be sent in the clear.
 pref(\"network.dns.echconfig.enabled\", false);
@@ -46,7 +46,7 @@ pub(super) const FIREFOX_CERTIFICATES: [&str; 2] =
 
 const AUTHORITIES: &str = "CACertificates";
 
-/// Returns the Chromium policies of every room. `hosts` are the host's own policy files: a list of
+/// Returns the Chromium policies for every room. `hosts` are the host's policy files: one list of
 /// CAs replaces another, so ours must include theirs.
 pub(super) fn chromium(hosts: &[String]) -> String {
     let mut policies = Map::new();
@@ -61,7 +61,7 @@ pub(super) fn chromium(hosts: &[String]) -> String {
     Value::Object(policies).to_string() + "\n"
 }
 
-/// Adds a room's CAs to the policies of every room.
+/// Adds a room's CAs to the policies for every room.
 pub(super) fn chromium_trusting(policies: &str, ca: &str) -> Option<String> {
     let mut policies: Value = serde_json::from_str(policies).ok()?;
     let trusted = policies.as_object_mut()?.entry(AUTHORITIES).or_insert_with(|| json!([]));
@@ -72,7 +72,7 @@ pub(super) fn chromium_trusting(policies: &str, ca: &str) -> Option<String> {
     Some(policies.to_string() + "\n")
 }
 
-/// Returns the host's policies of Firefox with ours added, unless they cannot be parsed.
+/// Returns the host's Firefox policies with ours added, unless they cannot be parsed.
 pub(super) fn firefox(hosts: Option<&str>) -> Option<String> {
     let mut all: Value = match hosts {
         Some(text) => serde_json::from_str(text).ok()?,

@@ -1,7 +1,7 @@
-//! Cgroups of a room: v2 if we may write to it, else v1, else none and a caveat.
+//! A room's cgroups: v2 if we may write to it, otherwise v1, otherwise none and a caveat.
 //!
-//! room-init and all commands are in the cgroups with limits; only commands are in the one that
-//! freezes, so that a paused room still answers.
+//! room-init and all commands are in the cgroups with limits. Only commands are in the cgroup that
+//! is frozen, so a paused room still answers.
 
 use super::spec::Limits;
 use hothouse_host::files;
@@ -22,11 +22,11 @@ pub struct Groups {
     pub version: FenceState,
     /// The created folders, children first.
     pub folders: Vec<PathBuf>,
-    /// How to freeze them.
+    /// How to freeze the commands.
     pub freezer: Option<Freezer>,
 }
 
-/// The control file of a freezer, with the values to write.
+/// A freezer's control file, with the values to write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freezer {
     pub switch: PathBuf,
@@ -56,13 +56,13 @@ pub(super) struct Plan {
     /// Parents to create and controllers to enable in them, in this order.
     enable: Vec<(PathBuf, Vec<&'static str>)>,
     limits: Vec<(PathBuf, String)>,
-    /// Limits that not every kernel has.
+    /// Limits that some kernels do not have.
     more_limits: Vec<(PathBuf, String)>,
-    /// Files into which the first process writes `0` as soon as it knows its room.
+    /// Files to which the first process writes `0` as soon as it knows its room.
     pub(super) join: Vec<PathBuf>,
-    /// Files into which each command writes `0`.
+    /// Files to which each command writes `0`.
     pub(super) join_commands: Vec<PathBuf>,
-    /// The file into which PID 1 writes `0`, so that freezing a parent cgroup does not stop it.
+    /// The file to which PID 1 writes `0`, so that freezing the commands does not stop it.
     pub(super) join_init: Option<PathBuf>,
     pub(super) caveats: Vec<Caveat>,
 }
@@ -72,7 +72,7 @@ pub(super) struct Plan {
 pub(super) struct Offer {
     /// The v2 folder below which we may create cgroups.
     unified: Option<Delegated>,
-    /// v1 hierarchies by controller, if writable.
+    /// The writable v1 hierarchies, by controller.
     legacy: Vec<(String, PathBuf)>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn look() -> Offer {
     offer
 }
 
-/// Returns the ids of all rooms with cgroups on this host, of any user.
+/// Returns the ids of all rooms with cgroups on this host, whoever their user is.
 pub fn group_ids() -> Vec<String> {
     let offer = look();
     let points = offer.legacy.into_iter().map(|(_, point)| point);
@@ -128,8 +128,8 @@ fn may_write(folder: &Path) -> bool {
     rustix::fs::access(folder, Access::WRITE_OK).is_ok()
 }
 
-/// Plans the cgroups of room `id`: of the version that keeps more of the limits. A limit whose
-/// controller we do not have is a caveat.
+/// Plans the cgroups of room `id`, with the version that supports more of the limits. A limit
+/// without an available controller becomes a caveat.
 pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
     let wanted = wanted(limits);
     let kept = |has: &dyn Fn(&str) -> bool| wanted.iter().filter(|name| has(name)).count();
@@ -183,7 +183,7 @@ fn quota(cpus: f64) -> u64 {
     quota.max(1000)
 }
 
-/// `usable` are the controllers of the limits that are wanted and that we have.
+/// `usable` lists the controllers of the requested limits that are available.
 fn unified_plan(base: &Path, id: &str, limits: &Limits, usable: &[&'static str]) -> Plan {
     let parent = base.join("hothouse");
     let room = parent.join(id);
@@ -196,7 +196,7 @@ fn unified_plan(base: &Path, id: &str, limits: &Limits, usable: &[&'static str])
     let limited = limited.into_iter().filter(|(name, ..)| usable.contains(name));
     let writes: Vec<_> =
         limited.filter_map(|(_, file, value)| Some((room.join(file), value?))).collect();
-    // Otherwise the room would go on in the host's swap.
+    // Without a limit on swap, the room would continue in the host's swap.
     let swap = writes.iter().any(|(file, _)| file.ends_with("memory.max"));
     let more_limits = swap.then(|| (room.join("memory.swap.max"), "0".to_owned()));
     Plan {
@@ -245,7 +245,7 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
             plan.groups.folders.push(folder);
         }
     }
-    // Memory and swap together; it cannot be less than the limit of memory, so it comes after it.
+    // Limits memory and swap together. Written after the memory limit, because it cannot be lower.
     if let (Some(folder), Some(bytes)) = (folder("memory"), limits.memory) {
         let file = folder.join("memory.memsw.limit_in_bytes");
         plan.more_limits.push((file, bytes.to_string()));
@@ -285,8 +285,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the state of the fences that cgroups enforce. One whose limit is wanted and not
-    /// among those that are set is off.
+    /// Returns the state of the fences that cgroups enforce. A fence is off if its limit was
+    /// requested but could not be set.
     pub(super) fn fences(&self) -> Fences {
         let off = |fence: Fence| self.caveats.contains(&Caveat::Unlimited(fence));
         let state = |fence: Fence| match off(fence) {
@@ -299,16 +299,16 @@ impl Plan {
 
 impl Groups {
     /// Puts the calling process under the room's memory and CPU limits, but not into the cgroup
-    /// that freezes: work done for a room counts against its limits.
+    /// that is frozen: work done for a room counts against its limits.
     pub(super) fn enter(&self) {
         for file in self.working_files() {
-            // On failure, the work runs with the daemon's limits.
+            // If this fails, the work runs with the daemon's limits.
             files::write(&file, "0").ok();
         }
     }
 
-    /// The files through which a process joins: those with limits, except the pids limit, which the
-    /// room may have exhausted.
+    /// Returns the files through which a process joins the cgroups with limits, except the pids
+    /// limit, which the room may have exhausted.
     fn working_files(&self) -> Vec<PathBuf> {
         let frozen = self.freezer.as_ref().and_then(|freezer| freezer.switch.parent());
         let free = self.folders.iter().filter(|folder| Some(folder.as_path()) != frozen);
@@ -324,7 +324,7 @@ impl Groups {
         }
     }
 
-    /// Whether the room is frozen right now.
+    /// Whether the room is currently frozen.
     pub fn is_frozen(&self) -> bool {
         let state = self.freezer.as_ref().and_then(|freezer| {
             let text = files::read_text(&freezer.state).ok()?;
@@ -333,9 +333,9 @@ impl Groups {
         state.unwrap_or(false)
     }
 
-    /// Returns how often the kernel killed a process because the room had used its memory, if ever.
+    /// Returns how often the kernel killed a process because the room had used up its memory, if ever.
     pub fn memory_kills(&self) -> Option<MemoryKills> {
-        // The counter of v2, then that of v1.
+        // The v2 counter, then the v1 counter.
         let counters =
             [("memory.events", "memory.max"), ("memory.oom_control", "memory.limit_in_bytes")];
         let all = self.folders.iter().flat_map(|folder| counters.map(|pair| (folder, pair)));
@@ -368,12 +368,12 @@ impl Groups {
         Ok(files::write(&freezer.switch, &freezer.thawed)?)
     }
 
-    /// Kills every process of the room atomically, where supported (v2 since Linux 5.14).
+    /// Kills every process in the room atomically, where supported (v2 since Linux 5.14).
     pub(super) fn kill(&self) {
         for folder in &self.folders {
             let switch = folder.join("cgroup.kill");
             if files::exists(&switch) {
-                // Otherwise the processes are killed one by one.
+                // If this fails, the processes are killed one by one.
                 files::write(&switch, "1").ok();
             }
         }
@@ -384,7 +384,7 @@ impl Groups {
         if !self.folders.iter().any(|folder| files::exists(folder)) {
             return Ok(());
         }
-        // A frozen process cannot die (v1).
+        // A frozen process cannot die (v1), so thaw it first.
         if self.freezer.is_some() {
             let _ = self.thaw();
         }
@@ -395,7 +395,7 @@ impl Groups {
         self.remove()
     }
 
-    /// Removes the cgroups of a room that has ended; its last processes may need a moment to exit.
+    /// Removes the cgroups of a room that has ended. Its last processes may need a moment to exit.
     pub fn remove(&self) -> Result<(), CgroupError> {
         for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
             remove(&folder).map_err(|source| CgroupError::Remove { path: folder, source })?;
@@ -404,7 +404,7 @@ impl Groups {
     }
 }
 
-/// Finds the number of kills in the text of a memory controller.
+/// Parses the number of kills from a memory controller's file.
 fn kills_of(events: &str) -> Option<u64> {
     let line = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
     line.trim().parse().ok()
@@ -428,12 +428,12 @@ fn kill_members(folder: &Path) {
     let members = files::read_text(&folder.join("cgroup.procs")).unwrap_or_default();
     for pid in members.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?))
     {
-        // It may have exited by itself.
+        // It may already have exited.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
 
-/// Removes a cgroup once its killed processes are gone, which takes a while on a busy host.
+/// Removes a cgroup once its killed processes have exited, which takes a while on a busy host.
 fn remove(folder: &Path) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let begun = std::time::Instant::now();
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn what_v2_has_is_limited_and_the_rest_is_said() {
-        // systemd before 252 gives users no `cpu`.
+        // Before version 252 systemd delegates no `cpu` controller to users.
         let offer = Offer {
             unified: unified("/cg", ["memory", "pids"].map(str::to_owned).to_vec()),
             legacy: Vec::new(),
@@ -541,12 +541,12 @@ mod tests {
         let fences = planned.fences();
         assert_eq!(fences[&Fence::Memory], FenceState::Cgroup(CgroupVersion::V2));
         assert_eq!(fences[&Fence::Cpu], FenceState::Off(OffReason::NoCgroup));
-        // Where our own group has processes, it has no controllers to give, but it still freezes.
+        // A cgroup that contains processes cannot delegate controllers, but it can still freeze.
         let busy = Offer { unified: unified("/cg", Vec::new()), legacy: Vec::new() };
         let planned = plan(&busy, "r1", &ALL);
         assert!(planned.limits.is_empty() && planned.groups.freezer.is_some());
         assert_eq!(planned.fences()[&Fence::Memory], FenceState::Off(OffReason::NoCgroup));
-        // On a hybrid host version 1 has the controllers.
+        // On a hybrid host, v1 has the controllers.
         let hybrid = Offer { legacy: legacy(), ..busy };
         assert_eq!(plan(&hybrid, "r1", &ALL).groups.version, FenceState::Cgroup(CgroupVersion::V1));
     }
@@ -594,8 +594,8 @@ mod tests {
             assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
         }
         assert_eq!(plan.join, [room.join("commands/cgroup.procs")]);
-        // A cgroup with processes cannot enable controllers for its children, so the room's does
-        // not.
+        // A cgroup that contains processes cannot enable controllers for its children, so the
+        // room's does not.
         assert!(!files::exists(&room.join("cgroup.subtree_control")));
         files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
         assert!(plan.groups.is_frozen());
@@ -622,7 +622,7 @@ mod tests {
         assert!(plan.groups.is_frozen());
         plan.groups.thaw().unwrap();
         assert!(!plan.groups.is_frozen());
-        // A frozen process can also be killed this way.
+        // A frozen process can be killed this way too.
         plan.groups.freeze().unwrap();
         plan.groups.kill();
         let status = child.wait().unwrap();

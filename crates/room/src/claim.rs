@@ -1,8 +1,9 @@
-//! A room's claim on the files of its sandbox: a lock file beside them, held by PID 1 for life.
+//! A room's claim on the files of its sandbox: a lock file beside them, held by PID 1 for as long
+//! as it lives.
 //!
-//! The kernel releases it only when the room has ended, whatever happened to the daemon, its
-//! runtime folder or its database. So a second room on the same files is impossible, and the files
-//! themselves tell who uses them.
+//! The kernel releases the lock only when the room has ended, whatever happened to the daemon, the
+//! room's runtime folder or the database. So a second room on the same files is impossible, and the
+//! files themselves show who uses them.
 
 use super::start::{Started, StopError, stop};
 use hothouse_host::files::{self, FileError};
@@ -18,7 +19,7 @@ const NOTE_LIMIT: u64 = 1 << 20;
 pub struct Claimant {
     /// The room's id.
     pub id: String,
-    /// The runtime folder that the room was started with.
+    /// The runtime folder with which the room was started.
     pub runtime: PathBuf,
     /// The room, once it is running.
     pub started: Option<Started>,
@@ -27,7 +28,7 @@ pub struct Claimant {
 /// Failure to take a claim.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A room uses the files; the claimant is unknown while that room is still starting.
+    /// A room uses the files. The claimant is unknown while that room is still starting.
     #[error("{} is in use by another room", .path.display())]
     Held { path: PathBuf, claimant: Option<Box<Claimant>> },
     #[error(transparent)]
@@ -41,7 +42,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes the claim, or fails with its holder.
+    /// Takes the claim, or fails with an error that names the holder.
     pub fn take(path: &Path) -> Result<Self, ClaimError> {
         if let Some(parent) = path.parent() {
             files::make_private_folder(parent)?;
@@ -79,7 +80,7 @@ pub fn claimant(path: &Path) -> Result<Option<Claimant>, FileError> {
 }
 
 impl Claimant {
-    /// Ends the room immediately, without its runtime folder.
+    /// Ends the room immediately; its runtime folder is not needed.
     pub fn end(&self) -> Result<(), StopError> {
         match &self.started {
             Some(started) => stop(started, &self.runtime),

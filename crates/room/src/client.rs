@@ -28,7 +28,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Sent to a command that writes to a pipe without readers.
+/// The signal for a command that writes to a pipe without readers.
 const SIGPIPE: i32 = 13;
 
 /// Downgrades a probe for rooms that do not support host names in probes.
@@ -118,22 +118,22 @@ pub struct Egress {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Reports packets that the nftables rules dropped; `None` if the kernel cannot, or in a room
-    /// of an older release.
+    /// Reports packets that the nftables rules dropped. `None` if the kernel does not support it,
+    /// and in rooms of earlier releases.
     pub dropped: Option<OwnedFd>,
-    /// For redirected UDP; empty in a room of an older release, like the fields below.
+    /// For redirected UDP. Empty in rooms of earlier releases, like the fields below.
     pub datagrams: Vec<OwnedFd>,
-    /// Reports echo requests; `None` if the kernel cannot.
+    /// Reports echo requests. `None` if the kernel does not support it.
     pub echoes: Option<OwnedFd>,
-    /// Send packets with their own headers into the room.
+    /// Sends packets with custom headers into the room.
     pub raw: Vec<OwnedFd>,
     /// For a [`PacketGate`](super::PacketGate).
     pub rules: Option<OwnedFd>,
 }
 
 impl RoomClient {
-    /// Connects to the room whose control socket is in `runtime`, and sends `Hello`. The first call
-    /// does not wait for its answer, but fails if `Hello` failed.
+    /// Connects to the room whose control socket is in `runtime`, and sends `Hello`. Does not wait
+    /// for the answer: the first call does, and fails if `Hello` failed.
     pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
         let token =
             files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
@@ -156,7 +156,7 @@ impl RoomClient {
         Ok(client)
     }
 
-    /// Returns the room's protocol version; 0 until it is known.
+    /// Returns the room's protocol version, or 0 until it is known.
     pub fn protocol(&self) -> u16 {
         self.protocol.load(Ordering::Relaxed)
     }
@@ -170,11 +170,11 @@ impl RoomClient {
     async fn greeted(&self) -> Result<(), ClientError> {
         let mut greeting = self.greeting.lock().await;
         let Some(answer_rx) = greeting.as_mut() else {
-            // The answer was already read.
+            // The answer has already been read.
             let unheard = self.protocol() == 0;
             return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
         };
-        // The caller may be cancelled at any time; the answer must still be read.
+        // The caller may be cancelled at any time, and the answer must still be read.
         let answered = hear(answer_rx).await;
         *greeting = None;
         match answered? {
@@ -208,7 +208,7 @@ impl RoomClient {
         Ok(Started { pid, streams })
     }
 
-    /// Attaches to a command: the buffered output comes first.
+    /// Attaches to a command. The buffered output comes first.
     pub async fn attach(&self, exec: ExecId) -> Result<Attached, ClientError> {
         let (answer, descriptors) = self.call(Call::Attach { exec }).await?;
         let Answer::Attached { terminal } = answer else { return Err(ClientError::Unexpected) };
@@ -220,7 +220,7 @@ impl RoomClient {
         }
     }
 
-    /// Waits for a command to exit. By then its whole output is in its pipes.
+    /// Waits for a command to exit. By then all its output is in its pipes.
     pub async fn wait(&self, exec: ExecId) -> Result<Exit, ClientError> {
         match self.call(Call::Wait { exec }).await? {
             (Answer::Exited(exit), _) => Ok(exit),
@@ -250,8 +250,7 @@ impl RoomClient {
         self.order(Call::Signal { exec, signal }).await
     }
 
-    /// Closes an output of a command, counted from standard output; rooms that do not support it
-    /// send SIGPIPE instead.
+    /// Closes one of a command's outputs (0 is stdout). Rooms that do not support it send SIGPIPE instead.
     pub async fn close_output(&self, exec: ExecId, output: u8) -> Result<(), ClientError> {
         if self.protocol() == 0 {
             self.greeted().await?;
@@ -267,7 +266,7 @@ impl RoomClient {
         self.order(Call::Forget { exec }).await
     }
 
-    /// Lists commands.
+    /// Lists the room's commands.
     pub async fn execs(&self) -> Result<Vec<ExecRecord>, ClientError> {
         match self.call(Call::List).await? {
             (Answer::Execs(records), _) => Ok(records),
@@ -275,7 +274,7 @@ impl RoomClient {
         }
     }
 
-    /// Opens a socket inside the room; returns it and its port.
+    /// Opens a socket in the room; returns it and its port.
     pub async fn listen(&self, spec: ListenSpec) -> Result<(OwnedFd, u16), ClientError> {
         let (answer, mut descriptors) = self.call(Call::Listen(spec)).await?;
         match (answer, descriptors.pop()) {
@@ -313,7 +312,7 @@ impl RoomClient {
                 raw: Vec::new(),
                 rules: None,
             },
-            // The order in which they arrive.
+            // In the order in which they arrive.
             Answer::Caught {
                 tcp,
                 dns_datagram,
@@ -337,8 +336,8 @@ impl RoomClient {
         })
     }
 
-    /// Takes over the listener for the room API, until this client is dropped. `None` for a room of
-    /// an earlier build.
+    /// Takes over the listener for the room API, until this client is dropped. Returns `None` for a
+    /// room of an earlier build.
     pub async fn take_api(&self) -> Result<Option<OwnedFd>, ClientError> {
         if self.protocol() == 0 {
             self.greeted().await?;
@@ -357,7 +356,7 @@ impl RoomClient {
         self.order(Call::Suspend).await
     }
 
-    /// Continues what [`suspend`](Self::suspend) stopped.
+    /// Resumes what [`suspend`](Self::suspend) stopped.
     pub async fn resume(&self) -> Result<(), ClientError> {
         self.order(Call::Resume).await
     }
@@ -377,7 +376,7 @@ impl RoomClient {
         }
     }
 
-    /// Declares a service, or changes it. `files` are those of its log: data first, then indexes.
+    /// Declares or changes a service. `files` are its log files: data first, then indexes.
     pub async fn declare(
         &self,
         mut service: ServiceSpec,
@@ -406,7 +405,7 @@ impl RoomClient {
         self.order(Call::Service { name, order }).await
     }
 
-    /// Returns the state of the services, once their version is above `after`.
+    /// Returns the state of the services once their version is above `after`.
     pub async fn services(&self, after: Option<u64>) -> Result<ServicesReport, ClientError> {
         self.greeted().await?;
         if self.protocol() < SERVICES_SINCE {
@@ -524,7 +523,7 @@ impl Drop for RoomClient {
     }
 }
 
-/// Sends bytes; the descriptors go with the first byte.
+/// Sends bytes; the descriptors travel with the first byte.
 async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
     let socket: &UnixStream = socket.as_ref();
     let mut sent = 0;
@@ -542,7 +541,7 @@ async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// Dispatches answers to their callers, until the room closes the connection.
+/// Dispatches answers to their callers until the room closes the connection.
 async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
     let mut buffer = FrameBuffer::default();
     let mut descriptors = VecDeque::new();
@@ -554,7 +553,7 @@ async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
             let answer_tx =
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
             if let Some(answer_tx) = answer_tx {
-                // The caller was cancelled; the descriptors are closed.
+                // If the caller was cancelled, this closes the descriptors.
                 let _ = answer_tx.send((answer, own));
             }
         }
@@ -564,7 +563,7 @@ async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
     waiting.answer_txs.clear();
 }
 
-/// Reads available bytes; `false` at the end.
+/// Reads available bytes; returns false at the end.
 async fn receive(
     socket: &OwnedReadHalf,
     buffer: &mut FrameBuffer,
@@ -573,7 +572,7 @@ async fn receive(
     let socket: &UnixStream = socket.as_ref();
     loop {
         socket.readable().await?;
-        // Allocated only now: most rooms are idle most of the time.
+        // Allocated only now, because most rooms are idle most of the time.
         let mut bytes = vec![0_u8; 16 << 10];
         let length = socket.try_io(Interest::READABLE, || {
             let mut space =

@@ -1,23 +1,23 @@
 //! Finds the processes of a room from the host: the descendants of its PID 1.
 //!
-//! Orphans are reparented to PID 1, so everything that a room starts stays below it. The process
-//! tree thus identifies the room, even without cgroups.
+//! Orphans are reparented to PID 1, so everything that a room starts stays below it. So the process
+//! tree identifies the room even without cgroups.
 
 use super::identity::parent_of;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kills everything below `root`, but not `root`. Misses processes that are forked meanwhile: call
-/// it until none is left.
+/// Kills everything below `root`, but not `root` itself. Misses processes that are forked in the
+/// meantime: call it until none is left.
 pub(super) fn kill(root: i32) {
     for pid in below(root, &parents()) {
         end(pid, root);
     }
 }
 
-/// Kills one process through a pidfd, after checking that it still belongs to the room: its pid
-/// could have been reused.
+/// Kills one process through a pidfd, after checking that it still belongs to the room: its pid may
+/// have been reused.
 fn end(pid: i32, root: i32) {
     let Some(process) = Pid::from_raw(pid) else { return };
     let Ok(held) = rustix::process::pidfd_open(process, PidfdFlags::empty()) else { return };
@@ -41,7 +41,7 @@ fn parents() -> BTreeMap<i32, i32> {
 fn below(root: i32, parents: &BTreeMap<i32, i32>) -> BTreeSet<i32> {
     let belongs = |pid: i32| {
         let chain = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
-        // The table may change while it is read, so there could be a cycle.
+        // The table may change while it is read, so it may contain a cycle.
         chain.take(parents.len() + 1).skip(1).any(|above| above == root)
     };
     parents.keys().copied().filter(|pid| belongs(*pid)).collect()

@@ -1,7 +1,7 @@
 //! The first process of a room, before and after its room is known.
 //!
-//! Namespaces, ids, network and an empty root are the same for every room. As root they are created
-//! while the helper still waits for a job, so that the next room finds them ready.
+//! Namespaces, ids, network and an empty root are the same for every room. In root mode they are
+//! created while the helper still waits for a job, so that the next room finds them ready.
 
 use super::ahead::Ahead;
 use super::inside::{self, MAPPED, ORDER, Order};
@@ -28,7 +28,7 @@ const WALL: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS;
 
-/// The helper's handle of a first process, which is killed on drop unless kept.
+/// The helper's handle to a first process, which is killed on drop unless kept.
 #[derive(Debug)]
 pub(super) struct Early {
     pub(super) pid: i32,
@@ -46,7 +46,7 @@ pub(super) enum Cloned<'a> {
     First(First<'a>),
 }
 
-/// Initial state of the new process.
+/// The initial state of the new process.
 pub(super) struct First<'a> {
     pub(super) mode: Mode,
     pub(super) channel: OwnedFd,
@@ -87,7 +87,7 @@ impl Early {
         }
     }
 
-    /// Clones it now, for a known room. The new process does not return.
+    /// Clones the first process of a known room. Does not return in the new process.
     pub(super) fn now(
         mode: Mode,
         wall: &Wall,
@@ -100,8 +100,8 @@ impl Early {
         }
     }
 
-    /// Whether a room with these ids can use it. Not if it has failed meanwhile: the room's own
-    /// attempt will then report the reason.
+    /// Whether a room with these ids can use it. If it has failed in the meantime it cannot, and
+    /// the room's own attempt reports the reason.
     pub(super) fn fits(&self, mode: Mode, wall: &Wall) -> bool {
         let mut channel = [PollFd::new(&self.channel, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -134,7 +134,7 @@ impl Drop for Early {
             return;
         }
         if let Some(process) = Pid::from_raw(self.pid) {
-            // It may have exited by itself.
+            // It may already have exited.
             let _ = rustix::process::kill_process(process, Signal::KILL);
         }
         reap(self.pid);

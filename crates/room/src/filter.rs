@@ -1,7 +1,7 @@
 //! The seccomp filters of a room: the system calls that its programs may not make.
 //!
-//! A deny list, because a room runs whatever a developer runs; it closes ways out that the
-//! namespaces do not guard. Installed before room-init starts, so that every process inherits it.
+//! A deny list, because a room runs whatever a developer runs. It closes the ways out that
+//! namespaces do not guard. Installed before room-init starts, so every process inherits it.
 
 use crate::sys::Instruction;
 use hothouse_host::ids::Mode;
@@ -25,7 +25,7 @@ const DENIED: &[c_long] = &[
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_open_by_handle_at,
-    // The machine itself.
+    // Calls that affect the machine itself.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -51,7 +51,7 @@ const SETGID: u64 = 0o2000;
 const CREATE: u64 = 0o100;
 const TEMPORARY: u64 = 0o20_000_000;
 
-/// Calls with a mode, and the position of that argument.
+/// Calls with a mode, and the index of that argument.
 const MODES: &[(c_long, u8)] = &[
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
@@ -64,7 +64,7 @@ const MODES: &[(c_long, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
-/// Calls with flags and a mode that only matters on creation, and the positions of both.
+/// Calls with flags and a mode that only matters on creation, and the indexes of both.
 const CREATING: &[(c_long, u8, u8)] = &[(libc::SYS_open, 1, 2), (libc::SYS_openat, 2, 3)];
 
 /// Calls that set an attribute; its length is the fourth argument.
@@ -79,10 +79,10 @@ const CAPABILITY_LENGTHS: [u64; 2] = [20, 24];
 /// Address families that are confined to a network namespace: unix, IPv4, IPv6, netlink.
 const FAMILIES: [c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Ioctls that inject input into a terminal, or take it over.
+/// Ioctls that inject input into a terminal or take it over.
 const TERMINAL_REQUESTS: [u64; 2] = [libc::TIOCSTI, 0x541C];
 
-/// `F_SETLEASE` and `F_SETDELEG`. With a lease on a file of the host, a room could block its other
+/// `F_SETLEASE` and `F_SETDELEG`. With a lease on a host file, a room could block the file's other
 /// users.
 const LEASES: [u64; 2] = [1024, 1040];
 
@@ -99,12 +99,12 @@ pub(super) fn compile(mode: Mode) -> Result<Vec<Vec<Instruction>>, BackendError>
     ])
 }
 
-/// Calls that programs can replace if the kernel does not support them.
+/// Returns the calls that programs can replace, because some kernels do not support them.
 fn unknown() -> Rules {
-    // The mode of the first and the length of the second are in memory, which a filter cannot read;
-    // programs fall back to `openat` and `setxattr`.
+    // The mode of the first and the length of the second are in memory, which a filter cannot read.
+    // Programs fall back to `openat` and `setxattr`.
     let unseen = [libc::SYS_openat2, SETXATTRAT];
-    // The host has one limit for all users together (`fs.aio-max-nr`), and none per user. Databases
+    // The host has one limit for all users together (`fs.aio-max-nr`) and none per user. Databases
     // fall back to threads.
     let unbounded = [libc::SYS_io_setup];
     unseen.into_iter().chain(unbounded).map(|call| (call, vec![])).collect()
@@ -136,7 +136,7 @@ fn forbidden(mode: Mode) -> Result<Rules, BackendError> {
 }
 
 /// Refuses attributes of the two lengths that file capabilities have. Namespaces do not help: on a
-/// mount whose map shows the host's root as agent, an attribute set by the root of a nested
+/// mount that shows the host's root as the agent, an attribute set by the root of a nested
 /// namespace belongs to the host's root. Attributes of other lengths, including ACLs, can be set.
 fn file_capabilities() -> Result<Rules, BackendError> {
     let lengths = CAPABILITY_LENGTHS.map(|length| rule(&[(3, SeccompCmpOp::Eq, length)]));
@@ -199,7 +199,8 @@ fn no_second_abi() -> Vec<Instruction> {
 mod tests {
     use super::*;
 
-    /// Evaluates a filter as the kernel would: number, architecture and arguments in, verdict out.
+    /// Evaluates a filter as the kernel would: takes the number, architecture and arguments;
+    /// returns the verdict.
     fn verdict(program: &[Instruction], number: c_long, arguments: [u64; 6]) -> u32 {
         let mut data = Vec::new();
         data.extend(u32::try_from(number).unwrap().to_le_bytes());

@@ -35,8 +35,8 @@ impl RoomIdentity {
         Ok(Self { pid, start_time, boot_id: boot_id().map_err(file)?.to_owned() })
     }
 
-    /// Whether this process is still running. Not if it is exiting: a killed PID 1 waits for its
-    /// namespace to empty, which takes forever while a process in it is frozen.
+    /// Whether this process is still running. False if it is exiting: a killed PID 1 waits for its
+    /// namespace to become empty, which takes forever while a process in it is frozen.
     pub fn is_alive(&self) -> bool {
         self.stat().is_some_and(|stat| !stat.exiting)
     }
@@ -65,7 +65,7 @@ fn boot_id() -> Result<&'static str, FileError> {
     Ok(KNOWN.get_or_init(|| text.trim().to_owned()))
 }
 
-/// Maps pids in the room to pids of the host, for those processes that this user may see.
+/// Maps pids in the room to host pids, for those processes that this user may see.
 pub fn host_pids(room: &RoomIdentity) -> HashMap<u32, u32> {
     let mut found = HashMap::new();
     let Ok(first) = u32::try_from(room.pid) else { return found };
@@ -84,7 +84,7 @@ pub fn host_pids(room: &RoomIdentity) -> HashMap<u32, u32> {
     found
 }
 
-/// Children belong to the thread that forked them, which need not be the main thread.
+/// Children belong to the thread that forked them, which may not be the main thread.
 fn children_of_threads(process: &Path, first: u32) -> Vec<u32> {
     let threads = files::list(&process.join("task")).unwrap_or_default().into_iter();
     let others = threads.filter(|path| !path.ends_with(first.to_string()));
@@ -96,7 +96,7 @@ fn children_of_threads(process: &Path, first: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Returns the innermost pid of the `NSpid` line, which starts with the host's.
+/// Returns the innermost pid of the `NSpid` line, which starts with the host pid.
 fn pid_inside(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let mut numbers = line.split_whitespace();
@@ -107,7 +107,7 @@ fn pid_inside(status: &str) -> Option<u32> {
 /// The name of the process between room-init and a service.
 pub const KEEPER: &str = "keeper";
 
-/// The maximum depth of the process tree that is followed.
+/// The maximum depth to which the process tree is followed.
 const DEEPEST: usize = 1000;
 
 /// A child of room-init: a command, or the keeper of a service.
@@ -120,7 +120,7 @@ pub struct Topmost {
     pub name: String,
 }
 
-/// Returns the child of room-init from which a process descends, given its pid on the host.
+/// Returns the child of room-init from which a process descends, given its host pid.
 pub fn topmost(room: &RoomIdentity, outside: u32) -> Option<Topmost> {
     let mut pid = i32::try_from(outside).ok()?;
     for _ in 0..DEEPEST {
@@ -156,7 +156,7 @@ struct Stat {
     start_time: u64,
 }
 
-/// The name in the second field may contain anything, so fields are counted from the last bracket.
+/// The name in the second field may contain anything, so fields are counted after the last bracket.
 fn parse_stat(stat: &str) -> Option<Stat> {
     const PF_EXITING: u64 = 0x4;
     let (_, fields) = stat.rsplit_once(')')?;

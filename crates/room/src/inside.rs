@@ -1,8 +1,8 @@
 //! The room's first process, from the clone to room-init.
 //!
-//! It is PID 1 and lives in the wall. The order of steps matters: network and its sockets before
-//! any process of the room, all mounts before the room's own namespaces (so that they are locked
-//! there), ids and fences last.
+//! It is PID 1 and lives in the wall. The order of steps matters: first network and sockets, before
+//! any process of the room exists; then all mounts, before the room's own namespaces, so that they
+//! are locked there; ids and fences last.
 
 use super::early::First;
 use super::layout::System;
@@ -48,7 +48,7 @@ pub(super) struct Order {
     pub(super) token: Vec<u8>,
     pub(super) machine_id: String,
     pub(super) landlock: bool,
-    /// How many cgroups the first process joins, and how many each command.
+    /// How many cgroups the first process joins, and how many each command joins.
     pub(super) groups: usize,
     pub(super) command_groups: usize,
 }
@@ -75,7 +75,7 @@ pub(super) const ORDER: &[u8] = b"o";
 pub(super) const MORE: &[u8] = b"f";
 pub(super) const GO: &[u8] = b"g";
 
-/// Messages from the first process to the helper; room-init itself reports that it is ready.
+/// Messages from the first process to the helper. room-init itself reports that it is ready.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
     /// Everything but room-init is set up.
@@ -92,7 +92,7 @@ pub(super) enum Word {
 }
 
 /// Capabilities that not even the room's root has: none of them is useful for what the room owns,
-/// and each makes more of the kernel reachable.
+/// and each exposes more of the kernel.
 const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::LINUX_IMMUTABLE,
     CapabilitySet::NET_ADMIN,
@@ -121,7 +121,7 @@ pub(super) fn run(first: First<'_>) -> ! {
     let Err(error) = build(first);
     if let Ok(channel) = channel {
         let word = serde_json::to_vec(&Word::Failed(error)).unwrap_or_default();
-        // If the helper is gone too, nobody can be told.
+        // If the helper is gone too, there is nobody to report to.
         let _ = rustix::net::send(&channel, &word, SendFlags::NOSIGNAL);
     }
     sys::exit_now(1)
@@ -145,7 +145,7 @@ fn build(first: First<'_>) -> Result<Never, SystemError> {
         finish(inside, trees, catch, has_sys)
     } else {
         let inside = Inside::receive(first)?;
-        // As the user, who may pass all parent folders; the wall's root may not.
+        // Opened as the user, who may pass all parent folders; the wall's root may not.
         let trees = open_trees(&inside.order.plan)?;
         inside.join_groups()?;
         let (catch, has_sys) = begin(mode, &shares)?;
@@ -162,7 +162,7 @@ fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), SystemError> {
     Ok((catch, has_sys))
 }
 
-/// Turns it into the requested room.
+/// Turns the first process into the requested room.
 fn finish(
     inside: Inside,
     mut trees: Vec<OwnedFd>,
@@ -237,7 +237,7 @@ impl Inside {
     }
 }
 
-/// Closes the helper's streams: its job socket must close when its daemon is gone.
+/// Closes the helper's streams: its job socket must close when its daemon has exited.
 fn leave_the_streams() -> Result<(), SystemError> {
     let step = "let go of the helper's streams";
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
@@ -274,7 +274,7 @@ fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, SystemE
         match &word[..message.bytes] {
             word if word == awaited => return Ok(trees),
             MORE => {}
-            // The helper failed, and reports the reason itself.
+            // The helper failed and reports the reason itself.
             _ => sys::exit_now(1),
         }
     }
@@ -284,8 +284,8 @@ fn become_wall_root(mode: Mode) -> Result<(), SystemError> {
     if mode != Mode::Single {
         set_ids(0)?;
     }
-    // The change of ids made us undumpable, so the id maps of our next child could not be written.
-    // No process of the room is running yet; room-init reverts this before any does.
+    // Changing ids made us undumpable, so the id maps of our next child could not be written. No
+    // process of the room is running yet, and room-init reverts this before one is.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
         .context("open /proc to ourselves")?;
     // A half-built room must not outlive its helper.
@@ -306,8 +306,7 @@ fn tune(shares: &Shares) -> Result<(), SystemError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").context("open low ports to the room")?;
     let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
-    // The nftables rules decide which pings may leave. In the wall's map other ids are not
-    // contiguous.
+    // The nftables rules decide which pings may leave. Other ids are not contiguous in the wall's map.
     files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).context("let agent ping")?;
     shares.apply()
 }
@@ -320,7 +319,7 @@ fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, SystemError> {
 const ELEVATE_QUEUE: i32 = 64;
 const API_QUEUE: i32 = 256;
 
-/// Opens a socket to which everyone in the room may connect.
+/// Opens a socket to which every process in the room may connect.
 fn room_socket(path: &str, queue: i32) -> Result<OwnedFd, SystemError> {
     let step = "open a socket in the room";
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -435,7 +434,7 @@ fn become_init(
     drop_to_init(inside.mode)?;
     raise_fences(&inside)?;
     rustix::process::set_parent_process_death_signal(None).context("outlive the helper")?;
-    // Replaced by streams of the room: no descriptor of the host stays open.
+    // Replaced by streams of the room, so that no descriptor of the host stays open.
     leave_the_streams()?;
     // The helper reserved this number, so nothing else is open there.
     sys::place(record.as_fd(), BOOT_FD).context("pass on the boot record")?;
@@ -465,7 +464,7 @@ fn drop_to_init(mode: Mode) -> Result<(), SystemError> {
         CapabilitySet::SYS_CHROOT,
         CapabilitySet::KILL,
         CapabilitySet::CHOWN,
-        // Needed to find which process of the room has a listening socket: the first to enter
+        // Needed to find which process in the room has a listening socket: the first to enter
         // `/proc/PID/fd`, the second to read its links.
         CapabilitySet::DAC_READ_SEARCH,
         CapabilitySet::SYS_PTRACE,

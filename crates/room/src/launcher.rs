@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Starting the whole program again for each room costs 1.5 ms; waking a waiting helper costs
-//! almost nothing. Two helpers wait, and new ones are forked when there was no job for a moment.
+//! almost nothing. Two helpers wait, and new ones are forked once no job has arrived for a moment.
 //! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
@@ -61,7 +61,7 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // It exits by itself when its job socket closes; killing it lets us reap it without
-        // waiting. Helpers at work are separate processes and continue.
+        // waiting. Helpers that are working are separate processes and continue.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -88,7 +88,7 @@ impl Launcher {
         serde_json::from_slice(&report?).map_err(HelperError::NoReport)
     }
 
-    /// Passes a channel to a helper; returns its pid if it is our child.
+    /// Passes a channel to a helper; returns the helper's pid if it is our child.
     fn hand_over(&self, channel: OwnedFd) -> io::Result<Option<Pid>> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(process) = running.as_ref()
@@ -134,8 +134,8 @@ fn send(jobs: &OwnedFd, channel: &OwnedFd) -> Result<(), Errno> {
     rustix::net::sendmsg(jobs, &[IoSlice::new(b"j")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Serves until the daemon is gone. Every program that creates rooms must have this hidden
-/// subcommand, and call it first in `main`, before any thread exists.
+/// Serves until the daemon has exited. Every program that creates rooms must have this hidden
+/// subcommand, and must call this function first in `main`, before any thread exists.
 pub fn room_launcher_main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -143,15 +143,14 @@ pub fn room_launcher_main() -> ExitCode {
     }
 }
 
-/// How many helpers wait for a job: a second one for a room that is requested while another is
+/// How many helpers wait for a job: the second one serves a room that is requested while another is
 /// starting.
 const READY: usize = 2;
 
-/// How long to wait without jobs before the next helper is forked: a fork would slow down a room
-/// that is starting.
+/// How long to wait without jobs before forking the next helper: a fork would slow down a room that is starting.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
 
-/// The same if no helper is left.
+/// The same, when no helper is left.
 const SHORT_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 8_000_000 };
 
 fn serve() -> io::Result<()> {
@@ -159,7 +158,7 @@ fn serve() -> io::Result<()> {
     rustix::thread::set_name(c"room-launcher")?;
     let ahead = Ahead::make()?;
     sys::forget_children();
-    // A pipe for each helper, closed when it takes a job or is killed.
+    // One pipe per helper, closed when the helper takes a job or is killed.
     let mut waiting: Vec<OwnedFd> = Vec::new();
     loop {
         let wanted = if has_job() { 1 } else { READY };
@@ -183,7 +182,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Waits until a helper has taken a job, and removes it from the list. `false` on timeout.
+/// Waits until a helper has taken a job, and removes it from the list. Returns false on timeout.
 fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<bool> {
     let mut pipes: Vec<_> = waiting.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
     match rustix::event::poll(&mut pipes, most) {
@@ -197,7 +196,7 @@ fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<boo
     Ok(waiting.len() < before)
 }
 
-/// Waits a moment for the next job. Returns whether the daemon is gone.
+/// Waits briefly for the next job; returns whether the daemon has exited.
 fn is_shut() -> io::Result<bool> {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     match rustix::event::poll(&mut jobs, Some(&SHORT_REST)) {
@@ -207,7 +206,7 @@ fn is_shut() -> io::Result<bool> {
     }
 }
 
-/// Runs one helper. Prepares what every room needs before there is a job.
+/// Runs one helper. Prepares what every room needs before a job arrives.
 fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
     let may = session.is_ok() && !has_job();
@@ -218,7 +217,7 @@ fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
             drop(taken);
             inside::run(first)
         }
-        // The room that needs it tries again, and reports the failure.
+        // The room that needs it tries again and reports the failure.
         Some(Err(_)) | None => None,
     };
     match receive() {
@@ -231,14 +230,14 @@ fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     }
 }
 
-/// Whether a job is already waiting: then nothing is prepared in advance.
+/// Whether a job is already waiting, in which case nothing is prepared in advance.
 fn has_job() -> bool {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut jobs, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Waits for the next channel; `None` if the daemon is gone.
+/// Waits for the next channel; returns `None` if the daemon has exited.
 fn receive() -> io::Result<Option<OwnedFd>> {
     loop {
         let mut word = [0_u8; 1];
@@ -266,7 +265,7 @@ fn receive() -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Sets up the streams of a freshly started helper: the channel on stdin, no output.
+/// Serves a job in a forked helper, after setting up its streams: the channel on stdin, no output.
 fn serve_as_copy(
     channel: OwnedFd,
     session: Result<Fences, SystemError>,
@@ -281,7 +280,7 @@ fn serve_as_copy(
             return 1;
         }
     }
-    // A copy would keep the channel open while the daemon waits for its end.
+    // The originals would keep the channel open while the daemon waits for its end.
     drop((channel, null));
     i32::from(setup::serve_on_stdin(session, made).is_err())
 }

@@ -1,4 +1,4 @@
-//! Paths: in the room's root, in its storage, in a base layer.
+//! Paths in the room's root, in its storage, and in a base layer.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 /// System folders whose only lower layer is a copy.
 pub(super) const COPIED: [&str; 2] = ["etc", "var"];
 
-/// System folders whose lower layer is the host's own.
+/// System folders whose lower layer is the host's folder.
 const SHARED: [&str; 2] = ["usr", "opt"];
 
-/// Names at the root that are links into `/usr` on a merged system, and folders on an old one.
+/// Names at the root that are links into `/usr` on a system with merged `/usr`, and folders on an older one.
 const MAYBE_LINKS: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32"];
 
-/// The subfolder of a storage folder that belongs to ids of the room.
+/// The subfolder of a storage folder that belongs to the room's ids.
 pub(super) const LAYERS: &str = "layers";
 
-/// The host's root folder, as far as a room shows it.
+/// The part of the host's root folder that a room shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct System {
     /// Folders whose lower layer is the host's.
@@ -52,7 +52,7 @@ pub(super) fn hosts(hostname: &str) -> String {
 /// Marks the line of `/etc/hosts` that we manage.
 const NAMES_MARK: &str = "# services, by hothouse";
 
-/// Adds the names of services to `/etc/hosts`; the room's own lines are kept.
+/// Adds the names of services to `/etc/hosts`; keeps the room's own lines.
 pub(super) fn with_names(known: &str, names: &[String]) -> String {
     let mut text = String::new();
     for line in known.lines().filter(|line| !line.ends_with(NAMES_MARK)) {
@@ -66,7 +66,7 @@ pub(super) fn with_names(known: &str, names: &[String]) -> String {
     text
 }
 
-/// The content of `/etc/resolv.conf`: DNS to any address is redirected to us.
+/// The content of `/etc/resolv.conf`. DNS to any address is redirected to us.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n";
 
 #[cfg(test)]

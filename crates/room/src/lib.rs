@@ -8,9 +8,9 @@
 //!   └── RoomClient ───────────────── control socket ─────────────────────────────────┘
 //! ```
 //!
-//! The wall owns network, PIDs and the whole mount tree; the room gets locked copies. Every
-//! decision (maps, mounts, filters, rules) is a plain value computed by a pure function; the
-//! helper and PID 1 apply them.
+//! The wall owns the network, the PIDs and the whole mount tree; the room gets locked copies. Every
+//! decision (maps, mounts, filters, rules) is a plain value computed by a pure function; the helper
+//! and PID 1 apply them.
 
 mod ahead;
 mod base_layer;
@@ -60,8 +60,8 @@ pub use trust::{CA_ALONE, CERTIFICATE_BUNDLES};
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
-/// The description of a running room in its runtime folder: a [`Started`], by which it is found
-/// again.
+/// The description of a running room in its runtime folder: a [`Started`], through which the room
+/// is found again.
 pub const ROOM_FILE: &str = "room.json";
 
 /// The token file in a room's runtime folder.

@@ -1,7 +1,7 @@
 //! Disk usage of a room's own files: its layers and its homes.
 //!
-//! They belong to ids of the room, and some of their folders are closed to everybody else, so an
-//! ordinary user measures them in a user namespace.
+//! They belong to the room's ids, and some folders are closed to everybody else, so an ordinary
+//! user measures them in a user namespace.
 
 use super::base_layer::in_namespace;
 use super::cgroups::Groups;
@@ -30,8 +30,8 @@ pub enum MeasureError {
 }
 
 impl Launcher {
-    /// Measures the files of a running room, under the room's limits. If that fails, it is repeated
-    /// without them, because the disk limit must be enforced. Blocks, for a limited time.
+    /// Measures the files of a running room under the room's limits. If that fails, measures them
+    /// again without limits, because the disk limit must be enforced. Blocks, for a limited time.
     pub fn measure_storage(
         &self,
         storage: &Path,
@@ -63,7 +63,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     pub bytes: u64,
-    /// Whether the measurement is incomplete: some files are too deep, or the time ran out.
+    /// Whether the measurement is incomplete: some files are nested too deeply, or the time ran out.
     pub beyond: bool,
 }
 
@@ -97,8 +97,8 @@ fn sum(layers: &Path, deadline: Instant) -> Result<Measured, SystemError> {
     Ok(total)
 }
 
-/// Lists the folders with files that a room wrote. Overlay work folders are closed even to their
-/// owner, and are empty except for a moment.
+/// Lists the folders that contain files a room wrote. Overlay work folders are left out: they are
+/// closed even to their owner, and almost always empty.
 fn own_files(layers: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(layers)? {

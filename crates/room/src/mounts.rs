@@ -35,16 +35,16 @@ pub(super) struct Build<'a> {
 
 const ROOT: &str = "root";
 
-/// Creates the folder for room-init's socket and the masks, and the one for locks, which programs
+/// Creates the folder for room-init's socket and the masks, and the lock folder that programs
 /// expect.
 pub(super) fn make_room_folder() -> Result<(), SystemError> {
     folder(Path::new("/run/lock"), 0o1777)?;
     folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
-    // For sockets of services, which anyone in the room may create there.
+    // For the sockets of services; anyone in the room may create them there.
     folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)
 }
 
-/// Creates the room's folders and links for the parts of granted folders.
+/// Creates the folders and links that hold the parts of granted folders.
 pub(super) fn make_folders(plan: &Plan) -> Result<(), SystemError> {
     for folder in &plan.folders {
         make_target(folder, true)?;
@@ -58,7 +58,7 @@ pub(super) fn make_folders(plan: &Plan) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Attaches the trees at their targets; runs in the new root.
+/// Attaches the trees at their targets. Runs in the new root.
 pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), SystemError> {
     for (tree, Placement { target, writable }) in binds {
         let found =
@@ -75,7 +75,7 @@ pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), SystemError>
     Ok(())
 }
 
-/// Mounts empty files and folders over masked ones; missing ones need no mask.
+/// Mounts empty files and folders over masked ones. Paths that do not exist need no mask.
 pub(super) fn mask(masks: &[PathBuf]) -> Result<(), SystemError> {
     let (file, folder_) =
         (Path::new("/run/hothouse/empty-file"), Path::new("/run/hothouse/empty-folder"));
@@ -125,7 +125,7 @@ pub(super) fn attach(
     move_mount(tree, "", folder, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-/// Creates the parent folders of a bind, and its mount point.
+/// Creates a bind's mount point and its parent folders.
 fn make_target(target: &Path, is_folder: bool) -> Result<(), SystemError> {
     let parents = if is_folder { target } else { target.parent().unwrap_or(Path::new("/")) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parents);
@@ -141,7 +141,7 @@ fn empty_file(path: &Path) -> Result<(), SystemError> {
     rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).context_at("make", path)
 }
 
-/// Creates a folder; `false` if it existed.
+/// Creates a folder; returns false if it existed.
 pub(super) fn folder(path: &Path, mode: u32) -> Result<bool, SystemError> {
     match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),

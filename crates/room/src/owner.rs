@@ -1,11 +1,11 @@
-//! Finds the process of a room that owns a connection, through the kernel's socket tables.
+//! Finds the process in a room that owns a connection, through the kernel's socket tables.
 
 use super::identity::{RoomIdentity, host_pids};
 use hothouse_host::files;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// A process of a room.
+/// A process in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOwner {
     /// Its pid in the room.
@@ -21,7 +21,7 @@ pub fn socket_owner(
     client: SocketAddr,
     target: SocketAddr,
 ) -> Option<SocketOwner> {
-    // An IPv6 socket can have an IPv4 connection.
+    // An IPv6 socket can hold an IPv4 connection.
     let inode = in_tables(room, ["tcp", "tcp6"], |text| inode_of(text, client.port(), target))?;
     holder_of(room, inode)
 }
@@ -132,7 +132,7 @@ mod tests {
         let target = listener.local_addr().unwrap();
         let client = std::net::TcpStream::connect(target).unwrap();
         let own = RoomIdentity::of(std::process::id().cast_signed()).unwrap();
-        // Outside a room a process has only one pid, so it is not found by an inner one.
+        // Outside a room a process has only one pid, so it is not found by an inner pid.
         assert_eq!(socket_owner(&own, client.local_addr().unwrap(), target), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The programs that run in a room, read from the host's `/proc` below the room's first process.
+//! The programs running in a room, read from the host's `/proc` below the room's first process.
 //!
 //! This is a snapshot: programs that start and end between two snapshots are missed. The kernel
 //! reports every start only to processes that may trace the whole machine, which rooms of an
@@ -31,7 +31,7 @@ pub fn below(root: i32) -> Vec<RunningProgram> {
     found
 }
 
-/// The children of all threads of a process.
+/// Returns the children of all threads of a process.
 fn children(pid: i32) -> Vec<i32> {
     let threads = files::list(&PathBuf::from(format!("/proc/{pid}/task"))).unwrap_or_default();
     let lists = threads.iter().filter_map(|task| files::read_text(&task.join("children")).ok());
@@ -58,7 +58,7 @@ fn inner_pid(status: &str) -> Option<i32> {
 }
 
 /// Returns the start time. The name in the second field may contain anything, so fields are counted
-/// from the last bracket.
+/// after the last bracket.
 fn start(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }

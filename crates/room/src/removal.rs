@@ -1,4 +1,4 @@
-//! Removal of layers. They belong to ids of the room, so it happens in a user namespace.
+//! Removal of layers. They belong to the room's ids, so it happens in a user namespace.
 
 use super::base_layer::{Prune, in_namespace};
 use super::launcher::{HelperError, Launcher};
@@ -19,7 +19,7 @@ pub enum RemoveError {
 }
 
 impl Launcher {
-    /// Removes a room's storage folder with its content. Blocks; the room must have ended.
+    /// Removes a room's storage folder and its content. Blocks; the room must have ended.
     pub fn remove_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
         if !storage.exists() {
             return Ok(());
@@ -47,7 +47,7 @@ impl Launcher {
 }
 
 impl Launcher {
-    /// Makes the base layer of the rooms that this process can start, if it is missing. Blocks.
+    /// Creates the base layer for the rooms that this process can start, if it is missing. Blocks.
     pub fn make_layer(&self, folder: &Path) {
         match self.ask(&Job::MakeLayer { folder: folder.to_owned(), mode: None }) {
             Ok(Report::Failed(error)) => tracing::debug!(%error, "the base layer is not made"),
@@ -61,14 +61,14 @@ impl Launcher {
 pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     match mode {
         Mode::Root => {}
-        // The namespace's root owns the content, the user the folder itself.
+        // The namespace's root owns the content, the user owns the folder itself.
         Mode::Range | Mode::Single => in_namespace(mode, wall, storage, clear_all)?,
     }
     files::remove_tree(storage).context("remove the storage folder")
 }
 
 /// Removes everything in the current folder, including folders that their owner may not write to,
-/// such as overlay's work folders.
+/// such as overlay work folders.
 fn clear_all() -> Result<(), SystemError> {
     for path in files::list(Path::new(".")).context("look at the room's layers")? {
         files::remove_tree(&path).context("remove the room's layers")?;

@@ -1,4 +1,4 @@
-//! The helper: a single-threaded process, forked by the launcher for each job; it exits when done.
+//! The helper: a single-threaded process, forked by the launcher for each job, that exits when done.
 //!
 //! Only helpers create namespaces; the daemon, with its many threads, never does.
 
@@ -35,7 +35,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The job of a helper.
+/// A helper's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Job {
     Start(Box<RoomSpec>),
@@ -54,7 +54,7 @@ pub(super) enum Job {
         which: Prune,
         mode: Option<Mode>,
     },
-    /// Makes the base layer, if it is missing.
+    /// Creates the base layer if it is missing.
     MakeLayer {
         folder: PathBuf,
         mode: Option<Mode>,
@@ -92,7 +92,7 @@ pub(super) fn serve_on_stdin(
     std::fs::File::from(channel).write_all(&bytes)
 }
 
-/// Replaces the error of whichever step failed by the actual cause, if that makes every step fail.
+/// Replaces the error of the failed step with the actual cause, if that cause makes every step fail.
 fn explained(error: SystemError) -> SystemError {
     let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
     match most.is_ok_and(|most| most.trim() == "0") {
@@ -130,7 +130,7 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
     let job =
         serde_json::from_slice(&bytes).map_err(std::io::Error::from).context("read the job")?;
     if !matches!(job, Job::Start(_)) {
-        // A measurement is useless once the daemon is gone; the next daemon starts it again.
+        // A measurement is useless once the daemon has exited; the next daemon starts it again.
         hothouse_host::sys::die_with_parent().context("end with the launcher")?;
     }
     match job {
@@ -186,7 +186,7 @@ fn start(
     sockets::close(&spec.worktree, mode, &hidden)?;
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden, &split::children);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
-    // This id is unique: processes in its cgroups are remains of a room whose first process died.
+    // This id is unique: processes in its cgroups are left over from a room whose first process died.
     groups.groups.clear().map_err(|error| {
         SystemError::because("end what is left of the room before", None, error.to_string())
     })?;
@@ -212,7 +212,7 @@ fn start(
     let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
     if let Some(claim) = &mut claim {
         claimant.started = Some(started.clone());
-        // Without it the room is found only by its runtime folder.
+        // Without the description, the room is found only by its runtime folder.
         if let Err(error) = claim.describe(&claimant) {
             tracing::warn!(%error, "a claim has no description");
         }
@@ -244,7 +244,7 @@ fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
     let _ = groups.groups.remove();
 }
 
-/// Detaches from what the user's session would pass to a room; returns the resulting fences.
+/// Detaches from what the user's session would pass on to a room; returns the resulting fences.
 pub(super) fn leave_the_session() -> Result<Fences, SystemError> {
     match sys::join_new_session_keyring() {
         Ok(()) => {}
@@ -261,7 +261,7 @@ pub(super) fn leave_the_session() -> Result<Fences, SystemError> {
 }
 
 /// Resets the OOM score that protects the daemon. The value that root writes here is also the
-/// minimum that processes of the room can set (proc(5)).
+/// minimum that processes in the room can set (proc(5)).
 fn be_no_better_than_others() {
     let path = Path::new("/proc/self/oom_score_adj");
     let known = files::read_text(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
@@ -285,8 +285,8 @@ fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     }
 }
 
-/// A setuid file that the room creates in a worktree would belong to the host's owner. Other users
-/// of the host must not be able to reach it.
+/// A setuid file that the room creates in a worktree would belong to the host's owner, so other
+/// users of the host must not be able to reach it.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), SystemError> {
     let is_writable = |mount: &&Bind| matches!(mount.access, Access::Write | Access::WriteShared);
     let mounts = spec.mounts.iter().filter(is_writable).map(|mount| &mount.source);
@@ -306,7 +306,7 @@ fn guard_setuid(spec: &RoomSpec) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Creates the part of the storage that belongs to the room's ids; the rest is created inside.
+/// Creates the part of the storage that belongs to the room's ids. The rest is created inside.
 fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), SystemError> {
     files::make_private_folder(&spec.runtime).context("make the runtime folder")?;
     if spec.ephemeral {
@@ -390,7 +390,7 @@ impl Room<'_> {
             None => Early::now(self.mode, self.wall, self.ahead, shares)?,
         };
         if let Err(error) = early.tell(&order, &descriptors) {
-            // It has exited; its last message says why.
+            // It has exited; its last message contains the reason.
             return Err(hear(early.pid, &early.channel).err().unwrap_or(error));
         }
         drop(descriptors);
@@ -421,7 +421,7 @@ impl Room<'_> {
         let shared = shared.map(|source| Caveat::SharedLocks { path: source.path.clone() });
         started.caveats.extend(shared);
         // Written while room-init starts, before the start is reported: if the daemon dies now, the
-        // next one finds the room by this file.
+        // next one finds the room through this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
         let text = text.context("write the room down")?;
         files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
@@ -448,7 +448,7 @@ impl Room<'_> {
         Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
     }
 
-    /// Returns the processes that held the id maps of trees, to be reaped later.
+    /// Sends the first process its trees. Returns the processes that held their id maps, to be reaped later.
     fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, SystemError> {
         let base = self.spec.shifted_base;
         let (mut owned, mut holders) = (Vec::new(), Vec::new());
@@ -476,7 +476,7 @@ impl Room<'_> {
     }
 }
 
-/// Waits for a message of the room's first process; returns its failure as ours.
+/// Waits for a message from the room's first process; returns its failure as ours.
 fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, SystemError> {
     let mut bytes = vec![0_u8; 64 << 10];
     let (length, _) = rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty())
@@ -560,7 +560,7 @@ fn random<const N: usize>() -> Result<[u8; N], SystemError> {
 
 fn kill(pid: i32) {
     if let Some(process) = Pid::from_raw(pid) {
-        // It may have exited by itself.
+        // It may already have exited.
         let _ = rustix::process::kill_process(process, Signal::KILL);
     }
     reap(pid);

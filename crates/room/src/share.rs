@@ -1,7 +1,7 @@
 //! Ensures that a room's trees belong to its agent on the host's disk, before the room starts.
 //!
-//! Most trees are created that way; this handles the others: worktrees created by someone else, and
-//! folders that the host has just created for a room.
+//! Most trees are created that way. This handles the others: worktrees that someone else created,
+//! and folders that the host has just created for a room.
 
 use super::spec::{Access, RoomSpec};
 use hothouse_host::files::FileError;
@@ -13,7 +13,7 @@ use hothouse_host::walls::Wall;
 use hothouse_model::caveat::Caveat;
 use std::path::{Path, PathBuf};
 
-/// Gives the trees of a room to its agent, if that is not the user. Costs one `stat` per tree.
+/// Gives a room's trees to its agent, if that is not the user. Costs one `stat` per tree.
 pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let Some(agent) = wall.agent(mode) else { return Ok(()) };
     let upper = spec.layers.as_ref().map(|layers| layers.private.join("upper"));
@@ -34,8 +34,8 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
     Ok(())
 }
 
-/// Returns the granted paths that an agent with its own id cannot read, for a user who is not root:
-/// those that neither the user's group nor others may read.
+/// Returns the granted paths that an agent with its own id cannot read (for a user who is not
+/// root): those that neither the user's group nor others may read.
 pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     if mode != Mode::Range {
         return Vec::new();

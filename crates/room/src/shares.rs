@@ -1,9 +1,9 @@
 //! A room's share of the kernel's per-user resources.
 //!
 //! If rooms have the user's own uid, all of them and the user share the same limits. The kernel
-//! also counts per user namespace, and what is created in a nested one counts in all its ancestors.
-//! So limits are set on the wall, where the room's root, in its own namespace below, cannot change
-//! them.
+//! also counts per user namespace, and what is created in a nested namespace counts in all its
+//! ancestors. So limits are set on the wall, where the room's root, in its own namespace below,
+//! cannot change them.
 
 use hothouse_host::files;
 use hothouse_host::system_error::{Context, SystemError};
@@ -22,16 +22,16 @@ const QUARTERS: [(&str, u32); 4] = [
 ];
 
 /// The maximum number of namespaces of each kind in a room. A browser uses a few for each of its
-/// processes, an image builder some for each step.
+/// processes, an image builder a few for each step.
 const NAMESPACES: u32 = 512;
 
 const KINDS: [&str; 8] = ["user", "pid", "net", "mnt", "ipc", "uts", "cgroup", "time"];
 
-/// The maximum number of terminals in a room: the host has a few thousand in total.
+/// The maximum number of terminals in a room. The host has a few thousand in total.
 pub(super) const TERMINALS: u32 = 256;
 
 /// Process limits that the kernel applies to all processes of a user namespace together: pending
-/// signals, including timers; bytes of message queues; locked memory.
+/// signals (including timers), bytes of message queues, locked memory.
 const TOGETHER: [(Resource, u64); 3] =
     [(Resource::Sigpending, 8192), (Resource::Msgqueue, 400 << 10), (Resource::Memlock, 64 << 20)];
 
@@ -40,7 +40,7 @@ const TOGETHER: [(Resource, u64); 3] =
 pub(super) struct Shares(Vec<(String, u32)>);
 
 impl Shares {
-    /// Computes them from the host's limits, which are only visible outside.
+    /// Computes the shares from the host's limits, which are visible only outside.
     pub(super) fn of_host() -> Self {
         Self::of(|name| {
             let text = files::read_text(&Path::new(BOUNDS).join(name)).ok()?;
@@ -49,7 +49,7 @@ impl Shares {
         })
     }
 
-    /// A limit that the kernel does not have is skipped.
+    /// Skips limits that the kernel does not have.
     fn of(host: impl Fn(&str) -> Option<u32>) -> Self {
         let quarters = QUARTERS.iter().filter_map(|(name, least)| {
             Some(((*name).to_owned(), (host(name)? / 4).max(*least).min(i32::MAX.unsigned_abs())))
@@ -62,7 +62,7 @@ impl Shares {
         Self(quarters.chain(namespaces).collect())
     }
 
-    /// Applies them to the current user namespace.
+    /// Applies the shares to the current user namespace.
     pub(super) fn apply(&self) -> Result<(), SystemError> {
         for (name, most) in &self.0 {
             let path = Path::new(BOUNDS).join(name);
@@ -72,7 +72,7 @@ impl Shares {
     }
 }
 
-/// Limits this process, and thereby the user namespace that it creates next.
+/// Limits this process, and with it the user namespace that it creates next.
 pub(super) fn bound_together() -> Result<(), SystemError> {
     for (resource, most) in TOGETHER {
         let Rlimit { current, maximum } = rustix::process::getrlimit(resource);

@@ -1,5 +1,5 @@
-//! Finds sockets of host processes in folders that a room gets: through a bind mount, even a
-//! read-only one, the room could connect to them.
+//! Finds sockets of host processes in folders that a room gets: the room could connect to them
+//! through a bind mount, even a read-only one.
 
 use hothouse_host::beneath::Folder;
 use hothouse_host::ids::Mode;
@@ -16,9 +16,9 @@ const TABLE: &str = "/proc/net/unix";
 
 /// Returns the live sockets below `folders`.
 ///
-/// The kernel lists bound sockets by the name they were bound with. That is cheap even for a large
-/// tree; only names that mean something else to us require a search. A table that cannot be read to
-/// its end is an error: an unknown socket would not be hidden.
+/// The kernel lists bound sockets by the name they were bound with. Reading that list is cheap even
+/// for a large tree; only names that we cannot resolve require a search. A table that cannot be
+/// read to its end is an error: an unknown socket would not be hidden.
 pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, SystemError> {
     let table = std::fs::File::open(TABLE).context_at("read", TABLE)?;
     let (absolute, foreign) = bound(BufReader::new(table)).context_at("read", TABLE)?;
@@ -33,9 +33,8 @@ pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, SystemError> {
     Ok(found)
 }
 
-/// Restricts sockets in the worktree to their owner: a mask would be a mount, which whoever can
-/// write to the folder can get rid of. If the room has the owner's uid, nothing helps, and it must
-/// not start.
+/// Restricts sockets in the worktree to their owner: a mask would be a mount, and whoever can write
+/// to the folder can get rid of it. If the room has the owner's uid, nothing helps and it must not start.
 pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<(), SystemError> {
     let own = sockets.iter().filter_map(|path| Some((path, path.strip_prefix(worktree).ok()?)));
     for (path, relative) in own {
@@ -64,7 +63,7 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
     Ok(())
 }
 
-/// Parses absolute names from the kernel's table; also returns whether there are names that only
+/// Parses absolute names from the kernel's table. Also returns whether there are names that only
 /// their process can resolve: relative ones, and those below `/proc/self`.
 fn bound(table: impl BufRead) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
     let (mut absolute, mut foreign) = (BTreeSet::new(), false);
@@ -84,14 +83,14 @@ fn bound(table: impl BufRead) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
     Ok((absolute, foreign))
 }
 
-/// Returns the name in a line: the inode before it is padded with spaces, and the name may contain
+/// Returns the name in a line. The inode before it is padded with spaces, and the name may contain
 /// spaces.
 fn name_in(line: &[u8]) -> Option<&[u8]> {
     let inode = line.splitn(7, |byte| *byte == b' ').nth(6)?.trim_ascii_start();
     inode.splitn(2, |byte| *byte == b' ').nth(1)
 }
 
-/// Resolves names to real paths. A folder with many sockets is resolved once.
+/// Resolves names to real paths. Each folder is resolved only once.
 fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut folders: BTreeMap<&Path, Option<PathBuf>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -103,7 +102,7 @@ fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a name is a room's control socket, which is never inside a folder of a room.
+/// Whether a name is a room's control socket, which is never inside a folder that a room gets.
 fn is_of_a_room(name: &[u8]) -> bool {
     let number = name
         .strip_prefix(b"/proc/self/fd/")

@@ -25,7 +25,7 @@ pub struct RoomSpec {
     pub runtime: PathBuf,
     /// Folders of the host that are bound read-only at their own path.
     pub tools: Vec<PathBuf>,
-    /// Additional folders or files, read-write or not.
+    /// Additional folders or files, read-write or read-only.
     pub mounts: Vec<Bind>,
     /// Read-only binds made after all others, such as a `.git` pointer on every alias.
     pub readonly_binds: Vec<Bind>,
@@ -34,13 +34,13 @@ pub struct RoomSpec {
     pub masks: Vec<PathBuf>,
     pub limits: Limits,
     /// Keeps layers and `$HOME` in memory and discards them with the room, which ends with the
-    /// first command whose exit was reported.
+    /// first command whose exit has been reported.
     pub ephemeral: bool,
     /// Overrides what [`Mode::detect`](Mode) would choose.
     pub mode: Option<Mode>,
-    /// In root mode, the first host uid of the shared range of rooms.
+    /// In root mode, the first host uid of the range that rooms share.
     pub shifted_base: u32,
-    /// A certificate in PEM that the room's system trusts in addition to the host's.
+    /// A PEM certificate that the room's system trusts in addition to the host's.
     #[serde(default)]
     pub ca: Option<String>,
     /// The lock file with which PID 1 claims the sandbox's files for as long as the room is
@@ -59,14 +59,14 @@ pub struct RoomSpec {
 /// The layers of a worktree that is mounted as an overlay only in the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLayers {
-    /// Contains `upper`, for changes, and `work`, for the kernel.
+    /// Contains `upper` for changes and `work` for the kernel.
     pub private: PathBuf,
     /// The read-only layers, uppermost first.
     pub lowers: Vec<PathBuf>,
 }
 
 impl RoomSpec {
-    /// The first host uid of rooms made by root.
+    /// The first host uid of rooms created by root.
     pub const DEFAULT_SHIFTED_BASE: u32 = ids::SHIFTED_BASE;
 }
 
@@ -82,17 +82,17 @@ pub struct Bind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// A folder that belongs to the room: the owner on disk is agent.
+    /// A folder that belongs to the room: the owner on disk is the agent.
     Write,
-    /// A folder that stays the user's: as root, the owner on disk is agent; otherwise agent gets
-    /// access through ACLs.
+    /// A folder that stays the user's. In root mode the owner on disk is the agent; otherwise the
+    /// agent gets access through ACLs.
     WriteShared,
     /// With the owners on disk, so that only world-readable files can be read, and with locks that
     /// do not reach the host.
     Read,
-    /// Like `Read` but bound directly: a file of ours, which no program of the host locks.
+    /// Like `Read` but bound directly: a file of ours, which no program on the host locks.
     ReadOwn,
-    /// Read-only, and the owner on disk is agent.
+    /// Read-only, and the owner on disk is the agent.
     ReadAsOwner,
 }
 
@@ -104,8 +104,8 @@ pub struct Limits {
     /// Cores; half a core is 0.5.
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
-    /// The size limit of its files on the disk, in bytes. Not enforced here: it limits the
-    /// in-memory folders, and whoever monitors the room can query it.
+    /// The size limit of its files on disk, in bytes. Not enforced here: it limits the in-memory
+    /// folders, and whoever monitors the room can query it.
     #[serde(default)]
     pub disk: Option<u64>,
 }

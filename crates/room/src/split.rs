@@ -1,6 +1,6 @@
 //! Splits granted folders that contain hidden paths.
 //!
-//! A mask over a file is lost when a program of the host replaces the file. So hidden paths are not
+//! A mask over a file is lost when a program on the host replaces the file. So hidden paths are not
 //! part of the tree that the room gets: along the path to them the room has its own folders, into
 //! which everything else is bound.
 
@@ -19,7 +19,7 @@ pub(super) enum ChildKind {
     /// A file or a folder.
     Plain,
     Link(PathBuf),
-    /// A socket, a pipe or a device, which is not passed to a room this way.
+    /// A socket, pipe or device, which is not passed to a room this way.
     Special,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn split(
     parts
 }
 
-/// Lists a folder of the host; one that we may not read is empty for a room too.
+/// Lists a folder of the host. A folder that we may not read is empty for a room too.
 pub(super) fn children(folder: &Path) -> Vec<Child> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let child = |entry: std::fs::DirEntry| {

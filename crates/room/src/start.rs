@@ -23,8 +23,7 @@ use std::time::{Duration, Instant};
 /// How long a killed room may take to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running room: everything needed to find, freeze and end it, even after a restart of the
-/// daemon.
+/// A running room: everything needed to find, freeze and end it, even after the daemon has restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     pub identity: RoomIdentity,
@@ -68,7 +67,7 @@ pub enum StopError {
 }
 
 impl Launcher {
-    /// Starts a room. Blocks for some milliseconds: call it on a blocking thread.
+    /// Starts a room. Blocks for a few milliseconds: call it on a blocking thread.
     pub fn start(&self, spec: &RoomSpec) -> Result<Started, StartError> {
         let id = || spec.id.clone();
         let report = self
@@ -89,7 +88,7 @@ impl Launcher {
 /// Ends a room immediately and removes everything it had on the host except its storage. For a
 /// graceful end, call [`shutdown`](super::RoomClient::shutdown) first. Blocks.
 pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
-    // A frozen process cannot die.
+    // A frozen process cannot die, so thaw it first.
     if room.groups.freezer.is_some() {
         let _ = room.groups.thaw();
     }
@@ -104,7 +103,7 @@ pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     Ok(())
 }
 
-/// Kills through a pidfd, verified after opening: no other process can be hit.
+/// Kills through a pidfd that is verified after opening, so no other process can be hit.
 fn end(identity: &RoomIdentity) -> Result<(), StopError> {
     let Some(pid) = Pid::from_raw(identity.pid) else { return Ok(()) };
     let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -124,14 +123,14 @@ fn end(identity: &RoomIdentity) -> Result<(), StopError> {
         if has_ended(&process)? {
             return Ok(());
         }
-        // A process of the room may hold the lock of a pipe on which room-init is blocked
+        // A process in the room may hold the lock of a pipe on which room-init is blocked
         // uninterruptibly, so kill the others first.
         descendants::kill(identity.pid);
     }
     Err(StopError::Lingers)
 }
 
-/// Waits a moment for a process to exit.
+/// Waits briefly for a process to exit.
 fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
     const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     let mut entry = [PollFd::new(process, PollFlags::IN)];

@@ -10,9 +10,9 @@ pub(crate) use hothouse_host::sys::{
     Fork, MountChange, exit_now, fork_into, has_one_thread, mount_setattr,
 };
 
-/// Makes the calling process see its own cgroups as the root.
+/// Gives the calling process a cgroup namespace in which its own cgroups are the root.
 pub(crate) fn leave_cgroup_namespace() -> io::Result<()> {
-    // SAFETY: takes a number only.
+    // SAFETY: `unshare` takes only a number.
     check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into()).map(drop)
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, anonymous) }).map(drop)
 }
 
-/// One instruction of classic BPF, as the kernel wants it.
+/// One instruction of classic BPF, in the kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
@@ -71,7 +71,7 @@ pub(crate) fn landlock_version() -> io::Result<i64> {
     check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) })
 }
 
-/// Confines signals and abstract sockets to this process and its future children (ABI 6).
+/// Confines the signals and abstract sockets of this process and its future children (ABI 6).
 pub(crate) fn landlock_scope() -> io::Result<()> {
     #[repr(C)]
     struct Ruleset {
@@ -82,7 +82,7 @@ pub(crate) fn landlock_scope() -> io::Result<()> {
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
     let ruleset =
         Ruleset { handled_files: 0, handled_network: 0, scoped: ABSTRACT_SOCKETS_AND_SIGNALS };
-    // SAFETY: the kernel reads the structure by the given size.
+    // SAFETY: the structure is live, and the kernel reads only the given size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -94,13 +94,13 @@ pub(crate) fn landlock_scope() -> io::Result<()> {
     let fd = RawFd::try_from(check(result)?).map_err(io::Error::other)?;
     // SAFETY: a new descriptor that nobody else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: takes numbers only.
+    // SAFETY: takes only numbers.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, fd.as_raw_fd(), 0) }).map(drop)
 }
 
 /// Duplicates `fd` to `number`, to be inherited.
 pub(crate) fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
-    // SAFETY: the callers own whatever was open at `number`: they run in a process that closed
+    // SAFETY: the callers own whatever is open at `number`: they run in a process that has closed
     // every descriptor it did not choose itself.
     check(unsafe { libc::dup2(fd.as_raw_fd(), number) }.into()).map(drop)
 }
@@ -109,7 +109,7 @@ pub(crate) fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
 pub(crate) fn execute(program: BorrowedFd<'_>, name: &CStr) -> io::Error {
     let argv = [name.as_ptr(), std::ptr::null()];
     let env: [*const libc::c_char; 1] = [std::ptr::null()];
-    // SAFETY: both lists end in null and point to strings that outlive the call.
+    // SAFETY: both lists end with a null pointer and point to strings that outlive the call.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,
@@ -125,6 +125,6 @@ pub(crate) fn execute(program: BorrowedFd<'_>, name: &CStr) -> io::Error {
 
 /// Closes every descriptor from `first` on.
 pub(crate) fn close_from(first: u32) -> io::Result<()> {
-    // SAFETY: called once, first thing in a fresh helper process, which owns none of them.
+    // SAFETY: called once, as the first thing in a new helper process, which owns none of them.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) }).map(drop)
 }

@@ -1,14 +1,14 @@
 //! The CA that a room trusts in addition to the host's: added to the system's certificate bundle,
 //! which most programs use, and to the policies of browsers, which do not.
 //!
-//! It is written beneath the overlay, into folders that the room's root may have changed: links are
+//! It is written beneath the overlay, into folders that the room's root may have changed. Links are
 //! never followed, and a room that damaged its own bundle still starts, without the CA.
 
 use super::browsers::{self, CHROMIUM, FIREFOX_CERTIFICATES};
 use hothouse_host::{FileError, beneath::Folder};
 use std::path::Path;
 
-/// The certificate bundles of common systems, below `/etc`. Links among them are left alone.
+/// The certificate bundles of common systems, below `/etc`. Those that are links are left alone.
 pub const CERTIFICATE_BUNDLES: [&str; 4] = [
     "ssl/certs/ca-certificates.crt",
     "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -19,7 +19,7 @@ pub const CERTIFICATE_BUNDLES: [&str; 4] = [
 /// The CA certificate alone, below `/etc`, for programs that take an additional file.
 pub const CA_ALONE: &str = "ssl/certs/hothouse.pem";
 
-/// Debian includes this file when it regenerates its bundle, below `/usr`.
+/// Debian includes this file, below `/usr`, when it regenerates its bundle.
 const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
 
 /// The size limit of a bundle.
@@ -28,7 +28,7 @@ const MOST: u64 = 4 << 20;
 const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
-/// Makes the system folder `name` of a room trust a CA, or removes it.
+/// Adds a CA to the system folder `name` of a room, or removes it.
 pub(super) fn apply(name: &str, upper: &Path, below: &[&Path], ca: Option<&str>) {
     let applied = match name {
         "etc" => etc(upper, below, ca),
@@ -39,7 +39,7 @@ pub(super) fn apply(name: &str, upper: &Path, below: &[&Path], ca: Option<&str>)
     applied.ok();
 }
 
-/// `below` has the layers below the room's own, uppermost first.
+/// `below` contains the layers below the room's own, uppermost first.
 fn etc(upper: &Path, below: &[&Path], ca: Option<&str>) -> Result<(), FileError> {
     let own = Folder::open(upper)?;
     let below = below.iter().map(|layer| Folder::open(layer)).collect::<Result<Vec<_>, _>>()?;
@@ -79,7 +79,7 @@ fn put(own: &Folder, file: &str, content: Option<&str>) -> Result<(), FileError>
     }
 }
 
-/// Reads a regular file; anything that the room put in its place is ignored.
+/// Reads a regular file; ignores anything else that the room put in its place.
 fn text(folder: &Folder, file: &Path) -> Option<String> {
     String::from_utf8(folder.read_capped(file, MOST).ok()?).ok()
 }

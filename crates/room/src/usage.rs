@@ -1,8 +1,8 @@
-//! CPU and memory usage of rooms, summed over the descendants of their first processes; needs no
-//! cgroups.
+//! CPU and memory usage of rooms, summed over the descendants of their first processes. Works
+//! without cgroups.
 //!
-//! The time of an ended process is included in its parent's, if that waited for it; orphans are
-//! reparented to PID 1, which does.
+//! The time of an ended process is included in its parent's if the parent waited for it. Orphans
+//! are reparented to PID 1, which does.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -42,7 +42,7 @@ fn processes() -> BTreeMap<i32, Taken> {
     pids.filter_map(read).collect()
 }
 
-/// The name in the second field may contain anything, so fields are counted from the last bracket.
+/// The name in the second field may contain anything, so fields are counted after the last bracket.
 fn parse(stat: &str) -> Option<Taken> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -64,10 +64,10 @@ fn sums(roots: &[i32], all: &BTreeMap<i32, Taken>, ticks: u64, page: u64) -> Vec
     sums
 }
 
-/// Returns the root that a process is, or descends from.
+/// Returns the root that a process is or descends from.
 fn root_of(pid: i32, roots: &[i32], all: &BTreeMap<i32, Taken>) -> Option<usize> {
     let chain = std::iter::successors(Some(pid), |pid| all.get(pid).map(|taken| taken.parent));
-    // The table may change while it is read, so there could be a cycle.
+    // The table may change while it is read, so it may contain a cycle.
     chain.take(all.len() + 1).find_map(|pid| roots.iter().position(|root| *root == pid))
 }
 

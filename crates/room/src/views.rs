@@ -1,8 +1,8 @@
-//! Granted folders as a room sees them: files of the host, with separate locks.
+//! Granted folders as a room sees them: host files with separate locks.
 //!
 //! A lock belongs to an inode, and whoever can open a file can lock it, even on a read-only mount.
-//! With a plain bind, a room could block every program of the host that locks the same file. The
-//! inodes of an overlay are its own, so locks in the room never conflict with locks outside.
+//! With a plain bind, a room could block every program on the host that locks the same file. An
+//! overlay has its own inodes, so locks in the room never conflict with locks outside.
 //!
 //! An overlay caches names that were looked up. Changes by the host become visible once room-init
 //! has dropped that cache.
@@ -17,13 +17,13 @@ use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-/// A second layer, because an overlay without an upper one must have two.
+/// A second layer, because an overlay without an upper layer must have at least two.
 const EMPTY: &str = "view-empty";
 
 /// A granted folder or file.
 pub(super) struct View {
     /// The parts that the plan binds, in its order. `None` for what the wall's root cannot reach,
-    /// since nobody in the room could either.
+    /// because nobody in the room could reach it either.
     parts: std::vec::IntoIter<Option<OwnedFd>>,
     /// The overlay; `None` if locks are shared with the host.
     overlay: Option<OwnedFd>,
@@ -62,8 +62,8 @@ impl View {
     }
 }
 
-/// Mounts an overlay over a folder on the stage. `None` if its file system cannot be a layer, or if
-/// there are mounts below it, which would be hidden.
+/// Mounts an overlay over a folder on the stage. Returns `None` if its file system cannot be a
+/// layer, or if there are mounts below it, which would be hidden.
 fn overlay(lower: &Path) -> Option<OwnedFd> {
     if has_mounts_below(lower) {
         return None;
@@ -78,9 +78,9 @@ fn overlay(lower: &Path) -> Option<OwnedFd> {
     rustix::fs::open(&target, flags, Mode::empty()).ok()
 }
 
-/// Whether there are mounts below a folder on the stage. `true` if unknown.
+/// Whether there are mounts below a folder on the stage. Returns true if unknown.
 fn has_mounts_below(name: &Path) -> bool {
-    // The host's table, or that of the new root if the host was already detached.
+    // The host's table, or the new root's if the host has already been detached.
     let tables = ["/proc/self/mountinfo", "root/proc/self/mountinfo"];
     let table = tables.iter().find_map(|path| files::read_text(Path::new(path)).ok());
     let Some((table, stage)) = table.zip(std::env::current_dir().ok()) else { return true };

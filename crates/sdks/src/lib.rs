@@ -1,10 +1,10 @@
-//! Which SDKs a project uses, and what is known of their vendors: hosts, variables, the class that is proposed.
+//! Finds the SDKs that a project uses, and what is known of their vendors: hosts, variables, the proposed class.
 //!
 //! - [`table`]: the vendors, from `table.toml`
-//! - [`lockfile`]: what lockfiles and manifests name
+//! - [`lockfile`]: packages in lockfiles and manifests
 //!
-//! Pure: files come in as bytes. They are an agent's, so whatever they hold is read in one pass, and only what the
-//! table knows is kept.
+//! Pure: files come in as bytes. An agent may write them, so they are read in a single pass, and only packages in the
+//! table are kept.
 
 pub mod lockfile;
 pub mod table;
@@ -19,7 +19,7 @@ pub use table::{Vendor, vendor, vendor_of_host, vendors};
 pub struct Sdk {
     /// As in the table, such as `npm:stripe`.
     pub package: String,
-    /// As the lockfile has it; manifests have ranges, and none is kept.
+    /// From the lockfile; manifests have ranges, so there is none.
     pub version: Option<String>,
     /// The file that names it.
     pub file: String,
@@ -28,7 +28,7 @@ pub struct Sdk {
 /// A file of the project.
 #[derive(Clone, Copy, Debug)]
 pub struct ProjectFile<'a> {
-    /// The path beneath the worktree.
+    /// The path below the worktree.
     pub path: &'a str,
     pub bytes: &'a [u8],
 }

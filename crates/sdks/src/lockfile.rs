@@ -1,14 +1,14 @@
-//! What lockfiles and manifests name.
+//! Reads lockfiles and manifests.
 //!
-//! Each reader passes on names and versions as it finds them, in one pass over the text. A file that is not what its
-//! name says yields what it yields; nothing is an error, because a project may be half made.
+//! Each reader passes on names and versions as it finds them, in one pass over the text. A malformed file yields
+//! whatever can be read; nothing is an error, because a project may be incomplete.
 
 use serde_json::Value;
 
-/// The longest file that is read.
+/// The maximum size of a file.
 pub const FILE_MOST: usize = 16 << 20;
 
-/// How deeply dependencies nest in the first form of npm's lockfile.
+/// The maximum nesting of dependencies in the first version of npm's lockfile.
 const DEPTH: usize = 64;
 
 /// A file that names packages.
@@ -34,7 +34,7 @@ pub enum FileKind {
     ComposerJson,
 }
 
-/// The names of files, and what they are.
+/// The names of files, with their kinds.
 const NAMES: [(&str, FileKind); 20] = [
     ("package-lock.json", FileKind::NpmLock),
     ("npm-shrinkwrap.json", FileKind::NpmLock),
@@ -58,17 +58,17 @@ const NAMES: [(&str, FileKind); 20] = [
     ("composer.json", FileKind::ComposerJson),
 ];
 
-/// Takes a name, and a version if there is one.
+/// Receives a name, and a version if there is one.
 pub type Sink<'a> = dyn FnMut(&str, Option<&str>) + 'a;
 
 impl FileKind {
-    /// Returns what a file is, by the last part of its path.
+    /// Returns the kind of a file, by the last part of its path.
     pub fn of(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    /// Whether it has what is wanted, not what was installed.
+    /// Returns whether it lists what is wanted, not what was installed.
     pub fn is_manifest(self) -> bool {
         matches!(
             self,
@@ -81,7 +81,7 @@ impl FileKind {
         )
     }
 
-    /// Returns where its packages come from.
+    /// Returns the ecosystem of its packages.
     pub fn ecosystem(self) -> &'static str {
         match self {
             Self::NpmLock | Self::PnpmLock | Self::YarnLock | Self::BunLock | Self::PackageJson => {
@@ -124,7 +124,7 @@ pub fn read(kind: FileKind, bytes: &[u8], to: &mut Sink<'_>) {
     }
 }
 
-/// Reads JSON; what is none, or nests too deeply, is nothing.
+/// Parses JSON; anything invalid counts as null.
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
@@ -135,7 +135,7 @@ fn npm_lock(tree: &Value, to: &mut Sink<'_>) {
             to(name, entry["version"].as_str());
         }
     }
-    // The first form nests.
+    // The first version nests dependencies.
     let mut open = vec![(&tree["dependencies"], 0)];
     while let Some((level, depth)) = open.pop() {
         for (name, entry) in level.as_object().into_iter().flatten() {
@@ -147,7 +147,7 @@ fn npm_lock(tree: &Value, to: &mut Sink<'_>) {
     }
 }
 
-/// Splits `name@version` at the last `@` that does not begin a scope.
+/// Splits `name@version` at the last `@` that does not start a scope.
 fn split_version(text: &str) -> Option<(&str, &str)> {
     let at = text.rfind('@').filter(|at| *at > 0)?;
     Some((&text[..at], &text[at + 1..]))
@@ -214,7 +214,7 @@ fn bun_lock(text: &str, to: &mut Sink<'_>) {
     }
 }
 
-/// Passes the names of some tables on.
+/// Passes on the names in some tables.
 fn manifest_tables(tree: &Value, keys: &[&str], to: &mut Sink<'_>) {
     for key in keys {
         for (name, entry) in tree[*key].as_object().into_iter().flatten() {
@@ -301,7 +301,7 @@ fn go_line(line: &str, to: &mut Sink<'_>) {
     }
 }
 
-/// Reads `    name (1.2.3)`; what a gem needs itself is indented further.
+/// Reads `    name (1.2.3)`; the dependencies of a gem are indented further.
 fn gem_spec(line: &str, to: &mut Sink<'_>) {
     let Some(spec) = line.strip_prefix("    ").filter(|rest| !rest.starts_with(' ')) else {
         return;

@@ -1,23 +1,23 @@
-//! The vendors that are known, from `table.toml`.
+//! The known vendors, from `table.toml`.
 
 use std::sync::LazyLock;
 
 use hothouse_model::{config::IntegrationClass, glob};
 use serde::Deserialize;
 
-/// What is known of a vendor.
+/// A known vendor.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vendor {
-    /// As `vendor =` has it, where Hothouse speaks its protocol.
+    /// The value of `vendor =`, where Hothouse speaks its protocol.
     pub name: String,
-    /// What people call it.
+    /// The name for display.
     pub title: String,
-    /// What `init` proposes.
+    /// The class that `init` proposes.
     pub class: IntegrationClass,
-    /// Production hosts; `*` stands for any text.
+    /// Production hosts; `*` matches any text.
     pub hosts: Vec<String>,
-    /// Variables by which its SDKs can be led elsewhere.
+    /// Variables that point its SDKs to another host.
     #[serde(default)]
     pub env: Vec<String>,
     /// What the class does not cover.
@@ -47,14 +47,14 @@ pub fn vendor(name: &str) -> Option<&'static Vendor> {
     TABLE.iter().find(|vendor| vendor.name == name)
 }
 
-/// Returns the vendor that a host belongs to: the one that names it most exactly.
+/// Returns the vendor of a host: the one with the most specific pattern.
 pub fn vendor_of_host(host: &str) -> Option<&'static Vendor> {
     let all = TABLE.iter().flat_map(|vendor| vendor.hosts.iter().map(move |host| (vendor, host)));
     let fitting = all.filter(|(_, pattern)| glob::fits(pattern.as_bytes(), host.as_bytes()));
     fitting.max_by_key(|(_, pattern)| pattern.len()).map(|(vendor, _)| vendor)
 }
 
-/// Returns the vendor of a package, and the package as the table has it.
+/// Returns the vendor of a package, and the package as written in the table.
 pub fn vendor_of_package(ecosystem: &str, name: &str) -> Option<(&'static Vendor, &'static str)> {
     let name = normal(ecosystem, name);
     let is_meant = |sdk: &str| {
@@ -67,7 +67,7 @@ pub fn vendor_of_package(ecosystem: &str, name: &str) -> Option<(&'static Vendor
     })
 }
 
-/// Writes a name as its ecosystem compares names.
+/// Normalizes a name as its ecosystem does for comparison.
 fn normal(ecosystem: &str, name: &str) -> String {
     match ecosystem {
         // PEP 503.
@@ -115,7 +115,7 @@ mod tests {
                 let known = ["npm", "pypi", "cargo", "go", "gem", "composer"];
                 assert!(kind.is_some_and(|kind| known.contains(&kind)), "{sdk}");
             }
-            // Whatever is not the real thing has to say what it leaves out.
+            // Anything other than the real vendor has to say what it leaves out.
             let is_plain =
                 matches!(vendor.class, IntegrationClass::Mock | IntegrationClass::ReadOnly);
             assert!(!is_plain || vendor.caveat.is_some(), "{} has no caveat", vendor.name);

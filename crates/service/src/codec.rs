@@ -1,9 +1,9 @@
-//! Values whose form on the wire differs from that in JSON.
+//! Values whose encoding on the wire differs from that in JSON.
 //!
-//! On the wire a time is a number of milliseconds and an environment a list of `NAME=value`, as room-init has
-//! always had them.
+//! On the wire a duration is a number of milliseconds and an environment a list of `NAME=value`, as room-init has
+//! always encoded them.
 
-/// A time: milliseconds on the wire.
+/// A duration: milliseconds on the wire.
 pub(crate) mod duration {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) mod environment {
             return BTreeMap::deserialize(from);
         }
         let lines = Vec::<String>::deserialize(from)?;
-        // One without `=` is nothing that a program could look up.
+        // A program could not look up an entry without `=`.
         let pairs = lines.iter().filter_map(|line| line.split_once('='));
         Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }

@@ -1,10 +1,10 @@
-//! What a probe found.
+//! The results of probes.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An answer of a probe.
+/// A result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeAnswer {
     pub healthy: bool,
@@ -14,18 +14,18 @@ pub struct ProbeAnswer {
 }
 
 impl ProbeAnswer {
-    /// Makes the answer of a service that is well.
+    /// Makes the result of a healthy service.
     pub fn good(found: Found) -> Self {
         Self { healthy: true, found }
     }
 
-    /// Makes the answer of one that is not.
+    /// Makes the result of an unhealthy service.
     pub fn bad(found: Found) -> Self {
         Self { healthy: false, found }
     }
 }
 
-/// What a probe found. What was said is of the service, fit to be shown.
+/// What a probe found. `said` is output of the service, safe to display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Http {
@@ -46,11 +46,11 @@ pub enum Found {
     NobodyListens {
         port: u16,
     },
-    /// Another process than the service's own has the port.
+    /// The port belongs to a process outside of the service.
     Stranger {
         port: u16,
     },
-    /// What went wrong while it was asked.
+    /// Why the probe failed.
     Problem(String),
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Found {
 }
 
 impl From<String> for Found {
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses what [`Display`](fmt::Display) wrote.
     fn from(text: String) -> Self {
         read(&text).filter(|found| found.to_string() == text).unwrap_or(Self::Problem(text))
     }
@@ -101,7 +101,7 @@ fn read(text: &str) -> Option<Found> {
 
 impl Serialize for Found {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        // As a whole: the wire must know the length first.
+        // As one text, because the wire format needs the length first.
         to.serialize_str(&self.to_string())
     }
 }

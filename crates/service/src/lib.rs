@@ -1,10 +1,10 @@
-//! What a service is to be, and how it stands.
+//! The spec of a service, and its state.
 //!
-//! One set of types from the config's output through the engine to room-init, and back to the API. It is
-//! linked into room-init, which is static and small, so it needs nothing but serde.
+//! One set of types from the config's output through the engine to room-init, and back to the API. It is linked into
+//! room-init, which is static and small, so its only dependency is serde.
 //!
 //! - [`spec`]: what is requested
-//! - [`state`]: how it stands, and how its processes ended
+//! - [`state`]: its state, and how its processes ended
 //! - [`found`]: what a probe found
 //! - [`codec`]: the same values in JSON and on the wire
 

@@ -1,4 +1,4 @@
-//! What a service is to be, with every decision made.
+//! The spec of a service, with every decision made.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -8,18 +8,18 @@ use crate::codec;
 
 /// One service, with its references resolved.
 ///
-/// The order of the fields is the order on the wire, which rooms of earlier builds understand.
+/// The order of the fields is their order on the wire, which rooms of earlier builds understand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     pub name: String,
     pub run: Vec<String>,
-    /// What is built before each start.
+    /// The build command, run before each start.
     pub build: Option<Vec<String>>,
     /// The whole environment.
     #[serde(with = "codec::environment")]
     pub env: BTreeMap<String, String>,
     pub folder: PathBuf,
-    /// Whether it runs once, and is done when it ends well.
+    /// Whether it runs once, and is complete when it succeeds.
     pub task: bool,
     pub needs: Vec<Need>,
     pub restart: Restart,
@@ -27,12 +27,13 @@ pub struct ServiceSpec {
     #[serde(with = "codec::duration")]
     pub stop_grace: Duration,
     pub pty: bool,
-    /// Absolute patterns of files whose change restarts it.
+    /// Absolute patterns of files whose changes restart it.
     pub watch: Vec<PathBuf>,
     pub probe: Option<ProbeSpec>,
 }
 
-/// The first word of a command that the room's root runs. No config can say it: commands of projects begin with a shell.
+/// The first word of a command that runs as the room's root. No config can contain it: commands of projects begin with
+/// a shell.
 pub const AS_ROOT: &str = "@root";
 
 /// A service that must come first.
@@ -51,7 +52,7 @@ pub enum Condition {
     Completed,
 }
 
-/// When a service is started again, and how many times in a row.
+/// When to restart a service, and how many times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {
@@ -59,7 +60,7 @@ pub struct Restart {
     pub max: u32,
 }
 
-/// When a service that ended is started again.
+/// When to restart a service that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartPolicy {
@@ -79,7 +80,7 @@ pub struct ProbeSpec {
     pub retries: u32,
 }
 
-/// What a probe asks.
+/// The check that a probe makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
@@ -90,18 +91,18 @@ pub enum Question {
     Tcp {
         port: u16,
     },
-    /// A command that ends with 0.
+    /// A command that exits with 0.
     Exec {
         words: Vec<String>,
     },
-    /// A regular expression that a line of the output matches.
+    /// A regular expression that matches a line of the output.
     Log {
         pattern: String,
     },
     /// `READY=1` on the notify socket.
     Notify,
-    /// As `Http`, with the host name under which people reach it. The last one: rooms of earlier builds know the
-    /// others by their numbers.
+    /// Like `Http`, with the host name that users use. It must stay last: rooms of earlier builds know the others by
+    /// their numbers.
     HttpAs {
         port: u16,
         path: String,
@@ -110,10 +111,10 @@ pub enum Question {
 }
 
 impl Condition {
-    /// Every word, as it is written in the config.
+    /// Every word, as written in the config.
     pub const WORDS: &'static [&'static str] = &["started", "ready", "completed"];
 
-    /// Returns the word, as it is written in the config.
+    /// Returns the word, as written in the config.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -124,10 +125,10 @@ impl Condition {
 }
 
 impl RestartPolicy {
-    /// Every word, as it is written in the config.
+    /// Every word, as written in the config.
     pub const WORDS: &'static [&'static str] = &["never", "on-failure", "always"];
 
-    /// Returns the word, as it is written in the config.
+    /// Returns the word, as written in the config.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Never => "never",

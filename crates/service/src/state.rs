@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 pub enum ServiceState {
     #[default]
     Stopped,
-    /// It is wanted, and waits for what it needs.
+    /// Wanted, and waiting for the services it needs.
     Waiting,
     Building,
     Starting,
     Ready,
-    /// It was ready and does not answer any more.
+    /// It was ready and no longer answers.
     Unhealthy,
     /// A task that ended well.
     Completed,
-    /// It ended, and is started again.
+    /// It ended, and is being restarted.
     Restarting,
     /// It was asked to stop.
     Stopping,
@@ -39,7 +39,7 @@ impl ServiceState {
         Self::Failed,
     ];
 
-    /// Returns the word for it in tables and JSON.
+    /// Returns its word in tables and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -55,32 +55,32 @@ impl ServiceState {
         }
     }
 
-    /// Reads the word that [`as_str`](Self::as_str) wrote.
+    /// Parses the word that [`as_str`](Self::as_str) wrote.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Whether it does what it is there for, or has done it.
+    /// Returns whether it is ready, or a completed task.
     pub fn is_well(self) -> bool {
         matches!(self, Self::Ready | Self::Completed)
     }
 
-    /// Whether nothing is wrong with it and nothing is awaited.
+    /// Returns whether nothing is wrong and no change is expected.
     pub fn is_settled(self) -> bool {
         self.is_well() || self == Self::Stopped
     }
 
-    /// Whether it is on its way to its first answer.
+    /// Returns whether it has not been ready yet since it was started.
     pub fn is_beginning(self) -> bool {
         matches!(self, Self::Waiting | Self::Building | Self::Starting)
     }
 
-    /// Whether it was up and is not well.
+    /// Returns whether it was up, but is not healthy now.
     pub fn is_ill(self) -> bool {
         matches!(self, Self::Unhealthy | Self::Restarting)
     }
 
-    /// Whether processes of it are there, or will be without being requested.
+    /// Returns whether it has processes, or will have some without a request.
     pub fn is_running(self) -> bool {
         match self {
             Self::Building
@@ -136,7 +136,7 @@ impl fmt::Display for Exit {
 }
 
 impl From<String> for Exit {
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses what [`Display`](fmt::Display) wrote.
     fn from(text: String) -> Self {
         let number = |word: &str| text.strip_prefix(word)?.parse().ok();
         match (number("exit "), number("signal ")) {

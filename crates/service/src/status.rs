@@ -1,11 +1,11 @@
-//! How services stand.
+//! The status of services.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Exit, ProbeAnswer, ServiceState};
 
-/// How one service stands, from room-init to the daemon's view of it. Times are milliseconds since
-/// room-init started. The order of the fields is part of the protocol.
+/// The status of one service, from room-init to the daemon. Times are milliseconds since room-init
+/// started. The order of the fields is part of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStatus {
     pub name: String,
@@ -14,12 +14,12 @@ pub struct ServiceStatus {
     pub pid: Option<i32>,
     pub restarts: u32,
     pub task: bool,
-    /// Whether it waits for one that has failed.
+    /// Whether it waits for a service that has failed.
     pub stuck: bool,
     pub needs: Vec<String>,
-    /// How its first process ended last.
+    /// How its first process last exited.
     pub exit: Option<Exit>,
-    /// The last results of its probe, the newest last.
+    /// The last results of its probe, newest last.
     pub answers: Vec<ProbeAnswer>,
     pub wanted_ms: Option<u64>,
     pub started_ms: Option<u64>,

@@ -23,8 +23,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{HostSink, Recorded, Take, Taken, bound};
 
-/// The maximum number of events per request. More are refused with 413, after which SDKs send
-/// fewer.
+/// The maximum number of events per request. A larger request gets 413, after which SDKs send
+/// smaller batches.
 pub(crate) const EVENTS: usize = 2000;
 
 /// Hosts with their sinks.
@@ -163,7 +163,7 @@ pub(crate) fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the first of some fields that has text or a number.
+/// Returns the first of some fields that is text or a number.
 pub(crate) fn first(tree: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| word(tree.get(name)?))
 }
@@ -182,12 +182,12 @@ pub(crate) fn listed<'v>(tree: &'v Value, names: &[&str]) -> Vec<&'v Value> {
     list.map_or_else(|| vec![tree], |list| list.iter().collect())
 }
 
-/// The response to an invalid body.
+/// Builds the response to an invalid body.
 pub(crate) fn bad(vendor: &str, why: &str) -> Taken {
     Taken::json(400, &json!({ "error": why, "type": "validation_error" }), vendor, Vec::new())
 }
 
-/// The response to a request with too many events.
+/// Builds the response to a request with too many events.
 pub(crate) fn too_many(vendor: &str) -> Taken {
     let why = format!("more than {EVENTS} events in one request");
     Taken::json(413, &json!({ "error": why, "type": "too_large" }), vendor, Vec::new())

@@ -25,7 +25,7 @@ pub(crate) enum NotInflated {
     TooLarge,
 }
 
-/// Whether bytes start like gzip.
+/// Returns whether bytes start like gzip.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }

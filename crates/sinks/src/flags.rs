@@ -58,7 +58,7 @@ fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     }
 }
 
-/// Whether a value means on.
+/// Returns whether a value means on.
 pub(crate) fn is_on(value: &Value) -> bool {
     match value {
         Value::Null => false,

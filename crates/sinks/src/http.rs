@@ -26,7 +26,7 @@ pub(crate) fn library(vendor: &str, source: &'static str) -> Taken {
     text(200, "application/javascript; charset=utf-8", source, vendor)
 }
 
-/// Whether the last part of a path is a script, including compressed ones.
+/// Returns whether the last part of a path is a script, including compressed ones.
 pub(crate) fn is_script(name: &str) -> bool {
     name.ends_with(".js") || name.ends_with(".js.gz")
 }

@@ -41,7 +41,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Returns the word for it.
+    /// Returns the provider's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -113,7 +113,7 @@ pub fn read_real(call: &Call<'_>, provider: Provider) -> Result<Option<RealCall>
 }
 
 impl RealCall {
-    /// Builds its record.
+    /// Builds the record of the call.
     pub fn record(&self, end: RealEnd) -> Recorded {
         let mut body =
             body(self.provider, &self.asked, None, (end.input_tokens, end.output_tokens));

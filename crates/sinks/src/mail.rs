@@ -137,7 +137,7 @@ fn files(message: &[u8], parsed: &message::Parsed, shown: &str) -> Vec<RecordFil
     files
 }
 
-/// Names a file of the outbox, only after the record's id.
+/// Builds a file of the outbox. Only the record's id is part of its name.
 fn file(extension: &str, pointer: &'static str, bytes: Vec<u8>) -> RecordFile {
     RecordFile { path: format!("email-outbox/{{id}}.{extension}"), pointer: Some(pointer), bytes }
 }

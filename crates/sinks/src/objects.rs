@@ -31,7 +31,7 @@ pub mod xml;
 pub use address::{Place, knows, place};
 pub use operation::{List, Operation};
 
-/// A request of an app without its body.
+/// A request from an app, without its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub host: &'a str,
@@ -101,7 +101,7 @@ impl ObjectError {
         Self::new(400, "MalformedXML", "the XML of the request is not what this call expects")
     }
 
-    /// Unsupported operations, which are refused rather than ignored.
+    /// Builds the error of an unsupported operation, which is refused rather than ignored.
     pub fn not_here(what: &str) -> Self {
         Self::new(
             501,

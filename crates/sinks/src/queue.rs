@@ -11,7 +11,7 @@ pub mod sqs;
 #[cfg(test)]
 mod tests;
 
-/// Whether a host is one of SQS.
+/// Returns whether a host is one of SQS.
 pub fn knows(host: &str) -> bool {
     let Some(rest) = host.strip_suffix(".amazonaws.com") else { return false };
     let is_region = |text: &str| {

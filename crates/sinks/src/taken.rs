@@ -57,8 +57,8 @@ impl Taken {
         Self { answer: Answer::json(status, tree, Match::Vendor(vendor.to_owned())), records }
     }
 
-    /// Marks it as no real answer: the sink does not know what was requested, so what the app
-    /// wanted was neither done nor recorded. Evidence counts the request as unmatched.
+    /// Marks the response as not a real answer: the sink does not know what was requested, so what
+    /// the app wanted was neither done nor recorded. Evidence counts the request as unmatched.
     pub(crate) fn unknown(mut self) -> Self {
         self.answer.matched = Match::Unmatched { nearest: Vec::new(), stub: String::new() };
         self

@@ -1,4 +1,4 @@
-//! What agents ask their user for.
+//! What agents ask the user for.
 
 use hothouse_model::{
     Word,
@@ -14,7 +14,7 @@ const COLUMNS: &str =
     "SELECT id, sandbox_id, asked, text, host, secret, wanted, state, answer, answered FROM asks";
 
 impl Store {
-    /// Records a request. Of those that were answered only the last `kept` of the sandbox stay.
+    /// Records a request. Of the sandbox's answered requests only the last `kept` stay.
     pub fn add_ask(&self, ask: &AskRecord, kept: usize) -> Result<(), StoreError> {
         let Wanted { host, secret, limit } = &ask.wanted;
         self.change("note what an agent asks for", |transaction| {
@@ -41,7 +41,7 @@ impl Store {
         })
     }
 
-    /// Returns the requests of one sandbox, or of all, the oldest first.
+    /// Returns the requests of one sandbox, or of all, oldest first.
     pub fn asks(&self, sandbox: Option<SandboxKey>) -> Result<Vec<AskRecord>, StoreError> {
         self.read("list what agents ask for", |connection| {
             connection
@@ -53,7 +53,7 @@ impl Store {
         })
     }
 
-    /// Answers a request that is open; returns it as it is now. One that was answered keeps its answer.
+    /// Answers an open request, and returns its new state. An answered one keeps its answer.
     pub fn answer_ask(
         &self,
         id: &str,

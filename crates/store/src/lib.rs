@@ -68,7 +68,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the file is not a database, or is damaged.
+    /// Returns whether the file is not a database, or is damaged.
     pub fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         matches!(self.code(), Some(DatabaseCorrupt | NotADatabase))
@@ -84,7 +84,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the disk is full or not writable.
+    /// Returns whether the disk is full or not writable.
     pub fn is_storage_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,

@@ -1,7 +1,7 @@
 //! Host ports reserved for apps.
 //!
-//! The reservation of a deleted sandbox stays as a memory: whoever needs the port may take it, and a sandbox of that
-//! name that comes back before has it again.
+//! The reservation of a deleted sandbox is kept: anyone who needs the port may take it, but until then a restored
+//! sandbox of that name gets it back.
 
 use hothouse_model::id::SandboxKey;
 use rusqlite::{OptionalExtension, params};
@@ -16,7 +16,7 @@ pub struct PortReservation {
     pub sandbox: String,
     pub app: String,
     pub reserved: jiff::Timestamp,
-    /// Whether its sandbox is gone, so that anybody may take it.
+    /// Whether its sandbox is gone, so that any app may take the port.
     pub is_free: bool,
 }
 
@@ -38,8 +38,8 @@ impl Store {
         })
     }
 
-    /// Reserves a port for an app, also one that a deleted sandbox had. Does nothing if the app has one, or if the port
-    /// is taken.
+    /// Reserves a port for an app, even one of a deleted sandbox. Does nothing if the app has a port, or if the port is
+    /// taken.
     pub fn reserve_port(
         &self,
         sandbox: SandboxKey,

@@ -1,4 +1,4 @@
-//! What the database knows of a sandbox beside its own record, kept while it is in the trash.
+//! What the database knows of a sandbox besides its own record, kept while it is in the trash.
 
 use hothouse_model::{
     Word,
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NewSandbox, Store, StoreError, sandboxes};
 
-/// The rows that go with a sandbox.
+/// The rows that belong to a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remains {
     pub snapshots: Vec<KeptSnapshot>,
-    /// Hosts that the user allowed for it alone.
+    /// Hosts that the user allowed only for it.
     pub grants: Vec<KeptGrant>,
     /// The ids of its runs.
     pub runs: Vec<String>,
-    /// The run that its room was in, if it was ever up.
+    /// The run of its room, if it was ever up.
     pub room: Option<KeptRoom>,
-    /// What its agents asked for.
+    /// The requests of its agents.
     #[serde(default)]
     pub asks: Vec<KeptAsk>,
 }
@@ -75,7 +75,7 @@ impl KeptAsk {
     }
 }
 
-/// A sandbox that comes back.
+/// A sandbox to restore.
 #[derive(Clone, Debug)]
 pub struct Revived {
     pub new: NewSandbox,
@@ -85,7 +85,7 @@ pub struct Revived {
 }
 
 impl Store {
-    /// Returns what goes with a sandbox when it is deleted.
+    /// Returns the rows that belong to a sandbox, before it is deleted.
     pub fn remains(&self, sandbox: SandboxKey) -> Result<Remains, StoreError> {
         let snapshots = self.snapshots(sandbox)?.into_iter().map(|snapshot| KeptSnapshot {
             label: snapshot.label,
@@ -113,7 +113,7 @@ impl Store {
     }
 }
 
-/// Adds a sandbox in phase `making`, with all that went with it.
+/// Adds a sandbox in phase `making`, with all the rows that belonged to it.
 pub(crate) fn insert(
     transaction: &Transaction<'_>,
     revived: &Revived,
@@ -139,7 +139,7 @@ pub(crate) fn insert(
             params![key.0, grant.rule, grant.granted.to_string()],
         )?;
     }
-    // Runs that were cleaned away meanwhile are not missed.
+    // Runs that were removed in the meantime are skipped.
     for run in &remains.runs {
         let sql = "UPDATE runs SET sandbox_id = ?2 WHERE id = ?1 AND sandbox_id IS NULL";
         transaction.execute(sql, params![run, key.0])?;

@@ -103,16 +103,16 @@ pub struct RunLine {
     pub id: String,
     /// The sandbox's public id, while it exists.
     pub sandbox_id: Option<String>,
-    /// The names, also of a sandbox that is gone.
+    /// The names, even if the sandbox is gone.
     pub sandbox: Option<String>,
     pub project: Option<String>,
     pub artifacts: PathBuf,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// What it was for, and whether that went well.
+    /// What it was for, and its result.
     pub scenario: Option<String>,
     pub ok: Option<bool>,
-    /// How many records its timeline had when that was noted last.
+    /// How many records its timeline had when last checked.
     pub records: u64,
 }
 
@@ -155,7 +155,7 @@ impl Store {
         })
     }
 
-    /// Records what a run was for, and how that went.
+    /// Records what a run was for, and its result.
     pub fn set_outcome(
         &self,
         run: &str,

@@ -28,7 +28,7 @@ pub struct NewSandbox {
     pub task: Option<String>,
     pub created: jiff::Timestamp,
     pub pinned_config: Option<String>,
-    /// What its room stands on, if not what the config says.
+    /// The stack of its room, if not the one in the config.
     pub stack: Option<String>,
     /// Where its files were before, in the sandboxes that it was forked from.
     pub former_paths: Vec<PathBuf>,
@@ -131,7 +131,7 @@ impl Store {
         })
     }
 
-    /// Whether a name is taken in a repository, even by a sandbox that is being made.
+    /// Returns whether a name is taken in a repository, even by a sandbox that is being made.
     pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
         let common_dir = repository.common_dir.to_string_lossy();
         self.read("look for a name", |connection| {

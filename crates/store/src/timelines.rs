@@ -1,10 +1,10 @@
-//! What is kept of timelines beside their files: salts, and heads of their chains.
+//! What is stored about timelines outside their files: salts, and heads of their chains.
 
 use rusqlite::{OptionalExtension, params};
 
 use crate::{Lasts, Space, Store, StoreError};
 
-/// Of so many records in a row one anchor is kept, besides the last one.
+/// Of this many records in a row, one anchor is kept in addition to the last one.
 const SPARSE: i64 = 1000;
 
 /// The head of a run's chain at one time.
@@ -12,7 +12,7 @@ const SPARSE: i64 = 1000;
 pub struct AnchorRecord {
     pub seq: u64,
     pub hash: String,
-    /// Whether nothing may come after it.
+    /// Whether no record may follow.
     pub ended: bool,
 }
 
@@ -30,8 +30,8 @@ impl Store {
         })
     }
 
-    /// Keeps the head of a run's chain, in the place of those shortly before it. A power cut may lose it: the next one
-    /// comes, and nothing false is left.
+    /// Stores the head of a run's chain, replacing recent ones. A power cut may lose it: the next one follows, and
+    /// nothing wrong is left behind.
     pub fn keep_anchor(&self, run: &str, anchor: &AnchorRecord) -> Result<(), StoreError> {
         let AnchorRecord { seq, hash, ended } = anchor;
         let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
@@ -40,7 +40,7 @@ impl Store {
                 "DELETE FROM anchors WHERE run_id = ?1 AND seq / ?3 = ?2 / ?3 AND seq <= ?2",
                 params![run, seq, SPARSE],
             )?;
-            // A run that is forgotten meanwhile needs no anchor.
+            // A run that was removed in the meantime needs no anchor.
             transaction.execute(
                 "INSERT INTO anchors (run_id, seq, hash, ended) SELECT id, ?2, ?3, ?4 FROM runs WHERE id = ?1",
                 params![run, seq, hash, ended],
@@ -49,7 +49,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a run continues which had ended: a broken room that is replaced keeps its run.
+    /// Records that an ended run continues: replacing a broken room keeps its run.
     pub fn continue_run(&self, run: &str) -> Result<(), StoreError> {
         self.change("continue the timeline of a run", |transaction| {
             transaction.execute("UPDATE anchors SET ended = 0 WHERE run_id = ?1 AND ended", [run])
@@ -57,7 +57,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the heads that were kept of a run's chain, the first one first.
+    /// Returns the stored heads of a run's chain, oldest first.
     pub fn anchors(&self, run: &str) -> Result<Vec<AnchorRecord>, StoreError> {
         self.read("list the heads of a timeline", |connection| {
             connection

@@ -108,7 +108,7 @@ pub enum Then {
 }
 
 impl State {
-    /// Whether processes of the service may be running.
+    /// Returns whether processes of the service may be running.
     pub fn is_running(self) -> bool {
         matches!(
             self,
@@ -116,7 +116,7 @@ impl State {
         )
     }
 
-    /// Returns how the service stands for whoever asks.
+    /// Returns the state to report.
     pub fn shown(self) -> ServiceState {
         match self {
             Self::Stopped => ServiceState::Stopped,
@@ -199,7 +199,7 @@ impl Service {
         }
     }
 
-    /// Whether it becomes ready by running for a while.
+    /// Returns whether it becomes ready by running for a while.
     fn settles(&self) -> bool {
         self.rules.probe.is_none() && self.rules.kind == Kind::Service
     }
@@ -255,12 +255,12 @@ impl Machine {
         self.version += 1;
     }
 
-    /// Whether nothing is running.
+    /// Returns whether nothing is running.
     pub fn is_still(&self) -> bool {
         self.services.iter().all(|service| !service.state.is_running())
     }
 
-    /// Whether a service waits for one that has failed, directly or indirectly.
+    /// Returns whether a service waits for one that has failed, directly or indirectly.
     pub fn is_stuck(&self, service: usize) -> bool {
         let mut seen = vec![false; self.services.len()];
         let mut next = vec![service];
@@ -445,7 +445,7 @@ impl Machine {
                 known.ready = Some(now);
             }
             _ if known.wish != Wish::Up => known.state = State::Stopped,
-            // The same files build as badly a second later; a change of them builds again.
+            // Building the same files again would fail again; a change of them triggers the next build.
             State::Building => known.state = State::Failed,
             _ => self.after_the_end(now, service, success),
         }
@@ -470,7 +470,7 @@ impl Machine {
             known.restarts += 1;
             State::Backoff { until }
         } else {
-            // Also with a success: what is to end is a task.
+            // Even after a success: only a task is expected to end.
             State::Failed
         };
     }
@@ -531,7 +531,7 @@ impl Machine {
         }
     }
 
-    /// Whether a running service needs this one.
+    /// Returns whether a running service needs this one.
     fn is_needed(&self, service: usize) -> bool {
         let name = &self.services[service].rules.name;
         self.services.iter().enumerate().any(|(at, other)| {

@@ -158,7 +158,7 @@ impl Own {
         Self::bad_request("the body ended early")
     }
 
-    /// Replaces values in it: an error may quote the host, such as the names in its certificate.
+    /// Replaces secret values in it: an error may quote the host, such as the names in its certificate.
     pub(crate) fn without(self, echoes: &Echoes) -> Self {
         let message =
             String::from_utf8_lossy(&echoes.replace(self.message.as_bytes())).into_owned();
@@ -184,8 +184,8 @@ impl Own {
     }
 }
 
-/// Says why HTTP/2 failed, without the text that a host may send along: it would be shown escaped, and a value in it
-/// could not be recognized.
+/// Describes why HTTP/2 failed, without any text from the host: it would be shown escaped, and a value in it could not
+/// be recognized.
 fn reason_of(error: &h2::Error) -> String {
     let who = match error.is_remote() {
         true => "the host ended it",

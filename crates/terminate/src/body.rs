@@ -53,7 +53,8 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body with nothing in it that does not say so: with `HEAD`, a length of 0 would be said of the body that `GET` gets.
+/// Creates an empty body of unknown length: in a response to `HEAD`, a length of 0 would describe the body that `GET`
+/// gets.
 pub(crate) fn of_unknown_length() -> Body {
     Unsized.boxed_unsync()
 }
@@ -77,7 +78,7 @@ pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
     body.map_err(BodyError::from).boxed_unsync()
 }
 
-/// A body that is held in memory, and what it takes of its room's budget.
+/// A body that is held in memory, and its share of the room's budget.
 struct Spending {
     inner: Body,
     _spent: Spent,
@@ -117,7 +118,7 @@ struct Revocable {
     revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// Breaks a body off as soon as `revoked` ends, unless nothing of it is left.
+/// Cuts a body off as soon as `revoked` completes, unless nothing of it is left.
 pub(crate) fn revocable(inner: Body, revoked: impl Future<Output = ()> + Send + 'static) -> Body {
     match inner.is_end_stream() {
         true => inner,

@@ -1,8 +1,7 @@
 //! How much of the daemon's memory one room may use through terminated hosts.
 //!
-//! A connection costs little, but with HTTP/2 it carries many requests, and some requests are held
-//! whole. Nothing here is shared by two rooms: one that has used up its own gets answers that say so,
-//! and the others do not notice.
+//! A connection costs little, but over HTTP/2 it carries many requests, and some bodies are buffered completely. Rooms
+//! share nothing here: a room that has used up its budget gets errors that say so, and the others are not affected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,23 +10,22 @@ use tokio::{
     time::timeout,
 };
 
-/// How many requests of a room are answered at the same time.
+/// How many requests of a room are answered concurrently.
 const REQUESTS: usize = 1024;
 
-/// How many of its answers are decompressed at the same time; a decoder may take 16 MiB.
+/// How many of its answers are decompressed concurrently; a decoder may take 16 MiB.
 const DECODERS: usize = 32;
 
-/// What bodies are counted in.
+/// The unit in which bodies are counted, in bytes.
 const UNIT: usize = 4 << 10;
 
-/// How much of its bodies is held in memory, in units.
+/// How much memory the bodies of a room may hold, in units.
 const BODIES: usize = (128 << 20) / UNIT;
 
-/// How long a request waits until there is room for its body.
+/// How long a request waits for memory for its body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The memory of one room; clones share it. It outlives a change of the config, so that connections
-/// from before it still count.
+/// The memory budget of one room; clones share it. It outlives config changes, so that older connections still count.
 #[derive(Clone, Debug)]
 pub struct RoomBudget {
     requests: Arc<Semaphore>,
@@ -35,7 +33,7 @@ pub struct RoomBudget {
     bodies: Arc<Semaphore>,
 }
 
-/// A part of the budget, which is free again when this is dropped.
+/// A part of the budget, which is released on drop.
 pub(crate) type Spent = OwnedSemaphorePermit;
 
 impl Default for RoomBudget {
@@ -46,18 +44,17 @@ impl Default for RoomBudget {
 }
 
 impl RoomBudget {
-    /// Takes the place of one request.
+    /// Takes the share of one request.
     pub(crate) fn request(&self) -> Option<Spent> {
         self.requests.clone().try_acquire_owned().ok()
     }
 
-    /// Takes the place of one decoder.
+    /// Takes the share of one decoder.
     pub(crate) fn decoder(&self) -> Option<Spent> {
         self.decoders.clone().try_acquire_owned().ok()
     }
 
-    /// Takes the memory for a body, all at once, so that two never wait for each other; `None` if it did not become
-    /// free in time.
+    /// Takes the memory for a body, all at once, so that two bodies never wait for each other; `None` on timeout.
     pub(crate) async fn body(&self, most: usize) -> Option<Spent> {
         let taken = self.bodies.clone().acquire_many_owned(units(most));
         timeout(PATIENCE, taken).await.ok()?.ok()
@@ -69,7 +66,7 @@ impl RoomBudget {
     }
 }
 
-/// Gives back what a body turned out not to need.
+/// Releases memory that a body turned out not to need.
 pub(crate) fn shrink(spent: &mut Spent, to: usize) {
     let unused = spent.num_permits().saturating_sub(units(to) as usize);
     drop(spent.split(unused));

@@ -163,8 +163,8 @@ pub(crate) fn unpacked(kept: &[u8], codings: &[Coding], most: usize) -> Vec<u8> 
 type Reader = Pin<Box<dyn AsyncBufRead + Send>>;
 type Unpacked = Pin<Box<dyn AsyncRead + Send>>;
 
-/// `deflate` should be the zlib format (RFC 9110, section 8.4.1.2), but some send it without that
-/// wrapper.
+/// Decodes `deflate`, which should be the zlib format (RFC 9110, section 8.4.1.2); some servers omit
+/// that wrapper.
 fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     Ok(match first & 0x8f == 0x08 {
         true => Box::pin(ZlibDecoder::new(reader)),
@@ -172,7 +172,7 @@ fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     })
 }
 
-/// These bits request a window of up to a gigabyte, which RFC 7932 does not allow.
+/// Decodes Brotli, except with a window of up to a gigabyte, which RFC 7932 does not allow.
 fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
     match first & 0x7f == 0x11 {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "the window is too large")),

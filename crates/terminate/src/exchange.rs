@@ -82,7 +82,7 @@ pub(crate) struct Looks {
     pub(crate) echoes: Option<Arc<Echoes>>,
     /// Keys that must not be sent out.
     pub(crate) live_keys: Option<Arc<LiveKeys>>,
-    /// The memory for messages that are held until they were scanned.
+    /// The memory for messages that are held until they have been scanned.
     pub(crate) budget: RoomBudget,
 }
 
@@ -166,7 +166,7 @@ impl<U: Upstream> Exchange<U> {
         Ok(response.map(watched))
     }
 
-    /// Answers a request for as long as it is admitted: what lasts ends when the rules change.
+    /// Answers a request for as long as it is admitted: streams and upgrades end when the rules change.
     async fn while_admitted(
         &self,
         mut admitted: Admitted,
@@ -215,7 +215,7 @@ impl<U: Upstream> Exchange<U> {
         Admitted::of(&self.terms, terms, place, &line).map_err(Own::denied)
     }
 
-    /// The gate of the current config.
+    /// Returns the gate of the current config.
     fn gate(&self) -> Arc<dyn Gate> {
         self.terms.now().gate.clone()
     }
@@ -496,7 +496,7 @@ impl<U: Upstream> Exchange<U> {
     }
 }
 
-/// Whether values are inserted into a request's body, or its signature covers it, so that it has to be
+/// Returns whether values are inserted into a request's body, or its signature covers it, so that it has to be
 /// buffered.
 fn is_changed_whole(parts: &Parts, known: &[Known]) -> bool {
     let has = |form| known.iter().any(|secret| secret.form == form);

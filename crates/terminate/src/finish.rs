@@ -58,8 +58,8 @@ pub(crate) fn finish(
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
     let packed = codings.as_ref().map_or(true, |codings| !codings.is_empty());
     if packed {
-        // How well it was compressed tells whether text that an agent chose is like the rest of it; so
-        // also without a body.
+        // The compressed length would reveal whether text that an agent chose resembles the rest; so also without a
+        // body.
         parts.headers.remove(header::CONTENT_ENCODING);
         parts.headers.remove(header::CONTENT_LENGTH);
     }

@@ -24,7 +24,7 @@ const MASKED: u8 = 0x80;
 const CLOSE: u8 = 8;
 const PONG: u8 = 10;
 
-/// Invalid or unscannable input of a host.
+/// Invalid or unscannable input from a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("a frame of a WebSocket is compressed or extended, which nobody asked for")]
@@ -66,7 +66,7 @@ impl Frames {
         Self { echoes, scanner, unread: BytesMut::new(), message: None, frame: None }
     }
 
-    /// Accepts bytes of the host and returns those to forward.
+    /// Accepts bytes from the host and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, FrameError> {
         self.unread.extend_from_slice(bytes);
         let mut out = BytesMut::new();

@@ -35,7 +35,7 @@ pub struct Refusal {
     pub hint: String,
 }
 
-/// Ends when decisions may have changed.
+/// Completes when decisions may have changed.
 pub type Changes = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Decides on each request.
@@ -43,7 +43,8 @@ pub trait Gate: Send + Sync {
     /// Admits or refuses a request.
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal>;
 
-    /// Returns what ends when decisions may have changed since this call; `None` if they never do.
+    /// Returns a future that completes when decisions may have changed since this call; `None` if
+    /// they never do.
     fn changes(&self) -> Option<Changes> {
         None
     }
@@ -229,8 +230,8 @@ fn no_longer_here(host: &HostName) -> Refusal {
     }
 }
 
-/// Whether a rule matches a request. The path of a rule covers itself and everything below; a
-/// WebSocket counts as any method.
+/// Returns whether a rule matches a request. The path of a rule covers itself and everything below;
+/// a WebSocket counts as any method.
 fn allows(rule: &Rule, asked: &Asked<'_>, path: &PlainPath) -> bool {
     let host = match &rule.host.hosts {
         Hosts::Any => true,

@@ -115,8 +115,8 @@ pub struct TerminatorSpec {
     pub stand_in: Option<Arc<dyn StandIn>>,
     /// The memory that the room may use.
     pub budget: RoomBudget,
-    /// The terms of the room, which this terminator replaces with its own: they count on connections of its
-    /// predecessors, too.
+    /// The terms of the room, which this terminator replaces with its own. They also apply to connections of its
+    /// predecessors.
     pub terms: RoomTerms,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Debug for Terminator {
 }
 
 impl Terminator {
-    /// Makes a terminator.
+    /// Creates a terminator.
     pub fn new(spec: TerminatorSpec) -> Self {
         let of_secrets = spec.secrets.iter().flat_map(|secret| secret.hosts.iter().cloned());
         let mut hosts: Vec<HostPattern> = of_secrets.chain(spec.hosts).collect();
@@ -165,7 +165,7 @@ impl Terminator {
         }
     }
 
-    /// Whether connections to this endpoint must be terminated.
+    /// Returns whether connections to this endpoint must be terminated.
     pub fn covers(&self, name: &str, port: u16) -> bool {
         let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
         named && !OTHER_PORTS.contains(&port)

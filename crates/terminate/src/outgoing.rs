@@ -73,7 +73,7 @@ impl Outgoing {
         Self { settings, unread, held, message, is_open: false, budget, spent }
     }
 
-    /// Accepts bytes of the client and returns those to forward.
+    /// Accepts bytes from the client and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, OutgoingError> {
         self.unread.extend_from_slice(bytes);
         let mut passed = BytesMut::new();

@@ -38,7 +38,7 @@ impl Pulse {
         Beat(self.clone())
     }
 
-    /// Whether a request was answered and nothing is in progress.
+    /// Returns whether a request was answered and nothing is in progress.
     pub(crate) fn rests(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
             && self.open.load(Ordering::Relaxed) == 0

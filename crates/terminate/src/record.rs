@@ -95,7 +95,7 @@ pub(crate) struct Draft {
     cap: usize,
     /// The charge to settle when the exchange has ended.
     charge: Mutex<Option<Box<dyn Charge>>>,
-    /// Its place among the requests of its room.
+    /// Its share of the room's concurrent requests.
     spent: Mutex<Option<Spent>>,
 }
 
@@ -230,8 +230,8 @@ pub fn unpacked(kept: &[u8], headers: &[(String, String)]) -> Vec<u8> {
     body.kept
 }
 
-/// Replaces values with placeholders. The response was scanned for secrets of its host only, and a host, or a stand-in,
-/// may repeat any other that it was sent.
+/// Replaces values with placeholders. The response was scanned only for secrets of its host, but a host or a stand-in
+/// may repeat any other secret that it was sent.
 fn clean(record: &mut RequestRecord, echoes: &Echoes) {
     let text = |text: &mut String| {
         if let Cow::Owned(clean) = echoes.replace(text.as_bytes()) {

@@ -40,7 +40,7 @@ struct Pair {
 pub(crate) struct Echoes {
     pairs: Vec<Pair>,
     search: Search,
-    /// The values as names of headers have them, made when a name is long enough for one.
+    /// The values in lower case, as in header names; built once a name is long enough to contain one.
     lower: OnceLock<Lower>,
     /// Whether no encoding contains a control character, so that nothing spans a line break.
     lines: bool,
@@ -77,7 +77,7 @@ impl Echoes {
         (!pairs.is_empty()).then_some(Self { pairs, search, lower: OnceLock::new(), lines })
     }
 
-    /// Whether every replacement is as long as what it replaces.
+    /// Returns whether every replacement is as long as what it replaces.
     pub(crate) fn keep_length(&self) -> bool {
         self.pairs.iter().all(|pair| pair.value.len() == pair.instead.len())
     }
@@ -96,7 +96,7 @@ impl Echoes {
         }
     }
 
-    /// Whether a header name, which is in lower case, contains a value. A host may return names that the
+    /// Returns whether a header name, which is in lower case, contains a value. A host may return names that the
     /// agent chose, so this takes no longer for the beginning of a value than for anything else.
     pub(crate) fn in_name(&self, name: &str) -> bool {
         // Most names are too short to contain one.
@@ -185,7 +185,7 @@ impl Scanner {
         self.release(self.held.len())
     }
 
-    /// Whether nothing is held back.
+    /// Returns whether nothing is held back.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -324,7 +324,7 @@ mod tests {
             assert!(!echoes.in_name(std::hint::black_box(name)));
             begun.elapsed()
         };
-        // The quickest of many, by turns: what else the machine does only ever takes longer.
+        // The fastest of many alternating runs: other load on the machine can only slow a run down.
         let mut least = [std::time::Duration::MAX; 2];
         for turn in 0..60 {
             least[turn % 2] = least[turn % 2].min(took(&names[turn % 2]));

@@ -32,7 +32,7 @@ pub trait Vault: Send + Sync {
     /// Returns the value of a secret, or the reason why there is none.
     fn value(&self, secret: &str) -> Result<SecretValue, String>;
 
-    /// Returns values that were read before, for whatever purpose, by the names of their secrets. Reads none.
+    /// Returns values that were read before, for any purpose, with the names of their secrets. Reads none itself.
     fn remembered(&self) -> Vec<(String, SecretValue)> {
         Vec::new()
     }
@@ -89,10 +89,10 @@ impl Held {
 /// How many former values of a secret are remembered.
 const FORMER: usize = 4;
 
-/// How many uses are remembered that a config no longer has.
+/// How many uses that a config no longer has are remembered.
 const WITHDRAWN: usize = 64;
 
-/// What was read of a secret.
+/// The cached result of reading a secret.
 #[derive(Clone)]
 struct Kept {
     at: Instant,
@@ -100,7 +100,7 @@ struct Kept {
     stale: bool,
     /// The value, or why there is none.
     value: Result<SecretValue, String>,
-    /// Values from before it changed or could not be read any more, the last one first.
+    /// Former values, from before it changed or became unreadable, newest first.
     former: Vec<SecretValue>,
 }
 
@@ -136,8 +136,8 @@ impl Secrets {
         Self { uses, withdrawn: Vec::new(), vault, kept: Mutex::default() }
     }
 
-    /// The secrets of a room whose config has changed. What was read before is read again, and still
-    /// recognized in what hosts send back.
+    /// Creates the secrets of a room whose config has changed. Values are read again; earlier ones are still recognized
+    /// in what hosts send back.
     pub(crate) fn after(earlier: &Self, uses: Vec<SecretUse>, vault: Arc<dyn Vault>) -> Self {
         let before = earlier.uses.iter().chain(&earlier.withdrawn);
         let mut withdrawn: Vec<_> = before.filter(|one| !uses.contains(one)).cloned().collect();
@@ -152,7 +152,7 @@ impl Secrets {
         self.uses.iter().filter(|secret| goes_to(secret, host)).cloned().collect()
     }
 
-    /// Whether any secret may be sent to a host, or could have been.
+    /// Returns whether any secret may be sent to a host, or could have been.
     pub(crate) fn has_any_for(&self, host: &HostName) -> bool {
         self.uses.iter().chain(&self.withdrawn).any(|secret| goes_to(secret, host))
     }
@@ -196,7 +196,7 @@ impl Secrets {
         all
     }
 
-    /// Returns the value of a secret that was read last, if there was one.
+    /// Returns the value of a secret that was read last, if any.
     fn last(&self, secret: &SecretUse) -> Option<Known> {
         let value = self.kept().get(&secret.name)?.value.as_ref().ok()?.clone();
         let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
@@ -305,7 +305,7 @@ mod tests {
             (0, vec!["tok_first_value00".to_owned()])
         );
         assert!(second.uses_for(&other).is_empty() && second.has_any_for(&other));
-        // Where it is still inserted, the new value counts at once.
+        // Where it is still inserted, the new value applies immediately.
         let held = second.of(&one).await;
         assert_eq!(text(&held.known), ["tok_second_value0"]);
         assert!(text(&held.all()).contains(&"tok_first_value00".to_owned()));

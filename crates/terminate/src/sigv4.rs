@@ -66,7 +66,7 @@ struct Signature {
     date: String,
 }
 
-/// Whether signing a request again requires its body.
+/// Returns whether signing a request again requires its body.
 pub(crate) fn needs_body(parts: &Parts) -> bool {
     read(parts).is_some_and(|found| found.place == Place::Header)
         && !parts.headers.contains_key(CONTENT)

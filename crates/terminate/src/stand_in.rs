@@ -56,7 +56,7 @@ const CUTTING: Duration = Duration::from_millis(50);
 
 /// Answers for hosts that are never dialled.
 pub trait StandIn: Send + Sync {
-    /// Whether it answers for a host.
+    /// Returns whether it answers for a host.
     fn answers(&self, host: &HostName) -> bool;
 
     /// Returns the limit of a request body for a host, both as sent and decompressed.
@@ -70,7 +70,7 @@ pub trait StandIn: Send + Sync {
         None
     }
 
-    /// Whether the answer to a request may wait for other requests.
+    /// Returns whether the answer to a request may wait for other requests.
     fn waits(&self, _request: &StandInRequest) -> bool {
         false
     }

@@ -62,7 +62,7 @@ pub(crate) fn head(parts: &mut Parts, secrets: &[Known]) -> Result<Substituted, 
     Ok(done)
 }
 
-/// Whether a path belongs to git over HTTP, or to Git LFS.
+/// Returns whether a path belongs to git over HTTP, or to Git LFS.
 fn is_git(path: &str) -> bool {
     path.ends_with("/info/refs")
         || path.ends_with("/git-upload-pack")
@@ -214,7 +214,7 @@ pub(crate) fn body(
     changed
 }
 
-/// Whether the head of a request contains a placeholder anywhere.
+/// Returns whether the head of a request contains a placeholder anywhere.
 pub(crate) fn mentions(parts: &Parts, placeholder: &str) -> bool {
     let plain = |text: &[u8]| holds(text, placeholder.as_bytes());
     let in_basic = |value: &HeaderValue| {

@@ -194,7 +194,7 @@ where
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        // Fixed, because what a peer may send in advance is memory of ours.
+        // Fixed, because whatever a peer may send in advance takes up our memory.
         .initial_stream_window_size(256 << 10)
         .initial_connection_window_size(512 << 10)
         .max_send_buf_size(64 << 10)

@@ -1,7 +1,7 @@
-//! What applies to the requests of a room now: its secrets and its gate.
+//! The terms that currently apply to the requests of a room: its secrets and its gate.
 //!
-//! Connections outlive configs. Every request follows the current terms, also one on a connection that was
-//! opened under earlier ones, and what lasts (an upgrade, a stream) ends when they no longer admit it.
+//! Connections outlive configs. Every request follows the current terms, even on a connection that was opened under
+//! earlier ones, and long-lived requests (upgrades, streams) end when the terms no longer admit them.
 
 use std::{
     future::pending,
@@ -35,7 +35,7 @@ impl Default for RoomTerms {
 }
 
 impl RoomTerms {
-    /// Replaces them.
+    /// Replaces the terms.
     pub(crate) fn set(&self, uses: Vec<SecretUse>, vault: Arc<dyn Vault>, gate: Arc<dyn Gate>) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let secrets = Arc::new(Secrets::after(&now.secrets, uses, vault));
@@ -66,7 +66,7 @@ impl Gate for Closed {
     }
 }
 
-/// A request that was admitted, for as long as it lasts.
+/// An admitted request, for as long as it lasts.
 pub(crate) struct Admitted {
     room: RoomTerms,
     place: Place,
@@ -78,7 +78,7 @@ pub(crate) struct Admitted {
     changes: Option<Changes>,
 }
 
-/// Whom a request is for, and who answers it.
+/// The destination of a request, and who answers it.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) host: HostName,
@@ -114,7 +114,7 @@ impl Admitted {
         Asked { host, port: *port, method, path, upgrades: self.upgrades, by: *by }
     }
 
-    /// Waits until it is no longer admitted, and returns why.
+    /// Waits until the request is no longer admitted, and returns why.
     pub(crate) async fn revoked(&mut self) -> Refusal {
         loop {
             match &mut self.changes {

@@ -37,7 +37,7 @@ pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret
     Some(all)
 }
 
-/// Whether a text contains another.
+/// Returns whether a text contains another.
 pub(crate) fn holds(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && memmem::find(text, needle).is_some()
 }

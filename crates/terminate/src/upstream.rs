@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Connects to a host, at addresses that the caller has allowed.
 pub trait Upstream: Clone + Send + Sync + 'static {
-    /// A connection, with all that is to be given back when it ends.
+    /// A connection, with everything that is released when it ends.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Opens a connection.
@@ -107,7 +107,7 @@ pub(crate) struct Upstreams<U: Upstream> {
     owner: Owner,
     http2: tokio::sync::Mutex<Option<http2::SendRequest<Body>>>,
     only_http1: AtomicBool,
-    /// A weak reference to this tells that the client has left.
+    /// A weak reference to this shows whether the client has left.
     here: Arc<()>,
 }
 
@@ -197,8 +197,7 @@ impl<U: Upstream> Upstreams<U> {
         }
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            // Fixed, because what a host may send in advance is memory of ours; large enough for hosts
-            // far away.
+            // Fixed, because whatever a host may send in advance takes up our memory; large enough for distant hosts.
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(1 << 20)
             .max_send_buf_size(64 << 10)

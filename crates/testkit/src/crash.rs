@@ -30,28 +30,27 @@ use crate::Ran;
 /// How many steps are printed after a failure.
 const TOLD: usize = 30;
 
-/// How long what was begun may take to come to rest.
+/// How long running operations may take to finish.
 const REST: Duration = Duration::from_secs(60);
 
-/// How often nothing must be seen after a client was killed: the daemon may not yet have read what
-/// it was requested.
+/// How many checks in a row must find nothing after a client was killed: the daemon may not yet have read its request.
 const LATECOMER: usize = 5;
 
-/// What is to be run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct CrashSpec {
     pub binary: PathBuf,
     pub rounds: usize,
     pub seed: u64,
-    /// The driver of trees; the host's best if none is named.
+    /// The tree driver; the host's best if none is named.
     pub tree: Option<String>,
-    /// As an ordinary user.
+    /// Whether to run as an ordinary user.
     pub user: bool,
-    /// Faults that do not happen, by their names, as `FullDisk`.
+    /// The names of faults to leave out, such as `FullDisk`.
     pub without: Vec<String>,
 }
 
-/// How a run ended badly.
+/// Why a run failed.
 #[derive(Clone, Debug)]
 pub enum CrashEnd {
     /// This host cannot start rooms, and why.
@@ -60,7 +59,7 @@ pub enum CrashEnd {
     Broken { what: String, steps: Vec<String> },
 }
 
-/// Runs it, telling each step.
+/// Runs the test, and reports each step.
 pub fn run(spec: &CrashSpec, tell: &mut dyn FnMut(&str)) -> Result<(), CrashEnd> {
     let ground = Ground::new(spec).map_err(CrashEnd::Impossible)?;
     let mut run = Run {
@@ -88,7 +87,7 @@ pub fn run(spec: &CrashSpec, tell: &mut dyn FnMut(&str)) -> Result<(), CrashEnd>
 struct Run<'a> {
     ground: Ground,
     dice: Dice,
-    /// With which the names of sandboxes begin: the control groups of a host are shared.
+    /// The prefix of sandbox names: the control groups of a host are shared.
     prefix: String,
     tree: Option<String>,
     without: Vec<String>,
@@ -182,10 +181,10 @@ impl Run<'_> {
         ends
     }
 
-    /// Lets the fault of a step happen.
+    /// Injects the fault of a step.
     fn disturb(&self, step: &Step, client: Option<u32>) -> Option<ground::Running> {
         let fault = step.fault.filter(|fault| step.kills() || *fault == Fault::StopDaemon)?;
-        // The moment is part of the step, not something that is waited for.
+        // The delay is part of the step, and does not wait for anything.
         thread::sleep(Duration::from_millis(step.delay_ms));
         let sandbox = step.operations.first().and_then(Operation::sandbox);
         let worktree = sandbox.map(|name| self.ground.worktree(name));
@@ -216,8 +215,7 @@ impl Run<'_> {
         None
     }
 
-    /// Waits until nothing continues any more, as seen so many times, and learns what came of what was
-    /// unknown.
+    /// Waits until nothing is running any more, in this many checks in a row, and resolves unknown outcomes.
     fn rest(&mut self, looks: usize) -> Result<(), String> {
         let begun = Instant::now();
         let mut quiet = 0;
@@ -280,7 +278,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whatever happened: each sandbox starts, and has what it must have.
+    /// Checks that each sandbox starts, whatever happened, and has what it must have.
     fn start_all(&mut self) -> Result<(), String> {
         self.rest(1)?;
         let names: Vec<String> = self.sandboxes.keys().cloned().collect();
@@ -290,7 +288,7 @@ impl Run<'_> {
             }
             let ran = self.ground.run(&["up", "-w", name])?;
             if ran.code != 0 {
-                // A second writer says more than a start that fails.
+                // A second writer is more telling than a failed start.
                 self.check()?;
                 return Err(format!("a sandbox does not start: {ran}"));
             }
@@ -303,7 +301,7 @@ impl Run<'_> {
         self.check_commits()
     }
 
-    /// What must be true at any moment.
+    /// Checks what must be true at any moment.
     fn check(&mut self) -> Result<(), String> {
         let ledgers = processes::ledgers();
         for (name, sandbox) in &mut self.sandboxes {
@@ -325,7 +323,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What was committed is in the user's repository, or still in the room.
+    /// Checks that what was committed is in the user's repository, or still in the room.
     fn check_commits(&mut self) -> Result<(), String> {
         let imported = self.ground.commits();
         for (name, sandbox) in &mut self.sandboxes {
@@ -339,7 +337,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After the end nothing is left.
+    /// Checks that nothing is left at the end.
     fn end(&mut self) -> Result<(), String> {
         self.start_all()?;
         let ran = self.ground.run(&["nuke", "--yes"])?;

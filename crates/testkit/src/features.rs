@@ -1,4 +1,4 @@
-//! What this host lacks, as `hothouse doctor` finds it, asked before a test begins.
+//! The features that this host lacks, found with `hothouse doctor` before a test begins.
 //!
 //! `up` exits with 6 for any room that does not start. So a test asks here first whether this host
 //! can have rooms; from then on a room that does not start is a failure.
@@ -17,17 +17,19 @@ use crate::{TestEnv, skip};
 const ROOMS: [&str; 3] = ["user-namespaces", "packet-rules", "seccomp"];
 
 impl TestEnv {
-    /// Whether the user of this environment can have rooms on this host; skips `what` where not.
+    /// Returns whether the user of this environment can have rooms on this host; otherwise skips
+    /// `what`.
     pub fn can_have_rooms(&self, what: &str) -> bool {
         self.can_have(what, &ROOMS)
     }
 
-    /// The same for rooms whose worktrees are overlays that an ordinary user mounts.
+    /// Like [`can_have_rooms`](Self::can_have_rooms), for worktrees that are overlays mounted by an
+    /// ordinary user.
     pub fn can_have_overlays(&self, what: &str) -> bool {
         self.can_have(what, &[&ROOMS[..], &["overlay"]].concat())
     }
 
-    /// Whether its user has no uid but one, so that its rooms have no root.
+    /// Returns whether its user has a single uid, so that its rooms have no root.
     pub fn has_single_uid(&self) -> bool {
         match self.user {
             Some(user) => user.is_single,
@@ -41,7 +43,7 @@ impl TestEnv {
             return true;
         }
         let findings = self.probe();
-        // What could not be tried is not known to be missing.
+        // A feature that could not be tested is not known to be missing.
         let lacks = |id: &&&str| state_of(&findings, id) == "missing";
         match features.iter().find(lacks).and_then(|id| finding(&findings, id)) {
             Some(lacking) => {
@@ -58,8 +60,8 @@ impl TestEnv {
         features.iter().all(|feature| works.lines().any(|line| line == *feature))
     }
 
-    /// Returns the file that names what works for this user and build. What is missing is not
-    /// kept, so that a host which was fixed is not taken for one that lacks something.
+    /// Returns the file that names what works for this user and build. Missing features are not
+    /// stored, so that they are checked again.
     fn works_file(&self) -> PathBuf {
         Path::new(&self.cache()).join("doctor-works")
     }
@@ -97,7 +99,7 @@ fn state_of<'a>(findings: &'a [Value], id: &str) -> &'a str {
     found["state"].as_str().expect("a finding has a state")
 }
 
-/// Replaces the file in one step, as another test may read it.
+/// Replaces the file atomically, because another test may read it.
 fn keep_what_works(file: &Path, findings: &[Value]) {
     let works = findings.iter().filter(|finding| finding["state"] == "works");
     let ids: Vec<_> = works.filter_map(|finding| finding["id"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! Test surroundings: own folders, throw-away repositories, and the real binary driven in them.
+//! Test environments: own folders, disposable repositories, and the real binary.
 //!
 //! A development dependency only. Everything lives below one temporary folder, and the daemon that
 //! a test started ends with it. A failing test keeps its folder and says where it is.
@@ -26,10 +26,10 @@ use std::{
 
 pub use self::skip::skip;
 
-/// The longest a condition may take; generous, because machines can be busy.
+/// The timeout for conditions; generous, because machines can be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An ordinary user whom root lets run commands.
+/// An ordinary user; root can run commands as it.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     id: u32,
@@ -38,7 +38,7 @@ pub struct User {
     is_single: bool,
 }
 
-/// The user with ranges of ids that tests make for themselves.
+/// The name of the user with subordinate ids, whom tests create.
 const WITH_RANGES: &str = "hh-test-range";
 
 impl User {
@@ -53,7 +53,7 @@ impl User {
         possible.then_some(user)
     }
 
-    /// Returns a user with ranges of ids, who is made if there is none yet.
+    /// Returns a user with subordinate ids, who is created if necessary.
     pub fn with_ranges() -> Option<Self> {
         let missing = |what: &str| {
             skip("the same as a user with ranges of ids", what);
@@ -76,7 +76,7 @@ impl User {
         known().or_else(|| missing("a user with ranges in /etc/subuid"))
     }
 
-    /// Returns what to call it in a message.
+    /// Returns its description for messages.
     pub fn what(self) -> &'static str {
         if self.is_single { "a user with a single uid" } else { "a user with ranges" }
     }
@@ -100,13 +100,13 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// Makes an environment for a binary; a test passes `env!("CARGO_BIN_EXE_hothouse")`.
+    /// Creates an environment for a binary; a test passes `env!("CARGO_BIN_EXE_hothouse")`.
     pub fn new(binary: &str) -> Self {
         Self::below(binary, &std::env::temp_dir())
     }
 
-    /// The same in a folder below another one. `HOTHOUSE_TEST_BINARY` names another build to be
-    /// tested, such as one without the change that a test is about.
+    /// Creates one in a folder below another. `HOTHOUSE_TEST_BINARY` names another build to be tested, such as one
+    /// without the change that a test is about.
     pub fn below(binary: &str, parent: &Path) -> Self {
         let other = std::env::var("HOTHOUSE_TEST_BINARY");
         let binary = other.as_deref().unwrap_or(binary);
@@ -122,13 +122,13 @@ impl TestEnv {
         }
     }
 
-    /// Whether everything runs as root.
+    /// Returns whether everything runs as root.
     pub fn is_root(&self) -> bool {
         self.user.is_none() && is_root()
     }
 
-    /// Runs everything from now on as another user, to whom the whole folder is given. Trees of one with a
-    /// single uid are copies, so that a test can look at them from the host.
+    /// Runs everything from now on as another user, who gets the whole folder. With a single uid, trees are copies, so
+    /// that a test can read them from the host.
     pub fn become_user(&mut self, user: User) {
         if user.is_single {
             self.set("HOTHOUSE_TREE", "copy");
@@ -161,7 +161,7 @@ impl TestEnv {
         }
     }
 
-    /// Returns the folder around everything.
+    /// Returns the folder that contains everything.
     pub fn root(&self) -> &Path {
         self.folder.as_ref().unwrap().path()
     }
@@ -177,12 +177,12 @@ impl TestEnv {
         self.variables.push((name.into(), value.into()));
     }
 
-    /// Makes a repository with one commit and a config of this text.
+    /// Creates a repository with one commit and this config.
     pub fn repository(&self, name: &str, config: &str) -> PathBuf {
         self.repository_with(name, config, &[])
     }
 
-    /// The same with more files.
+    /// Creates a repository with additional files.
     pub fn repository_with(&self, name: &str, config: &str, files: &[(&str, &str)]) -> PathBuf {
         let place = self.root().join(name);
         fs::create_dir(&place).unwrap();
@@ -205,7 +205,7 @@ impl TestEnv {
         place
     }
 
-    /// Prepares a command of the binary, in a folder, with nothing of the caller's environment.
+    /// Prepares a command of the binary, in a folder, without the caller's environment.
     pub fn command(&self, folder: &Path, words: &[&str]) -> Command {
         let mut command = match self.user {
             Some(user) => user.command(&self.binary),
@@ -216,7 +216,7 @@ impl TestEnv {
         command
     }
 
-    /// Runs git on the host as the user does: without any setting of ours.
+    /// Runs git on the host as the user does: without any of our settings.
     pub fn plain_git(&self, folder: &Path, words: &[&str]) -> Output {
         let mut command = match self.user {
             Some(user) => user.command(Path::new("/usr/bin/git")),
@@ -287,7 +287,7 @@ impl TestEnv {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
     }
 
-    /// Returns the pid of the daemon, if one runs.
+    /// Returns the pid of the daemon, if it is running.
     pub fn daemon_pid(&self) -> Option<u32> {
         let ran = self.run(self.root(), &["daemon", "status", "--json"]);
         let view: serde_json::Value = serde_json::from_str(&ran.stdout).ok()?;
@@ -307,7 +307,7 @@ pub fn kill(pid: u32) {
     wait_until("the process is gone", || !is_running(pid));
 }
 
-/// Whether a process runs; a zombie does not.
+/// Returns whether a process is running; a zombie is not.
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -316,7 +316,7 @@ pub fn is_running(pid: u32) -> bool {
 }
 
 impl TestEnv {
-    /// Removes the folder of surroundings in which everything has ended.
+    /// Removes the folder of an environment in which everything has ended.
     pub fn release(&mut self) {
         self.folder.take();
     }
@@ -336,7 +336,7 @@ impl Drop for TestEnv {
     }
 }
 
-/// What a command left.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Ran {
     pub words: String,
@@ -346,7 +346,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Takes what a command printed.
+    /// Converts the output of a command.
     pub fn of(words: &[&str], output: Output) -> Self {
         Self {
             words: words.join(" "),
@@ -367,14 +367,14 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// Whether this process is root.
+/// Returns whether this process is root.
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
 /// Runs git as the owner of a folder, and returns what it printed.
 ///
-/// Root's git would leave folders of objects in which the owner cannot write.
+/// As root, git would create object folders that the owner cannot write to.
 pub fn git(folder: &Path, words: &[&str]) -> String {
     let owner = fs::metadata(folder).unwrap();
     let mut command = Command::new("git");

@@ -1,4 +1,4 @@
-//! Tests that cannot run here, counted.
+//! Counts tests that cannot run here.
 //!
 //! `./x test` names a file to which every skip adds a line, and prints them at the end with their
 //! reasons. With `HOTHOUSE_REQUIRE=all`, as in `.ci/run`, a skip fails its test unless
@@ -6,7 +6,8 @@
 
 use std::{env, fmt, fs::OpenOptions, io::Write};
 
-/// The variable that names the file of skips; one line each: test, what, missing, by tabs.
+/// The variable that names the file of skips; one line each: test, what, missing, separated by
+/// tabs.
 const RECORD: &str = "HOTHOUSE_TEST_SKIPS";
 
 /// The variable that forbids skips.
@@ -17,8 +18,8 @@ const ALLOWED: &str = include_str!("../../../.config/skips.txt");
 
 /// Records that a test, or a part of it, does not run because this host lacks something.
 ///
-/// Panics where skips are forbidden. For what a host lacks only: a case that does not apply to a
-/// user or a mode is not a skip.
+/// Panics where skips are forbidden. Only for features that a host lacks: a case that does not
+/// apply to a user or a mode is not a skip.
 pub fn skip(what: &str, missing: &str) {
     let skip = Skip { what: one_line(what), missing: one_line(missing) };
     eprintln!("SKIPPED: {skip} is missing here");
@@ -33,7 +34,7 @@ pub fn skip(what: &str, missing: &str) {
     }
 }
 
-/// What did not run, and what it needs.
+/// A test that did not run, and what it needs.
 struct Skip {
     what: String,
     missing: String,
@@ -66,7 +67,7 @@ fn patterns(list: &str) -> impl Iterator<Item = &str> {
     list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Whether a pattern matches the whole of a text, as `./x` has it too.
+/// Returns whether a pattern matches the whole text, as in `./x`.
 fn matches(pattern: &str, text: &str) -> bool {
     hothouse_model::glob::fits(pattern.as_bytes(), text.as_bytes())
 }
@@ -75,7 +76,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the name of the running test: nextest tells it, libtest gives it to the thread.
+/// Returns the name of the running test: a variable of nextest, or the thread's name with libtest.
 fn test_name() -> String {
     env::var("NEXTEST_TEST_NAME")
         .ok()

@@ -67,7 +67,7 @@ impl PendingBlob {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.is_doubtful |= other.is_doubtful;
         if self.content != other.content {
-            // Which one the file has is not known here, so it is synced by itself.
+            // It is unknown which of the two the file has, so it is synced on its own.
             self.content = None;
         }
     }
@@ -170,7 +170,7 @@ pub(crate) fn put_files<'a>(
     Ok(written)
 }
 
-/// Whether a name is a relative path inside the run's folder.
+/// Returns whether a name is a relative path inside the run's folder.
 fn is_below(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     parts.all(|part| matches!(part, Component::Normal(_))) && Path::new(name).parent().is_some()
@@ -191,7 +191,8 @@ fn take_back(written: &[PendingBlob]) {
     }
 }
 
-/// Whether the blob is complete: after a crash of the host its name may exist without its bytes.
+/// Returns whether the blob is complete: after a crash of the host its name may exist without its
+/// bytes.
 fn holds(path: &Path, bytes: &[u8]) -> bool {
     files::size(path).is_ok_and(|size| size == bytes.len() as u64)
         && files::read_capped(path, bytes.len() as u64).is_ok_and(|found| found == bytes)

@@ -18,7 +18,7 @@ use crate::{
 /// How much of the file is read at once.
 const BUFFER: usize = 1 << 16;
 
-/// Updates index and views. What another process updates is left to it.
+/// Updates index and views, except for those that another process is updating.
 pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
     let (index, views) = (Builder::open(folder)?, Writing::open(folder, upto)?);
     read(folder, upto, index, views)
@@ -34,7 +34,7 @@ pub(crate) fn update_views(folder: &Path, upto: u64) -> Result<(), ReadError> {
     read(folder, upto, None, Writing::open(folder, upto)?)
 }
 
-/// Reads the file from where the first of both ends.
+/// Reads the file from the earlier of both positions.
 fn read(
     folder: &Path,
     upto: u64,

@@ -1,8 +1,8 @@
 //! The index of a timeline: finds candidate records without reading the whole file.
 //!
-//! It is derived from the file, written after it by whoever holds its lock, and never trusted over
-//! it: each candidate is read from the file and matched again, records beyond the index are
-//! scanned, and an index that does not fit the file is recreated.
+//! It is derived from the file, written after it by the process that holds its lock, and never
+//! trusted over it: each candidate is read from the file and matched again, records beyond the
+//! index are scanned, and an index that does not fit the file is recreated.
 //!
 //! Values are stored once per field (`value`), with the numbers of their records as delta-encoded
 //! lists (`posting`). A term with `:` or `~` is thus tested once per distinct value, not once per
@@ -103,7 +103,7 @@ impl Index {
         index.fits(file).then_some(index)
     }
 
-    /// Whether the last indexed record is where the index says.
+    /// Returns whether the last indexed record is where the index says.
     fn fits(&self, file: &File) -> bool {
         let version = self.sql.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         let Ok(place) = self.place() else { return false };

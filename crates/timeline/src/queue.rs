@@ -113,7 +113,7 @@ struct State {
 }
 
 impl State {
-    /// Whether the writer should not wait for more entries.
+    /// Returns whether the writer should not wait for more entries.
     fn is_urgent(&self) -> bool {
         self.awaited || self.bytes >= BATCH_LIMIT
     }

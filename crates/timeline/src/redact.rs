@@ -325,7 +325,7 @@ fn encodings_of(value: &str) -> Vec<Secret> {
     all
 }
 
-/// Cuts a redacted text; what is cut has its length and its hash.
+/// Truncates a redacted text; a truncated one ends with its length and hash.
 fn cut(redacted: Cow<'_, str>) -> String {
     if redacted.len() <= TEXT_CAP {
         return redacted.into_owned();

@@ -299,7 +299,7 @@ impl Tally {
 struct Windows(Vec<(u64, u64)>);
 
 impl Windows {
-    /// A seeding that was interrupted ends with its last own record.
+    /// Finds the seedings. One that was interrupted ends with its last own record.
     fn of<'a>(records: impl Iterator<Item = (&'a str, u64)>) -> Self {
         let mut by_id: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (id, seq) in records {
@@ -313,7 +313,7 @@ impl Windows {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&seq))
     }
 
-    /// Whether a record is excluded; the records of seedings themselves are not.
+    /// Returns whether a record is excluded; the records of seedings themselves are not.
     fn hides(&self, kind: Kind, seq: u64) -> bool {
         kind != Kind::Seed && self.holds(seq)
     }

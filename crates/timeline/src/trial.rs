@@ -2,7 +2,7 @@
 
 use crate::{Care, Redactor, chain};
 
-/// A line of a timeline: a valid hash holds for exactly these bytes.
+/// Checks a line of a timeline: a valid hash holds for exactly these bytes.
 pub fn line(bytes: &[u8]) {
     let Ok(link) = chain::check(bytes) else { return };
     assert!(link.hash != link.prev, "a record does not follow itself");
@@ -16,7 +16,7 @@ pub fn line(bytes: &[u8]) {
     }
 }
 
-/// A text or bytes of a room: redaction is idempotent, and removes a key of a known shape.
+/// Checks a text or bytes of a room: redaction is idempotent, and removes a key of a known shape.
 pub fn text(bytes: &[u8]) {
     let redactor = Redactor::new([("KEY", "the-value-itself")], [0; 16]);
     let text = String::from_utf8_lossy(bytes);

@@ -1,4 +1,4 @@
-//! Verifies that a timeline is unmodified, and reports the first line that is not.
+//! Verifies that a timeline is unmodified, or reports the first line that was modified.
 
 use std::{fs::File, io::BufReader, path::Path};
 

@@ -73,8 +73,8 @@ fn media_rows(record: &Record) -> Vec<Value> {
     rows.collect()
 }
 
-/// Whether a record is a page with media, or a request whose response was an image, video, audio or
-/// font.
+/// Returns whether a record is a page with media, or a request whose response was an image, video,
+/// audio or font.
 fn is_for_media(record: &Record) -> bool {
     if record.kind == Kind::Browser {
         let media = record.body["media"].as_array();
@@ -219,7 +219,7 @@ fn write_issues(
     Ok(new)
 }
 
-/// Whether the timeline and every view are at least as long as recorded.
+/// Returns whether the timeline and every view are at least as long as recorded.
 fn fits(folder: &Path, reach: &Reach, upto: u64) -> bool {
     let is_whole = |view: &View| {
         let length = reach.lengths.get(view.file).copied().unwrap_or(0);

@@ -143,7 +143,7 @@ pub struct Timeline {
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
     followed: Arc<indexer::Followed>,
-    /// How many bytes of blobs may still be kept.
+    /// How many bytes of blobs may still be stored.
     blobs_left: blobs::Allowance,
     writer: Option<JoinHandle<()>>,
     _lock: Lock,
@@ -295,7 +295,7 @@ impl Timeline {
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<(), FileError> {
         let redacted = |name: &str, bytes| match is_picture(name) {
-            // A match in a picture is coincidence.
+            // A match in compressed data is a coincidence.
             true => Cow::Borrowed(bytes),
             false => self.redactor().bytes(bytes, Care::of(kind)),
         };
@@ -434,7 +434,7 @@ fn one_line(text: &str, limit: usize) -> String {
     }
 }
 
-/// Whether a file is an image, a video or an archive, by its name.
+/// Returns whether a file is an image, a video or an archive, by its name.
 fn is_picture(name: &str) -> bool {
     [".png", ".jpg", ".avi", ".webm", ".zip"].iter().any(|ending| name.ends_with(ending))
 }

@@ -5,7 +5,7 @@
 //! <repositories>/NAME-HASH/making.git    a clone in progress, or an interrupted one
 //! ```
 //!
-//! It is not a cache: sandboxes' branches are created in it, and it holds their work until
+//! It is not a cache: branches of sandboxes are created in it, and it holds their work until it is
 //! promoted.
 
 use std::{
@@ -58,17 +58,17 @@ hothouse_model::explain! {
     }
 }
 
-/// A clone, and how fresh it is.
+/// A clone, and whether it is up to date.
 #[derive(Debug)]
 pub struct Cloned {
     pub repository: Repository,
-    /// Why fetching failed, if it did; the existing state is used.
+    /// Why fetching failed, if it did. The existing state is used then.
     pub stale: Option<RunError>,
 }
 
 /// Returns the clone of a repository below `store`, cloning it if necessary.
 ///
-/// `environment` contains what the user's own git needs to reach other machines.
+/// `environment` contains what the user's git needs to reach other machines.
 pub fn clone_of(
     store: &Path,
     url: &str,
@@ -94,8 +94,8 @@ pub fn clone_of(
     Ok(Cloned { repository, stale })
 }
 
-/// Returns the folder of the clone of a URL. Earlier releases named it by a hash that other URLs
-/// may share, so an existing folder counts only if it is a clone of this URL.
+/// Returns the folder for the clone of a URL. Earlier releases named it after a hash that other
+/// URLs may share, so an existing folder counts only if it is a clone of this URL.
 fn place_of(store: &Path, name: &str, url: &str) -> PathBuf {
     let former = store.join(format!("{name}-{:08x}", fnv1a(&[url.as_bytes()]) & 0xffff_ffff));
     let folder = former.join(format!("{name}.git"));
@@ -135,11 +135,11 @@ fn fetch(folder: &Path, environment: &[(String, String)]) -> Result<(), RunError
         environment.iter().fold(git, |git: Program, (name, value)| git.env(name, value))
     };
     reach().args(["fetch", "--quiet", "--prune", "--tags", REMOTE]).output()?;
-    // A remote without branches has no HEAD to follow.
+    // A remote without branches has no HEAD.
     reach().args(["remote", "set-head", REMOTE, "--auto"]).run().map(drop)
 }
 
-/// Returns the name for the clone of a URL; `None` if it is invalid, or would run a program.
+/// Returns the name for the clone of a URL; `None` if the URL is invalid or would run a program.
 fn name_of(url: &str) -> Option<String> {
     let runs_something =
         url.split_once("::").is_some_and(|(helper, _)| !helper.contains(['/', ':']));
@@ -167,7 +167,7 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// Returns a URL that works from any folder: a local path is made absolute.
+/// Returns a URL that works from any folder, by making a local path absolute.
 pub fn absolute_address(url: &str, folder: &Path) -> io::Result<String> {
     let looks_local = !url.contains("://") && !url.contains(':');
     if !looks_local {

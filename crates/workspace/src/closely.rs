@@ -1,9 +1,9 @@
-//! Findings that a reader of a diff should look at closely: anything but ordinary files that can
-//! harm whoever checks it out, copies it or runs it.
+//! Findings that the reader of a diff should look at closely: everything except ordinary files that
+//! can harm whoever checks it out, copies it or runs it.
 //!
-//! git's text of a diff hides most of it: gitlinks are a single line, special files and file
-//! capabilities do not appear at all. Names are bytes chosen by an agent: escaped, and limited in
-//! length.
+//! Git's text of a diff hides most of it: gitlinks are a single line, and special files and file
+//! capabilities do not appear at all. Names are bytes chosen by an agent, so they are escaped and
+//! limited in length.
 
 use std::{
     ffi::OsStr,
@@ -30,7 +30,7 @@ const NAME_LIMIT: usize = 500_000;
 const LINK_LIMIT: usize = 20_000;
 /// How much of a name is shown.
 const NAME_SHOWN: usize = 160;
-/// Modes of a tree's entries.
+/// Modes of tree entries.
 const GITLINK: &str = "160000";
 const LINK: &str = "120000";
 
@@ -38,7 +38,7 @@ const LINK: &str = "120000";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     pub kind: FindingKind,
-    /// Escaped, and fit to be shown.
+    /// Escaped for display.
     pub path: String,
     /// The target of a link, or the type of a file.
     pub detail: Option<String>,
@@ -131,7 +131,7 @@ impl Repository {
     }
 }
 
-/// The contents in the output of `git cat-file --batch`, until one that is missing or cut off.
+/// Iterates over the contents in the output of `git cat-file --batch`, up to one that is missing or cut off.
 struct Blobs<'a>(&'a [u8]);
 
 impl<'a> Iterator for Blobs<'a> {
@@ -168,7 +168,7 @@ pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
     let mut left = vec![PathBuf::new()];
     let mut seen = 0;
     while let Some(folder) = left.pop() {
-        // The folder was removed meanwhile, or is readable only for its room.
+        // The folder was removed in the meantime, or is readable only for its room.
         let Ok(entries) = root.list(&folder) else { continue };
         let Some(weight) = hothouse_host::weight(&folder) else { continue };
         seen += entries.len() * weight;
@@ -222,7 +222,7 @@ pub(crate) struct RawEntry<'a> {
     pub(crate) path: &'a [u8],
 }
 
-/// Parses `git diff --raw -z --no-renames`, without removed files.
+/// Parses `git diff --raw -z --no-renames`, leaving out removed files.
 pub(crate) fn entries(raw: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     let mut parts = raw.split(|byte| *byte == 0);
     let pairs = std::iter::from_fn(move || Some((parts.next()?, parts.next()?)));
@@ -245,7 +245,7 @@ pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(raw).filter(|entry| entry.mode == LINK).map(|entry| entry.path)
 }
 
-/// Returns the repositories in a listing of untracked names, where they end with a slash.
+/// Returns the repositories in a listing of untracked names: those that end with a slash.
 pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding> {
     let names = untracked.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"));
     names.map(|name| finding(FindingKind::Repository, name, None))
@@ -253,7 +253,7 @@ pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding>
 
 /// How much of a file git inspects to decide whether it is binary.
 const INSPECTED: u64 = 8000;
-/// The largest file, the number of files and the length of their names whose hidden text is shown.
+/// The largest file whose hidden text is shown, the number of such files, and the length of their names.
 const SHOWN_SIZE: u64 = 4 << 20;
 const SHOWN_FILES: usize = 500;
 const SHOWN_NAMES: usize = 64 << 10;
@@ -262,12 +262,12 @@ const SHOWN_NAMES: usize = 64 << 10;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HiddenText<'a> {
     pub(crate) found: Vec<Finding>,
-    /// Those that are small enough to be shown.
+    /// Files that are small enough to be shown.
     pub(crate) shown: Vec<&'a [u8]>,
 }
 
-/// Finds text among the binary files of `git diff --numstat -z --no-renames`: git takes an agent's
-/// word for what is binary. Removed and unreadable files are left out.
+/// Finds text among the binary files of `git diff --numstat -z --no-renames`, because an agent can
+/// mark any file as binary. Leaves out removed and unreadable files.
 pub(crate) fn hidden_text<'a>(root: &Folder, numbers: &'a [u8]) -> HiddenText<'a> {
     let (mut hidden, mut names) = (HiddenText::default(), 0);
     let lines = numbers.split(|byte| *byte == 0);
@@ -318,7 +318,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 /// Whether a link leads out of its tree, judging by its text. If it leads through another link,
-/// that one is reported.
+/// that link is reported.
 fn leads_out(link: &Path, target: &Path) -> bool {
     let mut depth = link.components().count().saturating_sub(1);
     for part in target.components() {

@@ -6,7 +6,7 @@ use hothouse_model::id::hex;
 /// How much of a hash is used in a key, to keep names short.
 const KEY: usize = 16;
 
-/// Returns a key of these parts that can be used as a folder name.
+/// Returns a key for these parts that can be used as a folder name.
 pub fn key(parts: &[&[u8]]) -> String {
     hex(&hash(parts)[..KEY])
 }
@@ -17,7 +17,7 @@ pub(crate) fn print(parts: &[&[u8]]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Each part is hashed with its length, so that moving bytes between parts changes the hash.
+/// Hashes each part with its length, so that moving bytes between parts changes the hash.
 fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     for part in parts {

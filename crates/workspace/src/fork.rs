@@ -1,9 +1,9 @@
-//! Forks: a worktree whose files come from a tree driver, and which git sees as clean immediately.
+//! Forks: a worktree whose files come from a tree driver, and which git immediately sees as clean.
 //!
 //! ```text
 //! draft of branch and admin folder      what `git worktree add` would write, in its own place
-//! tree from golden ones, or a snapshot  beside the copying of the index; any number at a time
-//! the draft is taken in                 under the repository's lock: two renames
+//! tree from golden ones, or a snapshot  while the index is copied; any number in parallel
+//! the draft is moved into place         under the repository's lock: two renames
 //! .git                                  last: a folder with files and index is a worktree now
 //! ```
 //!
@@ -35,7 +35,7 @@ pub enum ForkSource<'a> {
     /// A commit, and dependency folders that add to it.
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
     /// The current state of another tree, including uncommitted work, and git's index of it.
-    /// Nothing should be writing in it.
+    /// Nothing should be writing to it.
     Tree { place: &'a TreePlace, index: &'a [u8] },
     /// A tree that was set aside and is restored, with git's index of it.
     Aside { place: &'a TreePlace, index: &'a [u8] },
@@ -44,7 +44,7 @@ pub enum ForkSource<'a> {
 impl Repository {
     /// Adds a worktree, locked against `git worktree prune`, and fills it from `source`.
     ///
-    /// `take_lock` takes the repository's lock; it is held only while metadata changes.
+    /// `take_lock` takes the repository's lock, which is held only while metadata changes.
     pub fn add_worktree_from<E: From<WorktreeError>>(
         &self,
         take_lock: impl FnOnce() -> Result<Lock, E>,
@@ -91,9 +91,9 @@ impl Repository {
         let path = place.path.as_path();
         let unknown = || WorktreeError::Unknown { path: path.to_owned() };
         let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
-        // git copied the user's sparse patterns; a fork has the whole tree, and keeps it.
+        // Git copied the user's sparse patterns, but a fork has the whole tree and must keep it.
         files::remove_file(&admin.join("info/sparse-checkout"))?;
-        // git just wrote it, and nothing else knows the folder yet.
+        // Git has just written it, and nothing else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
         let index = admin.join("index.hothouse");
@@ -124,7 +124,7 @@ impl Repository {
         }
         let file = IndexFile { admin: &admin, worktree };
         if file.owner() == IndexOwner::User {
-            // A lock left by a killed git would block the user's own git.
+            // A lock left by a killed git would block the user's git.
             files::remove_file(&file.lock())?;
         }
         let new = NewIndex::begin_empty(file)?;
@@ -134,7 +134,7 @@ impl Repository {
     }
 
     /// Restores the `.git` file of a worktree if it does not point to the worktree's own admin
-    /// folder; returns whether it did not. An agent may have replaced it.
+    /// folder, for example because an agent replaced it. Returns whether it was restored.
     pub fn mend_pointer(&self, worktree: &Path) -> Result<bool, WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(false) };
         let text = Folder::open(worktree)?.read_capped(Path::new(".git"), POINTER_LIMIT);
@@ -162,7 +162,7 @@ impl Repository {
         self.undo_worktree(lock, new)
     }
 
-    /// Removes a worktree that a driver made; the branch stays. Idempotent.
+    /// Removes a worktree that a driver created; the branch stays. Idempotent.
     ///
     /// The files disappear immediately, and are deleted when the trash is emptied.
     pub fn remove_worktree_from(
@@ -187,7 +187,7 @@ struct Fill<'a> {
 
 impl Fill<'_> {
     /// Creates the tree, and writes git's index of it to a file after `write` has written the files
-    /// around it; in parallel if independent.
+    /// around it. Does both in parallel if they are independent.
     fn files_and_index(
         &self,
         to: &Path,
@@ -213,12 +213,12 @@ impl Fill<'_> {
             }
             ForkSource::Aside { place: from, index } => {
                 bring_back(*driver, from, place)?;
-                // The files are the same, so git's index of them stays valid.
+                // The files are the same, so git's index of them is still valid.
                 Ok(files::write_quick(to, index, 0o644)?)
             }
             ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
-                // Most files of a hidden tree come from the same layers; git reads the rest.
+                // Most files of a hidden tree come from the same layers; git reads the others.
                 if driver.is_seen_by_the_host() {
                     self.refresh(index.to_owned(), to)
                 } else {
@@ -257,8 +257,8 @@ fn bring_back(
     Ok(())
 }
 
-/// Turns a folder with files into a worktree. A hidden tree has no files on the host and stays a
-/// plain folder: git would report all files as deleted.
+/// Turns a folder with files into a worktree. A hidden tree has no files on the host and remains a
+/// plain folder, because git would report all files as deleted.
 fn show(driver: &dyn TreeDriver, worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
     if driver.is_seen_by_the_host() { write_pointer(worktree, pointer) } else { Ok(()) }
 }

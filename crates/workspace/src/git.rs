@@ -1,12 +1,12 @@
 //! The git program, called so that nothing a repository contains is run on the host.
 //!
-//! Hooks, file-system monitor, pagers, editors, credential helpers and askpass are off; variables
-//! that redirect git elsewhere are removed; background maintenance is off, so no process outlives
-//! the call that made it.
+//! Hooks, the file-system monitor, pagers, editors, credential helpers and askpass are off.
+//! Variables that redirect git elsewhere are removed. Background maintenance is off, so no process
+//! outlives the call that started it.
 //!
 //! Filters, textconv, external diffs and merge drivers have names that only the user's config
-//! knows, while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
-//! switches each of them off.
+//! defines, while any `.gitattributes` can request them. [`Config::quiet`] lists those names once
+//! and disables each of them.
 
 mod config;
 mod guard;
@@ -83,7 +83,7 @@ const SETTINGS: [(&str, &str); 18] = [
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
     // Larger files are neither diffed line by line nor held in memory: an agent can commit a file
-    // that takes some hundred bytes packed, and gigabytes unpacked.
+    // that takes a few hundred bytes packed, and gigabytes unpacked.
     ("core.bigFileThreshold", "64m"),
 ];
 
@@ -112,8 +112,8 @@ pub fn of(common_dir: &Path) -> Program {
     hardened().arg("--git-dir").arg(common_dir)
 }
 
-/// Returns a git command on a worktree, by its admin folder instead of its own `.git` file, which
-/// an agent could have changed. A hidden worktree is read through a view.
+/// Returns a git command on a worktree, identified by its admin folder instead of its own `.git`
+/// file, which an agent could have changed. A hidden worktree is read through a view.
 pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     let git = match HiddenTree::at(worktree) {
         Some(hidden) => harden(hidden.view().program("git")),
@@ -123,11 +123,11 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
 }
 
 /// Returns a git command that reads the content of files in a worktree. An agent may replace a
-/// folder with a link meanwhile, so git follows no links.
+/// folder with a link in the meantime, so git follows no links.
 pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> Program {
     let git = inside(admin_dir, worktree);
     match HiddenTree::at(worktree) {
-        // Its view follows none either.
+        // Its view follows no links either.
         Some(_) => git,
         // In an adopted checkout the repository is the user's own.
         None => {
@@ -136,8 +136,8 @@ pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> P
     }
 }
 
-/// Returns a git command that may reach other machines with the user's own ssh keys, credential
-/// helpers and askpass. It reads no content of a repository.
+/// Returns a git command that may reach other machines with the user's ssh keys, credential helpers
+/// and askpass. It reads no content of a repository.
 pub fn outward(common_dir: &Path) -> Program {
     const KEPT: [&str; 4] =
         ["core.sshCommand", "credential.helper", "core.askPass", "core.gitProxy"];
@@ -163,9 +163,9 @@ fn harden(mut program: Program) -> Program {
         .env("LC_ALL", "C")
 }
 
-/// Sets the settings in the environment of a git command, replacing all others there.
+/// Passes the settings in the environment of a git command, replacing all others there.
 ///
-/// By the environment rather than by `-c`, so that the command in an error message is readable.
+/// In the environment and not with `-c`, so that the command in an error message is readable.
 fn with_settings<'a>(
     mut program: Program,
     settings: impl Iterator<Item = (&'a str, &'a str)>,
@@ -180,7 +180,7 @@ fn with_settings<'a>(
     program.env("GIT_CONFIG_COUNT", count.to_string())
 }
 
-/// Returns the only line of an output.
+/// Returns the only line of a command's output.
 pub fn line(program: Program) -> Result<String, RunError> {
     let bytes = program.output()?;
     Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
@@ -195,16 +195,16 @@ pub fn maybe_line(program: Program) -> Result<Option<String>, RunError> {
     }
 }
 
-/// How many answers are cached, and the maximum size of one.
+/// How many answers are cached, and the maximum size of each.
 const REMEMBERED: usize = 512;
 const LONGEST: usize = 64 << 10;
 
-/// Cached answers of git that never change, by repository and question.
+/// Cached answers from git that never change, by repository and question.
 static KNOWN: Mutex<BTreeMap<(PathBuf, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// Caches answers that never change, such as the content of a commit: a git process costs
-/// milliseconds, and forks of one commit repeat the question. It must name commits and objects by
-/// their ids.
+/// milliseconds, and forks of one commit repeat the question. The question must name commits and
+/// objects by their ids.
 pub(crate) fn remembered(
     common_dir: &Path,
     question: &str,

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! <store>/golden/KEY.lock        exclusive while building or evicting, shared while in use
-//! <store>/golden/KEY.building    a build that continues, or was interrupted and is cleared away
+//! <store>/golden/KEY.building    a build in progress, or an interrupted one to be removed
 //! <store>/golden/KEY/tree        the files; on btrfs a read-only subvolume
 //! <store>/golden/KEY/index       git's index of them
-//! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as it lives
+//! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as the tree exists
 //! ```
 //!
 //! Its files belong to the agent of our rooms, like those of every tree made from it
 //! ([`hothouse_host::owners`]), so the key ends with the agent's uid if there is one.
 //!
-//! A build becomes `KEY` by a rename, after everything is on disk. The git that fills it also holds
-//! the lock, so the successor of a killed daemon waits for it before it removes the rest.
+//! A build is renamed to `KEY` once everything is on disk. The git that fills it also holds the
+//! lock, so the successor of a killed daemon waits for it before removing the rest.
 
 mod checkout;
 mod dependencies;
@@ -44,12 +44,12 @@ use crate::{
     tree::{TreeError, create_source, remove_tree},
 };
 
-/// The maximum size of the record of a holder.
+/// The maximum size of a holder's record.
 const HOLDER_LIMIT: u64 = 1 << 16;
 /// The maximum size of a golden index.
 const INDEX_LIMIT: u64 = 1 << 30;
 
-/// A golden tree is not available.
+/// A golden tree that is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum GoldenError {
     #[error("check out {commit}")]
@@ -106,7 +106,7 @@ impl Explain for GoldenError {
     }
 }
 
-/// A complete golden tree, which is not evicted while this is held.
+/// A complete golden tree, which is not evicted while this value exists.
 #[derive(Debug)]
 pub struct Golden {
     key: String,
@@ -137,15 +137,14 @@ impl Golden {
 }
 
 /// Protects a golden tree, given by the folder of its files, from eviction while the path `holder`
-/// exists. Does nothing for other folders. A power cut may undo it, so it is repeated after a
+/// exists. Does nothing for other folders. A power failure may undo it, so it is repeated after a
 /// reboot.
 pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
     // Named after the holder's path, which no agent chooses. The hash must not change: a record of
-    // an earlier release has to be found again, because on a full disk it could not be written
-    // under another name.
+    // an earlier release must be found again, because on a full disk it could not be written under another name.
     let record = holders.join(format!("{:016x}", fnv1a(&[bytes])));
     // There may be no space to write it again.
     if files::read_capped(&record, HOLDER_LIMIT).is_ok_and(|known| known == bytes) {
@@ -176,8 +175,7 @@ fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), Fi
     files::replace(&file, &index, 0o644)
 }
 
-/// Returns the golden tree with a key; if there is none, `build` fills a new folder with `tree` in
-/// it.
+/// Returns the golden tree with a key. If there is none, `build` fills a new folder that contains `tree`.
 ///
 /// Concurrent requests for the same key wait until it is built.
 fn find_or_build(
@@ -239,7 +237,7 @@ fn remove_golden(folder: &Path) -> Result<(), FileError> {
     remove_tree(folder)
 }
 
-/// Whether an existing tree needs a golden one; removes stale records.
+/// Whether an existing tree needs a golden one. Removes stale records.
 fn is_held(folder: &Path) -> Result<bool, FileError> {
     let mut held = false;
     for record in files::list(&folder.join("holders"))? {
@@ -253,7 +251,7 @@ fn is_held(folder: &Path) -> Result<bool, FileError> {
     Ok(held)
 }
 
-/// Makes the folder for the files of a build.
+/// Creates the folder for the files of a build.
 fn make_tree(building: &Path) -> Result<PathBuf, FileError> {
     let tree = building.join("tree");
     create_source(&tree)?;

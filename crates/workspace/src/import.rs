@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! room: upload-pack --pipes, counted--> host: git fetch, every object checked
-//!   refs/heads/*  ->  refs/hothouse/in/NAME/*      staging, gone again at the end
-//!   looked through: no commit may touch the folder of the sandboxes
+//!   refs/heads/*  ->  refs/hothouse/in/NAME/*      staging, removed at the end
+//!   checked: no commit may touch the folder of the sandboxes
 //!   BRANCH        ->  refs/heads/BRANCH            unless the user moved it
 //!   BRANCH        ->  refs/heads/hothouse/NAME/head            if the user did
 //!   other         ->  refs/heads/hothouse/NAME/other
-//! then the host's index of the worktree follows, and looks away from submodules
+//! then the host's index of the worktree follows, with submodules marked as skipped
 //! ```
 //!
-//! upload-pack runs inside the room: run by the host in the agent's git directory, it would follow
+//! upload-pack runs in the room: run by the host in the agent's git directory, it would follow
 //! planted alternates and links to other repositories. Every step can be repeated after a crash;
 //! the caller stores the returned tip, and passes it as `known` the next time.
 
@@ -48,11 +48,10 @@ use crate::{
 /// The time limit of a fetch.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
 /// How long the git in a room may be silent. A real one sends something every five seconds while it
-/// packs (`uploadpack.keepAlive`); this one may be replaced by the agent.
+/// packs (`uploadpack.keepAlive`), but the agent may have replaced it.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// How long there may be no pack data although the git in a room sends something. A real one may
-/// count and compress for a while; one that is blocked on a pipe in its folder sends keep-alives
-/// forever.
+/// How long the git in a room may send something other than pack data. A real one may count and
+/// compress for a while; one that is blocked on a pipe in its folder sends keep-alives forever.
 const STALL_LIMIT: Duration = Duration::from_secs(120);
 /// The maximum number of branches imported at once.
 pub const BRANCH_LIMIT: usize = 256;
@@ -68,15 +67,15 @@ pub struct Import<'a> {
     pub known: &'a str,
     /// The maximum number of bytes read from the room.
     pub limit: u64,
-    /// The memory limit of the git that reads them: some hundred bytes can expand to gigabytes.
+    /// The memory limit of the git that reads them: a few hundred bytes can expand to gigabytes.
     pub memory: u64,
-    /// The maximum number of objects at once: each costs time and space forever.
+    /// The maximum number of objects in one import: each costs time and space forever.
     pub objects: u32,
     /// The maximum length of delta chains: reading the last object reconstructs all before it.
     pub depth: u32,
     /// Which of the agent's branches to import.
     pub wanted: Wanted<'a>,
-    /// Paths in the user's checkout that contain sandboxes, which no commit may touch: once merged,
+    /// Paths in the user's checkout that contain sandboxes. No commit may touch them: once merged,
     /// it would make the checkout's own `git status` enter a repository created by an agent.
     pub reserved: &'a [PathBuf],
 }
@@ -85,44 +84,44 @@ pub struct Import<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<'a> {
     All,
-    /// A single one, after git refused all of them together.
+    /// A single branch, after git refused all of them together.
     Only(&'a str),
 }
 
 /// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The tip of the sandbox's branch in the room, to be `known` the next time.
+    /// The tip of the sandbox's branch in the room, to be passed as `known` the next time.
     pub tip: String,
     pub branch: BranchOutcome,
     pub index: IndexOutcome,
     /// The agent's other branches, by their names in the user's repository.
     pub others: Vec<String>,
-    /// Branches of the agent whose names are not allowed there.
+    /// The agent's branches whose names are not allowed there.
     pub left_out: Vec<String>,
 }
 
-/// The outcome of the sandbox's branch.
+/// What happened to the sandbox's branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchOutcome {
     Unchanged,
     Updated {
         from: String,
     },
-    /// The user moved it meanwhile: it stays, and the agent's tip is on another branch.
+    /// The user has moved it: it stays, and the agent's tip is on another branch.
     UserMoved {
         user: String,
         agent_branch: String,
     },
-    /// The user removed it: the agent's tip is on another branch.
+    /// The user has removed it: the agent's tip is on another branch.
     UserRemoved {
         agent_branch: String,
     },
-    /// The agent removed or renamed it; the user's stays.
+    /// The agent has removed or renamed it: the user's stays.
     AgentRemoved,
 }
 
-/// An import that failed. Nothing of it is visible, or it will be completed by the next one.
+/// An import that failed. Either nothing of it is visible, or the next import completes it.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("fetch the commits of `{sandbox}`")]
@@ -250,12 +249,12 @@ impl Explain for ImportError {
 }
 
 impl Repository {
-    /// Returns the command that, run in a room, serves the commits of its git directory.
+    /// Returns the command that serves the commits of a room's git directory when run in the room.
     ///
     /// A `shallow` file in that folder would keep git from serving what depends on the listed
     /// commits, so it is used only if the user's own repository is shallow. Commits whose parents
-    /// are really missing are refused with the reason. The option is for this git, the variable for
-    /// the one that it starts to pack: a pipe with that name would block it.
+    /// are really missing are refused with that reason. The option applies to this git, the
+    /// variable to the one that it starts for packing: a pipe with that name would block it.
     pub fn offer(&self, git_dir: &Path) -> Vec<OsString> {
         let is_cut_short = files::exists(&self.place.common_dir.join("shallow"));
         let whole: &[&str] = match is_cut_short {
@@ -266,14 +265,14 @@ impl Repository {
         words.map(OsString::from).chain([git_dir.into()]).collect()
     }
 
-    /// Imports an agent's commits. `room` is connected to a `git upload-pack` that runs inside the
+    /// Imports an agent's commits. `room` is connected to a `git upload-pack` that runs in the
     /// room, on the room's git directory; `own` is a lock that excludes other imports of the same
     /// sandbox.
     ///
-    /// `look` inspects the fetched commits before any branch moves; if it fails, none does.
+    /// `look` inspects the fetched commits before any branch is moved. If it fails, none is moved.
     ///
-    /// `shared` takes the repository's lock. It is held while branches move, but not while waiting
-    /// for the room or reading its files: an agent could delay that, and others need the lock.
+    /// `shared` takes the repository's lock. It is held while branches are moved, but not while
+    /// waiting for the room or reading its files: an agent could delay that, and others need the lock.
     pub fn import_commits(
         &self,
         own: &Lock,
@@ -283,7 +282,7 @@ impl Repository {
         look: impl FnOnce(&StagedCommits<'_>) -> Result<(), ImportError>,
     ) -> Result<Imported, ImportError> {
         let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
-        // Of the worktree if there is one: an include may depend on its branch or its folder.
+        // The config of the worktree if there is one: an include may depend on its branch or folder.
         let admin = self.admin_dir(import.worktree)?;
         let git_dir = admin.as_deref().unwrap_or(&self.place.common_dir);
         let quiet = git::Config::of(git_dir).map_err(refs)?.quiet();
@@ -296,7 +295,7 @@ impl Repository {
             let shared = shared()?;
             Work { lock: &shared, quiet: work.quiet.clone(), ..work }.take_over()
         });
-        // Even after a failure: staged refs keep unwanted objects alive.
+        // Even after a failure, because staged refs keep unwanted objects alive.
         work.clear_staging()?;
         let imported = outcome?;
         if imported.index == IndexOutcome::Followed {
@@ -306,7 +305,7 @@ impl Repository {
     }
 }
 
-/// Whether git, or a process that it started, ran out of memory.
+/// Whether git or a process that it started ran out of memory.
 fn is_out_of_memory(error: &RunError) -> bool {
     let RunError::Failed { said, .. } = error else { return false };
     let said = said.to_lowercase();
@@ -324,7 +323,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Fetches through a socket pair, between which the room's bytes are counted.
+    /// Fetches through a socket pair, and counts the room's bytes on the way.
     fn fetch(&self, room: Pipes) -> Result<(), ImportError> {
         let about = |source| ImportError::Fetch { sandbox: self.import.sandbox.clone(), source };
         let relayed = |source| ImportError::Relay { sandbox: self.import.sandbox.clone(), source };
@@ -341,7 +340,7 @@ impl Work<'_> {
                 }
                 refused.is_none()
             });
-            // If git still waits for more, it gets the end of the stream.
+            // If git is still waiting for more, it gets the end of the stream.
             drop(ours);
             (fetch.join().expect("a fetch does not panic"), end)
         });

@@ -1,10 +1,10 @@
 //! The part of git's index that we change: the cached inode data of each file.
 //!
-//! git trusts a file without reading it if size, times, inode and owner match the index. In a
-//! copied tree all but size and modification time are new, so git would read 60,000 files on the
-//! first `git status`. This module updates the values of those files whose size, mode and
-//! modification time are unchanged. An index that is not understood is left alone: git then reads
-//! the files, which is slow but correct.
+//! Git trusts a file without reading it if size, times, inode and owner match the index. In a
+//! copied tree everything except size and modification time is new, so git would read 60,000 files
+//! at the first `git status`. This module updates the values of those files whose size, mode and
+//! modification time are unchanged. An index in an unknown format is left alone: git then reads the
+//! files, which is slow but correct.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub struct Refreshed {
     pub stale: usize,
 }
 
-/// The hash of object ids.
+/// The hash function of object ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFormat {
     Sha1,
@@ -65,8 +65,8 @@ struct Entry<'a> {
     path: &'a [u8],
 }
 
-/// Writes the inode data of the files in `tree` into an index. Returns `None`, and changes nothing,
-/// if the index is not of version 2 or 3 or is invalid.
+/// Writes the inode data of the files in `tree` to an index. Returns `None`, and changes nothing,
+/// if the index is neither version 2 nor 3, or is invalid.
 pub fn refresh(
     index: &mut [u8],
     format: ObjectFormat,
@@ -90,8 +90,7 @@ pub fn refresh(
     Ok(Some(refreshed))
 }
 
-/// Whether an index contains a gitlink; `None` if it is of another version, is invalid, or is
-/// split.
+/// Whether an index contains a gitlink. `None` if it has another version, is invalid, or is split.
 pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
     let (entries, end) = entries_and_end(index, format)?;
     // The extension of a split index, whose other entries are in another file.
@@ -102,8 +101,8 @@ pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
     Some(entries.iter().any(is_link))
 }
 
-/// A zero checksum means "not computed" (git-config: index.skipHash); the next git that writes the
-/// index sets it.
+/// Zeroes the checksum, which means "not computed" (git-config: index.skipHash). The next git that
+/// writes the index sets it.
 fn forget_checksum(index: &mut [u8], format: ObjectFormat) {
     let end = index.len() - format.length();
     index[end..].fill(0);
@@ -113,8 +112,7 @@ fn entries(index: &[u8], format: ObjectFormat) -> Option<Vec<Entry<'_>>> {
     entries_and_end(index, format).map(|(entries, _)| entries)
 }
 
-/// Finds the entries and where they end, or `None` if the index is of another version or is
-/// invalid.
+/// Finds the entries and their end. Returns `None` if the index has another version or is invalid.
 fn entries_and_end(index: &[u8], format: ObjectFormat) -> Option<(Vec<Entry<'_>>, usize)> {
     let version = u32_at(index, 4)?;
     if index.get(..4)? != b"DIRC" || !(2..=3).contains(&version) {
@@ -152,7 +150,8 @@ fn look_up(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileStat>>, 
     Ok(parts.into_iter().flatten().collect())
 }
 
-/// Entries are sorted, so the folder is usually that of the previous entry.
+/// Stats the files of some entries. Entries are sorted, so the folder is usually that of the
+/// previous entry.
 fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileStat>>, FileError> {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let root = Folder::open(tree)?;
@@ -173,7 +172,7 @@ fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileSta
     Ok(stats)
 }
 
-/// Whether a file matches an entry, in what a copy preserves.
+/// Whether a file matches an entry in everything that a copy preserves.
 fn is_same_file(field: &[u8], stat: &FileStat) -> bool {
     let word = |at: usize| u32_at(field, at).unwrap_or_default();
     let kind = match word(24) & 0o170_000 {
@@ -203,7 +202,7 @@ fn write_stat(field: &mut [u8], stat: &FileStat) {
     }
 }
 
-/// The index stores the low 32 bits of every number.
+/// Returns the low 32 bits, which is what the index stores of every number.
 #[expect(clippy::cast_possible_truncation, reason = "as git does")]
 fn low(value: u64) -> u32 {
     value as u32

@@ -1,4 +1,4 @@
-//! Commits for a proof: what a commit changes, and a variant of it with some files of its base.
+//! Commits for a proof: what a commit changes, and a variant of it with some files from its base.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -57,7 +57,7 @@ impl Repository {
     }
 
     /// Creates a commit on top of another, in which these files are those of the base (or removed
-    /// if the base has none), and one file has the given content. No branch points to it.
+    /// if the base lacks them), and one file has the given content. No branch points to it.
     pub fn commit_with_files_of(
         &self,
         base: &str,
@@ -91,7 +91,7 @@ impl Repository {
         git::line(named.into_iter().fold(made, |git, (name, value)| git.env(name, value)))
     }
 
-    /// Returns the line for `git update-index` that adds a file of a commit, or removes it.
+    /// Returns the line for `git update-index` that adds a commit's file, or removes it.
     fn index_line(&self, commit: &str, path: &str) -> Result<Vec<u8>, RunError> {
         let list = self.git().env("GIT_LITERAL_PATHSPECS", "1");
         let list = list.args(["ls-tree", "-z", "--full-tree", commit, "--", path]);
@@ -109,7 +109,7 @@ impl Repository {
         Ok(line)
     }
 
-    /// Deletes a branch, if it is still at the known tip.
+    /// Deletes a branch if it is still at the known tip.
     pub fn delete_branch(&self, lock: &Lock, branch: &str, tip: &str) -> Result<(), RunError> {
         let name = format!("refs/heads/{branch}");
         let git = self.git().args(["update-ref", "-d", &name, tip]);
@@ -149,7 +149,7 @@ fn parse_added(output: &[u8]) -> BTreeMap<String, Vec<(u32, u32)>> {
     found
 }
 
-/// Parses the header of a hunk: how many lines are removed, and the range of added lines.
+/// Parses a hunk's header: how many lines are removed, and the range of added lines.
 fn part(line: &[u8]) -> Option<(u32, (u32, u32))> {
     let line = String::from_utf8_lossy(&line[..80.min(line.len())]);
     let mut words = line.strip_prefix("@@ -")?.split(' ');

@@ -1,7 +1,7 @@
 //! Workspaces: branches and files of a sandbox.
 //!
 //! Invariant: every call of git goes through [`git`], which disables everything that a repository
-//! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
+//! could run on the host and never trusts the `.git` file inside a sandbox's worktree.
 
 pub mod clone;
 pub mod closely;

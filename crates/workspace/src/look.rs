@@ -1,9 +1,9 @@
 //! Reads simple facts about the user's own repository without git, because each git process costs
 //! milliseconds.
 //!
-//! Only the simplest case is handled: a checkout with a `.git` folder, both owned by us, with
-//! branches in files. For anything else the result is unknown, and git is asked: a linked worktree,
-//! a bare repository, another owner, links, other ref formats, or whatever the future brings.
+//! Handles only the simplest case: a checkout with a `.git` folder, both owned by us, with branches
+//! in files. For anything else the result is unknown and git is asked: a linked worktree, a bare
+//! repository, another owner, links, other ref formats, and whatever git may add.
 
 use std::{
     io::ErrorKind,
@@ -14,12 +14,12 @@ use hothouse_host::{files, owners::Owner};
 
 use crate::{git::Config, refs::is_id};
 
-/// The maximum size of `HEAD` or a branch.
+/// The maximum size of `HEAD` or a branch file.
 const REF_LIMIT: u64 = 4096;
-/// The maximum size of packed refs that are read here; for larger ones git is asked.
+/// The maximum size of packed refs that are read here. For larger ones git is asked.
 const PACKED_LIMIT: u64 = 4 << 20;
 
-/// Extensions of a repository's format that do not affect what is read or written here.
+/// Extensions of the repository format that do not affect what is read or written here.
 const HARMLESS: [&str; 4] = ["noop", "objectformat", "partialclone", "preciousobjects"];
 
 /// The checked-out commit.
@@ -39,12 +39,12 @@ pub(crate) enum Tip {
     Unknown,
 }
 
-/// Returns the top folder of the plain checkout around a folder; its git directory is `.git` in it.
+/// Returns the top folder of the plain checkout around a folder. Its git directory is `.git` in it.
 pub(crate) fn checkout_around(folder: &Path) -> Option<PathBuf> {
     let start = files::canonical(folder).ok()?;
     let device = files::device(&start).ok()?;
     for place in start.ancestors() {
-        // git does not look beyond the file system on which it started.
+        // Git does not search beyond the file system on which it started.
         if files::device(place).ok()? != device {
             return None;
         }
@@ -79,7 +79,7 @@ pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     let storage = config.value("extensions.refstorage");
     let known = |name: &str| match name {
         "refstorage" => storage == "files",
-        // git copies the config of the main worktree to new ones.
+        // Git copies the main worktree's config to new worktrees.
         "worktreeconfig" => {
             !config.is_on("extensions.worktreeconfig")
                 || !files::exists(&common_dir.join("config.worktree"))
@@ -109,8 +109,8 @@ pub(crate) fn head(git_dir: &Path) -> Option<Head> {
     }
 }
 
-/// Returns the tip of a branch. Loose refs before packed ones, like git, so that a ref packed
-/// meanwhile is found.
+/// Returns the tip of a branch. Reads loose refs before packed ones, like git, so that a ref packed
+/// in the meantime is found.
 pub(crate) fn tip(common_dir: &Path, branch: &str) -> Tip {
     if !keeps_refs_in_files(common_dir) {
         return Tip::Unknown;
@@ -153,7 +153,7 @@ impl Packed {
         self.branches().find(|(_, name)| *name == branch).map(|(tip, _)| tip)
     }
 
-    /// Whether a branch conflicts with an existing one: one's name is a folder of the other's.
+    /// Whether a branch conflicts with an existing one: one name is a folder in the other.
     pub(crate) fn collides(&self, branch: &str) -> bool {
         let below = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

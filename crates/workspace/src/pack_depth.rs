@@ -1,11 +1,11 @@
 //! The depth of delta chains in a pack.
 //!
-//! Reading an object at the end of a chain reconstructs every object before it. git writes chains
+//! Reading an object at the end of a chain reconstructs every object before it. Git writes chains
 //! of at most 4095 (`git-pack-objects(1)`, `--depth`) but reads longer ones, and an agent may send
-//! any: reading one file would then take minutes, for as long as the repository exists.
+//! any length: reading one file would then take minutes, for as long as the repository exists.
 //!
 //! The files were written and checked by `git index-pack` (gitformat-pack(5), version 2 of
-//! indexes); whatever does not fit the format is an error, never a panic.
+//! indexes). Whatever does not fit the format is an error, never a panic.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use hothouse_model::id::hex;
 /// The signature and version of an index.
 const SIGNATURE: [u8; 8] = *b"\xfftOc\0\0\0\x02";
 
-/// The header of an index, and its fan-out table.
+/// The header of an index, including its fan-out table.
 const INDEX_HEAD: u64 = 8 + 256 * 4;
 
 /// The maximum size of an entry's header: its size, then the id of its base.
@@ -35,7 +35,7 @@ pub(crate) fn deeper(objects: &Path, names: &[Vec<u8>], limit: u32) -> io::Resul
         match Pack::open(&index).and_then(|pack| pack.is_any_deeper(names, limit)) {
             Ok(true) => found.push(index),
             Ok(false) => {}
-            // Repacked meanwhile: its objects are in another pack.
+            // Repacked in the meantime: its objects are in another pack.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -43,7 +43,7 @@ pub(crate) fn deeper(objects: &Path, names: &[Vec<u8>], limit: u32) -> io::Resul
     Ok(found)
 }
 
-/// Returns the ids of all objects of a pack, in hexadecimal, one per line.
+/// Returns the ids of all objects in a pack, in hexadecimal, one per line.
 pub(crate) fn names(index: &Path) -> io::Result<String> {
     let pack = Pack::open(index)?;
     let length = usize::try_from(pack.name).map_err(|_| malformed())?;
@@ -60,7 +60,7 @@ fn indexes(objects: &Path) -> Vec<PathBuf> {
 
 /// Counts the deltas from an object to its full base, but not much beyond `limit`.
 ///
-/// `depths` caches earlier results: each object is read once.
+/// `depths` caches earlier results, so each object is read once.
 fn depth(
     offset: u64,
     limit: u32,
@@ -106,7 +106,7 @@ impl Pack {
         let count = number(&index, INDEX_HEAD - 4)?.into();
         let (end, pack_end) = (index.metadata()?.len(), pack.metadata()?.len());
         for name in [20, 32] {
-            // Both files end with the hash of the pack; the index is followed by its own.
+            // Both files contain the pack's hash at their end; in the index its own hash follows.
             let (mut in_index, mut in_pack) = ([0; 32], [0; 32]);
             let (in_index, in_pack) = (&mut in_index[..name], &mut in_pack[..name]);
             let name = name as u64;

@@ -1,9 +1,9 @@
-//! Parses the stream of a git server to learn how many objects it contains. Pure.
+//! Parses the stream from a git server to learn how many objects it contains. Pure.
 //!
-//! The stream consists of packets (gitprotocol-common(5)); objects are in those of the first side
+//! The stream consists of packets (gitprotocol-common(5)). Objects are in packets of the first side
 //! band, or raw if the server does not support bands. A pack begins with `PACK`, its version and
-//! its number of objects (gitformat-pack(5)), and git refuses one with another number. Everything
-//! that does not have this form is refused, since it is unknown how git would treat it.
+//! its number of objects (gitformat-pack(5)), and git refuses one with another number of objects.
+//! Everything that does not have this form is refused, because it is unknown how git would treat it.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 pub(crate) struct PackWatch {
     limit: u32,
     state: State,
-    /// The header of the current pack, as far as received.
+    /// The header of the current pack, as far as it has been received.
     head: Vec<u8>,
-    /// Bytes of packs so far.
+    /// The number of pack bytes so far.
     received: u64,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Digits of a packet's length.
+    /// The digits of a packet's length.
     Length(Vec<u8>),
-    /// The band of a packet, which has this length.
+    /// The band of a packet with this length.
     Band(usize),
     /// The rest of a packet, and whether it belongs to a pack.
     Payload(usize, bool),
-    /// A raw pack, to the end of the stream.
+    /// A raw pack, until the end of the stream.
     Bare,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Refused {
     Stalled,
 }
 
-/// Detects whether a stream makes progress: keep-alive packets do not count.
+/// Detects whether a stream makes progress. Keep-alive packets do not count.
 #[derive(Debug)]
 pub(crate) struct Stall {
     limit: Duration,
@@ -52,7 +52,7 @@ impl Stall {
         Self { limit, received: 0, since: now }
     }
 
-    /// Accepts the number of received pack bytes, and returns whether there was no progress for too
+    /// Takes the number of received pack bytes, and returns whether there was no progress for too
     /// long.
     pub(crate) fn is_over(&mut self, now: Instant, received: u64) -> bool {
         if received > self.received {
@@ -83,7 +83,7 @@ impl PackWatch {
         Ok(())
     }
 
-    /// Processes some bytes, and returns the rest.
+    /// Processes some bytes and returns the rest.
     fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Refused> {
         match &mut self.state {
             State::Length(digits) => {
@@ -123,7 +123,7 @@ impl PackWatch {
         let length = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'));
         let length = length.and_then(|text| usize::from_str_radix(text, 16).ok());
         self.state = match length.ok_or(Refused::Malformed)? {
-            // The end of a response: the next one may contain another pack.
+            // The end of a response. The next one may contain another pack.
             0 => {
                 self.head.clear();
                 State::Length(Vec::new())
@@ -153,7 +153,7 @@ impl PackWatch {
     }
 }
 
-/// Returns the state with this much of a packet left.
+/// Returns the state in which this much of a packet is left.
 fn payload(left: usize, is_pack: bool) -> State {
     if left == 0 { State::Length(Vec::new()) } else { State::Payload(left, is_pack) }
 }

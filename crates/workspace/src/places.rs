@@ -1,8 +1,8 @@
-//! The paths of a sandbox's files, beside the sandboxes and accessible only to their owner.
+//! The paths of a sandbox's files, next to the sandboxes and accessible only to their owner.
 //!
 //! ```text
 //! <sandboxes>/.hothouse/git/NAME             the room's git directory
-//! <sandboxes>/.hothouse/git/NAME.pointer     what its worktree's `.git` says in the room
+//! <sandboxes>/.hothouse/git/NAME.pointer     the content of its worktree's `.git` in the room
 //! <sandboxes>/.hothouse/data/NAME/SERVICE    the data of a service, one tree each
 //! <sandboxes>/.hothouse/golden-data/KEY      data that new services begin with, shared by all
 //! <sandboxes>/.hothouse/seeded/KEY           data that seeded services begin with, shared by all
@@ -10,7 +10,7 @@
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
 //! <sandboxes>/.hothouse/sandboxes/NAME       the sandbox's record and locks
-//! <sandboxes>/.hothouse/deleted/ID           all of a sandbox that was deleted, until it expires
+//! <sandboxes>/.hothouse/deleted/ID           everything of a deleted sandbox, until it expires
 //! <sandboxes>/.hothouse/staged/TREE          a copy that will replace a tree, or the one it replaced
 //! ```
 
@@ -25,13 +25,13 @@ use crate::{
     tree::{STORE_FOLDER, remove_tree},
 };
 
-/// The suffix of a replaced tree, until the operation can no longer fail.
+/// The suffix of a replaced tree, which is kept until the operation can no longer fail.
 pub const FORMER: &str = "former";
 
-/// The file of a sandbox's record.
+/// The file name of a sandbox's record.
 pub const RECORD_FILE: &str = "record.json";
 
-/// Parts of the folder beside sandboxes in which every name begins with that of a sandbox.
+/// Subfolders of the store in which every name begins with that of a sandbox.
 const PARTS: [&str; 8] =
     ["git", "data", "frozen", "rooms", "snapshots", "sandboxes", "staged", "trees"];
 
@@ -68,7 +68,7 @@ impl SandboxPlaces<'_> {
         self.part("seeded")
     }
 
-    /// Returns the marker file that no room has ever been started on the sandbox's files.
+    /// Returns the marker file for a sandbox on whose files no room has ever been started.
     pub fn untouched(&self) -> PathBuf {
         self.own().join("untouched")
     }
@@ -108,7 +108,7 @@ impl SandboxPlaces<'_> {
         self.own().join("claim")
     }
 
-    /// Returns the lock of the operation on the sandbox.
+    /// Returns the lock file of the operation on the sandbox.
     pub fn operation_lock(&self) -> PathBuf {
         self.own().join("operation")
     }
@@ -124,17 +124,17 @@ pub fn around(kept: &Path) -> Option<PathBuf> {
     store.parent().map(Path::to_owned)
 }
 
-/// Returns the folders of the records of a folder's sandboxes.
+/// Returns the record folders of all sandboxes in a folder.
 pub fn all_own(sandboxes: &Path) -> Vec<PathBuf> {
     files::list(&sandboxes.join(STORE_FOLDER).join("sandboxes")).unwrap_or_default()
 }
 
-/// Returns the folder of the sandboxes that were deleted and can be brought back.
+/// Returns the folder of deleted sandboxes that can be brought back.
 pub fn deleted(sandboxes: &Path) -> PathBuf {
     sandboxes.join(STORE_FOLDER).join("deleted")
 }
 
-/// Returns where a copy is staged that will replace the tree of this name.
+/// Returns the path at which a copy is staged that will replace the tree of this name.
 pub fn staged(sandboxes: &Path, tree: &str) -> PathBuf {
     sandboxes.join(STORE_FOLDER).join("staged").join(tree)
 }
@@ -178,7 +178,7 @@ pub fn kept(sandboxes: &Path) -> Result<Vec<(String, PathBuf)>, FileError> {
     Ok(all)
 }
 
-/// Removes what is left when no sandbox exists: golden trees, trash, empty folders.
+/// Removes what is left when there are no sandboxes: golden trees, trash, empty folders.
 pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     if !files::exists(&sandboxes.join(STORE_FOLDER)) {
         return Ok(());
@@ -187,7 +187,7 @@ pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     let nothing = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
     golden::evict(&store, &nothing, now)?;
     store.empty_trash()?;
-    // Sandboxes of another state folder may be here too, and what it deleted.
+    // Another state folder may have sandboxes here too, including deleted ones.
     let is_empty = kept(sandboxes)?.is_empty() && files::list(&deleted(sandboxes))?.is_empty();
     match is_empty {
         true => remove_tree(store.folder()),

@@ -1,13 +1,13 @@
-//! Pools: a btrfs in a file, for sandboxes whose own file system cannot share anything.
+//! Pools: a btrfs in a file, for sandboxes whose own file system cannot share blocks.
 //!
 //! ```text
 //! <sandboxes>/.hothouse-pool        the file; hidden while the pool is mounted on the folder
-//! <sandboxes>/.hothouse-pool.new    one that is being made, or was left incomplete
+//! <sandboxes>/.hothouse-pool.new    one that is being created, or was left incomplete
 //! ```
 //!
 //! Created only by root and on request. The file itself marks the pool: if it is visible in its
-//! folder, the pool is not mounted, as after a restart of the host, and [`restore`] mounts it. So
-//! no other record is needed. Every step can be repeated after a crash.
+//! folder, the pool is not mounted, as after a host reboot, and [`restore`] mounts it. So no other
+//! record is needed. Every step can be repeated after a crash.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,13 +22,13 @@ use crate::tree::{Restored, STORE_FOLDER, remove_tree};
 /// The name of a pool's file.
 pub const IMAGE: &str = ".hothouse-pool";
 
-/// What a store may contain in addition to trees; it can be recreated.
+/// What a store may contain besides trees, all of which can be recreated.
 const CACHES: [&str; 4] = ["golden", "trash", "try", "try.lock"];
 
-/// The minimum size of a pool; btrfs alone takes a part of it.
+/// The minimum size of a pool. Btrfs itself takes up a part of it.
 const LEAST: u64 = 256 << 20;
 
-/// Held while a pool is mounted. The folder itself cannot be locked: the mount replaces it.
+/// Held while a pool is being mounted. The folder itself cannot be locked, because the mount replaces it.
 static MOUNTING: Mutex<()> = Mutex::new(());
 
 /// An existing pool.
@@ -42,11 +42,11 @@ pub struct Pool {
     pub used: u64,
     /// The maximum size in bytes.
     pub size: u64,
-    /// The free space; unknown while it is not mounted.
+    /// The free space; unknown while the pool is not mounted.
     pub free: Option<u64>,
 }
 
-/// A pool that could not be made, mounted or removed.
+/// A pool that could not be created, mounted or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     #[error("only root can make and mount a pool")]
@@ -122,14 +122,14 @@ impl Explain for PoolError {
     }
 }
 
-/// Returns the default size of a pool: half of the free space there.
+/// Returns the default size of a pool: half of the folder's free space.
 pub fn default_size(folder: &Path) -> Result<ByteSize, FileError> {
     let half = files::free_bytes(existing(folder))? / 2;
     let gigabytes = half >> 30;
     Ok(ByteSize::from_bytes(if gigabytes == 0 { half.max(LEAST) } else { gigabytes << 30 }))
 }
 
-/// Checks whether a pool can be made in a folder, before anything is changed.
+/// Checks whether a pool can be created in a folder, before anything is changed.
 pub fn check(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     if !process::is_root() {
         return Err(PoolError::NeedsRoot);
@@ -151,9 +151,9 @@ pub fn check(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Makes a pool for a folder of sandboxes, and mounts it. One that already exists is left alone.
+/// Creates a pool for a folder of sandboxes, and mounts it. An existing one is left alone.
 ///
-/// The file grows as it is written in, up to `size`.
+/// The file grows as it is written to, up to `size`.
 pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     if look(folder)?.is_some() {
         restore(folder)?;
@@ -161,7 +161,7 @@ pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     }
     check(folder, size)?;
     files::make_private_folder(folder)?;
-    // Only caches, which would be hidden by the pool.
+    // It contains only caches, which the pool would hide.
     remove_tree(&folder.join(STORE_FOLDER))?;
     let (image, fresh) = (folder.join(IMAGE), fresh(folder));
     files::remove_file(&fresh)?;
@@ -183,7 +183,7 @@ pub fn is_left_unmounted(folder: &Path) -> bool {
     files::exists(&folder.join(IMAGE))
 }
 
-/// Mounts the pool of a folder again, if there is one and the host was restarted since.
+/// Mounts the pool of a folder again, if there is one and the host has rebooted.
 pub fn restore(folder: &Path) -> Result<Option<Restored>, PoolError> {
     let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     if is_left_unmounted(folder) {
@@ -193,7 +193,7 @@ pub fn restore(folder: &Path) -> Result<Option<Restored>, PoolError> {
     Ok(look(folder)?.map(|_| Restored::WasThere))
 }
 
-/// Returns the pool of a folder, if there is one, mounted or not.
+/// Returns the pool of a folder, mounted or not, if there is one.
 pub fn look(folder: &Path) -> Result<Option<Pool>, FileError> {
     let image = folder.join(IMAGE);
     if files::exists(&image) {
@@ -226,15 +226,15 @@ pub fn remove(folder: &Path) -> Result<(), PoolError> {
 pub fn limit(folder: &Path, tree: &Path, size: ByteSize) -> Result<(), PoolError> {
     let about = |source| PoolError::Limit { tree: tree.to_owned(), source };
     let program = || Program::new("btrfs").arg("--quiet");
-    // If quotas are already enabled, this changes nothing.
+    // Does nothing if quotas are already enabled.
     program().args(["quota", "enable"]).arg(folder).output().map_err(about)?;
     let limit = program().args(["qgroup", "limit", "-e"]).arg(size.bytes().to_string());
     limit.arg(tree).output().map_err(about)?;
     Ok(())
 }
 
-/// `nosuid` and `nodev`, because rooms write in it; `noatime`, because reading would otherwise
-/// write, and unshare data that snapshots share.
+/// Mounts a pool's file. `nosuid` and `nodev`, because rooms write to it; `noatime`, because
+/// reading would otherwise write, and unshare data that snapshots share.
 fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
     if !process::is_root() {
         return Err(PoolError::NeedsRoot);
@@ -266,7 +266,7 @@ fn fresh(folder: &Path) -> PathBuf {
     folder.join(format!("{IMAGE}.new"))
 }
 
-/// Returns the folder, or its nearest existing ancestor.
+/// Returns the folder or its nearest existing ancestor.
 fn existing(folder: &Path) -> &Path {
     folder.ancestors().find(|path| files::exists(path)).unwrap_or(Path::new("/"))
 }

@@ -1,6 +1,6 @@
 //! Promotes a sandbox's branch: merges it into the user's, or pushes it.
 //!
-//! A merge is computed on commits only; a checkout is changed only if there are no conflicts, and
+//! A merge is computed on commits only. A checkout is changed only if there are no conflicts, and
 //! git refuses if that would overwrite the user's changes.
 
 use std::path::PathBuf;
@@ -120,7 +120,7 @@ impl Repository {
         self.carry_out(lock, branch, merge)
     }
 
-    /// Computes the result of a merge. No branch and no checkout changes.
+    /// Computes the result of a merge. Changes no branch and no checkout.
     pub fn work_out_merge(&self, branch: &str, into: &str) -> Result<Merge, PromoteError> {
         let about = |source| PromoteError::Merge {
             branch: branch.to_owned(),
@@ -142,7 +142,7 @@ impl Repository {
         Ok(Merge { into: into.to_owned(), from: ours, merged })
     }
 
-    /// Moves the target branch of a merge, if it has not moved meanwhile.
+    /// Moves the target branch of a merge, if it has not been moved in the meantime.
     pub fn carry_out(
         &self,
         lock: &Lock,
@@ -212,7 +212,7 @@ impl Repository {
             .all(|who| git::line(self.git().args(["var", who])).is_ok())
     }
 
-    /// Fast-forwards a branch, with its checkout if it has one.
+    /// Fast-forwards a branch, and its checkout if it has one.
     fn move_forward(&self, lock: &Lock, branch: &str, from: &str, to: &str) -> Result<(), Moving> {
         let Some(checkout) = self.checkout_of(branch)? else {
             let name = format!("refs/heads/{branch}");
@@ -223,7 +223,7 @@ impl Repository {
         let admin = self.admin_dir(&checkout)?;
         let quiet = git::Config::of(admin.as_deref().unwrap_or(&self.place.common_dir))?.quiet();
         let file = admin.as_ref().map(|admin| IndexFile { admin, worktree: &checkout });
-        // git cannot write our index, so it works on a copy.
+        // Git cannot write our index, so it works on a copy.
         let ours = file.filter(|file| file.owner() == IndexOwner::Hothouse);
         let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
         let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
@@ -235,7 +235,7 @@ impl Repository {
         let git = git.args(["merge", "--ff-only", "--quiet", to]);
         let git = git.stdin(lock.share_as_stdin()?);
         let run = match ours {
-            // An agent's files: a pipe among them would hold the lock forever.
+            // These are an agent's files: a pipe among them would hold the lock forever.
             Some(_) => git.run_within(git::PATIENCE)?,
             None => git.run()?,
         };
@@ -266,7 +266,7 @@ impl Repository {
         Ok(chosen.map(|name| (*name).to_owned()))
     }
 
-    /// Pushes a branch, with the user's own keys and credential helpers, which are passed in
+    /// Pushes a branch with the user's keys and credential helpers, which are passed in
     /// `environment`. Hooks are disabled: one in the tree may come from an agent.
     pub fn push(
         &self,

@@ -1,7 +1,7 @@
 //! Reads the branches of a git directory that an agent can write, without git.
 //!
-//! The result is only compared, never trusted: a fingerprint tells whether anything changed since
-//! the last import, and can at most cause work to count as not imported yet.
+//! The result is only compared, never trusted. A fingerprint shows whether anything has changed
+//! since the last import; a wrong one can at most make work count as not imported yet.
 
 pub mod watch;
 
@@ -18,11 +18,11 @@ use hothouse_host::{
 
 use crate::content;
 
-/// How many loose branches are read, and how many names are looked at for them: folders without
-/// branches cost time as well.
+/// How many loose branches are read, and how many names are inspected to find them: folders without
+/// branches cost time too.
 const BRANCH_LIMIT: usize = 1024;
 const NAME_LIMIT: usize = 8192;
-/// The maximum depth of their names.
+/// The maximum depth of branch names.
 const DEPTH_LIMIT: usize = 16;
 /// The maximum size of a loose ref.
 const REF_LIMIT: u64 = 4096;
@@ -43,9 +43,9 @@ pub struct Branches {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
     Nothing,
-    /// They are in a reftable (`git refs migrate`), with this state.
+    /// They are in a reftable (`git refs migrate`), whose state this is.
     InTables(u64),
-    /// There are links, or more than is read here: unknown.
+    /// There are links, or more branches than are read here: unknown.
     Somewhere,
 }
 
@@ -55,8 +55,8 @@ impl Branches {
         self.hidden == Hidden::Nothing
     }
 
-    /// Returns a number that changes whenever a branch does. If that is unknown, every call
-    /// differs.
+    /// Returns a number that changes whenever a branch does. If that is unknown, every call returns
+    /// another number.
     pub fn print(&self) -> u64 {
         let tips = self.tips.iter().flat_map(|(name, tip)| [name.as_bytes(), tip.as_bytes()]);
         let tables = match self.hidden {
@@ -104,8 +104,7 @@ pub struct LooseEnd {
     pub object: Option<String>,
 }
 
-/// Formats a tag for display in a terminal: the agent chooses the name, which need not be valid in
-/// git.
+/// Formats a tag for display in a terminal. The agent chooses the name, which git may consider invalid.
 fn tag(name: &str) -> String {
     const MOST: usize = 60;
     let shown: String = name.chars().take(MOST).flat_map(char::escape_debug).collect();
@@ -113,8 +112,8 @@ fn tag(name: &str) -> String {
     format!("the tag `{shown}{rest}`")
 }
 
-/// Returns what a git directory has outside of its branches: a stash, tags, and a detached HEAD.
-/// Reftables are not read.
+/// Returns what a git directory contains outside of its branches: a stash, tags, and a detached
+/// HEAD. Does not read reftables.
 pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
     let folder = Folder::open(git_dir)?;
     let mut ends = Vec::new();
@@ -164,7 +163,7 @@ fn collect_loose(
 ) {
     let entries = match folder.list_some(below) {
         Err(error) if error.is_not_found() => return,
-        // With reftables there is a file in its place; anything else planted there is not followed.
+        // With reftables there is a file in its place. Anything else planted there is not followed.
         Err(_) if is_placeholder(folder, below) => return,
         Err(_) => {
             found.hidden = Hidden::Somewhere;
@@ -214,9 +213,9 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Returns a fingerprint of a branch of the user's own repository, without git: fast enough to
-/// check before each command. For a packed branch it is the time of the packed refs, with reftables
-/// it is the list of tables, which differs after every change.
+/// Returns a fingerprint of a branch in the user's own repository without git, which is fast enough
+/// to check before each command. For a packed branch it is the time of the packed refs; with
+/// reftables it is the list of tables, which differs after every change.
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     let tables = common_dir.join("reftable/tables.list");
     if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {

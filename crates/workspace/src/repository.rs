@@ -1,4 +1,4 @@
-//! The user's repository: found from a folder, queried for commits and branches.
+//! The user's repository: found from a folder, and queried for commits and branches.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ impl Explain for DiscoverError {
     }
 }
 
-/// A repository of the user.
+/// One of the user's repositories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
     pub place: RepositoryPlace,
@@ -85,7 +85,7 @@ impl Repository {
         Ok(Self { place: RepositoryPlace { common_dir, root } })
     }
 
-    /// Returns the commit that a revision names, if there is one.
+    /// Returns the commit that a revision names, if it exists.
     pub fn commit(&self, revision: &str) -> Result<Option<String>, RunError> {
         let revision = format!("{revision}^{{commit}}");
         git::maybe_line(self.git().args([
@@ -97,7 +97,7 @@ impl Repository {
         ]))
     }
 
-    /// Returns the commit a branch points at, if it exists.
+    /// Returns the commit that a branch points to, if it exists.
     pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, RunError> {
         match look::tip(&self.place.common_dir, branch) {
             Tip::At(tip) => Ok(Some(tip)),
@@ -131,15 +131,15 @@ impl Repository {
         Ok(true)
     }
 
-    /// Returns the commits that branches point at.
+    /// Returns the commits that branches point to.
     pub fn branch_tips(&self) -> Result<Vec<String>, RunError> {
         let list = self.git().args(["for-each-ref", "--format=%(objectname)", "refs/heads"]);
         let output = list.output()?;
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
-    /// Returns for each object whether the repository lacks it. One git process checks all: an
-    /// agent can name hundreds of thousands.
+    /// Returns for each object whether the repository lacks it. One git process checks all of them,
+    /// because an agent can name hundreds of thousands.
     pub fn missing_objects(&self, ids: &[String]) -> Result<Vec<bool>, RunError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -167,7 +167,7 @@ impl Repository {
         git.stdin(stdin).output().map(drop)
     }
 
-    /// Whether git accepts a text as the name of a branch.
+    /// Whether git accepts a text as a branch name.
     pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if !branch.is_empty() && !branch.starts_with('-') && branch.bytes().all(plain) {
@@ -176,7 +176,7 @@ impl Repository {
         Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
     }
 
-    /// Returns the text of a file at a commit, if it exists and is text of reasonable size.
+    /// Returns the text of a file in a commit, if it exists and is text of a reasonable size.
     pub fn file_at(&self, commit: &str, path: &str) -> Result<Option<String>, RunError> {
         let name = format!("{commit}:{path}");
         let git = self.git().args(["cat-file", "blob", &name]);
@@ -207,7 +207,7 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
-    /// Returns the HEAD of a worktree, from the repository's own record of it: the `.git` file in
+    /// Returns the HEAD of a worktree from the repository's own record of it. The `.git` file in
     /// the worktree may be forged.
     pub fn head_of(&self, worktree: &Path) -> Result<Option<Head>, RunError> {
         let failed = |error: FileError| RunError::Spawn {
@@ -222,7 +222,7 @@ impl Repository {
         Ok(Some(Head { commit, branch }))
     }
 
-    /// Returns the branch that is checked out around a folder, or `None` if HEAD is detached.
+    /// Returns the branch checked out around a folder, or `None` if HEAD is detached.
     pub fn branch_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
         git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))
     }
@@ -252,7 +252,7 @@ impl Repository {
         Ok(checkout_in(&String::from_utf8_lossy(&output), branch))
     }
 
-    /// Whether the repository's exclude file has a pattern.
+    /// Whether the repository's exclude file contains a pattern.
     pub fn excludes(&self, pattern: &str) -> Result<bool, FileError> {
         Ok(self.exclude_text()?.lines().any(|line| line == pattern))
     }
@@ -328,7 +328,7 @@ fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> 
     if let (false, Ok(checkout)) = (named.is_empty(), files::canonical(&common_dir.join(named))) {
         return Ok(checkout);
     }
-    // A separate git directory: only its checkout refers to it.
+    // With a separate git directory, only the checkout refers to it.
     let ask = |what| {
         git::maybe_line(git::around(folder).args(["rev-parse", "--path-format=absolute", what]))
     };

@@ -1,6 +1,6 @@
 //! What a sandbox changed: the diff of its files against a commit, and its commits.
 //!
-//! The files are an agent's. git runs on them with everything disabled that a repository or a
+//! The files are an agent's. Git runs on them with everything disabled that a repository or a
 //! `.gitattributes` could run, and does not enter repositories below the worktree.
 
 use std::{
@@ -89,8 +89,8 @@ pub struct CommitLine {
     pub subject: String,
 }
 
-/// How git shows a commit in one line. A name or subject that is too long is cut: otherwise one of
-/// megabytes would push other commits out of the output.
+/// How git shows a commit in one line. A name or subject that is too long is cut: one of several
+/// megabytes would otherwise push other commits out of the output.
 const LINE: &str = "%H%n%<(200,trunc)%an%n%aI%n%<(500,trunc)%s";
 
 /// A diff: the files, and git's text.
@@ -108,7 +108,7 @@ impl Repository {
         git::maybe_line(self.git().args(["merge-base", "--end-of-options", one, two]))
     }
 
-    /// Whether a commit is an ancestor of another one, or equal.
+    /// Whether a commit is an ancestor of another one or equal to it.
     pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, RunError> {
         let ask = self.git().args(["merge-base", "--is-ancestor", "--end-of-options", old, new]);
         Ok(git::maybe_line(ask)?.is_some())
@@ -129,7 +129,7 @@ impl Repository {
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         let quiet = git::Config::of(&admin).map_err(about)?.quiet();
-        // Untracked files are added to a copy.
+        // Untracked files are added to a copy of the index.
         let index = Aside::new(&admin);
         copy_file(&admin.join("index"), index.path(), 0o600)?;
         let git = || {
@@ -153,7 +153,7 @@ impl Repository {
                 git.args(form).arg(base).arg("--").args(paths.iter().map(|p| OsStr::from_bytes(p)));
             git.output_within(git::PATIENCE).map_err(about)
         };
-        // Only the index is compared for gitlinks: git would enter them in the worktree.
+        // Only the index is compared for gitlinks, because git would enter them in the worktree.
         let raw = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
         let links = git().args(raw).args(["--ignore-submodules=none", base, "--"]);
         let links = links.output_within(git::PATIENCE).map_err(about)?;
@@ -171,7 +171,7 @@ impl Repository {
         let hidden = closely::hidden_text(&root, &numbers);
         closely.extend(hidden.found);
         if !hidden.shown.is_empty() {
-            // First, so that it is not cut off.
+            // It comes first, so that it is not cut off.
             text.splice(0..0, diff(&["--text"], &hidden.shown)?);
         }
         Ok(Difference { files, text, closely: closely::sorted(closely) })
@@ -219,7 +219,7 @@ pub struct NewCommit {
 }
 
 impl Repository {
-    /// Lists the commits of a branch that are not in the history of known ones, newest first.
+    /// Lists the commits of a branch that are not in the history of known commits, newest first.
     /// Merges count as changing no files.
     pub fn new_commits(
         &self,
@@ -261,7 +261,7 @@ fn parse_new(output: &str) -> Vec<NewCommit> {
     found
 }
 
-/// Removes repositories below the worktree from a listing of names: they end in `/`.
+/// Removes repositories below the worktree, which end in `/`, from a listing of names.
 fn without_repositories(listed: &[u8]) -> Vec<u8> {
     let names = listed.split_inclusive(|byte| *byte == 0);
     names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat()
@@ -271,7 +271,7 @@ fn without_repositories(listed: &[u8]) -> Vec<u8> {
 fn look_at_worktree(root: &Folder, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
     let mut found = closely::look_at_files(root)?;
     for link in closely::links_in(raw) {
-        // A link that was removed meanwhile points nowhere.
+        // A link that was removed in the meantime points nowhere.
         if let Ok(target) = root.read_link(Path::new(std::ffi::OsStr::from_bytes(link))) {
             found.extend(closely::link_out(link, target.as_os_str().as_bytes()));
         }
@@ -300,7 +300,7 @@ fn parse_log(output: &str) -> Vec<CommitLine> {
     let commits = output.split('\0').filter(|commit| !commit.is_empty());
     commits
         .filter_map(|commit| {
-            // git fills what is shorter than its column with spaces.
+            // Git pads what is shorter than its column with spaces.
             let mut lines =
                 commit.splitn(4, '\n').map(|line| line.trim_end_matches(' ').to_owned());
             Some(CommitLine {

@@ -1,9 +1,9 @@
 //! The git directory of a room: complete, private, and useless outside.
 //!
 //! It shares no file with the user's repository. Objects are found through alternates, at the path
-//! where the room has the shared `objects` mounted read-only; nothing else of the user's `.git`
-//! enters the room, since it may contain tokens. Remotes, hooks and unrelated branches are absent.
-//! The worktree's `.git` file in the room contains [`pointer`], bound read-only on every alias.
+//! where the room has the shared `objects` mounted read-only. Nothing else of the user's `.git`
+//! enters the room, because it may contain tokens. Remotes, hooks and unrelated branches are left
+//! out. The worktree's `.git` file in the room contains [`pointer`], bound read-only on every alias.
 //!
 //! The host creates the folder before the room exists. Once the room has it, the agent controls
 //! every byte in it, and the host runs no git there: see [`import`](crate::import).
@@ -55,7 +55,7 @@ impl Explain for RoomGitError {
 pub struct RoomGit<'a> {
     /// Its path on the host.
     pub folder: &'a Path,
-    /// The paths in the room of the shared `objects`, and of their alternates.
+    /// The paths in the room of the shared `objects` and of their alternates.
     pub objects: &'a [PathBuf],
     pub branch: &'a str,
     pub commit: &'a str,
@@ -65,14 +65,14 @@ pub struct RoomGit<'a> {
     pub index: &'a [u8],
 }
 
-/// Returns the text of the worktree's `.git` file inside the room.
+/// Returns the text of the worktree's `.git` file in the room.
 pub fn pointer(git_dir_in_room: &Path) -> Vec<u8> {
     [b"gitdir: ", git_dir_in_room.as_os_str().as_bytes(), b"\n"].concat()
 }
 
 impl Repository {
-    /// Returns the objects folders that a room must have mounted, read-only: the shared one, and
-    /// all of its alternates.
+    /// Returns the objects folders that a room must have mounted read-only: the shared one and all
+    /// of its alternates.
     pub fn object_folders(&self) -> Result<Vec<PathBuf>, FileError> {
         let mut folders = vec![files::canonical(&self.place.common_dir.join("objects"))?];
         let mut at = 0;
@@ -97,8 +97,8 @@ impl Repository {
         let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
         hands::remove_tree(room.folder)?;
-        // git creates the others when needed. All of it will soon belong to the agent, while we
-        // keep reading it; no other user can reach this folder.
+        // Git creates the others when needed. All of it will soon belong to the agent, while we
+        // keep reading it. No other user can reach this folder.
         for part in ["objects/info", "refs/heads", "info"] {
             files::make_folder(&room.folder.join(part))?;
         }
@@ -120,8 +120,7 @@ impl Repository {
     }
 }
 
-/// Adds missing patterns to the exclude file of a room's git. The agent may have changed the
-/// folder.
+/// Adds missing patterns to the exclude file of a room's git directory, which the agent may have changed.
 pub fn keep_excluded(folder: &Path, patterns: &[String]) -> Result<(), FileError> {
     let name = Path::new("info/exclude");
     let known = match hands::read_capped(folder, name, EXCLUDE_LIMIT) {
@@ -178,7 +177,7 @@ fn packed_refs(room: &RoomGit<'_>) -> String {
     text
 }
 
-/// Generates the config: identity and storage settings, from the user's own.
+/// Generates the config: identity and storage settings from the user's own config.
 ///
 /// Inode data differs between host and room, so only size and modification time are compared.
 fn config_text(config: &git::Config, format: ObjectFormat) -> String {

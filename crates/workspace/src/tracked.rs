@@ -13,8 +13,8 @@ use hothouse_model::masks::Masks;
 use crate::{Repository, git};
 
 impl Repository {
-    /// Returns the files of a commit that are named like secrets. Worktrees are not read: an agent
-    /// can write their index and HEAD.
+    /// Returns the files of a commit that are named like secrets. Does not read worktrees: an agent
+    /// can write to their index and HEAD.
     pub fn secrets_of_commit(
         &self,
         commit: &str,

@@ -4,12 +4,12 @@
 //! <sandboxes>/NAME                     the tree itself
 //! <sandboxes>/.hothouse/trees/NAME     the driver's private files (upper, work, lower)
 //! <sandboxes>/.hothouse/golden         what trees are made from
-//! <sandboxes>/.hothouse/trash          what is discarded already, and being removed
+//! <sandboxes>/.hothouse/trash          what has been discarded, and is being removed
 //! <sandboxes>/.hothouse/deleted        sandboxes that were deleted and can be brought back
 //! ```
 //!
-//! A driver's `make` may be interrupted anywhere; `delete` removes a complete or partial tree, or
-//! does nothing. Everything is on one file system, or nothing could be shared.
+//! A driver's `make` may be interrupted at any point; `delete` removes a complete or partial tree,
+//! or does nothing. Everything is on one file system, because nothing could be shared otherwise.
 
 mod btrfs;
 mod choose;
@@ -47,13 +47,12 @@ const REMOVERS: usize = 4;
 /// The name of the internal folder beside the sandboxes.
 pub const STORE_FOLDER: &str = ".hothouse";
 
-/// Returns the driver, for existing trees.
+/// Returns the driver for existing trees.
 pub fn driver(name: DriverName) -> Box<dyn TreeDriver> {
     driver_for(name, None)
 }
 
-/// Returns the driver that makes trees for an agent with these ids on the host, if root gave it
-/// its own ids.
+/// Returns the driver that makes trees for an agent with these ids on the host, if root gave it its own ids.
 pub fn driver_for(name: DriverName, agent: Option<Owner>) -> Box<dyn TreeDriver> {
     match name {
         DriverName::Btrfs => Box::new(Btrfs),
@@ -90,9 +89,9 @@ pub struct TreeSizes {
 /// How many sources a driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// Any number: later ones add names that the first lacks.
+    /// Any number: later sources add names that the first lacks.
     Several,
-    /// Only one; several are combined into one golden tree first.
+    /// Only one: several are combined into one golden tree first.
     One,
 }
 
@@ -179,9 +178,9 @@ impl Explain for TreeError {
     }
 }
 
-/// A driver of trees.
+/// A tree driver.
 pub trait TreeDriver: fmt::Debug + Send + Sync {
-    /// Returns which driver it is.
+    /// Returns the driver's name.
     fn name(&self) -> DriverName;
 
     /// Returns how many sources one tree may have.
@@ -190,12 +189,12 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Whether files in a tree look to git as they did in the source.
     fn inodes(&self) -> Inodes;
 
-    /// Creates a tree from golden ones, which never change; if it needs them permanently, it
-    /// protects them from eviction. Its path must not exist, or must be an empty folder. After a
-    /// failure the tree is partial, and `delete` removes it.
+    /// Creates a tree from golden ones, which never change. If it needs them permanently, it
+    /// protects them from eviction. The tree's path must not exist, or must be an empty folder.
+    /// After a failure the tree is partial, and `delete` removes it.
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError>;
 
-    /// Makes a tree from the current state of another one, in which nothing may be writing.
+    /// Creates a tree from the current state of another one, to which nothing may be writing.
     fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError>;
 
     /// Deletes a tree, even a partial or missing one. It disappears from its path immediately;
@@ -203,7 +202,7 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     fn delete(&self, tree: &TreePlace) -> Result<(), TreeError>;
 
     /// Moves a tree to a free path: first its private part, then its path. If interrupted, repeat
-    /// it. [`restore`](Self::restore) completes it there.
+    /// it. [`restore`](Self::restore) completes the move there.
     fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
         rename(from, to)
     }
@@ -213,8 +212,8 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether a tree is known to contain only the files it was made from, and the `.git` file.
-    /// Much cheaper than checking each file; `false` if the driver cannot tell.
+    /// Whether a tree is known to contain only the files it was made from and the `.git` file. Much
+    /// cheaper than checking each file. Returns false if the driver cannot tell.
     fn is_untouched(&self, _tree: &TreePlace) -> bool {
         false
     }
@@ -225,13 +224,13 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Restores a tree at its path after a reboot. Idempotent.
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError>;
 
-    /// Whether the host sees the files of its trees, not only their rooms.
+    /// Whether the host, and not only their rooms, sees the files of its trees.
     fn is_seen_by_the_host(&self) -> bool {
         true
     }
 
     /// Gives what the user created in a tree to its agent, except in the folders `skip` and what
-    /// others may not read; returns the number of files. Called before a room works in it.
+    /// others may not read. Returns the number of files. Called before a room works in the tree.
     fn settle_owners(
         &self,
         tree: &TreePlace,
@@ -244,15 +243,15 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     }
 }
 
-/// The folder beside the sandboxes with the private files of trees and golden trees.
+/// The folder next to the sandboxes that contains the private files of trees, and golden trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeStore {
     folder: PathBuf,
 }
 
 impl TreeStore {
-    /// Creates the folder, accessible only to its owner, if necessary. A pool that is not mounted
-    /// since a reboot is mounted first: otherwise the folder would be created below it.
+    /// Creates the folder, accessible only to its owner, if necessary. A pool that has not been
+    /// mounted since a reboot is mounted first: otherwise the folder would be created below the mount.
     pub fn open(sandboxes: &Path) -> Result<Self, FileError> {
         if pool::is_left_unmounted(sandboxes) {
             pool::restore(sandboxes).map_err(|error| FileError {
@@ -270,7 +269,7 @@ impl TreeStore {
         Ok(store)
     }
 
-    /// Returns the paths of a tree; `name` is unique in the folder.
+    /// Returns the paths of a tree. `name` is unique in the folder.
     pub fn place(&self, name: &str, path: &Path) -> TreePlace {
         TreePlace { path: path.to_owned(), private: self.trees().join(name), trash: self.trash() }
     }
@@ -280,8 +279,7 @@ impl TreeStore {
         self.empty_trash_telling(&|_| {})
     }
 
-    /// Like [`empty_trash`](Self::empty_trash); reports the number of remaining entries after each
-    /// removal.
+    /// Like [`empty_trash`](Self::empty_trash), and reports the number of remaining entries after each removal.
     pub fn empty_trash_telling(&self, told: &(dyn Fn(usize) + Sync)) -> Result<(), FileError> {
         let all = host_files::list(&self.trash())?;
         let (next, gone) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -332,7 +330,7 @@ fn rename(from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// Makes an empty folder that trees can be made from: on btrfs a subvolume.
+/// Creates an empty folder from which trees can be made: on btrfs a subvolume.
 pub fn create_source(path: &Path) -> Result<(), FileError> {
     match path.parent() {
         Some(parent) if subvolumes::is_btrfs(parent) => subvolumes::create_subvolume(path),
@@ -344,7 +342,7 @@ pub fn create_source(path: &Path) -> Result<(), FileError> {
 pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     mount::unmount_tree(path)?;
     if subvolumes::is_subvolume(path) {
-        // Either may be refused; then it is emptied file by file.
+        // Either call may be refused; the folder is then emptied file by file.
         subvolumes::set_access(path, subvolumes::Access::ReadWrite).ok();
         if subvolumes::delete_subvolume(path).is_ok() {
             return Ok(());
@@ -353,7 +351,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     hands::remove_tree(path)
 }
 
-/// Moves a file or folder into the trash, under its own name. A missing one is not an error.
+/// Moves a file or folder to the trash, under its own name. A missing one is not an error.
 pub fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     if !host_files::exists(path) {
         return Ok(());
@@ -362,7 +360,7 @@ pub fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     let number = u64::from_ne_bytes(random::bytes());
     match hands::rename(path, &trash.join(format!("{number:016x}"))) {
         Err(error) if error.is_not_found() => Ok(()),
-        // Another file system, or an unwritable parent: the slow path reports why.
+        // Another file system, or an unwritable parent. The slow path reports the reason.
         Err(_) => remove_tree(path),
         Ok(()) => Ok(()),
     }

@@ -1,8 +1,7 @@
 //! Adds, inspects and removes worktrees.
 //!
-//! Changes of the repository's shared metadata happen under its lock, whose descriptor the git
-//! process holds too: `git worktree add` races with itself, and a git that outlives a killed daemon
-//! must be waited for.
+//! The repository's shared metadata changes only under its lock, whose descriptor the git process
+//! holds too: `git worktree add` races with itself, and a git that outlives a killed daemon must be waited for.
 
 mod draft;
 mod guard;
@@ -86,7 +85,7 @@ impl Explain for WorktreeError {
 /// The uncommitted content of a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dirt {
-    /// Paths that differ from the commit or are untracked; the first few of them.
+    /// The first few paths that differ from the commit or are untracked.
     pub sample: Vec<String>,
     pub count: usize,
 }
@@ -98,7 +97,7 @@ impl Dirt {
     }
 }
 
-/// Who made a worktree.
+/// Who created a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Hothouse,
@@ -115,7 +114,7 @@ pub struct NewWorktree<'a> {
 }
 
 impl Repository {
-    /// Adds a worktree without files, with git: its folder contains only the `.git` file.
+    /// Adds a worktree without files, using git: its folder contains only the `.git` file.
     pub(crate) fn add_empty_worktree(
         &self,
         lock: &Lock,
@@ -160,9 +159,9 @@ impl Repository {
         Ok(())
     }
 
-    /// Undoes adding a worktree, completely or partially done.
+    /// Undoes the addition of a worktree, complete or partial.
     ///
-    /// The branch is deleted too, if that call created it and it has not been moved since.
+    /// Also deletes the branch, if the addition created it and it has not been moved since.
     pub fn undo_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         self.remove_worktree(lock, new.path)?;
         self.remove_draft(new.path)?;
@@ -174,8 +173,8 @@ impl Repository {
 
     fn remove_branch_at(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Remove { path: new.path.to_owned(), source };
-        // A git killed while it wrote the ref leaves the ref's lock file; since we hold the lock,
-        // it is stale.
+        // A git killed while it wrote the ref leaves the ref's lock file, which is stale because we
+        // hold the lock.
         let stale = self.place.common_dir.join("refs/heads").join(format!("{}.lock", new.branch));
         files::remove_file(&stale)?;
         if self.branch_tip(new.branch).map_err(about)?.is_some_and(|tip| tip == new.commit) {
@@ -186,7 +185,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Removes a worktree and its admin folder. A missing or partial one is fine.
+    /// Removes a worktree and its admin folder, which may be missing or partial.
     ///
     /// The caller must hold the repository's lock, hence the argument.
     pub fn remove_worktree(&self, _lock: &Lock, path: &Path) -> Result<(), WorktreeError> {
@@ -194,7 +193,7 @@ impl Repository {
         hands::remove_tree(path)?;
         if let Some(admin) = admin {
             files::remove_tree(&admin)?;
-            // As git does with the last one; a failure means that others remain.
+            // As git does after the last one. A failure means that others remain.
             let worktrees = self.place.common_dir.join("worktrees");
             files::remove_empty_folder(&worktrees)?;
             if !files::exists(&worktrees) {
@@ -206,7 +205,7 @@ impl Repository {
 
     /// Returns the admin folder (`.git/worktrees/ID`) of a worktree.
     ///
-    /// It is found from the repository's side: the `.git` file in the worktree is not trusted.
+    /// Found from the repository's side: the `.git` file in the worktree is not trusted.
     pub fn admin_dir(&self, worktree: &Path) -> Result<Option<PathBuf>, FileError> {
         let pointer = worktree.join(".git");
         let is_its = |admin: &Path| {
@@ -222,9 +221,9 @@ impl Repository {
         Ok(files::list(&worktrees)?.into_iter().find(|admin| is_its(admin)))
     }
 
-    /// Finds a worktree that was moved by git, or manually within its parent folder, which is then
-    /// registered with git. One that is not ours is `Foreign`; a checkout that merely has the same
-    /// branch does not count.
+    /// Finds a worktree that was moved by git, or manually within its parent folder, in which case
+    /// its new path is registered with git. One that is not ours is `Foreign`; a checkout that
+    /// merely has the same branch does not count.
     pub fn find_moved(
         &self,
         worktree: &Path,
@@ -261,8 +260,8 @@ impl Repository {
         Ok(Some(path))
     }
 
-    /// Returns what would be lost with a worktree. A missing one has nothing to lose; for one that
-    /// git does not know, it is an error.
+    /// Returns what would be lost with a worktree. A missing one has nothing to lose; one that git
+    /// does not know is an error.
     pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
         if !files::exists(worktree) {
             return Ok(Dirt::default());
@@ -291,14 +290,14 @@ impl Repository {
     }
 }
 
-/// Finds the folders that git could not read, in its error output: their content might be lost.
+/// Finds the folders that git could not read in its error output: their content might be lost.
 fn unreadable(said: &str) -> Vec<String> {
     let lines = said.lines().filter_map(|line| line.split_once("could not open directory '"));
     let names = lines.filter_map(|(_, rest)| rest.rsplit_once('\''));
     names.map(|(name, _)| format!("{} (cannot be read)", name.escape_debug())).collect()
 }
 
-/// Whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 the path may be
+/// Whether the `gitdir` of an admin folder names a `.git` file. Since git 2.48 the path may be
 /// relative.
 fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
     let named = Path::new(named);

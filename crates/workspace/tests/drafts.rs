@@ -1,4 +1,4 @@
-//! Worktrees that are added without git equal those that git itself would create, or git is used.
+//! Worktrees added without git equal those that git would create, or git is used.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -85,7 +85,7 @@ impl Case {
         self.root.join(".git")
     }
 
-    /// Everything in the git directory except objects, by path.
+    /// Returns everything in the git directory except objects, by path.
     fn notes(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         collect(&self.git_dir(), &self.git_dir(), &mut found);
@@ -121,7 +121,7 @@ fn a_draft_leaves_what_git_itself_would_have_written() {
     let own = |name: &str| {
         let mut own = BTreeMap::new();
         for (path, text) in all.iter().filter(|(path, _)| path.contains(name)) {
-            // Times, and git's identity for the tests, differ; an index has its own inodes.
+            // Times, and git's identity for the tests, differ; an index contains its own inodes.
             let text = if path.contains("logs/") {
                 text.split(' ').take(2).collect::<Vec<_>>().join(" ")
             } else if path.ends_with("index") {
@@ -131,7 +131,7 @@ fn a_draft_leaves_what_git_itself_would_have_written() {
             };
             own.insert(path.replace(name, "NAME"), text);
         }
-        // git records the previous checkout, of which there is none.
+        // Git records the previous checkout, of which there is none.
         own.remove("worktrees/NAME/ORIG_HEAD");
         own
     };
@@ -171,7 +171,7 @@ fn a_branch_is_never_replaced_and_a_failure_leaves_nothing() {
     git(&case.root, &["pack-refs", "--all"]);
     git(&case.root, &["update-ref", "refs/heads/taken", "HEAD"]);
     git(&case.root, &["branch", "loose/below"]);
-    // A branch at the fork's own commit could be the fork's.
+    // A branch at the fork's own commit might be the fork's.
     git(&case.root, &["commit", "--quiet", "--allow-empty", "-m", "second"]);
     let before = case.notes();
     for branch in ["taken", "packed", "folder", "deep", "loose", "packed/more", "taken/more"] {
@@ -185,7 +185,7 @@ fn a_branch_is_never_replaced_and_a_failure_leaves_nothing() {
     let error = case.try_fork("sandbox", "free").unwrap_err();
     assert!(error.to_string().contains("free.lock"), "{error}");
     assert!(error.hints()[0].contains("another git"), "{:?}", error.hints());
-    // A lock that a killed git may have left is removed by undoing.
+    // Undoing removes a lock that a killed git may have left.
     assert!(!held.exists());
     case.try_fork("sandbox", "folder/beside").unwrap();
 }

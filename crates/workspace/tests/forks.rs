@@ -134,7 +134,7 @@ fn status(worktree: &Path) -> String {
     git(worktree, &["status", "--porcelain"])
 }
 
-/// Returns which entries of the index git would have to read, without letting it refresh them.
+/// Returns the index entries that git would have to read, without letting git refresh them.
 fn stale(worktree: &Path) -> String {
     let output = Program::new("git").args(["diff-files", "--name-only"]).folder(worktree);
     String::from_utf8(output.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap()).unwrap()
@@ -311,7 +311,7 @@ fn forks_share_an_index_until_git_writes_one(case: &Case) {
     git(&one.path, &["add", "tool"]);
     assert_ne!(inode(&index(&one)), inode(&index(&other)));
     assert_eq!(fs::read(index(&other)).unwrap(), before);
-    // A program that writes into the index, which only root can, does not affect later forks.
+    // A program that writes to the index, which only root can do, does not affect later forks.
     fs::write(index(&other), "broken").ok();
     let third = case.fork("third");
     assert_eq!((status(&third.path), stale(&third.path)), (String::new(), String::new()));
@@ -366,7 +366,7 @@ fn forks_on_btrfs() {
 
 #[test]
 fn an_index_is_shared() {
-    // Only if files keep their inodes can an index be reused.
+    // An index can be reused only if files keep their inodes.
     let Some(case) = Case::new(DriverName::Overlay, System::Host) else { return };
     forks_share_an_index_until_git_writes_one(&case);
 }
@@ -444,8 +444,8 @@ fn an_agent_and_root_work_in_one_tree(driver: DriverName, system: System) {
     case.remove(&place);
 }
 
-/// Runs a shell line with an agent's ids. The folder is entered as root: its parents are closed to
-/// others.
+/// Runs a shell line with an agent's ids. The folder is entered as root, because its parents are
+/// closed to others.
 fn as_agent(folder: &Path, line: &str) {
     try_as_agent(folder, line).unwrap();
 }
@@ -466,7 +466,7 @@ fn what_an_agent_plants_keeps_no_owner_from_being_settled() {
     fs::create_dir(place.path.join("mine")).unwrap();
     fs::write(place.path.join("mine/file"), "").unwrap();
     as_agent(&place.path, &format!("ln -s {} leads-out; mkfifo pipe", outside.display()));
-    // Deeper than the maximum path: no shell can follow.
+    // Deeper than the maximum path, so no shell can follow.
     let deep = "import os; [(os.mkdir('n' * 200), os.chdir('n' * 200)) for _ in range(30)]";
     as_agent(&place.path, &format!("python3 -c \"{deep}\""));
     case.driver.settle_owners(&place, &[], &mut Seen::default()).unwrap();

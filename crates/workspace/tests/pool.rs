@@ -1,4 +1,4 @@
-//! Pools: created, found again after a restart of the host, filled, limited and removed.
+//! Pools: created, found again after a reboot of the host, filled, limited and removed.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use hothouse_workspace::{
 
 const SIZE: ByteSize = ByteSize::from_bytes(512 << 20);
 
-/// A folder for sandboxes, unmounted when this is dropped.
+/// A folder for sandboxes, unmounted on drop.
 struct Case {
     sandboxes: PathBuf,
     _keeper: tempfile::TempDir,

@@ -61,7 +61,7 @@ fn said(error: &dyn Error) -> String {
 }
 
 impl Case {
-    /// Makes an empty repository.
+    /// Creates an empty repository.
     fn new(options: &[&str]) -> Self {
         let keeper = tempfile::tempdir().unwrap();
         let folder = keeper.path().canonicalize().unwrap();
@@ -210,8 +210,8 @@ fn a_bare_repository_is_forked_like_any_other() {
     );
 }
 
-/// Guards a fork of a repository. The user's own worktree and the repository itself must stay what
-/// they were, and only the fork gets settings.
+/// Guards a fork of a repository. The user's own worktree and the repository itself must stay
+/// unchanged; only the fork gets settings.
 fn guard_a_fork(case: &Case, main: &Path, shared: &Path) {
     let own = case.folder.join("own");
     git(main, &["worktree", "add", "--quiet", own.to_str().unwrap()]);
@@ -227,7 +227,7 @@ fn guard_a_fork(case: &Case, main: &Path, shared: &Path) {
     assert_eq!(Repository::discover(main).unwrap(), repository);
     assert_eq!((status(&place.path).as_str(), hooks(&place.path).as_str()), ("", "/dev/null"));
     assert_eq!((hooks(main).as_str(), hooks(&own).as_str()), (".hooks", ".hooks"));
-    // A setting of the user's for this worktree stays, and comes before ours.
+    // One of the user's settings for this worktree stays, and comes before ours.
     git(&place.path, &["config", "--worktree", "core.hooksPath", "mine"]);
     git(&place.path, &["config", "--worktree", "filter.x.clean", "mine"]);
     repository.guard(&place.path).unwrap();
@@ -534,7 +534,7 @@ impl Drop for Disk {
     }
 }
 
-/// Commits a tree of these lines of `git mktree`.
+/// Commits a tree from these lines for `git mktree`.
 fn commit_tree(case: &Case, lines: &str) -> String {
     let lines = hothouse_host::files::memory(lines.as_bytes()).unwrap();
     let made = Program::new("git").args(["mktree", "--missing"]).folder(&case.root).stdin(lines);
@@ -562,7 +562,7 @@ fn what_is_dangerous_is_named_or_there_is_said_to_be_more() {
     let (link, sub) = (FindingKind::LinkOut, FindingKind::Gitlink);
     let both = [(sub, "zzsub".to_owned()), (link, "zz".to_owned())];
     assert_eq!(look(&format!("120000 blob {near}\ta\n{dangerous}")), both);
-    // More than is kept of the output of git: names of 240 letters.
+    // More than is kept of git's output: names of 240 letters.
     let files = |count: usize| -> String {
         let name = "n".repeat(234);
         (0..count).map(|number| format!("100644 blob {near}\t{name}{number:06}\n")).collect()

@@ -40,7 +40,7 @@ struct Case {
 impl Case {
     fn new(driver: DriverName, system: System, agent: Option<Owner>) -> Option<Self> {
         let ground = Ground::make(system)?;
-        // Every character that is special in a mount option or a list.
+        // Contains every character that is special in a mount option or a list.
         let sandboxes = ground.folder.join("a:b, c\\d");
         fs::create_dir(&sandboxes).unwrap();
         let store = TreeStore::open(&sandboxes).unwrap();

@@ -1,4 +1,4 @@
-//! What browsers send, and the scripts that drive them.
+//! Input from browsers, and the scripts that drive them.
 
 use hothouse_browser::{
     Arrival, accessibility,
@@ -14,8 +14,8 @@ use hothouse_browser::{
 };
 use hothouse_model::config::ShipShim;
 
-/// What a browser in a room sends: messages in pieces, noted by a page, then told. However much comes, what is kept is
-/// bounded, and a report can be made of it.
+/// Checks messages of a browser in a room, which arrive in pieces: whatever comes, the records of a page are bounded,
+/// and a report can be made of them.
 pub fn browser_messages(bytes: &[u8]) {
     let (cut, rest) =
         bytes.split_first().map_or((0, bytes), |(cut, rest)| (usize::from(*cut), rest));
@@ -59,7 +59,7 @@ pub fn browser_messages(bytes: &[u8]) {
     hothouse_browser::har::har(&capture.requests.all, "t", "u");
 }
 
-/// Scripts, locators, keys and storage states of a worktree. What is read is written as it was.
+/// Checks scripts, locators, keys and storage states of a worktree: what was parsed and formatted can be parsed again.
 pub fn browser_scripts(bytes: &[u8]) {
     StorageState::parse(bytes).ok().map(|state| state.adapted("https://a.localhost").script());
     let Ok(text) = std::str::from_utf8(bytes) else { return };

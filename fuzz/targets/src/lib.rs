@@ -1,6 +1,6 @@
 //! One function per decoder of bytes that a room, or a program in it, can choose.
 //!
-//! A target panics when a decoder breaks its word, and is otherwise silent. `cargo fuzz` drives them
+//! A target panics when a decoder breaks its contract, and is otherwise silent. `cargo fuzz` drives them
 //! (`fuzz/fuzz_targets`, nightly); `tests/replay.rs` replays the corpus and mutations of it on every
 //! test run, on stable. *To add a decoder:* a function in the module of its area, a line in
 //! [`TARGETS`], a seed in `tests/replay.rs`, a wrapper in `fuzz/fuzz_targets`.
@@ -82,7 +82,7 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("coverage_reports", coverage_reports),
 ];
 
-/// What a record may be: bounded, with files whose names the room does not choose, and pages that do nothing.
+/// Checks a record: bounded, with files whose names the room does not choose, and pages that do nothing.
 fn kept(recorded: &hothouse_sinks::Recorded) {
     let size = recorded.body.to_string().len();
     assert!(size < 1 << 20, "a record has {size} bytes");

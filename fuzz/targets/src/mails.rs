@@ -7,7 +7,8 @@ use hothouse_sinks::mail::{
 
 use crate::kept;
 
-/// What a mail client says, cut where the first byte says. However it is cut, the same is answered and delivered.
+/// Checks the input of a mail client, split where the first byte says. However it is split, the same is answered and
+/// delivered.
 pub fn smtp_sessions(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };
     let whole = converse(stream.chunks(stream.len().max(1)));
@@ -15,8 +16,8 @@ pub fn smtp_sessions(bytes: &[u8]) {
     assert_eq!(whole, cut, "where a stream is cut makes no difference");
 }
 
-/// Lets a mail server answer; every delivery succeeds and every handshake too. What is pipelined after STARTTLS
-/// depends on where the stream is cut, so the comparison ends there.
+/// Runs a mail session; every delivery and every handshake succeeds. What is pipelined after STARTTLS depends on where
+/// the stream is split, so the comparison ends there.
 fn converse<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Vec<Delivery>) {
     let spec = SessionSpec { hostname: "mx".into(), can_start_tls: true, ..SessionSpec::default() };
     let (mut session, mut open) = Session::new(spec);
@@ -47,7 +48,7 @@ fn converse<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Vec<Delivery
     }
 }
 
-/// A message: its record is bounded, its page safe, and nothing in it names a file.
+/// Checks a message: its record is bounded, its page safe, and nothing in it names a file.
 pub fn mails(bytes: &[u8]) {
     let recipients = ["a@example.com".to_owned()];
     let recorded = mail::recorded(mail::Incoming {
@@ -61,7 +62,7 @@ pub fn mails(bytes: &[u8]) {
     assert_eq!(recorded.files[0].bytes, bytes, "the message is kept as it was sent");
 }
 
-/// A call of a vendor of mail or text messages; the first byte chooses which.
+/// Checks a call to a vendor of mail or text messages; the first byte chooses the vendor.
 pub fn mail_requests(bytes: &[u8]) {
     const JSON: &str = "application/json";
     const FORM: &str = "application/x-www-form-urlencoded";
@@ -84,7 +85,7 @@ pub fn mail_requests(bytes: &[u8]) {
     take(&PLACES, bytes);
 }
 
-/// What an SDK reports about errors; the first byte chooses to whom.
+/// Checks an SDK's error report; the first byte chooses the vendor.
 pub fn error_requests(bytes: &[u8]) {
     const JSON: &str = "application/json";
     const PLACES: [(&str, &str, &str); 7] = [

@@ -2,7 +2,7 @@
 
 use hothouse_mock::{FixtureFile, Integration, Mock, MockSpec, State, template::Template};
 
-/// A mock of one host, with a file of fixtures if one is given.
+/// Creates a mock of one host, with a file of fixtures if one is given.
 fn mock(host: &str, file: Option<(&str, &[u8])>) -> Mock {
     let integration = Integration { name: "i".into(), hosts: vec![host.to_owned()], vendor: None };
     let file = file.map(|(name, bytes)| FixtureFile {
@@ -43,7 +43,8 @@ fn call(mock: &mut Mock, host: &str, line: &str, body: &[u8]) {
     }
 }
 
-/// A file of fixtures, in TOML and in JSON: it loads or has problems, and answers or does not.
+/// Checks a file of fixtures, in TOML and in JSON: it loads or has problems, and answers or does
+/// not.
 pub fn mock_fixtures(bytes: &[u8]) {
     for name in ["a.toml", "a.json"] {
         let mut mock = mock("api.vendor.example", Some((name, bytes)));
@@ -51,7 +52,7 @@ pub fn mock_fixtures(bytes: &[u8]) {
     }
 }
 
-/// A template: it is refused, or filled.
+/// Checks a template: it is refused, or rendered.
 pub fn mock_templates(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if Template::parse(&text, &["id"]).is_ok() {
@@ -61,7 +62,7 @@ pub fn mock_templates(bytes: &[u8]) {
     }
 }
 
-/// A request to Stripe's mock: the first line is method and target, the rest is the body.
+/// Checks a request to Stripe's mock: the first line is method and target, the rest is the body.
 pub fn mock_requests(bytes: &[u8]) {
     thread_local! {
         static STRIPE: std::cell::RefCell<Mock> = std::cell::RefCell::new(mock("api.stripe.com", None));
@@ -70,13 +71,13 @@ pub fn mock_requests(bytes: &[u8]) {
     let (line, body) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
     let line = String::from_utf8_lossy(line);
     STRIPE.with_borrow_mut(|stripe| {
-        // A finding must not depend on what came before it.
+        // A finding must not depend on earlier inputs.
         *stripe.state_mut() = State::default();
         call(stripe, "api.stripe.com", &line, body);
     });
 }
 
-/// A description in OpenAPI, and a call to what it may describe.
+/// Checks an OpenAPI description, and a call that it may describe.
 pub fn mock_descriptions(bytes: &[u8]) {
     let mut mock = mock("api.vendor.example", Some(("openapi.json", bytes)));
     for line in ["GET /a/1?q=1", "POST /a/1"] {

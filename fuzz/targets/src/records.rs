@@ -2,7 +2,7 @@
 
 use hothouse_model::query::{Query, Since, is_mark_name};
 
-/// A query as an agent writes it: what a term is shown as is the same term.
+/// Checks a query: each term, formatted and parsed again, is the same.
 pub fn queries(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(query) = Query::parse(&text, None) else { return };
@@ -14,7 +14,7 @@ pub fn queries(bytes: &[u8]) {
     }
 }
 
-/// Where a reader begins: shown and read again it is the same place.
+/// Checks where a reader begins: formatted and parsed again, it is the same place.
 pub fn since(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(since) = text.parse::<Since>() else { return };
@@ -24,12 +24,12 @@ pub fn since(bytes: &[u8]) {
     }
 }
 
-/// A line of a timeline that somebody may have changed.
+/// Checks a line of a timeline that somebody may have changed.
 pub fn record_lines(bytes: &[u8]) {
     hothouse_timeline::trial::line(bytes);
 }
 
-/// A text that a room sends: redacted twice it is the same, and no key is left.
+/// Checks a text from a room: redacted twice it is the same, and no key is left.
 pub fn redacted_texts(bytes: &[u8]) {
     hothouse_timeline::trial::text(bytes);
 }

@@ -9,8 +9,8 @@ use hothouse_room_wire::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
-/// never more bytes are kept than came in.
+/// Checks a stream of frames, split where the first byte says. However it is split, the same frames come out, and no
+/// more bytes are kept than came in.
 pub fn frames(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };
     let whole = collect(stream.chunks(stream.len().max(1)));
@@ -19,7 +19,7 @@ pub fn frames(bytes: &[u8]) {
     assert!(whole.iter().map(Vec::len).sum::<usize>() <= stream.len());
 }
 
-/// Collects the bodies of all whole frames, until the stream is refused.
+/// Collects the bodies of all complete frames, until the stream is refused.
 fn collect<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let mut buffer = FrameBuffer::default();
     let (mut bodies, mut came) = (Vec::new(), 0);
@@ -42,27 +42,27 @@ fn collect<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     bodies
 }
 
-/// What room-init says to the daemon, and what the daemon could be made to say to it.
+/// Checks messages from room-init to the daemon, and those that the daemon could be made to send to it.
 pub fn room_answers(bytes: &[u8]) {
     same_again::<Reply>(bytes);
     same_again::<Request>(bytes);
     same_again::<Boot>(bytes);
 }
 
-/// What the `sudo` of a room says to room-init, and back.
+/// Checks messages between the `sudo` of a room and room-init.
 pub fn sudo(bytes: &[u8]) {
     same_again::<Elevate>(bytes);
     same_again::<Elevated>(bytes);
 }
 
-/// What client and daemon say to each other about a command.
+/// Checks messages between client and daemon about a command.
 pub fn exec(bytes: &[u8]) {
     same_again::<Hello>(bytes);
     same_again::<Ask>(bytes);
     same_again::<Say>(bytes);
 }
 
-/// What was understood can be said again and is understood the same.
+/// Checks that a decoded value, encoded and decoded again, is the same.
 fn same_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
     let Ok(value) = decode::<T>(bytes) else { return };
     let frame = encode(&value, 0).expect("what fitted in a frame fits again");
@@ -70,7 +70,7 @@ fn same_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8])
     assert_eq!(decode::<T>(body).as_ref(), Ok(&value));
 }
 
-/// A question about a name: the answer is never longer than the question, and never asked again.
+/// Checks a DNS question: the answer is never longer than the question, and is not itself answered.
 pub fn name_questions(bytes: &[u8]) {
     if let Some(answer) = dns::servfail(bytes) {
         assert!(answer.len() <= bytes.len());

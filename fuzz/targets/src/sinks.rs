@@ -2,17 +2,17 @@
 
 use hothouse_sinks::{Context, FlagSet, HostSink, Taken, analytics, flags, llm, traces};
 
-/// Requests to vendors of analytics: the first line names host and path. What is recorded fits in a timeline.
+/// Checks requests to analytics vendors: the first line names host and path. The records fit in a timeline.
 pub fn sunk_analytics(bytes: &[u8]) {
     sunk(bytes, &|host| analytics::find(host).unwrap_or(analytics::GENERIC));
 }
 
-/// Requests to vendors of feature flags.
+/// Checks requests to vendors of feature flags.
 pub fn sunk_flags(bytes: &[u8]) {
     sunk(bytes, &|host| flags::find(host).unwrap_or(flags::GENERIC));
 }
 
-/// Requests to language models.
+/// Checks requests to language models.
 pub fn sunk_models(bytes: &[u8]) {
     let take = |call: &hothouse_sinks::Call<'_>, context: &mut Context<'_>| {
         llm::echo(call, context).unwrap_or_else(|| Taken::empty(404, "none", Vec::new()))
@@ -20,7 +20,7 @@ pub fn sunk_models(bytes: &[u8]) {
     sunk(bytes, &|_| HostSink { vendor: "models", take });
 }
 
-/// Exports of traces, whose body is protobuf unless it begins with a brace.
+/// Checks exports of traces, whose body is protobuf unless it begins with a brace.
 pub fn sunk_traces(bytes: &[u8]) {
     sunk(bytes, &|_| traces::OTLP);
 }
@@ -57,7 +57,8 @@ fn sunk(bytes: &[u8], choose: &dyn Fn(&str) -> HostSink) {
     }
 }
 
-/// Requests to SQS, one per line: an action and its JSON, or the parameters of older clients. What is kept is what is there.
+/// Checks requests to SQS, one per line: an action and its JSON, or the parameters of older clients. The stored changes
+/// match the state.
 pub fn queued_messages(bytes: &[u8]) {
     use hothouse_sinks::queue::{broker::Broker, sqs};
     let (mut broker, mut count) = (Broker::default(), 0_u8);
@@ -102,7 +103,7 @@ pub fn queued_messages(bytes: &[u8]) {
     }
 }
 
-/// Requests to an object store: a line with method, host, path and query, then the body.
+/// Checks requests to an object store: a line with method, host, path and query, then the body.
 pub fn stored_objects(bytes: &[u8]) {
     use hothouse_sinks::objects::{
         Asked, Operation, azure, chunked::Chunked, form, gcs, notify, place, signed, xml,
@@ -119,7 +120,7 @@ pub fn stored_objects(bytes: &[u8]) {
     ];
     let asked = Asked { host, method, path, query, headers: &headers };
     if let Ok(place) = place(host, path) {
-        // Names of buckets become names of folders.
+        // Bucket names become folder names.
         let bucket = place.bucket.as_deref().unwrap_or("none");
         assert!(!bucket.contains('/') && !bucket.starts_with('.') && !bucket.is_empty());
         if let Ok(Operation::ListObjects(list)) = Operation::read(&asked, &place) {
@@ -151,15 +152,15 @@ pub fn stored_objects(bytes: &[u8]) {
     assert!(came <= body.len(), "no more comes out than came in");
 }
 
-/// Beginnings of images.
+/// Checks the first bytes of images.
 pub fn measured_images(bytes: &[u8]) {
     if let Some(found) = hothouse_sinks::objects::media::measure(bytes) {
         assert!(!found.format.is_empty());
     }
 }
 
-/// Deliveries of webhooks by whoever found a listener: lines of headers, an empty line, a body. The first byte chooses
-/// the vendor. Nobody here has the secret, so none goes on.
+/// Checks webhook deliveries from anyone who found a listener: lines of headers, an empty line, a body. The first byte
+/// chooses the vendor. Nobody here has the secret, so none is forwarded.
 pub fn arrived_webhooks(bytes: &[u8]) {
     use hothouse_sinks::webhook::{
         fixture,

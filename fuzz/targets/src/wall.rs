@@ -1,4 +1,4 @@
-//! The wall: names, beginnings of connections, packets, and requests whose TLS is terminated.
+//! The wall: names, first bytes of connections, packets, and requests whose TLS is terminated.
 
 use hothouse_edge::wire::{
     Read,
@@ -8,7 +8,7 @@ use hothouse_edge::wire::{
 use hothouse_host::network::read_tracked;
 use hothouse_model::policy::{Claim, PlainPath};
 
-/// A question of a room, or an answer to one of ours. What we answer is an answer to that very question.
+/// Checks a question from a room, or an answer to one of ours. Our answer matches exactly that question.
 pub fn names(bytes: &[u8]) {
     match Question::read(bytes) {
         Ok(question) => {
@@ -38,7 +38,7 @@ fn renamed(question: &[u8], like: &[u8]) -> Vec<u8> {
     [&like[..2], &question[2..]].concat()
 }
 
-/// A greeting of TLS: more bytes never change what was read.
+/// Checks a ClientHello: more bytes never change what was read.
 pub fn tls_hello(bytes: &[u8]) {
     if let Read::Done(read) = hello::read(bytes) {
         let longer = [bytes, b"more"].concat();
@@ -48,7 +48,7 @@ pub fn tls_hello(bytes: &[u8]) {
     sniffed(bytes);
 }
 
-/// The head of a request: a name that is read is one that can be compared.
+/// Checks the head of a request: a name that is read can be compared.
 pub fn http_head(bytes: &[u8]) {
     if let Read::Done(read) = head::read(bytes)
         && let Claim::Name(name) = &read.claim
@@ -58,7 +58,7 @@ pub fn http_head(bytes: &[u8]) {
     sniffed(bytes);
 }
 
-/// What a connection is does not change when more of it comes.
+/// Checks that the protocol of a connection does not change when more bytes arrive.
 fn sniffed(bytes: &[u8]) {
     let Read::Done(first) = sniff::read(bytes) else { return };
     if !matches!(first, sniff::Sniffed::Broken(_)) {
@@ -67,7 +67,7 @@ fn sniffed(bytes: &[u8]) {
     }
 }
 
-/// What the kernel says of a flow of datagrams: whatever is read has two ends of one kind.
+/// Checks the kernel's description of a datagram flow: parsing needs enough bytes, and is deterministic.
 pub fn tracked_flows(bytes: &[u8]) {
     if let Some(found) = read_tracked(bytes) {
         assert!(bytes.len() > 40, "two ends need some bytes");
@@ -75,7 +75,7 @@ pub fn tracked_flows(bytes: &[u8]) {
     }
 }
 
-/// Echo requests as the kernel tells them, and answers as a host sends them.
+/// Checks echo requests reported by the kernel, and answers from a host.
 pub fn echoes(bytes: &[u8]) {
     for request in echo::read_all(bytes) {
         assert!(request.echo.data.len() < bytes.len());
@@ -91,12 +91,12 @@ pub fn echoes(bytes: &[u8]) {
     }
 }
 
-/// What the kernel tells of packets that a room made: never more packets than there is room for.
+/// Checks the kernel's reports of packets that a room sent: never more packets than fit.
 pub fn packets(bytes: &[u8]) {
     assert!(packet::read_all(bytes).len() <= bytes.len() / 20);
 }
 
-/// SOCKS: never more is taken than came.
+/// Checks SOCKS: never more bytes are taken than came.
 pub fn socks(bytes: &[u8]) {
     if let Read::Done((_, length)) = socks_wire::read_greeting(bytes) {
         assert!(length <= bytes.len());
@@ -106,7 +106,7 @@ pub fn socks(bytes: &[u8]) {
     }
 }
 
-/// The path of a request. One that is plain stays so, and has no other spelling that a rule would miss.
+/// Checks the path of a request. A plain path stays plain, and has no other spelling that a rule would miss.
 pub fn request_paths(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(path) = PlainPath::of(text) else { return };
@@ -126,27 +126,27 @@ pub fn request_paths(bytes: &[u8]) {
     }
 }
 
-/// A request to a terminated host: a value goes only where its form says.
+/// Checks a request to a terminated host: a value is inserted only where its form allows.
 pub fn terminated_requests(bytes: &[u8]) {
     hothouse_terminate::trial::request(bytes);
 }
 
-/// An answer of a terminated host: however it is cut, no value passes.
+/// Checks an answer of a terminated host: however it is split, no value passes.
 pub fn terminated_answers(bytes: &[u8]) {
     hothouse_terminate::trial::answer(bytes);
 }
 
-/// The frames of a WebSocket as a host could send them to a room.
+/// Checks WebSocket frames from a host to a room.
 pub fn websocket_frames(bytes: &[u8]) {
     hothouse_terminate::trial::frames(bytes);
 }
 
-/// A part that a room asks for, the one that a host sends, and a body made of messages.
+/// Checks the range that a room requests, the one that a host sends, and a body made of messages.
 pub fn answer_parts(bytes: &[u8]) {
     hothouse_terminate::trial::parts(bytes);
 }
 
-/// A body that a client of AWS signed piece by piece.
+/// Checks a body that an AWS client signed chunk by chunk.
 pub fn signed_pieces(bytes: &[u8]) {
     hothouse_terminate::trial::pieces(bytes);
 }

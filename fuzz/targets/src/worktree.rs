@@ -1,4 +1,4 @@
-//! Files of a worktree, what services write about their coverage, and tool calls of agents.
+//! Files of a worktree, coverage reports of services, and tool calls of agents.
 
 use hothouse_evidence::coverage::{
     ChangedText, Collector, Meter, reports,
@@ -7,7 +7,7 @@ use hothouse_evidence::coverage::{
 use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_sdks::{FileKind, ProjectFile, lockfile};
 
-/// An env file of a worktree: every entry has a name, and is looked at for live keys.
+/// Checks an env file of a worktree: every entry has a name, and is searched for live keys.
 pub fn env_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for (name, value) in live_keys::env_file_entries(&text) {
@@ -16,12 +16,12 @@ pub fn env_files(bytes: &[u8]) {
     }
 }
 
-/// Reads bytes as every kind of lockfile and manifest: whatever they hold, names are short of the file's length.
+/// Reads bytes as every kind of lockfile and manifest: whatever they contain, names are bounded by the file's length.
 pub fn lockfiles(bytes: &[u8]) {
     for path in LOCKFILES {
         let kind = FileKind::of(path).expect("each of them is known");
         lockfile::read(kind, bytes, &mut |name, version| {
-            // Bytes that are no text become three each.
+            // An invalid byte becomes three bytes.
             let most = bytes.len() * 3;
             assert!(name.len() <= most && version.is_none_or(|version| version.len() <= most));
         });
@@ -50,7 +50,7 @@ const LOCKFILES: [&str; 17] = [
     "composer.json",
 ];
 
-/// What services write of their own coverage, and a source map: whatever they say, lines are those of the change.
+/// Checks coverage reports of services, and a source map: whatever they contain, lines are those of the change.
 pub fn coverage_reports(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let files = [ChangedText {
@@ -80,7 +80,7 @@ pub fn coverage_reports(bytes: &[u8]) {
     }
 }
 
-/// Hook input of coding agents: it is read or refused, and whatever it holds, a decision follows and can be answered.
+/// Checks hook input of coding agents: it is read or refused, and if read, a decision follows and can be answered.
 pub fn guard(bytes: &[u8]) {
     struct Nothing;
     impl hothouse_guard::Files for Nothing {

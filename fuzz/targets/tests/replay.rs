@@ -83,7 +83,7 @@ fn no_decoder_breaks_its_word() {
     }
 }
 
-/// The seeds that ordinary talk gives. What fuzzers found is kept beside them.
+/// Returns seeds of ordinary input. What fuzzers found is kept next to them.
 fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let body = |frame: Vec<u8>| frame[HEAD..].to_vec();
     let words = || vec![b"sh".to_vec(), b"-c".to_vec(), b"true".to_vec()];

@@ -1,4 +1,4 @@
-//! Bars: what a benchmark measured beside the limit that it must keep.
+//! Bars: a measured figure and the limit that it must keep.
 //!
 //! Every bar is a printed line, and with `--json` an object of one document at the end.
 
@@ -31,7 +31,7 @@ impl Bar {
     }
 }
 
-/// The bars of this run, in the order in which they were measured.
+/// The bars of this run, in the order of measurement.
 static MEASURED: Mutex<Vec<Value>> = Mutex::new(Vec::new());
 
 /// Prints a figure with its bar, and whether it is missed.

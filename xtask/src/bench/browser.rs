@@ -1,4 +1,4 @@
-//! The browser of a room against playwright-core and a bare Chromium in the same room, and seeded stacks against seeding.
+//! The browser of a room against playwright-core and a bare Chromium in the same room; seeded stacks against seeding.
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ const PAGES: usize = 21;
 const STARTS: usize = 5;
 const SEEDINGS: usize = 3;
 
-/// Pages that are opened before the first that counts.
+/// How many pages are opened before the first one that counts.
 const WARM: usize = 3;
 
 const APP: &str = include_str!("browser/app.py");
@@ -25,7 +25,8 @@ const PEER: &str = include_str!("browser/peer.mjs");
 const CONFIG: &str = "[project]\nname = \"bench\"\n\
     [service.web]\nrun = \"python3 app.py\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
 
-/// A stack with a database, whose seed takes as long as real ones do: some hundred thousand rows, in several bundles.
+/// A stack with a database, whose seed takes as long as real ones do: several hundred thousand rows, in several
+/// bundles.
 const SEEDED: &str = "[project]\nname = \"bench\"\n[service.db]\nrecipe = \"postgres\"\n\
     [seed.bundle.schema]\nsql = \"schema.sql\"\n\
     [seed.bundle.people]\nsql = \"people.sql\"\nneeds = [\"schema\"]\n\
@@ -40,7 +41,7 @@ const PEOPLE: &str = "insert into people select n, md5(n::text), md5(n::text) ||
 const ORDERS: &str = "insert into orders select n, 1 + n % 60000, repeat(md5(n::text), 4), n % 9000 \
     from generate_series(1, 500000) n on conflict do nothing;\n";
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     pages(binary, figures)?;
     seeds(binary, figures)
@@ -58,7 +59,7 @@ fn end(ground: &Ground<'_>) -> Result<(), String> {
     ground.hothouse(&["daemon", "stop"]).map(drop)
 }
 
-/// Pages with a warm browser, and with none.
+/// Measures pages with a warm browser, and with none.
 fn pages(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     repository(&ground, &[("hothouse.toml", CONFIG), ("app.py", APP), (".gitignore", "peer\n")])?;
@@ -89,7 +90,7 @@ fn warm(
     }
     let script = ground.folder.path().join("r-sandboxes/a/peer/peer.mjs");
     files::write(&script, PEER).map_err(|error| error.to_string())?;
-    // In turns of some pages each, so that what else the machine does meets both.
+    // In turns of a few pages each, so that other load on the machine affects both.
     let (mut ours, mut peer) = (Vec::new(), Vec::new());
     for _ in 0..3 {
         for _ in 0..WARM {
@@ -127,7 +128,7 @@ fn cold(
     );
     let (mut ours, mut peer) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
-        // A room that has just begun has no browser.
+        // A freshly started room has no browser.
         ground.hothouse(&["down", "-w", "a"])?;
         ground.hothouse(&["up", "-w", "a"])?;
         peer.push(timed(|| {
@@ -144,7 +145,7 @@ fn cold(
     Ok(())
 }
 
-/// `up --seed m` from a snapshot, against seeding and against an `up` without a seed.
+/// Measures `up --seed m` from a snapshot, against seeding and against an `up` without a seed.
 fn seeds(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let files = [
@@ -161,7 +162,7 @@ fn seeds(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     }
     let (mut seeding, mut snapshot, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..SEEDINGS {
-        // A file that differs makes what is kept stale.
+        // A changed file invalidates the cached data.
         repository(&ground, &[("README", &format!("round {round}\n"))])?;
         let up = |name: &str, words: &[&str]| {
             let name = format!("{name}{round}");

@@ -12,7 +12,7 @@ use super::{
 };
 
 const SANDBOXES: usize = 50;
-/// How many of them have a room.
+/// How many of the sandboxes have a room.
 const UP: usize = 3;
 const PAGES: usize = 50;
 const SECONDS: usize = 40;

@@ -1,4 +1,4 @@
-//! The agent's own door: a tool call against the same call of the API, and `status` in the room against outside.
+//! The room API: a tool call against the same call of the API, and `status` in the room against outside.
 
 use std::{path::Path, time::Duration};
 
@@ -55,7 +55,7 @@ fn tool_calls(ground: &Ground<'_>, binary: &Path, figures: &mut Figures) -> Resu
     Ok(())
 }
 
-/// The same loop of a shell, in the room and outside.
+/// Measures the same shell loop, in the room and outside.
 fn looks(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let lines = |program: &str| {
         format!(

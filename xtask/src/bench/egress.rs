@@ -1,7 +1,7 @@
 //! The wall, outward, against Squid in its peek-and-splice mode and against no proxy at all.
 //!
-//! Server and client are the same for all, and greet like TLS without encrypting: what is measured is
-//! what is between them.
+//! Server and client are the same for all, and do a TLS handshake without encrypting: only what is between them is
+//! measured.
 
 mod opened;
 
@@ -34,7 +34,7 @@ const SETUPS: &str = "400";
 const IDLE: u64 = 4000;
 const LOOKUPS: &str = "2000";
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let folder = ground.folder.path().to_owned();
@@ -195,7 +195,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Memory of connections that say nothing, by what the daemon has more than before.
+    /// Measures the memory of silent connections, as the growth of the daemon.
     fn idle(&self, figures: &mut Figures) -> Result<(), String> {
         let before = memory(self.daemon);
         let words =
@@ -223,7 +223,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns the seconds of processor time that a process has used.
+/// Returns the processor time that a process has used, in seconds.
 fn cpu(pid: u64) -> f64 {
     let stat = files::read_text(Path::new(&format!("/proc/{pid}/stat"))).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -231,7 +231,7 @@ fn cpu(pid: u64) -> f64 {
     (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
 }
 
-/// Returns the bytes of memory that a process has of its own.
+/// Returns the private memory of a process, in bytes.
 fn memory(pid: u64) -> u64 {
     let status = files::read_text(Path::new(&format!("/proc/{pid}/status"))).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -267,7 +267,7 @@ fn start_server(folder: &Path) -> Result<(Child, u16), String> {
     Ok((server, port))
 }
 
-/// Starts Squid so that it reads the greeting and then passes bytes on.
+/// Starts Squid so that it reads the ClientHello and then passes bytes on.
 fn start_squid() -> Option<Child> {
     let about = Program::new("squid").arg("-v").output().ok()?;
     if !String::from_utf8_lossy(&about).contains("with-openssl") {
@@ -301,9 +301,9 @@ fn start_squid() -> Option<Child> {
         place.display()
     );
     files::write(&place.join("squid.conf"), config).ok()?;
-    // Squid gives its rights up before it reads its key, which protects nothing here.
+    // Squid drops its privileges before it reads its key, which protects nothing here.
     Program::new("chmod").args(["-R", "a+rX", &place.display().to_string()]).output().ok()?;
-    // A name of its own keeps it from the shared memory of others.
+    // A separate name keeps it out of the shared memory of others.
     let name = format!("hothouse{}", std::process::id());
     let squid = spawn("squid", &["-N", "-n", &name, "-f", &at("squid.conf")]).ok()?;
     let begun = Instant::now();
@@ -319,7 +319,7 @@ fn start_squid() -> Option<Child> {
 
 fn end(child: Option<Child>) {
     let Some(mut child) = child else { return };
-    // Asked first: Squid leaves shared memory behind when it is killed.
+    // SIGTERM first: Squid leaves shared memory behind when it is killed.
     Program::new("kill").arg(child.id().to_string()).run().ok();
     let begun = Instant::now();
     while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {

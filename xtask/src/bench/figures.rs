@@ -1,8 +1,8 @@
-//! What benchmarks measured of a binary, and the comparison of two.
+//! The measurements of a binary, and the comparison of two.
 
 use super::print;
 
-/// One value that was measured of a binary, without its peer.
+/// A value that was measured for a binary, without its peer.
 #[derive(Clone, Debug, PartialEq)]
 struct Figure {
     name: String,
@@ -10,12 +10,12 @@ struct Figure {
     values: Vec<f64>,
 }
 
-/// What was measured of one binary, in the order of the measurements.
+/// The measurements of one binary, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Figures(Vec<Figure>);
 
 impl Figures {
-    /// Adds a value to those that were measured under the same name.
+    /// Adds a value to those measured under the same name.
     pub(super) fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         let name = name.into();
         match self.0.iter_mut().find(|known| known.name == name) {
@@ -31,12 +31,12 @@ impl Figures {
     }
 }
 
-/// Prints the medians of two binaries beside each other.
+/// Prints the medians of two binaries next to each other.
 pub(super) fn compare(now: &Figures, before: &Figures, revision: &str) {
     table(now, before, revision).iter().for_each(|line| print(line));
 }
 
-/// A figure that only one of them has is shown without a ratio.
+/// Formats the comparison. A figure that only one of them has is shown without a ratio.
 fn table(now: &Figures, before: &Figures, revision: &str) -> Vec<String> {
     let only_before = before.0.iter().filter(|known| now.median(&known.name).is_none());
     let all: Vec<&Figure> = now.0.iter().chain(only_before).collect();

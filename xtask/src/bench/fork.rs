@@ -25,7 +25,7 @@ use super::{
     timed,
 };
 
-/// Forks in a block, and blocks of each size.
+/// The number of forks in a block, and of blocks of each size.
 const FORKS: usize = 7;
 /// The same where each is a copy of everything.
 const COPIES: usize = 2;
@@ -34,7 +34,7 @@ const MANY: usize = 60_000;
 const FEW: usize = 600;
 const AT_ONCE: usize = 50;
 
-/// Who agents are on the host when root makes their rooms.
+/// The owner of agents' files on the host when root creates their rooms.
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 /// Measures the command.
@@ -62,16 +62,16 @@ pub(super) fn within() -> Result<(), String> {
     remove_all(host.path()).and(outcome)
 }
 
-/// In parallel, which the temporary folder's own removal is not.
+/// Removes a folder in parallel, unlike the temporary folder's own removal.
 fn remove_all(folder: &Path) -> Result<(), String> {
     remove::remove_tree(folder).map_err(text)
 }
 
 /// Measures one driver with a small and a large repository, in blocks that take turns.
 ///
-/// A fork may have to wait for what the one before it wrote. So within a block all are of one size,
-/// and before each block everything is on the disk: fork by fork in turn, the small ones would wait
-/// for the index of the large ones, and the ratio would flatter us.
+/// A fork may have to wait for what the previous one wrote. So all forks of a block are of one size, and everything is
+/// synced to disk before each block: fork by fork in turn, the small ones would wait for the index of the large ones,
+/// and the ratio would flatter us.
 fn compare(driver: DriverName, ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let (few, many) = match (Bench::make(driver, ground, FEW), Bench::make(driver, ground, MANY)) {
         (Ok(few), Ok(many)) => (few, many),
@@ -120,7 +120,7 @@ fn compare(driver: DriverName, ground: &Ground<'_>, figures: &mut Figures) -> Re
     many.finish()
 }
 
-/// What was measured of one repository.
+/// The measurements of one repository.
 #[derive(Default)]
 struct Times {
     forks: Vec<Duration>,
@@ -129,7 +129,7 @@ struct Times {
 }
 
 impl Times {
-    /// Prints a line, and returns how many milliseconds a fork takes.
+    /// Prints a line, and returns the duration of a fork in milliseconds.
     fn show(self, bench: &Bench<'_>, figures: &mut Figures) -> f64 {
         let shown = |times| milliseconds(median(times));
         let (peer, fork) = (milliseconds(bench.peer), shown(self.forks));
@@ -156,7 +156,7 @@ struct Bench<'a> {
     files: usize,
     root: PathBuf,
     sandboxes: PathBuf,
-    /// How long `git worktree add` took, to the same place.
+    /// The duration of `git worktree add`, to the same place.
     peer: Duration,
 }
 
@@ -173,12 +173,12 @@ impl<'a> Bench<'a> {
         let add = ["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()];
         let peer = timed(|| git(&root, &add))?;
         let bench = Self { ground, driver, files, root, sandboxes, peer };
-        // This one builds the golden tree.
+        // The first fork builds the golden tree.
         bench.fork("warm")?;
         Ok(bench)
     }
 
-    /// Four repositories of 60,000 files, with what belongs to them, are much for some disks.
+    /// Removes the sandboxes: four repositories of 60,000 files, with their forks, are too much for some disks.
     fn finish(&self) -> Result<(), String> {
         self.delete("warm")?;
         mount::unmount_tree(&self.sandboxes).ok();
@@ -212,7 +212,7 @@ impl<'a> Bench<'a> {
         Ok(milliseconds(wall))
     }
 
-    /// What the user would do first; anything but silence is a failure.
+    /// Runs `git status`, as the user would do first; any output is a failure.
     fn status(&self, name: &str) -> Result<(), String> {
         let git = Program::new("git").args(["status", "--porcelain"]);
         let said = git.folder(&self.sandboxes.join(name)).output().map_err(text)?;

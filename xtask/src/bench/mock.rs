@@ -1,6 +1,6 @@
 //! Mocked hosts, from a room through the wall, against Mockoon's CLI with the same fixture.
 //!
-//! Both speak TLS, both answer from a template, both write each request down; `wrk` asks both.
+//! Both speak TLS, answer from a template, and log each request; `wrk` puts load on both.
 
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ const MOCKOON_PORT: u16 = 13_999;
 const ROUNDS: usize = 3;
 const SECONDS: &str = "-d5";
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let repository = ground.repository();
@@ -87,7 +87,7 @@ fn outside(words: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// What `wrk` found.
+/// The result of `wrk`.
 struct Load {
     /// In milliseconds.
     median: f64,
@@ -102,7 +102,7 @@ impl Load {
             line.trim_start().strip_prefix(word).map(str::trim)
         };
         let wrong = || format!("wrk printed: {printed}");
-        // Answers that are errors are no load.
+        // Error responses do not count as load.
         if printed.contains("Non-2xx") {
             return Err(wrong());
         }
@@ -112,7 +112,7 @@ impl Load {
     }
 }
 
-/// Reads a time as `wrk` writes it.
+/// Parses a duration in the format of `wrk`.
 fn milliseconds(text: &str) -> Option<f64> {
     let unit = |end: &str| text.strip_suffix(end).and_then(|number| number.parse::<f64>().ok());
     unit("us")
@@ -121,7 +121,7 @@ fn milliseconds(text: &str) -> Option<f64> {
         .or_else(|| unit("s").map(|time| time * 1000.0))
 }
 
-/// Mockoon's CLI, installed beside the benchmark.
+/// Mockoon's CLI, installed next to the benchmark.
 struct Mockoon(Child);
 
 impl Mockoon {

@@ -65,7 +65,7 @@ fn side(name: &str) -> Side {
     }
 }
 
-/// Makes what a busy app leaves: requests, events, mail.
+/// Generates the records of a busy app: requests, events, mail.
 fn records(sandbox: &str, count: u64) -> Vec<Record> {
     let url = format!("https://web.{sandbox}.shop.localhost:8443/orders/ord_{sandbox}1B2c3D4");
     let one = |seq: u64| {

@@ -56,7 +56,7 @@ impl<'a> Ground<'a> {
             .env("XDG_CONFIG_HOME", at("config"))
     }
 
-    /// Starts a command of the binary, to be talked to.
+    /// Starts a command of the binary, to talk to it.
     pub(super) fn converse(&self, words: &[&str]) -> Result<(Talker, Pipes), String> {
         let program =
             self.prepare(Program::new(self.binary).args(words).folder(&self.repository()));
@@ -67,7 +67,7 @@ impl<'a> Ground<'a> {
         self.hothouse_in(&self.repository(), words)
     }
 
-    /// Runs a command of the binary in another folder than the repository's.
+    /// Runs a command of the binary in a folder other than the repository's.
     pub(super) fn hothouse_in(&self, folder: &Path, words: &[&str]) -> Result<String, String> {
         let program = self.prepare(Program::new(self.binary).args(words).folder(folder));
         let output = program.output().map_err(|error| error.to_string())?;
@@ -81,7 +81,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let bwrap = || {
         let program =
@@ -129,7 +129,7 @@ fn ratio(ours: Duration, peer: Duration) -> f64 {
     ours.as_secs_f64() / peer.as_secs_f64()
 }
 
-/// Compares with an engine, where one runs and has an image.
+/// Compares with Docker, if it is running and has an image.
 fn docker(fresh: Duration) {
     let images = Program::new("docker").args(["images", "-q"]).run_within(Duration::from_secs(2));
     let image = images
@@ -148,7 +148,7 @@ fn docker(fresh: Duration) {
     }
 }
 
-/// A gigabyte through a room and back, against the same through a plain `cat`.
+/// Measures a gigabyte through a room and back, against the same through a plain `cat`.
 fn pipes(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let through = |what: &str| {
         timed(|| ground.shell(&format!("head -c 1G /dev/zero | {what} | cat >/dev/null")))
@@ -168,7 +168,7 @@ fn pipes(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     Ok(())
 }
 
-/// Does something for each name at the same time, and returns how long all of it took.
+/// Runs `each` for all names at the same time, and returns the total time.
 fn at_once(
     names: &[String],
     each: impl Fn(&str) -> Result<(), String> + Sync,
@@ -183,7 +183,7 @@ fn at_once(
     })
 }
 
-/// A hundred rooms at once against a hundred of the peer's, twice, and what they cost when they idle.
+/// Measures a hundred rooms at once against a hundred of the peer's, twice, and their cost while idle.
 fn crowd(
     ground: &Ground<'_>,
     peer: impl Fn() -> Result<(), String> + Sync,
@@ -229,7 +229,7 @@ fn crowd(
     Ok(())
 }
 
-/// Fifty sandboxes with a service, started at once, against one.
+/// Measures fifty sandboxes with a service, started at once, against one.
 fn crowd_of_services(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let config = "[project]\nname = \"r\"\n[service.web]\nrun = \"echo begun; exec sleep 100000\"\nready = { log = \"begun\" }\n";
     files::write(&ground.repository().join("hothouse.toml"), config).map_err(|e| e.to_string())?;

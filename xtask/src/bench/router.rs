@@ -17,11 +17,11 @@ const ROUNDS: usize = 5;
 const SECONDS: &str = "4s";
 const CONNECTIONS: &str = "64";
 
-/// The processor of the proxies; everybody else has the other.
+/// The processor of the proxies; everything else uses the other.
 const PROXY_CPU: &str = "0";
 const OTHER_CPU: &str = "1";
 
-/// The program behind both: nginx itself, which is quick enough not to be measured.
+/// The program behind both: nginx itself, which is fast enough not to affect the result.
 const BACKEND: &str = "daemon off; master_process off; pid PLACE/PORT.pid; error_log /dev/null;\n\
     events { worker_connections 4096; }\n\
     http { access_log off; keepalive_requests 100000000; client_body_temp_path PLACE/PORT.b; proxy_temp_path PLACE/PORT.p;\n\
@@ -44,11 +44,11 @@ const SOCKETS: &str = include_str!("sockets.py");
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     rate: f64,
-    /// Milliseconds.
+    /// In milliseconds.
     p99: f64,
 }
 
-/// Measures the look-up of routes in this build.
+/// Measures the lookup of routes in this build.
 pub(super) fn within() -> Result<(), String> {
     lookup::run();
     Ok(())
@@ -66,7 +66,7 @@ pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String
     proxies(binary, figures)
 }
 
-/// A program of ours that ends with us.
+/// One of our programs, which ends with us.
 struct Running(Option<hothouse_host::command::Talker>);
 
 impl Drop for Running {
@@ -189,7 +189,7 @@ fn wait_for(url: &str) -> Result<(), String> {
 
 /// Measures a URL.
 fn wrk(url: &str) -> Result<Load, String> {
-    // wrk asks the resolver, which need not know names below `.localhost`.
+    // wrk uses the resolver, which may not know names below `.localhost`.
     let host = url.trim_start_matches("https://");
     let port = host.rsplit_once(':').map_or("443", |(_, port)| port);
     let (header, to) = (format!("Host: {host}"), format!("https://127.0.0.1:{port}/"));
@@ -222,7 +222,7 @@ fn wrk(url: &str) -> Result<Load, String> {
     Ok(Load { rate, p99 })
 }
 
-/// Reads a time as wrk writes it.
+/// Parses a duration in the format of wrk.
 fn milliseconds(text: &str) -> Option<f64> {
     let (number, factor) = match text {
         text if text.ends_with("us") => (text.strip_suffix("us")?, 0.001),

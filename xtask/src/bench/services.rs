@@ -22,7 +22,7 @@ const RESTARTS: usize = 30;
 /// How many services share the gigabyte: one keeps at most 64 MB.
 const SPEAKERS: usize = 18;
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     postgres(binary, figures)?;
     search(binary, figures)?;
@@ -43,7 +43,7 @@ fn end(ground: &Ground<'_>) -> Result<(), String> {
     ground.hothouse(&["daemon", "stop"]).map(drop)
 }
 
-/// A new sandbox's PostgreSQL, against `initdb` and a start in a room, until `pg_isready`.
+/// Measures a new sandbox's PostgreSQL, against `initdb` and a start in a room, until `pg_isready`.
 fn postgres(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     config(&ground, "[service.db]\nrecipe = \"postgres\"\n")?;
@@ -85,7 +85,7 @@ const SPEAKER: &str = "import sys\n\
     \x20       sys.stdout.write(''.join(out)); out = []\n\
     sys.stdout.write('needle in the haystack\\n'); sys.stdout.flush()\n";
 
-/// A gigabyte of logs, against ripgrep on the same files.
+/// Measures a search in a gigabyte of logs, against ripgrep on the same files.
 fn search(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let script = ground.repository().join("speak.py");
@@ -135,7 +135,7 @@ const FLOOD: &str = "import sys, time\n\
     \x20   time.sleep(max(0, begun + (second + 1) / 20 - time.monotonic()))\n\
     print('over after %.2f' % (time.monotonic() - begun), flush=True)\n";
 
-/// 50,000 lines a second for five seconds: all of them must be there.
+/// Writes 50,000 lines a second for five seconds, none of which may be lost.
 fn flood(binary: &Path) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let script = ground.repository().join("flood.py");
@@ -155,7 +155,7 @@ fn flood(binary: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// `hothouse restart`, against a kill and a spawn until the first line.
+/// Measures `hothouse restart`, against a kill and a spawn until the first line.
 fn restart(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     config(
@@ -186,7 +186,7 @@ fn restart(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     Ok(())
 }
 
-/// The example shop, from nothing and again.
+/// Measures the example shop, from scratch and again.
 fn acme(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/acme");
     let ground = Ground::new(binary)?;

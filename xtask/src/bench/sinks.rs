@@ -1,6 +1,6 @@
 //! Sinks, from a room: mail against aiosmtpd, events of two vendors, objects against plain files, and memory.
 //!
-//! The daemon has one processor and the clients another, where there are two. All that is sent is on the timeline.
+//! The daemon has one processor and the clients another, if there are two. Everything sent is on the timeline.
 
 pub(crate) mod load;
 
@@ -36,7 +36,7 @@ const OBJECTS: usize = 200;
 const OBJECT: usize = 1 << 20;
 const RECORDS: usize = 200_000;
 
-/// Runs all of it.
+/// Runs all measurements.
 pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let bench = Bench::start(&ground, binary)?;
@@ -69,7 +69,7 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Puts the load and what it sends into the worktree.
+    /// Puts the load generator and its data into the worktree.
     fn furnish(&self, worktree: &Path) -> Result<(), String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let to = worktree.display();
@@ -94,7 +94,7 @@ impl<'a> Bench<'a> {
         self.memory(figures)
     }
 
-    /// Runs the load in the room; returns how many per second it did.
+    /// Runs the load in the room; returns the operations per second.
     fn load(&self, words: &[&str]) -> Result<f64, String> {
         let pinned: &[&str] = if self.two_processors { &["taskset", "-c", "1"] } else { &["env"] };
         let words = [&["exec", "-w", "a", "--"], pinned, &["./load", "load"], words].concat();
@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
             let count = (records / BATCH).to_string();
             self.load(&["post", "us.i.posthog.com:80", "/batch/", "batch", &count, "16"])
         };
-        // A run keeps so many bytes of records; the next one begins again.
+        // The bytes of records in a run are limited; the next run starts over.
         for command in ["down", "up"] {
             self.ground.hothouse(&[command, "-w", "a"])?;
         }
@@ -220,7 +220,7 @@ fn middle(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// An error as an SDK sends it.
+/// Builds an error report as an SDK sends it.
 fn envelope() -> Vec<u8> {
     let frame = |number: u32| {
         json!({ "filename": format!("/app/src/file{number}.js"), "function": format!("step{number}"),

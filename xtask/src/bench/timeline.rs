@@ -36,7 +36,7 @@ const WAITS: usize = 101;
 
 /// Measures the four bars.
 pub(crate) fn run() -> Result<(), String> {
-    // Beside the target folder rather than in /tmp, which may be memory.
+    // Next to the target folder rather than in /tmp, which may be in memory.
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let folder = tempfile::Builder::new().prefix(".bench-timeline").tempdir_in(here);
     let folder = folder.map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ struct Plain {
 
 struct State {
     waiting: Vec<u8>,
-    /// How many groups have begun, and how many are on the disk.
+    /// How many groups have been started, and how many are on disk.
     begun: u64,
     durable: u64,
     writing: bool,
@@ -131,7 +131,7 @@ fn durable(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns how many appends per second all writers together get done.
+/// Returns the appends per second of all writers together.
 fn rate(append: &(dyn Fn(usize) + Sync)) -> Result<f64, String> {
     let time = timed(|| {
         std::thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn select(query: &str, since: Option<Since>, limit: usize) -> Selection {
     Selection { query, since, now: HostClock.now(), limit, order: Order::NewestFirst }
 }
 
-/// From the moment the appender is told to the moment the waiter has the record.
+/// Measures the time from when the appender returns until the waiter has the record.
 fn waiting(folder: &Path) -> Result<(), String> {
     let timeline = open(folder)?;
     let mut times = Vec::new();
@@ -186,7 +186,7 @@ fn waiting(folder: &Path) -> Result<(), String> {
 
 fn fill(timeline: &Timeline, count: usize) -> Result<(), String> {
     for at in 0..count {
-        // Waiting now and then keeps the queue from running over.
+        // Waiting now and then keeps the queue from overflowing.
         let put = match at % 1000 {
             0 => timeline.append(draft(at)).map(drop),
             _ => timeline.append_later(draft(at)),

@@ -1,4 +1,4 @@
-//! `docs/bench`: reports of benchmarks with the machine and the commit that they were taken on.
+//! `docs/bench`: reports of benchmarks, with the machine and the commit that were measured.
 
 use std::{
     fmt::Write,
@@ -12,7 +12,7 @@ use hothouse_host::{
     files,
 };
 
-/// The lines of the report that is being written.
+/// The lines of the current report.
 static LINES: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 /// Keeps a line, if a report is being written.
@@ -86,7 +86,7 @@ pub(super) fn machine() -> String {
     )
 }
 
-/// Writes `docs/bench/README.md`: which reports there are.
+/// Writes `docs/bench/README.md`: the list of reports.
 pub(crate) fn index() -> Result<String, String> {
     let mut reports = Vec::new();
     for path in files::list(&folder()).map_err(|error| error.to_string())? {

@@ -1,4 +1,4 @@
-//! Command blocks: each is run by a test or marked as not, and each command in them is one that the program takes.
+//! Command blocks: each is run by a test or marked as not run, and every command in them is valid.
 
 use std::{ffi::OsString, path::Path};
 
@@ -6,13 +6,13 @@ use hothouse_host::files;
 
 use super::{Page, markdown, markdown::Fence, shell};
 
-/// Where the pages are named whose blocks are run.
+/// The file that names the pages whose blocks are run.
 const TESTS: &str = "crates/hothouse/tests/cli/book.rs";
 
 /// What marks a block that no test runs.
 const NOT_RUN: &str = "not-run";
 
-/// What names the test module, beside [`TESTS`], that runs the commands of a block in its own way.
+/// Names the test module, next to [`TESTS`], that runs the commands of a block in its own way.
 const RUN_BY: &str = "run-by=";
 
 /// Reports blocks that are neither run nor marked, and commands that do not exist.
@@ -34,7 +34,7 @@ pub(super) fn check(root: &Path, pages: &[Page]) -> Result<Vec<String>, String> 
             }
             found.extend(faults(&fence).into_iter().map(|fault| format!("  {name}:{fault}")));
         }
-        // What only the history tells was taken at its time.
+        // Commands in the history were valid at their time.
         if !page.path.ends_with("CHANGELOG.md") {
             found.extend(
                 span_faults(&page.text).into_iter().map(|fault| format!("  {name}:{fault}")),
@@ -44,7 +44,7 @@ pub(super) fn check(root: &Path, pages: &[Page]) -> Result<Vec<String>, String> 
     Ok(found)
 }
 
-/// Whether the test module that a block names knows its page.
+/// Returns whether the test module that a block names knows its page.
 fn is_run_by(root: &Path, page: &Page, fence: &Fence<'_>) -> bool {
     let mut named = fence.attributes.iter().filter_map(|one| one.strip_prefix(RUN_BY));
     named.any(|module| {
@@ -58,7 +58,7 @@ fn is_shell(fence: &Fence<'_>) -> bool {
     matches!(fence.language, "sh" | "bash" | "shell" | "console")
 }
 
-/// Returns the commands of a block that the program would not take.
+/// Returns the commands of a block that the program would reject.
 fn faults(fence: &Fence<'_>) -> Vec<String> {
     let has_prompts = fence.lines.iter().any(|line| line.starts_with("$ "));
     let is_command = |line: &&str| !has_prompts || line.starts_with("$ ");
@@ -93,7 +93,7 @@ fn span_faults(text: &str) -> Vec<String> {
     spans.flat_map(of).collect()
 }
 
-/// Returns why the program would not take these words.
+/// Returns why the program would reject these arguments.
 fn refusal(words: &[String], allowed: &[clap::error::ErrorKind]) -> Option<String> {
     use clap::error::ErrorKind::{
         DisplayHelp, DisplayVersion, InvalidSubcommand, InvalidValue, ValueValidation,
@@ -102,12 +102,12 @@ fn refusal(words: &[String], allowed: &[clap::error::ErrorKind]) -> Option<Strin
     if is_abridged {
         return None;
     }
-    // What may be left out is in brackets.
+    // Optional words are in brackets.
     let bare = words.iter().map(|word| word.trim_matches(['[', ']']));
     let all: Vec<OsString> = std::iter::once("hothouse").chain(bare).map(OsString::from).collect();
     let all = hothouse_cli::verb_first(&all);
     let error = hothouse_cli::command().try_get_matches_from(all).err()?;
-    // Names in capitals stand for values of the reader's.
+    // Words in upper case stand for the reader's values.
     let has_placeholder = words.iter().any(|word| word.chars().any(|c| c.is_ascii_uppercase()));
     match error.kind() {
         DisplayHelp | DisplayVersion => None,

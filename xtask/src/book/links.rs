@@ -1,4 +1,4 @@
-//! Links within the repository lead to files and headings that exist. Pure but for whether a file is there.
+//! Checks that links within the repository lead to existing files and headings. Pure, except for looking up files.
 
 use std::{
     collections::BTreeSet,
@@ -48,7 +48,7 @@ fn fault(root: &Path, pages: &[Page], page: &Page, target: &str) -> Option<Strin
     (!is_there).then(|| format!("`{target}`: {} has no heading `#{anchor}`", path.display()))
 }
 
-/// Whether a link stays within the repository.
+/// Returns whether a link stays within the repository.
 fn is_inside(target: &str) -> bool {
     !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:")
 }

@@ -107,7 +107,7 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
 }
 
 fn slug(heading: &str) -> String {
-    // Of a link in a heading only its text counts.
+    // Only the text of a link in a heading counts.
     let text = heading.split("](").enumerate().map(|(at, part)| match at {
         0 => part,
         _ => part.split_once(')').map_or(part, |(_, rest)| rest),

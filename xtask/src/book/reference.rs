@@ -1,4 +1,4 @@
-//! The pages of the reference that the code itself tells: keys of the configuration, and records. Pure.
+//! The pages of the reference that are generated from the code: keys of the configuration, and records. Pure.
 
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
     table["properties"].as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Returns the schema itself, or that of its alternatives, which has a type.
+/// Returns the schema itself, or the one of its alternatives that has a type.
 fn one_of<'a>(schema: &'a Value, wanted: &str) -> Option<&'a Value> {
     let alternatives = ["oneOf", "anyOf"].into_iter().filter_map(|key| schema[key].as_array());
     let all = std::iter::once(schema).chain(alternatives.flatten());

@@ -1,4 +1,4 @@
-//! The commands of `hothouse` in a line of shell, near enough for documentation. Pure.
+//! Finds the commands of `hothouse` in a line of shell, accurately enough for documentation. Pure.
 
 /// Returns the words of each `hothouse …` in a line, without its first.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {

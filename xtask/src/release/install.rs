@@ -1,9 +1,9 @@
-//! How a release gets onto a machine: the script in the tarball, and the description of the package. Pure.
+//! Installing a release: the script in the tarball, and the description of the package. Pure.
 
-/// Goes into the tarball.
+/// Included in the tarball.
 pub(super) const SCRIPT: &str = include_str!("install.sh");
 
-/// Returns what Debian calls the processor.
+/// Returns Debian's name for the processor.
 pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -6,13 +6,13 @@ use hothouse_host::{Program, files};
 
 use super::{Order, sbom, text};
 
-/// The most bytes of a file of a release.
+/// The maximum size of a file of a release.
 const MOST: u64 = 1 << 30;
 
-/// Where the bill of materials is.
+/// The path of the bill of materials.
 pub(super) const SBOM: &str = "share/doc/hothouse/sbom.cdx.json";
 
-/// Documents that come along, and their names there.
+/// Included documents, and their names in the release.
 const DOCUMENTS: [(&str, &str); 6] = [
     ("README.md", "README.md"),
     ("SECURITY.md", "SECURITY.md"),
@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// Collects the binary, what it tells about itself, documents and licences.
+/// Collects the binary, the files that it generates about itself, documents and licences.
 pub(super) fn collect(order: &Order<'_>) -> Result<Vec<Part>, String> {
     let told = |error: files::FileError| error.to_string();
     let binary = files::read_capped(order.binary, MOST).map_err(told)?;

@@ -9,10 +9,10 @@ use std::{
 use hothouse_host::{Program, files};
 use serde_json::{Value, json};
 
-/// What ends up in the binary: itself, and PID 1 of rooms, which it carries.
+/// What ends up in the binary: itself, and PID 1 of rooms, which it embeds.
 const ROOTS: [&str; 2] = ["hothouse", "hothouse-room-init"];
 
-/// The longest text of a licence.
+/// The maximum length of a licence text.
 const MOST: u64 = 4 << 20;
 
 /// A crate that the binary is built from.
@@ -24,7 +24,7 @@ pub(super) struct Package {
     folder: PathBuf,
     /// The checksum of its archive; our own have none.
     sha256: Option<String>,
-    /// What it is built on, by reference.
+    /// Its dependencies, by reference.
     needs: BTreeSet<String>,
 }
 
@@ -34,7 +34,7 @@ impl Package {
     }
 }
 
-/// Asks cargo for the crates that the binary is built from, without those of tests.
+/// Asks cargo for the crates that the binary is built from, except those for tests.
 pub(super) fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let words = ["metadata", "--format-version", "1", "--locked", "--offline"];
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -78,7 +78,7 @@ fn select(told: &Value, checksums: &BTreeMap<String, String>) -> Option<Vec<Pack
     Some(found)
 }
 
-/// Returns what a package needs to be built, by id; what only its tests need is left out.
+/// Returns the dependencies that a package is built with, by id; those only for tests are left out.
 fn needed(node: &Value) -> impl Iterator<Item = &str> {
     let is_built = |dependency: &&Value| {
         let kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
@@ -92,7 +92,7 @@ fn read(package: &Value) -> Option<Package> {
     Some(Package {
         name: package["name"].as_str()?.to_owned(),
         version: package["version"].as_str()?.to_owned(),
-        // Cargo takes the older form `MIT/Apache-2.0` too, which SPDX does not know.
+        // Cargo also accepts the older form `MIT/Apache-2.0`, which is not valid in SPDX.
         licence: package["license"].as_str().unwrap_or("NOASSERTION").replace('/', " OR "),
         folder: Path::new(package["manifest_path"].as_str()?).parent()?.to_owned(),
         sha256: None,
@@ -100,7 +100,7 @@ fn read(package: &Value) -> Option<Package> {
     })
 }
 
-/// Reads the checksums of a lock file, by name and version.
+/// Parses the checksums of a lock file, by name and version.
 fn checksums(lock: &str) -> BTreeMap<String, String> {
     let of = |package: &str| {
         let value = |key: &str| {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Stands for the binary: it answers what a release asks it.
+/// Stands in for the binary: answers what a release asks it.
 const STAND_IN: &str = "#!/bin/sh\ncase $1 in\n\
     completions) echo \"# for $2\" ;;\n\
     man) mkdir -p \"$3\"; echo .TH >\"$3/hothouse.1\" ;;\n\

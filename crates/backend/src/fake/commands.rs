@@ -1,4 +1,4 @@
-//! The commands of fake rooms: plain children of this process, in the host's own files and network.
+//! The commands of fake rooms: plain children of this process, with the host's files and network.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ pub(super) struct Commands(BTreeMap<ExecId, Started>);
 
 #[derive(Debug)]
 struct Started {
-    /// None if it never ran.
+    /// `None` if it never ran.
     pid: Option<u32>,
     service: Option<String>,
     // waiting thread --exit--> callers
@@ -85,7 +85,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Signals all that runs.
+    /// Signals all running commands.
     pub(super) fn signal_all(&self, signal: i32) {
         self.signal_running(signal, |_| true);
     }
@@ -109,7 +109,7 @@ impl Commands {
     fn signal_running(&self, signal: i32, wanted: impl Fn(&ExecId) -> bool) {
         let running = self.0.iter().filter(|(id, known)| wanted(id) && known.exit().is_none());
         for pid in running.filter_map(|(_, known)| known.pid) {
-            // By the group, as a room does it. One that has just ended needs no signal.
+            // The whole group, as in a real room. A group that has just ended needs no signal.
             let script = format!("kill -s {signal} -- -{pid}");
             Program::new("/bin/sh").args(["-c", &script]).run().ok();
         }
@@ -147,7 +147,7 @@ fn take_streams(child: &mut Child) -> io::Result<ExecStreams> {
     }
 }
 
-/// The pipes of a command that never ran.
+/// Returns the pipes of a command that never ran.
 fn silence() -> io::Result<ExecStreams> {
     let ended = || -> io::Result<OwnedFd> { Ok(io::pipe()?.0.into()) };
     Ok(ExecStreams::Pipes { stdin: io::pipe()?.1.into(), stdout: ended()?, stderr: ended()? })

@@ -16,7 +16,7 @@ use crate::connection::{
     ExecStreams, Exit, Owner, Pending, RoomConnection, RoomInstance, Top, WindowSize,
 };
 
-/// A connection to the room that had a number, or one room as it was found.
+/// A connection to the fake room with a number, or the room as an instance.
 #[derive(Clone)]
 pub(super) struct FakeConnection {
     pub(super) rooms: Shared,
@@ -37,7 +37,7 @@ fn system(error: &io::Error) -> CallError {
 }
 
 impl FakeConnection {
-    /// Does something with the room if it is still the one that was connected to.
+    /// Accesses the room, if it is still the one that was connected to.
     fn with<T>(
         &self,
         what: impl FnOnce(&mut Living) -> Result<T, CallRefusal>,

@@ -13,11 +13,11 @@ use tokio::{io::AsyncReadExt, net::unix::pipe};
 use super::block_on;
 use crate::{RoomCommand, RoomError, RoomRun};
 
-/// How much of a command's output is kept.
+/// The maximum output of a command.
 const OUTPUT_LIMIT: u64 = 1 << 20;
-/// How long a command of ours may take.
+/// The time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one that was killed may take to exit, and its last output to arrive.
+/// How long a killed command may take to exit, and its last output to arrive.
 const LAST: Duration = Duration::from_secs(5);
 
 /// Starts a command and passes on its pipe ends. It ends when they are closed.
@@ -33,8 +33,8 @@ pub(super) fn converse(runtime: &Path, command: &RoomCommand) -> Result<Pipes, R
     }
 }
 
-/// Runs a command to its end. A process that it leaves behind may hold its output open, or write to
-/// it without end: neither delays the result.
+/// Runs a command to its end. A process that it leaves behind may keep its output open, or write
+/// endlessly: neither delays the result.
 pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
     let spec = spec(command);
     let conversation = async {
@@ -70,14 +70,14 @@ pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, Room
 
 /// Reads the beginning of a command's output, then closes it.
 async fn read(stdout: OwnedFd, printed: &mut Vec<u8>) {
-    // What could be read is returned.
+    // Output that was read before an error is returned.
     if let Ok(stdout) = pipe::Receiver::from_owned_fd(stdout) {
         stdout.take(OUTPUT_LIMIT).read_to_end(printed).await.ok();
     }
 }
 
-/// Waits for a command's exit, then has the room close its output; kills it if it takes too long.
-/// `None` if not even that ends it.
+/// Waits for a command's exit, then makes the room close its output; kills it if it takes too long.
+/// `None` if even that does not end it.
 async fn end(client: &RoomClient, exec: ExecId) -> Result<Option<Exit>, ClientError> {
     let exit = match tokio::time::timeout(PATIENCE, client.wait(exec.clone())).await {
         Ok(exit) => Some(exit?),

@@ -26,7 +26,8 @@ pub(super) struct NativeConnection {
 }
 
 impl NativeConnection {
-    /// Connects to a room. One of this very release is not asked which protocol it speaks.
+    /// Connects to a room. The protocol version of a room that this process started is known, and
+    /// not requested.
     pub(super) async fn open(runtime: &Path, is_own: bool) -> Result<Self, CallError> {
         let client = RoomClient::connect(runtime).await?;
         if is_own {
@@ -123,7 +124,7 @@ impl RoomConnection for NativeConnection {
     }
 }
 
-/// A room as its first process.
+/// A room, identified by its first process.
 pub(super) struct NativeInstance(pub(super) RoomIdentity);
 
 impl RoomInstance for NativeInstance {

@@ -12,7 +12,7 @@ use hothouse_room::{
 use super::{RoomFile, talk};
 use crate::RoomError;
 
-/// The stack as it was ordered, in the runtime folder of its room.
+/// The stack order, in the runtime folder of its room.
 const STACK: &str = "stack.json";
 
 /// Declares services to a room, and starts them.
@@ -25,7 +25,7 @@ pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomEr
         known.iter().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
     let mut told = Vec::new();
     for service in stack.services.iter().map(|service| &service.spec) {
-        // A log that is being written has its files already, and must not be touched.
+        // A log that is being written already has its files, which must not be touched.
         let log = match known.contains(&service.name) {
             true => None,
             false => Some(logs::open(&stack.logs.join(&service.name))?),
@@ -45,7 +45,7 @@ pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomEr
     })
 }
 
-/// Where a log continues that room-init has already.
+/// The start of a log that room-init is already writing.
 const NO_LOG: LogStart = LogStart { segment: 0, offset: 0, index: 0, line: 0 };
 
 /// Returns the stack that was declared to a room.
@@ -54,7 +54,7 @@ pub(super) fn stack(runtime: &Path) -> Option<StackOrder> {
     serde_json::from_str(&text).ok()
 }
 
-/// Returns how the services stand; with `after`, once that has changed or time is up.
+/// Returns the state of the services; with `after`, once it has changed or the time is up.
 pub(super) fn services(
     runtime: &Path,
     after: Option<u64>,
@@ -76,12 +76,12 @@ pub(super) fn services(
     Ok(StackReport { version: report.version, services })
 }
 
-/// Returns the line of each log at which the last start of its service begins.
+/// Returns where the last start of each service begins in its log, as a line number.
 pub(super) fn starts(runtime: &Path) -> Result<Vec<(String, u64)>, RoomError> {
     talk(runtime, async |client: &RoomClient| client.service_starts().await)
 }
 
-/// Does something with one service, or with all.
+/// Performs an action on one service, or on all.
 pub(super) fn act(
     runtime: &Path,
     service: Option<&str>,
@@ -106,13 +106,13 @@ pub(super) fn act(
     }
 }
 
-/// Returns how long the services may take to stop, one after the other.
+/// Returns how long all services may take to stop, one after the other.
 pub(super) fn grace(runtime: &Path) -> Duration {
     let services = stack(runtime).map(|stack| stack.services).unwrap_or_default();
     services.iter().map(|service| service.spec.stop_grace).sum::<Duration>().min(LONGEST_STOP)
 }
 
-/// room-init itself gives up on its services after this long.
+/// After this time room-init itself stops waiting for its services.
 const LONGEST_STOP: Duration = Duration::from_secs(120);
 
 pub(super) fn shown(status: ServiceStatus, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {

@@ -1,19 +1,19 @@
-//! Turns at making rooms: a few at once keep all processors busy, more wait for each other's locks
-//! in the kernel and hold memory meanwhile.
+//! Limits how many rooms are created at once: a few keep all processors busy, more wait for each
+//! other's locks in the kernel and use memory meanwhile.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
-/// How many rooms are being made now.
+/// The limit on rooms that are being created.
 #[derive(Debug)]
 pub(super) struct Turns {
     free: Mutex<usize>,
     given_back: Condvar,
 }
 
-/// The turn of one room, given back when this is dropped.
+/// The turn of one room, released on drop.
 pub(super) struct Turn<'a>(&'a Turns);
 
 impl Default for Turns {

@@ -114,7 +114,7 @@ fn a_terminal_has_a_size(ground: &Ground) {
     let id = || ExecId("terminal".into());
     assert_eq!(ground.wait(room.connection.size(id())).unwrap(), Some(size(30, 100)));
     ground.wait(room.connection.resize(id(), size(24, 80))).unwrap();
-    // Who connects later, such as the next daemon, is told too.
+    // A client that connects later, such as the next daemon, sees the size too.
     let later = ground.wait(ground.found_again.connect(room.runtime())).unwrap();
     assert_eq!(ground.wait(later.size(id())).unwrap(), Some(size(24, 80)));
     input.write_all(b"\n").unwrap();

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     }
     let has = |word: &str| words.iter().any(|known| known == word);
     if has("--list") {
-        // nextest asks for ignored tests; there are none.
+        // nextest requests ignored tests; there are none.
         all().filter(|_| !has("--ignored")).for_each(|(name, ..)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }

@@ -1,15 +1,15 @@
-//! What a page writes to the console, and the exceptions that nothing caught, as texts.
+//! Formats console calls and uncaught exceptions of a page.
 
 use hothouse_model::browse::{ConsoleLine, cut};
 use serde_json::Value;
 
 use super::{TEXT_MOST, URL_MOST, text};
 
-/// How many values of one call, and frames of one stack, are shown.
+/// How many values of a call, and frames of a stack, are shown.
 const VALUES: usize = 20;
 const STACK: usize = 20;
 
-/// Returns the line of a call of the console.
+/// Formats a console call.
 pub fn line(params: &Value) -> ConsoleLine {
     let values = params["args"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown: Vec<String> = values.iter().take(VALUES).map(value).collect();
@@ -17,7 +17,7 @@ pub fn line(params: &Value) -> ConsoleLine {
     ConsoleLine { level: level(text(&params["type"])), text: cut(&shown.join(" "), TEXT_MOST), at }
 }
 
-/// Returns the line of something that the browser itself tells the console.
+/// Formats a console message of the browser itself.
 pub fn entry(entry: &Value) -> ConsoleLine {
     let url = text(&entry["url"]);
     ConsoleLine {
@@ -38,7 +38,7 @@ fn level(word: &str) -> String {
     .to_owned()
 }
 
-/// Shows one value as a console does.
+/// Formats a value as a console does.
 fn value(object: &Value) -> String {
     let plain = &object["value"];
     let shown = match plain {
@@ -55,7 +55,8 @@ fn value(object: &Value) -> String {
     cut(&shown, TEXT_MOST)
 }
 
-/// Shows an object by its first properties; an error by its description, which has its stack.
+/// Formats an object by its first properties; an error by its description, which includes its
+/// stack.
 fn preview(preview: &Value) -> String {
     if preview["subtype"] == "error" {
         return text(&preview["description"]).to_owned();
@@ -74,7 +75,7 @@ fn preview(preview: &Value) -> String {
     }
 }
 
-/// Returns the text of an exception: what was thrown, and where.
+/// Formats an exception: what was thrown, and where.
 pub fn exception(details: &Value) -> String {
     let thrown = &details["exception"];
     let described = thrown["description"].as_str().map(str::to_owned);
@@ -82,7 +83,7 @@ pub fn exception(details: &Value) -> String {
         true => text(&details["text"]).to_owned(),
         false => format!("{} {}", text(&details["text"]), value(thrown)),
     });
-    // The description of an error has its stack.
+    // The description of an error includes its stack.
     if message.contains("\n    at ") {
         return cut(&message, TEXT_MOST);
     }

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::{URL_MOST, text};
 
-/// How many requests are kept, and how many headers of each.
+/// The maximum number of requests, of headers of each, and length of a header.
 const REQUESTS_MOST: usize = 3000;
 const HEADERS_MOST: usize = 100;
 const HEADER_MOST: usize = 2000;
 
-/// How long a request takes that is called slow, in milliseconds.
+/// The minimum duration of a slow request, in milliseconds.
 const SLOW_MS: f64 = 1000.0;
 
 /// One request, or one hop of it.
@@ -21,11 +21,11 @@ pub struct Request {
     pub id: String,
     pub url: String,
     pub method: String,
-    /// What asked for it, in lower case, such as `document` or `fetch`.
+    /// The kind of resource in lower case, such as `document` or `fetch`.
     pub kind: String,
-    /// Seconds of the browser's own clock.
+    /// In seconds of the browser's own clock.
     pub begun: f64,
-    /// Seconds since 1970.
+    /// In seconds since 1970.
     pub wall: f64,
     pub ended: Option<f64>,
     pub status: Option<u16>,
@@ -34,7 +34,7 @@ pub struct Request {
     pub protocol: String,
     pub bytes: u64,
     pub failure: Option<String>,
-    /// Whether the page itself gave it up.
+    /// Whether the page itself canceled it.
     pub canceled: bool,
     /// Whether a service worker or the cache answered.
     pub from: Option<&'static str>,
@@ -51,7 +51,7 @@ pub struct Request {
 pub struct Requests {
     pub all: Vec<Request>,
     by_id: HashMap<String, usize>,
-    /// Traces of requests that are not begun yet.
+    /// Traces of requests that have not started yet.
     traces: HashMap<String, String>,
     /// How many were made.
     pub count: u64,
@@ -60,7 +60,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Notes an event of the network.
+    /// Handles a network event.
     pub fn on_event(&mut self, method: &str, params: &Value, main_frame: &str) {
         if let Some(now) = params["timestamp"].as_f64() {
             self.now = self.now.max(now);
@@ -79,7 +79,7 @@ impl Requests {
         }
     }
 
-    /// Notes the trace that a request was given.
+    /// Records the trace that a request was given.
     pub fn traced(&mut self, id: &str, trace: String) {
         let open = self.by_id.get(id).and_then(|at| self.all.get_mut(*at));
         match open {
@@ -91,12 +91,12 @@ impl Requests {
         }
     }
 
-    /// Returns how many requests are being answered.
+    /// Returns how many requests are in progress.
     pub fn open(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Forgets requests that have ended.
+    /// Removes requests that have ended.
     pub fn clear_ended(&mut self) {
         let open: Vec<usize> = self.by_id.values().copied().collect();
         let kept: Vec<Request> = open.iter().filter_map(|at| self.all.get(*at).cloned()).collect();
@@ -156,7 +156,7 @@ impl Requests {
             if !kind.is_empty() {
                 request.kind = kind;
             }
-            // It never ends, and is no reason to wait for the page.
+            // It never ends, so the page does not wait for it.
             if request.kind == "eventsource" {
                 let id = request.id.clone();
                 self.by_id.remove(&id);
@@ -175,10 +175,10 @@ impl Requests {
         }
     }
 
-    /// Lists requests that failed, but for those that the page gave up itself.
+    /// Lists failed requests, except those that the page itself canceled.
     pub fn failed(&self) -> Vec<FailedRequest> {
         let is_bad = |request: &&Request| {
-            // The browser asks for it by itself.
+            // Browsers request it on their own.
             if request.kind == "other" && request.url.ends_with("/favicon.ico") {
                 return false;
             }
@@ -199,7 +199,7 @@ impl Requests {
         failed.collect()
     }
 
-    /// Lists requests that took long, also those that still do.
+    /// Lists slow requests, including those in progress.
     pub fn slow(&self) -> Vec<SlowRequest> {
         let timed = self.all.iter().map(|request| {
             let time = (request.ended.unwrap_or(self.now) - request.begun) * 1000.0;
@@ -216,7 +216,7 @@ impl Requests {
         told.collect()
     }
 
-    /// Lists where the page itself was sent on to.
+    /// Lists redirects of the page itself.
     pub fn redirects(&self) -> Vec<Redirect> {
         let hops = self.all.iter().filter(|request| request.is_document).filter_map(|request| {
             let to = request.redirect.clone()?;
@@ -248,7 +248,7 @@ impl Requests {
         self.all.iter().filter(|request| request.is_document && request.redirect.is_none())
     }
 
-    /// Returns the URLs of requests that are being answered.
+    /// Returns the URLs of requests in progress.
     pub fn pending(&self) -> Vec<&str> {
         let open = self.by_id.values().filter_map(|at| self.all.get(*at));
         let mut urls: Vec<&str> = open.map(|request| request.url.as_str()).collect();
@@ -287,7 +287,7 @@ fn headers(tree: &Value) -> Vec<(String, String)> {
     pairs.map(|(name, value)| (cut(name, 200), cut(text(value), HEADER_MOST))).collect()
 }
 
-/// Returns a number of the browser as a whole one that is not negative.
+/// Converts a number from the browser to a non-negative integer.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded before")]
 pub fn whole(number: f64) -> u64 {
     if number.is_finite() { number.clamp(0.0, 9e15) as u64 } else { 0 }

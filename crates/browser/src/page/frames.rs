@@ -12,7 +12,7 @@ use crate::{
     client::CallError,
 };
 
-/// How many frames of a page are looked into.
+/// The maximum number of frames of a page that are read.
 const FRAMES_MOST: usize = 20;
 
 /// A frame below the main one.
@@ -45,7 +45,7 @@ fn children(node: &Value) -> impl DoubleEndedIterator<Item = &Value> {
     node["childFrames"].as_array().map(Vec::as_slice).unwrap_or_default().iter()
 }
 
-/// Returns what a frame is called among the nodes of a page: its name, or its address.
+/// Returns the node that introduces a frame: its name, or its URL.
 fn heading(frame: &Frame) -> AxNode {
     let name = match frame.name.is_empty() {
         true => frame.url.split(['?', '#']).next().unwrap_or_default(),
@@ -56,7 +56,7 @@ fn heading(frame: &Frame) -> AxNode {
 }
 
 impl Page {
-    /// Lists the frames below the main one; none where the page does not tell.
+    /// Lists the frames below the main one; empty if the page does not answer.
     pub(crate) async fn frames(&self, deadline: Instant) -> Vec<Frame> {
         let told = self.call("Page.getFrameTree", json!({}), deadline).await;
         told.map(|told| below(&told["frameTree"])).unwrap_or_default()
@@ -83,7 +83,7 @@ impl Page {
         Ok(nodes)
     }
 
-    /// Returns the world of a frame that the page's scripts cannot reach; of the main one for an empty id.
+    /// Returns the isolated world of a frame; of the main one for an empty id.
     pub(super) async fn world_of(
         &self,
         frame: &str,
@@ -95,7 +95,7 @@ impl Page {
         Ok(world["executionContextId"].clone())
     }
 
-    /// Evaluates an expression in a frame; returns the handle of the element that is its value, or the plain value.
+    /// Evaluates an expression in a frame; returns the handle of the resulting element, or the plain value.
     pub(crate) async fn evaluate_object(
         &self,
         source: &str,
@@ -136,7 +136,7 @@ impl Page {
         None
     }
 
-    /// Returns the middle of an element of a frame, from the corner of the window.
+    /// Returns the center of an element, relative to the window.
     pub(crate) async fn middle_of(&self, object: &str, deadline: Instant) -> Option<(f64, f64)> {
         let params = json!({ "objectId": object });
         self.call("DOM.scrollIntoViewIfNeeded", params.clone(), deadline).await.ok();
@@ -145,12 +145,12 @@ impl Page {
     }
 }
 
-/// An element of another site's frame is null in the world of the wrong one, which has no handle.
+/// Returns a valid handle: in the world of another frame an element is null, which has no handle.
 fn handle(resolved: Result<String, CallError>) -> Option<String> {
     resolved.ok().filter(|object| !object.is_empty())
 }
 
-/// Returns the middle of four corners.
+/// Returns the center of four corners.
 fn middle(quad: &Value) -> Option<(f64, f64)> {
     let numbers: Vec<f64> = quad.as_array()?.iter().filter_map(Value::as_f64).collect();
     let corners = numbers.as_chunks::<2>().0;

@@ -17,17 +17,18 @@ use crate::{
 const SCRIPTS_MOST: usize = 8;
 const MEASURED_MOST: usize = 100;
 
-/// How much of a map is asked for at once.
+/// How much of a map is requested at a time.
 const PIECE: usize = 1 << 20;
 
 const SOURCE: &str = include_str!("../scripts/source.js");
 
 impl Page {
-    /// Writes the places of the sources into the stacks of exceptions, where scripts of the page's origin have maps.
+    /// Replaces places in the stacks of exceptions with those of the sources, if scripts of the page's origin have
+    /// maps.
     pub async fn map_errors(&self, deadline: Instant) {
         let stacks = self.noted(|capture| capture.page_errors.join("\n"));
         let mut by_script: BTreeMap<String, Vec<Place>> = BTreeMap::new();
-        // A script that is part of the page has the page's address, and to ask for that again would do again what it does.
+        // An inline script has the URL of the page, and requesting that again would repeat its side effects.
         let is_file = |place: &Place| {
             let path = place.url.split(['?', '#']).next().unwrap_or_default();
             [".js", ".mjs", ".cjs"].iter().any(|ending| path.ends_with(ending))
@@ -59,7 +60,7 @@ impl Page {
         });
     }
 
-    /// Returns which parts of the scripts of the sandbox's own apps ran; nothing where that was not asked for.
+    /// Returns the coverage of the scripts of the sandbox's own apps; `None` if it was not requested.
     pub async fn coverage(&self, deadline: Instant) -> Option<PageCoverage> {
         let taker = self.taker.as_ref()?;
         taker.take(deadline).await;
@@ -80,7 +81,7 @@ impl Page {
         Some(coverage)
     }
 
-    /// Asks the browser for a file in the page's name, as its own tools do: the page does not notice.
+    /// Has the browser load a file on behalf of the page, as its own tools do: the page does not notice.
     async fn load(&self, url: &str, deadline: Instant) -> Option<Vec<u8>> {
         let options = json!({ "disableCache": false, "includeCredentials": true });
         let params = json!({ "frameId": self.frame, "url": url, "options": options });
@@ -103,7 +104,7 @@ impl Page {
     }
 }
 
-/// Returns the address that one beside a script means, if it is of the same origin.
+/// Resolves a URL relative to a script, if it is of the same origin.
 fn beside(script: &str, address: &str) -> Option<String> {
     let path = script.split(['?', '#']).next().unwrap_or_default();
     let host = path.find("://").map(|at| at + 3)?;

@@ -1,6 +1,6 @@
 //! A trace of the browser while a page is open: what its threads did, in the format of DevTools' performance panel.
 //!
-//! A browser takes one trace at a time, of all its pages: they are of one room.
+//! A browser records one trace at a time, of all its pages: they belong to one room.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Page;
 use crate::{capture::text, client::within};
 
-/// What DevTools' own recordings have.
+/// The categories of DevTools' own recordings.
 const CATEGORIES: [&str; 9] = [
     "-*",
     "devtools.timeline",
@@ -24,15 +24,15 @@ const CATEGORIES: [&str; 9] = [
     "v8.execute",
 ];
 
-/// How much of a trace is kept, and how much is read at once.
+/// How much of a trace is kept, and how much is read at a time.
 const MOST: usize = 64 << 20;
 const PART: usize = 1 << 20;
 
-/// How long a browser may take to hand one over.
+/// How long a browser may take to return a trace.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Page {
-    /// Begins a trace; what is returned says why there is none.
+    /// Starts a trace; returns why there is none, if it fails.
     pub(super) async fn begin_trace(&self, deadline: Instant) -> Option<String> {
         let params = json!({
             "transferMode": "ReturnAsStream",
@@ -42,7 +42,7 @@ impl Page {
         begun.err().map(|error| format!("there is no trace: {error}"))
     }
 
-    /// Ends the trace, and returns it with what is to be said of it.
+    /// Ends the trace, and returns it, and a note if it is incomplete or missing.
     pub async fn end_trace(&self) -> (Option<Vec<u8>>, Option<String>) {
         if let Some(note) = self.noted(|capture| capture.no_trace.take()) {
             return (None, Some(note));

@@ -1,4 +1,4 @@
-//! What agents use Hothouse with: MCP and skills; and what programs follow.
+//! MCP and skills for agents, and events for programs that follow them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What apps told vendors of analytics, and asked language models.
+//! The arguments of `analytics` and `llm`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What agents ask their user for.
+//! What agents request from their user.
 
 use clap::{Args, Subcommand, ValueEnum};
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::Command;
 
-/// Every command by what it is for.
+/// Every command, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Sandboxes",
@@ -86,7 +86,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// What people use every day.
+/// The commands for everyday use.
 const DAILY: [&str; 15] = [
     "fork", "up", "status", "list", "exec", "shell", "logs", "open", "timeline", "diff",
     "snapshot", "promote", "down", "delete", "doctor",
@@ -104,7 +104,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failed, 2 usage, 3 config, 4 not found, 5 conflict,
             6 not possible on this host, 7 backend, 70 internal.";
 
-/// Which help of `hothouse` itself a command line asks for; none if it names a command.
+/// Returns which help of `hothouse` itself a command line requests; `None` if it names a command.
 pub(super) fn asked(arguments: &[OsString]) -> Option<Extent> {
     let mut extent = None;
     for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
@@ -118,14 +118,14 @@ pub(super) fn asked(arguments: &[OsString]) -> Option<Extent> {
     extent
 }
 
-/// How much help is wanted.
+/// How much help to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     Daily,
     All,
 }
 
-/// Writes the help.
+/// Renders the help.
 pub(super) fn text(tree: &Command, extent: Extent) -> String {
     let about: BTreeMap<String, String> = tree
         .get_subcommands()
@@ -159,11 +159,11 @@ pub(super) fn text(tree: &Command, extent: Extent) -> String {
     parts.join("\n\n")
 }
 
-/// How wide help may be, and where what a command is for begins.
+/// The width of help, and the column at which the purpose of a command begins.
 const WIDTH: usize = 80;
 const INDENT: usize = 15;
 
-/// Writes one command and what it is for, broken between words.
+/// Renders one command and its purpose, wrapped between words.
 fn entry(name: &str, about: &str) -> String {
     let mut text = format!("  {name:<width$}", width = INDENT - 2);
     let mut column = INDENT;

@@ -1,4 +1,4 @@
-//! What apps stored.
+//! Objects that apps stored.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What a shell gets: completions and manual pages.
+//! Completions and manual pages for shells.
 
 use clap::Args;
 

@@ -81,7 +81,7 @@ fn tell(ui: &Ui, agent: &AgentRecord) {
     ui.next(&format!("hothouse agent attach {sandbox}"));
 }
 
-/// Reads a file that is to be told an agent, which is not endless.
+/// Reads a file to be passed to an agent, up to a size limit.
 fn told_file(path: &std::path::Path) -> Result<String, Failure> {
     let limit = u64::try_from(PROMPT_LIMIT).unwrap_or(u64::MAX) + 1;
     let bytes =

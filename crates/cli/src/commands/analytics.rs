@@ -1,4 +1,4 @@
-//! `analytics` and `llm`: what apps told vendors of analytics, and asked language models.
+//! `analytics` and `llm`: events that apps sent to analytics vendors, and calls of language models.
 
 use std::{collections::BTreeSet, process::ExitCode};
 
@@ -20,10 +20,10 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// How many names are told when one is missing.
+/// How many names are listed when a required one is missing.
 const NAMES: usize = 20;
 
-/// An event, as it is listed.
+/// An event in the list.
 #[derive(Serialize)]
 struct EventLine<'a> {
     id: &'a str,
@@ -61,11 +61,11 @@ impl<'a> EventLine<'a> {
     }
 }
 
-/// Lists events of analytics.
+/// Lists analytics events.
 pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<ExitCode, Failure> {
     let query = of_kind(session, Kind::Event, terms(&args.query), args.part.since, args.part.run)?;
     let (records, next) = match args.latest || !args.require.is_empty() {
-        // Only all of them tell which is the latest, and which is missing.
+        // Only all of them show which is the latest and which is missing.
         true => (super::timeline::fetch_all(session, query)?, None),
         false => fetch(session, ui, query, args.part.budget)?,
     };
@@ -90,7 +90,7 @@ pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says how events differ from those of the base, each once.
+/// Returns how events differ from those of the base, without duplicates.
 fn against_base(lines: &[EventLine<'_>]) -> BTreeSet<String> {
     let one = |line: &EventLine<'_>, verb: &str, property: &str| {
         plain(&format!("Event `{}` {verb} property `{property}` against the base.", line.name))
@@ -102,7 +102,7 @@ fn against_base(lines: &[EventLine<'_>]) -> BTreeSet<String> {
     all.collect()
 }
 
-/// Says which of the events that must be there are not.
+/// Returns the failure that names the required events that are missing, if any.
 fn missing(required: &[String], records: &[Record]) -> Option<Failure> {
     let names: BTreeSet<&str> =
         records.iter().filter_map(|record| record.body.get("name")?.as_str()).collect();
@@ -133,7 +133,7 @@ fn event_row(line: &EventLine<'_>) -> Vec<Cell> {
     ]
 }
 
-/// A call of a model, as it is listed.
+/// A model call in the list.
 #[derive(Serialize)]
 struct LlmLine<'a> {
     id: &'a str,

@@ -1,4 +1,4 @@
-//! `ask`, `asks` and `asks answer`: what agents need and may not take.
+//! `ask`, `asks` and `asks answer`: what agents need but may not grant themselves.
 
 use std::{
     process::ExitCode,
@@ -25,7 +25,7 @@ use crate::{
 /// How long one request waits for an answer.
 const STEP: Duration = Duration::from_secs(10);
 
-/// Asks the user for something.
+/// Sends a request to the user.
 pub(crate) fn ask(session: &Session, ui: &Ui, args: AskArgs) -> Result<ExitCode, Failure> {
     let patience = required_duration("--timeout", &args.timeout)?;
     let body = AskBody {
@@ -64,7 +64,7 @@ fn told(ask: &AskView) -> String {
     }
 }
 
-/// Waits for the record of the answer, then returns the request as it is.
+/// Waits for the record of the answer, then returns the request in its new state.
 fn await_answer(
     session: &Session,
     body: &AskBody,
@@ -98,7 +98,7 @@ fn await_answer(
     }
 }
 
-/// Lists what agents ask for, or answers one of them.
+/// Lists the requests of agents, or answers one of them.
 pub(crate) fn run(session: &Session, ui: &Ui, args: AsksArgs) -> Result<ExitCode, Failure> {
     match args.command {
         Some(AsksCommand::Answer { id, answer, because }) => {
@@ -149,7 +149,7 @@ fn row(ask: &AskView) -> Vec<Cell> {
     ]
 }
 
-/// Returns what is asked for, in a few words.
+/// Returns what is requested, in a few words.
 fn wanted(ask: &AskView) -> String {
     let AskView { host, secret, limit, .. } = ask;
     match (host, secret, limit) {
@@ -160,7 +160,7 @@ fn wanted(ask: &AskView) -> String {
     }
 }
 
-/// Asks for one key; anything else leaves the request open.
+/// Prompts for a decision. Any other input leaves the request open.
 fn decide(ui: &Ui, ask: &AskView) -> Option<bool> {
     let question = format!(
         "{} of {}/{} wants {}: {}\n(a)llow, (d)eny, or Enter to leave it open:",
@@ -232,7 +232,7 @@ fn send(
     Ok(())
 }
 
-/// Whether the user wants terminals to ring when an agent waits, by their own file.
+/// Whether the user's own config file makes terminals ring when an agent waits.
 pub(super) fn rings(session: &Session) -> bool {
     let path = session.folders.user_config();
     let Ok(bytes) = files::read_capped(&path, MAX_BYTES as u64) else { return false };

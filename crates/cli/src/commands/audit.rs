@@ -1,4 +1,4 @@
-//! `audit`: what agents said, and what the room did.
+//! `audit`: what agents reported, and what the room recorded.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `browse`: a page in the browser of a room.
+//! `browse`: opens a page in the browser of a room.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -24,16 +24,16 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// About how many tokens of the page's tree are printed as text unless the user says otherwise.
+/// The approximate number of tokens printed as text of the page's tree, unless the user sets another.
 const TREE_TOKENS: usize = 800;
 
 /// How many lines of each list are printed as text.
 const LINES: usize = 10;
 
-/// The longest script.
+/// The maximum size of a script.
 const SCRIPT_MOST: u64 = 256 << 10;
 
-/// Verbs of steps, as a kept page takes them.
+/// The steps that a kept page accepts.
 const VERBS: [&str; 15] = [
     "goto",
     "click",
@@ -52,7 +52,7 @@ const VERBS: [&str; 15] = [
     "dialog",
 ];
 
-/// Opens a page, and prints what was found.
+/// Opens a page and prints what was found.
 pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Failure> {
     let (budget, recorded) = (args.budget, args.record.clone());
     let (sandbox, folder) = (checked(args.which.clone())?, session.folder_text()?);
@@ -77,7 +77,7 @@ pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitC
     })
 }
 
-/// Prints a link that opens an app signed in.
+/// Prints a link that opens an app while signed in.
 pub(crate) fn link(session: &Session, ui: &Ui, args: AuthLinkArgs) -> Result<ExitCode, Failure> {
     let (sandbox, folder) = (checked(args.which)?, session.folder_text()?);
     let body = AuthLinkBody { sandbox, folder, role: args.role };
@@ -92,7 +92,7 @@ pub(crate) fn link(session: &Session, ui: &Ui, args: AuthLinkArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the words of a command are: an app and a path, or a step.
+/// Splits the words of a command into an app and a path, or a step.
 fn words(args: &BrowseArgs) -> Result<(String, String, Vec<String>), Failure> {
     let all: Vec<String> = args.app.iter().chain(&args.path).chain(&args.words).cloned().collect();
     let is_step = all.first().is_some_and(|word| VERBS.contains(&word.as_str()));
@@ -146,7 +146,7 @@ fn spec(session: &Session, args: BrowseArgs) -> Result<BrowseSpec, Failure> {
     })
 }
 
-/// Cuts the long texts of a report: half of the tokens for the tree, half for the text.
+/// Cuts the long texts of a report: half of the tokens go to the tree, half to the text.
 fn shorten(report: &mut BrowseReport, tokens: usize) {
     let half = |text: &str| {
         let part = budget::cut(text, Budget { tokens: Some(tokens / 2), first_line: 0 });
@@ -159,7 +159,7 @@ fn shorten(report: &mut BrowseReport, tokens: usize) {
     report.text = half(&report.text).0;
 }
 
-/// Writes a report for a reader.
+/// Renders a report for a reader.
 fn text(ui: &Ui, report: &BrowseReport, budget: Option<usize>) -> String {
     let mut lines = Vec::new();
     let tone = if report.ok { Tone::Good } else { Tone::Bad };
@@ -197,7 +197,7 @@ fn text(ui: &Ui, report: &BrowseReport, budget: Option<usize>) -> String {
     lines.join("\n")
 }
 
-/// Lists what is worth a line, by kind.
+/// Lists what deserves a line, by kind.
 fn told(report: &BrowseReport) -> Vec<(&'static str, Vec<String>)> {
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
     let bad_console =

@@ -1,4 +1,4 @@
-//! `completions`: the script of a shell, and its place in that shell's own start file.
+//! `completions`: the script for a shell, and its place in that shell's start file.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -16,10 +16,10 @@ use crate::{Surroundings, args::CompletionsArgs, ui::Ui};
 const BEGIN: &str = "# hothouse: begin";
 const END: &str = "# hothouse: end";
 
-/// The longest start file that is changed.
+/// The largest start file that is changed.
 const FILE_MOST: u64 = 4 << 20;
 
-/// Prints what a shell sources, or has the shell source it from now on.
+/// Prints the script that a shell sources, or adds it to the shell's start file.
 pub(crate) fn run(
     ui: &Ui,
     args: &CompletionsArgs,
@@ -36,7 +36,8 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what a shell sources: it asks this program for every completion, so names of sandboxes and services are known.
+/// Returns the script that a shell sources. It calls this program for every completion, so names of sandboxes and
+/// services are known.
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     let shells = clap_complete::env::Shells::builtins();
@@ -95,16 +96,16 @@ fn install(
 
 const BASH: &str = "command -v hothouse >/dev/null && source <(hothouse completions bash)";
 
-/// A fresh account has no completion at all until `compinit` was called.
+/// A new account has no completions at all until `compinit` has been called.
 const ZSH: &str = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\
                    (( $+commands[hothouse] )) && source <(hothouse completions zsh)";
 
 const FISH: &str =
     "type -q hothouse; and status is-interactive; and hothouse completions fish | source";
 
-/// Puts our lines at the end of a file, or takes them out; everything else stays. Returns whether the file has changed.
+/// Adds our lines to the end of a file, or removes them; everything else stays. Returns whether the file has changed.
 fn change(file: &Path, lines: Option<&str>) -> Result<bool, Failure> {
-    // What a link leads to is changed, and stays where it is: start files are often kept in a repository.
+    // The target of a link is changed in place: start files are often kept in a repository.
     let file = files::canonical(file).unwrap_or_else(|_| file.to_owned());
     let text = match files::read_capped(&file, FILE_MOST) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| {

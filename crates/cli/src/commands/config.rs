@@ -1,5 +1,5 @@
 //! `config check` and `config show` only read files, so they work without a daemon; `config
-//! approve` asks it what needs approval.
+//! approve` asks the daemon what needs approval.
 
 mod fixtures;
 
@@ -55,7 +55,7 @@ pub(crate) fn check(
         );
     } else {
         problems.iter().for_each(|problem| ui.print_message(&plain_lines(&problem.render())));
-        // The file is right; it is this host that lacks something.
+        // The file is valid; the host lacks something.
         missing.iter().for_each(|missing| ui.say(&format!("Note: {}.", with_hint(missing))));
         ui.say(&match problems.len() {
             0 => format!("{} is valid.", file.display()),
@@ -70,12 +70,12 @@ pub(crate) fn check(
     })
 }
 
-/// Lists the programs of recipes that this host does not have.
+/// Lists the recipe programs that this host does not have.
 pub(super) fn missing_programs(config: &Config) -> Vec<RecipeError> {
     let of_profiles = config.profiles.values().flat_map(|profile| &profile.services);
     let all = config.services.iter().chain(of_profiles);
     let mut missing: Vec<RecipeError> = Vec::new();
-    // What a stack has is known once it is built; `up` says what it lacks.
+    // What a stack contains is known once it is built; `up` reports what is missing.
     if config.room.stack.as_str() != "host" {
         return missing;
     }
@@ -87,12 +87,12 @@ pub(super) fn missing_programs(config: &Config) -> Vec<RecipeError> {
     missing
 }
 
-/// Says what a recipe lacks, and how to get it.
+/// Returns what a recipe lacks and how to get it.
 pub(super) fn with_hint(missing: &RecipeError) -> String {
     format!("{missing}: {}", missing.hints().join(", "))
 }
 
-/// Prints the JSON Schema, and says how an editor uses it.
+/// Prints the JSON Schema, and how an editor uses it.
 pub(crate) fn schema(ui: &Ui) -> ExitCode {
     ui.print_json(&hothouse_config::json_schema());
     if ui.json {
@@ -133,7 +133,7 @@ pub(crate) fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what an agent's config would change in the wall or the room, and lets it take effect.
+/// Shows what an agent's config would change in the wall or the room, and applies it if approved.
 pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Failure> {
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
@@ -198,7 +198,7 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the changed keys that only a new room takes on; egress and integrations are effective immediately.
+/// Lists the changed keys that take effect only in a new room. Egress and integrations are effective immediately.
 fn needs_new_room<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     const OF_ROOM: [&str; 4] = ["room.", "secret.", "env.", "service."];
     keys.filter(|key| OF_ROOM.iter().any(|part| key.starts_with(part))).collect()
@@ -215,7 +215,7 @@ pub(super) fn setup(session: &Session, variables: &[(String, String)]) -> Result
     })
 }
 
-/// Renders a value with blanks at which a line can be broken.
+/// Renders a value with spaces at which a line can be broken.
 fn spaced(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Array(all) => {
@@ -230,7 +230,7 @@ fn spaced(value: &serde_json::Value) -> String {
     }
 }
 
-/// Truncates a value that would break the table; `--json` has all of it.
+/// Truncates a value that would break the table; `--json` prints all of it.
 fn short(value: &str) -> String {
     const WIDTH: usize = 60;
     match value.char_indices().nth(WIDTH) {
@@ -245,7 +245,7 @@ pub(super) fn broken(problems: &[Problem]) -> Failure {
         .hint("fix the file, then run `hothouse config check`")
 }
 
-/// Finds the file: the one named, or the nearest one here or above.
+/// Finds the file: the named one, or the nearest one here or above.
 pub(super) fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
     if let Some(file) = &args.file {
         return Ok(session.folder.join(file));
@@ -292,7 +292,7 @@ fn read_file(file: &Path) -> Result<Vec<u8>, FileError> {
     read(file, MAX_BYTES as u64 + 1)
 }
 
-/// Reads the text of a file, to add to it.
+/// Reads the text of a file in order to append to it.
 pub(super) fn text(file: &Path) -> Result<String, Failure> {
     let bytes = read_file(file).map_err(|error| missing(&error))?;
     String::from_utf8(bytes)

@@ -7,7 +7,7 @@ use hothouse_model::{Failure, FailureKind};
 
 use crate::{DaemonEnd, Surroundings, args::DaemonCommand, session::Session, ui::Ui};
 
-/// Runs a command about the daemon.
+/// Runs a `daemon` command.
 pub(crate) fn run(
     session: &Session,
     ui: &Ui,

@@ -1,6 +1,6 @@
 //! `doctor`: what works on this host, and what a crash left behind.
 //!
-//! The host is probed in this process, so that there is a report even if no daemon can start.
+//! The host is probed in this process, so there is a report even if no daemon can start.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Probes, asks the daemon, and reports.
+/// Probes the host, asks the daemon, and reports.
 pub(crate) fn run(
     session: &Session,
     ui: &Ui,
@@ -81,7 +81,7 @@ pub(crate) fn run(
     Ok(if unfixed { ExitCode::from(FailureKind::Unmet.exit_code()) } else { ExitCode::SUCCESS })
 }
 
-/// Lists the programs that the project around needs for its recipes and this host lacks.
+/// Lists the programs that the current project's recipes need and this host lacks.
 fn of_project(session: &Session, surroundings: &Surroundings) -> Vec<RecipeError> {
     let file = config::find(session, &ConfigArgs { file: None }).ok();
     let read = file.and_then(|file| config::read(session, &file, &surroundings.variables).ok());
@@ -89,18 +89,18 @@ fn of_project(session: &Session, surroundings: &Surroundings) -> Vec<RecipeError
     resolved.map(|resolved| config::missing_programs(&resolved.config)).unwrap_or_default()
 }
 
-/// A program for which drafts have a use, and how rooms see it.
+/// A program that drafts can use, and how rooms see it.
 #[derive(Debug, Serialize)]
 struct Toolchain {
     program: String,
     version: Option<String>,
     /// Whether every room has it.
     in_rooms: bool,
-    /// The line of the config that shows it to rooms, where they have not.
+    /// The config line that shows it to rooms, if they do not have it.
     grant: Option<String>,
 }
 
-/// Lists the toolchains of the user: what every room shows, and what only their own search path has.
+/// Lists the user's toolchains: those that every room shows, and those that only the user's search path has.
 fn toolchains(session: &Session, surroundings: &Surroundings) -> Vec<Toolchain> {
     let path = surroundings.search_path.to_string_lossy();
     let found = HostFacts::look(&session.folders.home, &path);
@@ -121,7 +121,7 @@ fn toolchains(session: &Session, surroundings: &Surroundings) -> Vec<Toolchain> 
     shown.chain(own).collect()
 }
 
-/// The programs that stand for a toolchain.
+/// The programs that represent a toolchain.
 const SHOWN: [&str; 13] = [
     "node", "bun", "deno", "python3", "uv", "cargo", "go", "ruby", "java", "php", "dotnet",
     "elixir", "docker",
@@ -169,12 +169,12 @@ fn rooms_line(ui: &Ui, rooms: &RoomsView) -> String {
     line(ui, (Tone::Good, "works  "), &told)
 }
 
-/// Renders a finding after its word, which takes eight columns.
+/// Renders a finding after its label, which takes eight columns.
 fn line(ui: &Ui, (tone, word): (Tone, &str), text: &str) -> String {
     format!("{} {}", ui.paint(tone, word), hanging(text, 8, 8, ui.columns()))
 }
 
-/// Renders what belongs to the finding above.
+/// Renders a line that belongs to the finding above.
 fn below(ui: &Ui, text: &str) -> String {
     format!("\n          {}", hanging(text, 10, 12, ui.columns()))
 }

@@ -1,4 +1,4 @@
-//! `egress log`, `why`, `learn`, `allow`: what rooms tried to reach, and what they may.
+//! `egress log`, `why`, `learn` and `allow`: what rooms tried to reach, and what they may reach.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// About how many bytes a token has.
+/// The approximate number of bytes in a token.
 const TOKEN_BYTES: usize = 4;
 
 /// How long one request waits for new records.
@@ -70,13 +70,13 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<Exi
     }
 }
 
-/// Cuts records to a budget; returns the cursor to continue from, if any are left.
+/// Cuts records to a budget. Returns the cursor to continue from, if there are more.
 fn within(
     mut records: Vec<EgressRecord>,
     budget: Option<usize>,
 ) -> (Vec<EgressRecord>, Option<u64>) {
     let Some(budget) = budget else { return (records, None) };
-    // By number, so that the cursor skips nothing.
+    // Sorted by number, so that the cursor skips nothing.
     records.sort_by_key(|record| record.seq);
     let mut used = 0;
     let size = |record: &EgressRecord| serde_json::to_string(record).map_or(0, |text| text.len());
@@ -194,7 +194,7 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what an integration of a class does with requests.
+/// Returns how an integration of a class treats requests.
 fn treatment(class: IntegrationClass) -> &'static str {
     match class {
         IntegrationClass::Mock => "mock: fixtures answer, the host is never reached",
@@ -208,7 +208,7 @@ fn treatment(class: IntegrationClass) -> &'static str {
     }
 }
 
-/// Returns what was asked about.
+/// Returns the destination in question.
 fn shown(now: &DecisionView) -> String {
     let host = match now.port {
         Some(port) if now.host.contains(':') => format!("[{}]:{port}", now.host),
@@ -221,7 +221,7 @@ fn shown(now: &DecisionView) -> String {
     }
 }
 
-/// Returns the rule that would allow it. An address that is not public needs a rule with the address itself.
+/// Returns the rule that would allow it. A private address needs a rule with the address itself.
 fn asked(now: &DecisionView, why: &WhyView) -> String {
     let is_address = now.code.as_ref().and_then(RecordedCode::known) == Some(ReasonCode::NotPublic);
     let address = why.denied.iter().find_map(|record| record.address.clone());
@@ -259,7 +259,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, of: WhichRun) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what to say where no rule is proposed although something may have been denied.
+/// Returns the message for the case that no rule is proposed although something may have been denied.
 fn nothing_learned(session: &Session, query: &LearnQuery) -> Result<&'static str, Failure> {
     if query.run.is_some() {
         return Ok("No denied connections to allow.");
@@ -274,12 +274,12 @@ fn nothing_learned(session: &Session, query: &LearnQuery) -> Result<&'static str
     })
 }
 
-/// Tells which hosts stay denied although a rule names them, and what would allow them.
+/// Reports which hosts are still denied although a rule names them, and what would allow them.
 fn tell_still_denied(session: &Session, ui: &Ui, body: &AllowBody) -> Result<(), Failure> {
     for rule in body.rules.iter().filter(|rule| !rule.contains('*')) {
         let host = Some(rule.clone());
         let query = WhyQuery { sandbox: body.sandbox.clone(), folder: body.folder.clone(), host };
-        // A rule such as a block of addresses is no host that could be asked about.
+        // A rule such as an address block does not name a host that could be queried.
         let Ok(why) = session.query::<WhyView>(route::EGRESS_WHY, &query) else { continue };
         let Some(now) = why.now.as_ref().filter(|now| now.verdict == Decision::Denied) else {
             continue;
@@ -295,7 +295,7 @@ fn tell_still_denied(session: &Session, ui: &Ui, body: &AllowBody) -> Result<(),
     Ok(())
 }
 
-/// Renders one line per host, with an entry for each port or protocol of it.
+/// Renders one line per host, with an entry for each of its ports or protocols.
 fn toml_lines(learned: &[LearnedView]) -> Vec<String> {
     let mut hosts: Vec<(&str, Vec<&LearnedView>)> = Vec::new();
     for rule in learned {

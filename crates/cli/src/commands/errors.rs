@@ -18,10 +18,10 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// The most events of an issue that are named.
+/// The maximum number of events listed for an issue.
 const EVENT_LIMIT: usize = 100;
 
-/// Events of one place in the code.
+/// Events from one place in the code.
 #[derive(Clone, Debug, Serialize)]
 struct Issue {
     id: String,
@@ -39,14 +39,14 @@ struct Issue {
     environment: Option<String>,
     #[serde(skip)]
     first_seq: u64,
-    /// The last event, and the last ones by their numbers.
+    /// The last event, and the most recent ones with their numbers.
     #[serde(skip)]
     body: ErrorBody,
     #[serde(skip)]
     events: Vec<EventLine>,
 }
 
-/// An event of an issue.
+/// An event in an issue.
 #[derive(Clone, Debug, Serialize)]
 struct EventLine {
     seq: u64,
@@ -55,7 +55,7 @@ struct EventLine {
     message: String,
 }
 
-/// An issue with what its last event says.
+/// An issue with the details of its last event.
 #[derive(Serialize)]
 struct IssueView<'a> {
     #[serde(flatten)]
@@ -65,7 +65,7 @@ struct IssueView<'a> {
     events: &'a [EventLine],
 }
 
-/// What an event says besides.
+/// Further details of an event.
 #[derive(Serialize)]
 struct Details<'a> {
     frames: &'a [hothouse_model::record::bodies::Frame],
@@ -104,7 +104,7 @@ fn collect(session: &Session, query: TimelineQuery) -> Result<Vec<Issue>, Failur
         ControlFlow::Continue(())
     })?;
     if !is_all && !issues.is_empty() {
-        // What the run saw before the first event that is listed is not new.
+        // An issue that the run saw before the first listed event is not new.
         visit(session, earlier, &mut |record| {
             if let Some(issue) = issues.get_mut(&record.id) {
                 issue.new &= record.seq >= issue.first_seq;
@@ -226,7 +226,7 @@ fn show(ui: &Ui, issue: Option<&Issue>, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes an issue for people.
+/// Renders an issue for a reader.
 fn page(issue: &Issue) -> String {
     let body = &issue.body;
     let times = if issue.count == 1 { "once".to_owned() } else { format!("{} times", issue.count) };

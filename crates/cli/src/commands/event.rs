@@ -1,4 +1,4 @@
-//! `events`: what happens, as it happens.
+//! `events`: events as they happen.
 
 use std::{ops::ControlFlow, process::ExitCode};
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::timeline::{checked, cut};
 use crate::{args::EventsArgs, render::plain, session::Session, ui::Ui};
 
-/// How many records are shown where nothing is followed.
+/// How many records are shown without `--follow`.
 const SHOWN: usize = 20;
 
-/// Follows what happens, or shows the last records.
+/// Follows events, or shows the last records.
 pub(crate) fn follow(session: &Session, ui: &Ui, args: EventsArgs) -> Result<ExitCode, Failure> {
     let sandbox = checked(args.which)?;
     let folder = session.folder_text()?;
@@ -41,7 +41,7 @@ pub(crate) fn follow(session: &Session, ui: &Ui, args: EventsArgs) -> Result<Exi
         if let Some(code) = is_cut {
             return Ok(code);
         }
-        // The daemon has ended; the next one is followed.
+        // The daemon has ended; follow the next one.
     }
 }
 
@@ -52,7 +52,7 @@ fn show(ui: &Ui, event: &Value) {
     }
 }
 
-/// Returns an event in one line.
+/// Renders an event on one line.
 fn line(event: &Value) -> String {
     let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let line = match text("/event") {

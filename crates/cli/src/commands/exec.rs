@@ -53,7 +53,7 @@ pub(crate) fn exec(
     })
 }
 
-/// Adds the other reading of `exec NAME -- COMMAND`, where the name is a sandbox and no service.
+/// Adds the other interpretation of `exec NAME -- COMMAND`, if the name is a sandbox and not a service.
 fn with_reading(session: &Session, failure: Failure, word: &str) -> Failure {
     match is_sandbox(session, word) {
         Ok(true) => {
@@ -105,7 +105,7 @@ fn exec_as_asked(
     Ok(code)
 }
 
-/// Attaches to a command by its id, as one of several viewers.
+/// Attaches to a command by its id, as one of possibly several viewers.
 pub(super) fn attach(
     session: &Session,
     ui: &Ui,
@@ -116,7 +116,7 @@ pub(super) fn attach(
     run_one(session, ui, Ask::Attach(Target { sandbox, folder: session.folder_text()?, exec }))
 }
 
-/// Reports that connections were denied since a moment: a failed command often does not show why it failed.
+/// Reports connections denied since a point in time: a failed command often does not show why it failed.
 fn tell_denials(session: &Session, ui: &Ui, sandbox: Option<String>, since: Timestamp) {
     let Ok(folder) = session.folder_text() else { return };
     let query = EgressQuery {
@@ -126,14 +126,14 @@ fn tell_denials(session: &Session, ui: &Ui, sandbox: Option<String>, since: Time
         denied: true,
         ..EgressQuery::default()
     };
-    // It is only a hint: without the ledger there is none.
+    // This is only a hint, so it is omitted if the ledger is unavailable.
     let Ok(page) = session.query::<EgressPage>(route::EGRESS, &query) else { return };
     if !page.records.is_empty() {
         ui.say(&denials(&page.records));
     }
 }
 
-/// Says how many connections were denied, and how to see why.
+/// Returns how many connections were denied, and how to see why.
 fn denials(records: &[EgressRecord]) -> String {
     let Some(last) = records.last() else { return String::new() };
     let host = last.host.clone().or_else(|| last.address.clone());
@@ -141,7 +141,7 @@ fn denials(records: &[EgressRecord]) -> String {
     format!("{} {were} denied: `hothouse egress why {}`", records.len(), host.unwrap_or_default())
 }
 
-/// Runs a line of shell in a new room on a sandbox's worktree, with its output on standard error.
+/// Runs a shell line in a new room on a sandbox's worktree, with its output on standard error.
 pub(super) fn run_in_fresh_room(
     session: &Session,
     ui: &Ui,
@@ -257,11 +257,11 @@ fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target,
     Ok(Target { sandbox, folder: session.folder_text()?, exec })
 }
 
-/// What to do about a command that a room does not have.
+/// The hint for a command that a room does not have.
 const NOT_IN_THE_ROOM: &str =
     "a room has the programs of its stack, and of the folders in `[room] tools` of hothouse.toml";
 
-/// Asks for a terminal if both standard input and output are one.
+/// Requests a terminal if both standard input and output are one.
 fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
     let (rows, columns) = terminal::size()?;
     Some(TerminalAsk { rows, columns, kind: kind.to_owned() })
@@ -291,7 +291,7 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.exit_code()))
 }
 
-/// A command that ended, as `--json` prints it.
+/// An ended command, as `--json` prints it.
 #[derive(Default, Serialize)]
 pub(super) struct EndedView {
     pub(super) code: u8,
@@ -302,7 +302,7 @@ pub(super) struct EndedView {
     pub(super) cut: bool,
 }
 
-/// Runs a command and prints how it ended with what it wrote, as JSON.
+/// Runs a command and prints how it ended and what it printed, as JSON.
 fn run_kept(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut kept = KeptBoth::default();
@@ -319,7 +319,7 @@ fn run_kept(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-/// Runs one command in several rooms, each line marked with its sandbox.
+/// Runs one command in several rooms, and prefixes each line with its sandbox.
 fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.attach.is_some() {
         return Err(
@@ -346,7 +346,7 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
     let mut told: Vec<Failure> = Vec::new();
     for (name, end) in args.sandboxes.iter().zip(ends) {
         let code = match end {
-            // Its reader closed the pipe on purpose; that is no error.
+            // The reader closed the pipe on purpose, which is not an error.
             Ok(Ended::Signal(BROKEN_PIPE)) => {
                 worst = worst.max(Ended::Signal(BROKEN_PIPE).exit_code());
                 continue;

@@ -20,7 +20,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Runs a command about flags.
+/// Runs a `flags` command.
 pub(crate) fn run(session: &Session, ui: &Ui, args: FlagsArgs) -> Result<ExitCode, Failure> {
     match args.command {
         None => list(session, ui, args.run),
@@ -33,7 +33,7 @@ pub(crate) fn run(session: &Session, ui: &Ui, args: FlagsArgs) -> Result<ExitCod
     }
 }
 
-/// `-w` may stand before the verb or after it.
+/// Accepts `-w` before the verb or after it.
 fn either(inner: Which, outer: Which) -> Which {
     if inner.sandbox.is_some() { inner } else { outer }
 }

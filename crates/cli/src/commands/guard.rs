@@ -27,7 +27,7 @@ use crate::{
     ui::Ui,
 };
 
-/// How long the daemon may take to note a call.
+/// How long the daemon may take to record a call.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 /// The real file system.
@@ -43,7 +43,7 @@ impl Files for Host {
     }
 }
 
-/// Answers a hook, or installs it. Whatever happens, the answer is a decision and the exit is 0.
+/// Answers a hook, or installs it. A hook always gets a decision, with exit code 0.
 pub(crate) fn run(
     session: Option<&Session>,
     ui: &Ui,
@@ -75,7 +75,7 @@ pub(crate) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the hook's input, a bounded part of it.
+/// Reads the hook's input, up to a limit.
 fn input() -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(INPUT_LIMIT).unwrap_or(u64::MAX) + 1;
@@ -98,7 +98,8 @@ fn vendor_of(tool: GuardTool) -> Vendor {
     }
 }
 
-/// The sandbox: what is named, else the project of the tool, else the folder that the hook runs in.
+/// Returns the sandbox: the named one, otherwise the tool's project, otherwise the folder that the
+/// hook runs in.
 fn root(session: Option<&Session>, surroundings: &Surroundings) -> Option<PathBuf> {
     let named = ["SANDBOX_DIR", "HOTHOUSE_WORKSPACE", "CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"];
     let named = named.iter().find_map(|name| (surroundings.variable)(name)).map(PathBuf::from);
@@ -136,7 +137,7 @@ fn judged(
     decide(call, &scene)
 }
 
-/// Tells the daemon for the audit, if there is one.
+/// Reports the call to the daemon for the audit, if a daemon is running.
 fn report(
     session: &Session,
     surroundings: &Surroundings,

@@ -1,4 +1,4 @@
-//! `init`: looks at a repository and drafts its configuration. It needs no daemon, but for `--try`.
+//! `init`: inspects a repository and drafts its configuration. Needs no daemon, except for `--try`.
 
 mod report;
 mod trial;
@@ -21,13 +21,13 @@ use crate::{Surroundings, args::InitArgs, session::Session, ui::Ui};
 const CONFIG_FILE: &str = "hothouse.toml";
 const PLAN_FILE: &str = "hothouse-plan.md";
 
-/// The largest plan that is read back.
+/// The largest existing plan that is read.
 const PLAN_MOST: u64 = 4 << 20;
 
 /// How long git may take to list files.
 const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A draft, and what it becomes.
+/// A draft, and the files it becomes.
 pub(super) struct Drafted {
     root: PathBuf,
     pub(super) draft: Draft,
@@ -47,7 +47,7 @@ impl Drafted {
     }
 }
 
-/// Drafts a configuration, and writes it.
+/// Drafts a configuration and writes it.
 pub(crate) fn run(
     session: &Session,
     ui: &Ui,
@@ -76,14 +76,14 @@ pub(crate) fn run(
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Offers to draft a configuration before `up`, where the repository has none. Elsewhere it only says so.
+/// Offers to draft a configuration before `up`, if the repository has none. Only prints a note if it cannot ask.
 pub(crate) fn before_up(
     session: &Session,
     ui: &Ui,
     surroundings: &Surroundings,
 ) -> Result<(), Failure> {
     let root = root(&session.folder);
-    // Outside a repository the sandbox is one of another folder, with a config of its own.
+    // Outside a repository the sandbox belongs to another folder, which has its own config.
     let is_repository = files::exists(&root.join(".git"));
     if session.is_inside() || !is_repository || files::exists(&root.join(CONFIG_FILE)) {
         return Ok(());
@@ -144,7 +144,7 @@ fn draft(
     Ok(Drafted { root, draft, config, plan, is_merged: existing.is_some() })
 }
 
-/// Returns the answers of the command line; an id that no question has is an error.
+/// Returns the answers from the command line. An id without a question is an error.
 fn given(
     all: &[String],
     draft: &Draft,
@@ -172,7 +172,7 @@ fn given(
     Ok(answers)
 }
 
-/// Asks what is open. An empty answer leaves it so.
+/// Asks the open questions. An empty answer leaves a question open.
 fn ask(
     ui: &Ui,
     draft: &Draft,
@@ -214,7 +214,7 @@ fn unmerged(error: &write::NotToml) -> Failure {
         .hint("fix the file first; `hothouse config check` shows where it is broken")
 }
 
-/// Makes sure that what is about to be written is valid.
+/// Checks that what is about to be written is valid.
 fn check(session: &Session, surroundings: &Surroundings, text: &str) -> Result<(), Failure> {
     let user_file = session.folders.user_config();
     let user = files::read_capped(&user_file, MAX_BYTES as u64).ok();
@@ -251,8 +251,7 @@ fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Returns the root of the repository around a folder, or the folder itself.
-/// Returns the files with settings that the repository has in its commits. Without git, or outside of one, there are none.
+/// Returns the tracked files with settings. Empty without git or outside a repository.
 fn committed(root: &Path) -> BTreeSet<String> {
     let named = [".env*", "**/.env*", "*.env"];
     let list = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--"].into_iter().chain(named);
@@ -262,6 +261,7 @@ fn committed(root: &Path) -> BTreeSet<String> {
     names.filter_map(|name| String::from_utf8(name.to_vec()).ok()).collect()
 }
 
+/// Returns the root of the repository around a folder, or the folder itself.
 fn root(folder: &Path) -> PathBuf {
     let around = folder.ancestors().find(|folder| files::exists(&folder.join(".git")));
     around.unwrap_or(folder).to_owned()

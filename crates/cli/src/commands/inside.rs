@@ -1,7 +1,7 @@
-//! Commands in a room, run from within it: this process becomes the command.
+//! Commands run from within a room: this process becomes the command.
 //!
-//! There is nobody to ask for a way in. What a service has of its own (folder, environment, the client of
-//! its database) is the daemon's to tell.
+//! No way into the room has to be requested. The daemon provides what belongs to a service: its folder,
+//! its environment, and the client of its database.
 
 use std::{
     ffi::OsString,
@@ -28,7 +28,7 @@ use crate::{
     ui::Ui,
 };
 
-/// What a shell answers for a program that does not exist, or cannot be run.
+/// The exit codes of a shell for a program that does not exist, or that cannot be run.
 const MISSING: u8 = 127;
 const UNUSABLE: u8 = 126;
 
@@ -55,7 +55,7 @@ pub(super) fn exec(session: &Session, ui: &Ui, args: ExecArgs) -> Result<ExitCod
     run(ui, &InsideCommand { argv, environment, folder }, note)
 }
 
-/// The record of a command. Nobody waits for it: a daemon that is away is no reason not to run.
+/// The record of a command. Failing to write it is ignored: the command runs even if the daemon is away.
 struct Note<'s> {
     session: &'s Session,
     body: ExecNoteBody,
@@ -112,7 +112,7 @@ pub(super) fn database(session: &Session, ui: &Ui, args: DbArgs) -> Result<ExitC
     }
 }
 
-/// Returns the sandbox of the room. The daemon refuses another name.
+/// Returns the sandbox of the room. The daemon refuses any other name.
 fn own(session: &Session, sandbox: Option<String>) -> Result<SandboxView, Failure> {
     session.query(route::SANDBOX_FIND, &FindQuery { sandbox, folder: session.folder_text()? })
 }
@@ -128,7 +128,7 @@ fn command(
     session.query(route::SERVICE_COMMAND, &CommandQuery { sandbox, folder, service, database })
 }
 
-/// Returns the folder to run in: as `exec` on the host has it, the worktree's or the service's.
+/// Returns the working directory, as for `exec` on the host: the worktree's or the service's.
 fn folder(
     session: &Session,
     service: Option<&CommandView>,
@@ -145,7 +145,8 @@ fn as_root(words: Vec<OsString>) -> Vec<OsString> {
     ["sudo", "--"].into_iter().map(OsString::from).chain(words).collect()
 }
 
-/// Becomes the command, or with `--json` runs it and prints how it ended. Whoever becomes a command cannot tell its end.
+/// Becomes the command, or with `--json` runs it and prints how it ended, which this process could not do after
+/// becoming it.
 fn run(ui: &Ui, command: &InsideCommand, note: Option<Note<'_>>) -> Result<ExitCode, Failure> {
     if !ui.json {
         let error = command.execute();

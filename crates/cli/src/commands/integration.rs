@@ -60,10 +60,10 @@ fn row(one: &IntegrationView) -> Vec<Cell> {
     ]
 }
 
-/// The largest description.
+/// The largest API description.
 const DESCRIPTION_MOST: u64 = 16 << 20;
 
-/// Makes a mock of a description.
+/// Creates a mock from an API description.
 pub(crate) fn add(
     session: &Session,
     ui: &Ui,
@@ -118,7 +118,7 @@ fn lines(name: &EntryName, hosts: &[String]) -> String {
     format!("[integration.{name}]\nclass = \"mock\"\nhosts = [{}]\n", hosts.join(", "))
 }
 
-/// Returns the hosts that are named, or those of the description's servers.
+/// Returns the named hosts, or those of the description's servers.
 fn hosts(args: &IntegrationAddArgs, bytes: &[u8]) -> Result<Vec<String>, Failure> {
     let document: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let servers = document["servers"].as_array().cloned().unwrap_or_default();
@@ -139,7 +139,7 @@ fn hosts(args: &IntegrationAddArgs, bytes: &[u8]) -> Result<Vec<String>, Failure
     Ok(found)
 }
 
-/// Returns the name that is given, or the part of the first host before its ending.
+/// Returns the given name, or the first host's name before its suffix.
 fn name(args: &IntegrationAddArgs, hosts: &[String]) -> Result<EntryName, Failure> {
     let parts: Vec<&str> = hosts[0].split('.').collect();
     let told = parts.len().checked_sub(2).and_then(|at| parts.get(at)).copied();

@@ -1,7 +1,7 @@
 //! `agent login`: lets rooms use a login of this host without holding it.
 //!
-//! The login becomes a secret of the user's own config, whose value this program reads from the tool's own files each time
-//! that the wall needs it. So a login that the tool renews on the host is renewed for every room; one by OAuth that
+//! The login becomes a secret in the user's own config. This program reads its value from the tool's own files each
+//! time the wall needs it. So a login that the tool renews on the host is renewed for every room. An OAuth login that
 //! is about to expire is renewed here, on the host.
 
 mod found;
@@ -23,7 +23,7 @@ use crate::{
     ui::Ui,
 };
 
-/// Makes the login of a tool available to rooms, or takes it back.
+/// Makes a tool's login available to rooms, or revokes it.
 pub(crate) fn login(
     session: &Session,
     ui: &Ui,
@@ -77,7 +77,7 @@ pub(crate) fn login(
             format!("from = {}", json!(command)),
         ]
     };
-    // A tool that takes an API key does not take a token beside it.
+    // A tool that uses an API key does not also use a token.
     let without =
         login.names().fold(text.clone(), |text, name| entry::take_toml(&text, &table(name)));
     let mut new = entry::put_toml(&without, &table(found.variable), &lines(""));

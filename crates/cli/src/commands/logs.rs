@@ -15,10 +15,10 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// About how many bytes a token has.
+/// The approximate number of bytes in a token.
 const TOKEN_BYTES: usize = 4;
 
-/// The least width of the column of services.
+/// The minimum width of the service column.
 const NAME_WIDTH: usize = 8;
 
 /// How long one request waits for new lines.
@@ -58,7 +58,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
     loop {
         let mut page: LogPage = session.query(route::LOGS, &query)?;
         if ui.json && !args.follow {
-            // One JSON value for all pages.
+            // One JSON value contains all pages.
             gathered.append(&mut page.lines);
             if args.budget.is_some() || !page.more {
                 ui.print_json(&LogPage { lines: gathered, ..page });
@@ -87,7 +87,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
 struct Printer<'a> {
     ui: &'a Ui,
     several: bool,
-    /// How wide the names of services are, so far.
+    /// The width of the longest service name so far.
     width: usize,
     last: Option<(String, u64)>,
 }
@@ -113,7 +113,7 @@ impl Printer<'_> {
         });
         self.last = Some((line.service.clone(), line.seq));
         let gap = if gap { "--\n" } else { "" };
-        // What `--raw` keeps is kept.
+        // With `--raw` the line may contain colours, which are printed.
         let text = visible::painted_line(&line.text);
         match self.several {
             true => format!(

@@ -31,7 +31,7 @@ use crate::{
 /// The largest file of a mail that is printed.
 const FILE_LIMIT: u64 = 64 << 20;
 
-/// A mail, as it is listed.
+/// A mail in the list.
 #[derive(Serialize)]
 struct MailLine {
     id: String,
@@ -48,7 +48,7 @@ struct MailLine {
     service: Option<String>,
 }
 
-/// A mail as it is shown by itself.
+/// A mail shown by itself.
 #[derive(Serialize)]
 struct MailView {
     #[serde(flatten)]
@@ -94,7 +94,7 @@ impl MailView {
         }
     }
 
-    /// Whether its subject, headers or text have a text, in any case.
+    /// Whether its subject, headers or text contain a text, ignoring case.
     fn has(&self, wanted: &str) -> bool {
         let wanted = wanted.to_lowercase();
         let headers = self.headers.iter().map(|(_, value)| value.as_str());
@@ -104,7 +104,7 @@ impl MailView {
     }
 }
 
-/// Makes paths below the folder of a run absolute. One that leads out of it is left out.
+/// Makes paths below the folder of a run absolute. A path that leads out of it is left out.
 fn absolute(files: MailFiles, artifacts: &Path) -> MailFiles {
     let one = |file: Option<String>| {
         file.and_then(|file| Some(below(artifacts, &file)?.to_string_lossy().into_owned()))
@@ -209,7 +209,7 @@ fn latest(session: &Session, query: &TimelineQuery) -> Result<Option<MailView>, 
     Ok(records.first().map(|record| MailView::of(record, &artifacts)))
 }
 
-/// Looks through all mails; the last one that has the text counts.
+/// Searches all mails; the last one that contains the text counts.
 fn latest_with(
     session: &Session,
     query: TimelineQuery,
@@ -239,7 +239,7 @@ fn none(args: &EmailArgs, is_latest: bool) -> Failure {
     failure.hint("`hothouse emails` lists what was sent; `hothouse wait mail` waits for it")
 }
 
-/// Prints a file: as it is into a pipe, made visible on a terminal.
+/// Prints a file: unchanged into a pipe, escaped on a terminal.
 fn print_file(
     (session, run): (&Session, Option<String>),
     ui: &Ui,
@@ -267,7 +267,7 @@ fn print_lines(ui: &Ui, lines: &[String], what: &str) {
     }
 }
 
-/// Writes a mail for people.
+/// Renders a mail for a reader.
 fn page(mail: &MailView) -> String {
     let line = &mail.line;
     let mut head = vec![("from", line.from.clone())];

@@ -19,7 +19,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Makes a sandbox from an existing worktree.
+/// Creates a sandbox from an existing worktree.
 pub(crate) fn adopt(session: &Session, ui: &Ui, args: AdoptArgs) -> Result<ExitCode, Failure> {
     let folder = match args.path {
         Some(path) => session.folder.join(path).to_string_lossy().into_owned(),
@@ -71,7 +71,7 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
     };
     let heading = ["SANDBOX", "OWN", "SHARED", "TOTAL", "WORKTREE", "ROOM", "DATA", "SNAPSHOTS"];
     let whole = table(ui, &heading, rows(true));
-    // The parts are left out on a terminal that has no room for them; `--verbose` shows them there too.
+    // The parts are left out if the terminal is too narrow; `--verbose` shows them anyway.
     let is_broken = whole.lines().count() > all.len() + 1;
     match is_broken && !ui.is_verbose() {
         true => ui.print(&table(ui, &heading[..heading.len() - PARTS.len()], rows(false))),
@@ -80,10 +80,10 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the size of a sandbox is made of.
+/// The parts of a sandbox's size.
 const PARTS: [&str; 4] = ["worktree", "room", "data", "snapshots"];
 
-/// Shows the name; one in the trash takes space, and is not there.
+/// Renders the name. A sandbox in the trash uses space but no longer exists.
 fn sandbox_cell(size: &SizeView) -> Cell {
     let name = format!("{}/{}", size.project, size.name);
     match size.deleted {
@@ -92,7 +92,7 @@ fn sandbox_cell(size: &SizeView) -> Cell {
     }
 }
 
-/// Deletes what nothing is lost with, or shows what it would delete.
+/// Deletes what can be deleted without loss, or shows what it would delete.
 pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = args.name {
         return match args.dry_run {

@@ -1,4 +1,4 @@
-//! `man`: the manual pages, made from the same tree of commands as the help.
+//! `man`: the manual pages, generated from the same command tree as the help.
 
 use std::{path::Path, process::ExitCode};
 
@@ -9,7 +9,7 @@ use hothouse_model::{Explain, Failure, FailureKind};
 
 use crate::{args::ManArgs, ui::Ui};
 
-/// Prints the page of `hothouse`, or writes all of them into a folder.
+/// Prints the page of `hothouse`, or writes all pages to a folder.
 pub(crate) fn write(ui: &Ui, args: &ManArgs) -> Result<ExitCode, Failure> {
     let mut tree = crate::args::command();
     tree.build();
@@ -26,7 +26,7 @@ pub(crate) fn write(ui: &Ui, args: &ManArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command and those below it; returns how many.
+/// Writes the pages of a command and its subcommands; returns how many.
 fn write_all(command: Command, name: &str, folder: &Path) -> Result<usize, Failure> {
     let mut count = 1;
     let documented = |below: &&Command| !below.is_hide_set() && below.get_name() != "help";

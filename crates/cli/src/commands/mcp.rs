@@ -1,7 +1,7 @@
-//! `mcp`: the commands as tools, on standard input and output or on HTTP.
+//! `mcp`: the commands as tools, on standard input and output or over HTTP.
 //!
-//! A call runs the command that it means, with its command line: one that only reads in a thread, every other as
-//! this very program again, which can be stopped. So a tool does what its command does.
+//! A call runs the corresponding command with its command line: in a thread if it only reads, otherwise as a
+//! separate process of this program, which can be stopped. So a tool does what its command does.
 
 mod calls;
 mod http;
@@ -35,7 +35,7 @@ use crate::{
     ui::Ui,
 };
 
-/// What a model is told about the server.
+/// The server's instructions for a model.
 const INSTRUCTIONS: &str = "Hothouse gives a coding agent its own sandbox of a repository: files, services, \
      URLs and a record of every side effect. `status` shows where you are. After a change: `up` or `exec`, then \
      `since` a mark or `wait` for a record to see what happened. `ask` your user for what you may not do.";
@@ -71,7 +71,7 @@ fn server(session: &Session, offer: Offer) -> Server {
     }
 }
 
-/// Where answers go, one line each.
+/// Writes answers to standard output, one per line.
 #[derive(Clone, Default)]
 struct Out(Arc<Mutex<()>>);
 
@@ -80,7 +80,7 @@ impl Out {
         let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = message.to_string();
         let mut out = io::stdout().lock();
-        // A client that has left is noticed by the end of its messages.
+        // A client that has disconnected is noticed by the end of its messages.
         writeln!(out, "{}", visible::json(&text)).and_then(|()| out.flush()).ok();
     }
 }
@@ -127,7 +127,7 @@ fn serve(server: &Server, calls: &Arc<Calls>) -> ExitCode {
                         };
                         let result = calls.call(&tool, &arguments, &cancel, &tell);
                         running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                        // A request that was cancelled has no answer.
+                        // A cancelled request gets no answer.
                         if !cancel.is_cancelled() {
                             out.send(&id.answer(era.complete(result.shown())));
                         }
@@ -135,7 +135,7 @@ fn serve(server: &Server, calls: &Arc<Calls>) -> ExitCode {
                 }
             }
         }
-        // Nobody is left to read what is still being worked on.
+        // There is no client left to read the results of running calls.
         let running = running.lock().unwrap_or_else(PoisonError::into_inner);
         running.values().for_each(|cancel| cancel.cancel());
     });
@@ -155,7 +155,7 @@ fn read(calls: &Calls, id: &RequestId, era: Era, uri: &str) -> Value {
     }
 }
 
-/// Reads one line, no longer than a message may be; a longer one is read to its end and refused as no JSON.
+/// Reads one line, up to the size of a message. A longer one is read to its end and refused because it is not JSON.
 fn next_line(input: &mut impl BufRead) -> Option<String> {
     let limit = u64::try_from(message::LIMIT).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();

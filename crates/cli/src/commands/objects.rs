@@ -19,7 +19,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// An object, as it is listed.
+/// An object in the list.
 #[derive(Serialize)]
 struct ObjectLine<'a> {
     id: &'a str,
@@ -61,7 +61,7 @@ impl<'a> ObjectLine<'a> {
 /// Lists objects.
 pub(crate) fn list(session: &Session, ui: &Ui, args: ObjectsArgs) -> Result<ExitCode, Failure> {
     let query = of_kind(session, Kind::Object, terms(&args.query), args.since, args.run)?;
-    // Only all of them tell what is still there.
+    // Only all of them show which objects still exist.
     let records = fetch_all(session, query)?;
     let lines: Vec<_> = records.iter().map(ObjectLine::of).collect();
     let lines = if args.all { lines } else { standing(lines) };
@@ -77,7 +77,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: ObjectsArgs) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what is still there, in the order in which it was stored.
+/// Returns the objects that still exist, in the order in which they were stored.
 fn standing(lines: Vec<ObjectLine<'_>>) -> Vec<ObjectLine<'_>> {
     let last: BTreeMap<(String, String), String> = lines
         .iter()

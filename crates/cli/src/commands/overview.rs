@@ -1,4 +1,5 @@
-//! `hothouse` alone: where you are and what to do next. Also what a word without a flag means.
+//! `hothouse` without arguments: where you are and what to do next. Also decides what a word
+//! without a flag means.
 
 use std::{
     path::{Path, PathBuf},
@@ -52,7 +53,7 @@ enum Place {
         project: String,
         name: String,
     },
-    /// In a repository; its project has this name unless its config names another.
+    /// In a repository. Its project has this name unless its config sets another.
     Repository {
         root: PathBuf,
         has_config: bool,
@@ -91,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Whether a sandbox was made of the repository: it stands beside it, or below it.
+    /// Whether a sandbox was made from the repository: it is beside it or below it.
     fn holds(&self, sandbox: &SandboxView) -> bool {
         let Self::Repository { root, .. } = self else { return false };
         let around = Path::new(&sandbox.worktree).parent();
@@ -157,14 +158,14 @@ fn here(session: &Session) -> Result<Option<SandboxView>, Failure> {
     }
 }
 
-/// Whether a word is the name of a sandbox, as `-w` would take it.
+/// Whether a word is the name of a sandbox, as `-w` would accept it.
 pub(super) fn is_sandbox(session: &Session, word: &str) -> Result<bool, Failure> {
     let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
     Ok(all.iter().any(|one| one.name == word || format!("{}/{}", one.project, one.name) == word))
 }
 
 /// Whether the first word of a command that takes services is a sandbox. A word that could be either is refused
-/// with both readings.
+/// with both interpretations.
 pub(super) fn names_sandbox(session: &Session, command: &str, word: &str) -> Result<bool, Failure> {
     if !is_sandbox(session, word)? {
         return Ok(false);

@@ -1,5 +1,5 @@
 //! The launch panel: where a sandbox is, its state, and what to type next. `up` and `status` print
-//! it; it teaches the commands.
+//! it to teach the commands.
 
 use hothouse_api::{SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView};
 use hothouse_model::{
@@ -13,7 +13,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Renders the panel of a sandbox: what a person came for first.
+/// Renders the panel of a sandbox, the most important parts first.
 pub(super) fn panel(ui: &Ui, sandbox: &SandboxView) -> String {
     let shown = std::iter::once(title(ui, sandbox)).chain(pending(ui, sandbox));
     let shown = shown.chain(running(ui, sandbox)).chain(told_caveats(ui, sandbox, ui.is_verbose()));
@@ -26,12 +26,12 @@ pub(super) fn title(ui: &Ui, sandbox: &SandboxView) -> String {
     format!("{}  {}", ui.paint(Tone::Strong, &title), ui.paint(Tone::Faint, &sandbox.id))
 }
 
-/// Returns the state as a person says it: one that sleeps is asleep.
+/// Returns the state as a reader would put it: a sleeping sandbox is asleep.
 pub(super) fn state_word(sandbox: &SandboxView) -> &'static str {
     if sandbox.asleep { "asleep" } else { sandbox.state.as_str() }
 }
 
-/// Lists the ports of the host that lead to the apps.
+/// Lists the host ports that lead to the apps.
 pub(super) fn ports(sandbox: &SandboxView) -> String {
     let port = |url: &String| url.rsplit(':').next().map(str::to_owned);
     let apps = sandbox.apps.values().filter_map(|app| port(&app.direct));
@@ -40,7 +40,7 @@ pub(super) fn ports(sandbox: &SandboxView) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
-/// Renders what waits for the user's word.
+/// Renders what waits for the user's decision.
 pub(super) fn pending(ui: &Ui, sandbox: &SandboxView) -> Option<String> {
     let pending = sandbox.caveats.iter().find(|caveat| caveat.class == Class::Pending)?;
     let text = format!("Approval needed: {}", plain(&pending.text));
@@ -49,7 +49,7 @@ pub(super) fn pending(ui: &Ui, sandbox: &SandboxView) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Renders where apps are reached and how services stand, one section each.
+/// Renders the URLs of apps and the states of services, one section each.
 pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     let mut all = Vec::new();
     if !sandbox.apps.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     all
 }
 
-/// Renders what else a sandbox offers: commands that look into it, and its artifacts.
+/// Renders what else a sandbox offers: commands that inspect it, and its artifacts.
 pub(super) fn further(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     let mut all = Vec::new();
     if is_up(sandbox.state) {
@@ -95,7 +95,7 @@ pub(super) fn further(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     all
 }
 
-/// Renders caveats: each in full, or all in one line that names what matters most.
+/// Renders caveats: each in full, or all on one line that names the most important ones.
 pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Option<String> {
     let is_told_above = |caveat: &&CaveatView| caveat.class == Class::Pending;
     if sandbox.caveats.iter().all(|caveat| is_told_above(&caveat)) {
@@ -111,7 +111,7 @@ pub(super) fn told_caveats(ui: &Ui, sandbox: &SandboxView, whole: bool) -> Optio
     })
 }
 
-/// Names missing fences and integrations that are not the real ones, and counts the rest.
+/// Names missing fences and integrations that are not real, and counts the rest.
 fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
     let told: Vec<_> = caveats.iter().filter(|caveat| caveat.class != Class::Pending).collect();
     let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -135,7 +135,7 @@ fn caveat_line(caveats: &[CaveatView], sandbox: &str) -> String {
     names.chain(more).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a caveat in a few words, and what it is about, if it is one that a reader must know without asking.
+/// Returns a short form of a caveat and its area, if a reader must know it without asking.
 fn short(caveat: &CaveatView) -> Option<(&'static str, Option<&str>)> {
     let about = |what| (what, Some(caveat.area.as_str()));
     let area = caveat.value.as_ref().and_then(Caveat::own_area);
@@ -167,7 +167,7 @@ fn short(caveat: &CaveatView) -> Option<(&'static str, Option<&str>)> {
     })
 }
 
-/// Returns what may come next, by the state of a sandbox.
+/// Returns the next command, by the state of a sandbox.
 pub(super) fn next(sandbox: &SandboxView) -> String {
     let name = &sandbox.name;
     let ill = sandbox.services.iter().find(|service| !service.state.is_well());
@@ -230,7 +230,8 @@ fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
     rows_of(ui, rows.collect())
 }
 
-/// Returns how a service stands as a person says it: in a room that rests, it rests too.
+/// Returns the state of a service as a reader would put it: in a paused or sleeping room, it is
+/// paused or asleep too.
 fn service_word(sandbox: &SandboxView, service: &ServiceView) -> &'static str {
     let ran = !matches!(service.state, ServiceState::Completed | ServiceState::Failed);
     match sandbox.state {
@@ -240,13 +241,13 @@ fn service_word(sandbox: &SandboxView, service: &ServiceView) -> &'static str {
     }
 }
 
-/// Shows services as a table.
+/// Renders services as a table.
 fn services(ui: &Ui, sandbox: &SandboxView) -> String {
     let services = &sandbox.services;
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let columns = ui.columns();
     let longest = services.iter().map(|service| service.name.chars().count()).max().unwrap_or(0);
-    // What stands before the last column: its margin, name, state, pid, port and restarts.
+    // The width before the last column: margin, name, state, pid, port and restarts.
     const BEFORE: usize = 2 + 2 + 11 + 9 + 7 + 10;
     const LEAST: usize = 12;
     let left = columns.map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE + longest));
@@ -272,7 +273,7 @@ fn services(ui: &Ui, sandbox: &SandboxView) -> String {
     indented_table(ui, &heads, rows.collect(), INDENT)
 }
 
-/// Shows what a run was seeded with.
+/// Renders what a run was seeded with.
 fn seeded(ui: &Ui, seed: &RunSeedView) -> String {
     let what = match &seed.radius {
         Some(radius) => format!("{radius}: {}", seed.bundles.join(", ")),
@@ -301,7 +302,7 @@ fn rows_of(ui: &Ui, rows: Vec<Vec<Cell>>) -> String {
     whole.strip_prefix('\n').map(str::to_owned).unwrap_or(whole)
 }
 
-/// How far the body of a section stands from the left.
+/// The indent of a section's body.
 const INDENT: usize = 2;
 
 fn section(ui: &Ui, title: &str, body: &str) -> String {

@@ -1,5 +1,5 @@
-//! A run by its id: what commands show of it comes from its timeline and its folder alone, so it is the same when the
-//! sandbox is gone.
+//! A run by its id. What commands show of it comes only from its timeline and its folder, so it stays the same after
+//! the sandbox was deleted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,10 +25,10 @@ use serde::Deserialize;
 use super::timeline::fetch_all;
 use crate::{render::plain, session::Session};
 
-/// The most that is read of a file of a run.
+/// How much of a run's file is read.
 const FILE_MOST: u64 = 16 << 20;
 
-/// A run that is looked at.
+/// A run to inspect.
 pub(crate) struct Past<'a> {
     session: &'a Session,
     pub(crate) run: RunLineView,
@@ -45,7 +45,7 @@ impl<'a> Past<'a> {
         Ok(Self { session, run })
     }
 
-    /// Reads its records of one kind, the oldest first.
+    /// Reads its records of one kind, oldest first.
     pub(crate) fn records(&self, kind: Kind) -> Result<Vec<Record>, Failure> {
         let query = TimelineQuery {
             folder: self.session.folder_text()?,
@@ -56,19 +56,19 @@ impl<'a> Past<'a> {
         fetch_all(self.session, query)
     }
 
-    /// Reads a file of its folder; nothing if the run has none.
+    /// Reads a file from its folder; `None` if the run has none.
     pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
         let path = Path::new(&self.run.artifacts).join(name);
         self.session.read_artifact(&path, Some(self.run.id.clone()), FILE_MOST).ok()
     }
 
-    /// Returns its flags, as apps were told them last.
+    /// Returns its flags, with their last values.
     pub(crate) fn flags(&self) -> Vec<FlagView> {
         let file = self.file("flags.json").unwrap_or_default();
         serde_json::from_slice(&file).unwrap_or_default()
     }
 
-    /// Returns its integrations as they were treated, with the requests that went to each.
+    /// Returns its integrations as they were treated, with the requests to each.
     pub(crate) fn integrations(&self) -> Result<Vec<IntegrationView>, Failure> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -89,7 +89,7 @@ impl<'a> Past<'a> {
         Ok(integrations)
     }
 
-    /// Returns what its agents asked for, as each request stood last; the oldest first.
+    /// Returns the requests of its agents in their last states, oldest first.
     pub(crate) fn asks(&self) -> Result<Vec<AskView>, Failure> {
         let mut asks: Vec<AskView> = Vec::new();
         for record in self.records(Kind::Ask)? {
@@ -118,7 +118,7 @@ impl<'a> Past<'a> {
         Ok(asks)
     }
 
-    /// Returns its coding agents, as each stood last.
+    /// Returns its coding agents in their last states.
     pub(crate) fn agents(&self) -> Result<Vec<AgentRecord>, Failure> {
         let mut last: BTreeMap<String, (Record, AgentBody)> = BTreeMap::new();
         for record in self.records(Kind::Agent)? {
@@ -155,7 +155,7 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Returns what the terminal of its last agent showed.
+    /// Returns what its last agent's terminal showed.
     pub(crate) fn agent_log(&self) -> Result<AgentLogView, Failure> {
         let last = self.agents()?.pop().ok_or_else(|| {
             let message = format!("run `{}` has had no agent", self.run.id);

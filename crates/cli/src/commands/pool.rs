@@ -13,7 +13,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Makes a pool and prints its folder.
+/// Creates a pool and prints its folder.
 pub(crate) fn create(
     session: &Session,
     ui: &Ui,

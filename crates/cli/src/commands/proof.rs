@@ -26,7 +26,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// How much of the output of a service that did not start is shown.
+/// How many output lines are shown of a service that did not start.
 const LAST_LINES: usize = 12;
 
 /// Lists scenarios.
@@ -62,7 +62,7 @@ fn scenario_row(scenario: &ScenarioView) -> Vec<Cell> {
     ]
 }
 
-/// Carries out a scenario.
+/// Runs a scenario.
 pub(crate) fn smoke(session: &Session, ui: &Ui, args: SmokeArgs) -> Result<ExitCode, Failure> {
     let (sandbox, folder) = (checked(args.which)?, session.folder_text()?);
     let body = SmokeBody { sandbox, folder, scenario: args.scenario };
@@ -136,7 +136,7 @@ fn show(ui: &Ui, proof: &ProofView) {
     ui.print(&format!("summary: {}", plain(&proof.summary.html)));
 }
 
-/// Shows why a scenario could not be carried out, with the last lines of a service that did not start.
+/// Shows why a scenario could not be run, with the last lines of a service that did not start.
 fn show_failure(ui: &Ui, failure: &str) {
     let mut lines = failure.lines();
     let first = lines.next().unwrap_or_default();
@@ -190,8 +190,7 @@ pub(crate) fn compare(session: &Session, ui: &Ui, args: CompareArgs) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns one side of a comparison in a line. A run that no scenario judged has neither checks nor
-/// a commit.
+/// Renders one side of a comparison on a line. A run without a scenario has neither checks nor a commit.
 fn side_line(side: &SideShown) -> String {
     let held = side.checks.iter().filter(|check| check.ok).count();
     let checks = match side.checks.len() {
@@ -229,7 +228,7 @@ fn difference_row(difference: &Difference) -> Vec<Cell> {
     ]
 }
 
-/// Sums up a run.
+/// Summarises a run.
 pub(crate) fn summary(session: &Session, ui: &Ui, args: &SummaryArgs) -> Result<ExitCode, Failure> {
     let body = SummaryBody {
         sandbox: checked(args.run.which.clone())?,

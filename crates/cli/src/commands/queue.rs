@@ -20,7 +20,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Runs a command about queues.
+/// Runs a `queue` command.
 pub(crate) fn queue(
     session: &Session,
     ui: &Ui,
@@ -93,7 +93,7 @@ fn row(job: &JobView) -> Vec<Cell> {
     ]
 }
 
-/// Runs a command about schedules.
+/// Runs a `cron` command.
 pub(crate) fn cron(session: &Session, ui: &Ui, command: CronCommand) -> Result<ExitCode, Failure> {
     match command {
         CronCommand::List { which } => {

@@ -26,7 +26,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Runs a race and prints how it went.
+/// Runs a race and prints the result.
 pub(crate) fn race(session: &Session, ui: &Ui, args: RaceArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.sandbox {
         check_reference(name)?;
@@ -53,7 +53,7 @@ pub(crate) fn race(session: &Session, ui: &Ui, args: RaceArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// `claude,codex` are two tools; what has spaces is one command.
+/// Splits `claude,codex` into two tools. A text with spaces is a single command.
 fn split(with: &str) -> Vec<String> {
     match with.contains(char::is_whitespace) {
         true => vec![with.to_owned()],
@@ -61,7 +61,8 @@ fn split(with: &str) -> Vec<String> {
     }
 }
 
-/// Shows how the race went whose sides these sandboxes are; none if they are not of one race that has ended.
+/// Shows the result of the race whose sides these sandboxes are; `None` unless they belong to one race that
+/// has ended.
 pub(super) fn shown(session: &Session, ui: &Ui, sides: &[String]) -> Option<ExitCode> {
     let names = sides.iter().map(|side| race_of(side.rsplit('/').next().unwrap_or(side)));
     let races: Vec<&str> = names.collect::<Option<_>>()?;
@@ -138,13 +139,13 @@ fn row(side: &RaceSide) -> Vec<Cell> {
     ]
 }
 
-/// The race that a sandbox is a side of: all names before the last dash.
+/// Returns the race that a sandbox is a side of: its name before the last dash.
 fn race_of(name: &str) -> Option<&str> {
     let (race, number) = name.rsplit_once('-')?;
     (race.starts_with("race-") && number.chars().all(|c| c.is_ascii_digit())).then_some(race)
 }
 
-/// Keeps one side, and removes the others as far as nothing is lost.
+/// Keeps one side, and removes the others if nothing is lost by that.
 pub(crate) fn keep(
     session: &Session,
     ui: &Ui,
@@ -219,7 +220,7 @@ fn promote(
     session.post(route::SANDBOX_PROMOTE, &session.operation(), &body)
 }
 
-/// Opens a session of tmux with a pane for each sandbox.
+/// Opens a tmux session with a pane for each sandbox.
 pub(crate) fn tmux(
     session: &Session,
     ui: &Ui,

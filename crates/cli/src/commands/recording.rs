@@ -23,10 +23,10 @@ use crate::{
 /// How long a recording without a command lasts.
 const USUAL: Duration = Duration::from_secs(600);
 
-/// How often the daemon hears that somebody still waits.
+/// How often the daemon is told that the recording is still wanted.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Records until the command ends, the time is up or the user has enough.
+/// Records until the command ends, the time runs out or the user stops it.
 pub(crate) fn record(
     session: &Session,
     ui: &Ui,
@@ -56,7 +56,7 @@ pub(crate) fn record(
     ran
 }
 
-/// What a command prints is for people; with `--json` the recording alone goes to standard output.
+/// A command's output is for people; with `--json` only the recording goes to standard output.
 fn talking(ui: &Ui, words: Vec<OsString>) -> Vec<OsString> {
     let quiet = ["/bin/sh", "-c", "exec 1>&2; exec \"$@\"", "record"].map(OsString::from);
     if ui.json { quiet.into_iter().chain(words).collect() } else { words }
@@ -75,7 +75,7 @@ fn command(sandbox: Option<String>, words: Vec<OsString>) -> ExecArgs {
     }
 }
 
-/// Runs a command in the room, and meanwhile lets the daemon know that somebody waits.
+/// Runs a command in the room, and meanwhile tells the daemon that the recording is still wanted.
 fn run(
     session: &Session,
     ui: &Ui,
@@ -98,7 +98,7 @@ fn run(
     ran
 }
 
-/// Waits, and says what is recorded as it comes.
+/// Waits, and prints each recorded call.
 fn wait(session: &Session, ui: &Ui, query: &RecordingQuery, time: Duration) -> Result<(), Failure> {
     ui.say("Press Ctrl-C to end it.");
     let (begun, mut told) = (Instant::now(), 0);

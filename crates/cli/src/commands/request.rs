@@ -1,4 +1,4 @@
-//! `requests`: what a run asked of hosts, listed, whole, as an archive or as a fixture.
+//! `requests`: a run's requests to hosts, as a list, in full, as an archive or as a fixture.
 
 use std::{path::Path, process::ExitCode};
 
@@ -23,7 +23,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// A request, as it is listed.
+/// A request in the list.
 #[derive(Serialize)]
 struct RequestLine<'a> {
     id: &'a str,
@@ -128,7 +128,7 @@ fn query(session: &Session, args: RequestsArgs) -> Result<TimelineQuery, Failure
     of_kind(session, Kind::Request, terms, args.part.since, args.part.run)
 }
 
-/// Shows one request whole, or the fixture for it.
+/// Shows one request in full, or the fixture for it.
 fn show(
     session: &Session,
     ui: &Ui,
@@ -153,12 +153,12 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a fixture fit for a terminal; it is made of what a room sent.
+/// Escapes a fixture for a terminal: it contains what a room sent.
 fn stub_text(stub: &str) -> String {
     stub.lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a request as it is listed, with its headers and bodies.
+/// Returns a request as in the list, with its headers and bodies.
 fn whole(found: &RequestView) -> Value {
     let mut all = serde_json::to_value(RequestLine::of(&found.record)).unwrap_or_default();
     let body: RequestBody = found.record.body().unwrap_or_default();
@@ -174,7 +174,7 @@ fn whole(found: &RequestView) -> Value {
     all
 }
 
-/// Writes a request as a person reads it.
+/// Renders a request for a reader.
 fn page(found: &RequestView) -> String {
     let body: RequestBody = found.record.body().unwrap_or_default();
     let scheme = if body.tls { "https" } else { "http" };
@@ -200,7 +200,7 @@ fn side(headers: &[(String, String)], body: &BodyView) -> Vec<String> {
     lines
 }
 
-/// Writes requests to a file as an archive.
+/// Writes requests to an archive file.
 fn write_archive(
     session: &Session,
     ui: &Ui,

@@ -47,7 +47,7 @@ pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what to look at closely before the diff, whose text hides it.
+/// Prints the findings before the diff, whose text hides them.
 fn closely(findings: &[FindingView]) -> Vec<String> {
     if findings.is_empty() {
         return Vec::new();
@@ -56,7 +56,7 @@ fn closely(findings: &[FindingView]) -> Vec<String> {
     std::iter::once("Look closely:".to_owned()).chain(lines).collect()
 }
 
-/// The agent wrote the text, so control characters are escaped on a terminal.
+/// Escapes control characters on a terminal, because the agent wrote the text.
 fn shown(ui: &Ui, text: &str) -> String {
     let text = text.trim_end_matches('\n');
     if ui.is_terminal() { plain_lines(text) } else { text.to_owned() }
@@ -121,7 +121,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Merges a sandbox's branch into the user's own, or pushes it.
+/// Merges a sandbox's branch into the user's branch, or pushes it.
 pub(crate) fn promote(
     session: &Session,
     ui: &Ui,
@@ -177,9 +177,9 @@ pub(crate) fn promote(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer to whether a branch may change what sandboxes are granted.
+/// The user's answer to whether a branch may change what sandboxes are granted.
 enum GrantsAsked {
-    /// Not a terminal, or nothing to ask for.
+    /// Not a terminal, or nothing to ask.
     Nobody,
     Accepted(Vec<String>),
     Refused,

@@ -103,10 +103,10 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exit code of a program that Ctrl-C ended.
+/// The exit code of a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 128 + 2;
 
-/// Tells what continues after Ctrl-C, and how to stop it.
+/// Reports what continues after Ctrl-C, and how to stop it.
 fn tell_interrupted(ui: &Ui, sandbox: Option<&str>) {
     let (what, name) = match sandbox {
         Some(name) => (format!("`{name}`"), format!(" {name}")),
@@ -119,7 +119,7 @@ fn tell_interrupted(ui: &Ui, sandbox: Option<&str>) {
 
 /// Explains why no services are running.
 fn idle(shown: &SandboxView) -> &'static str {
-    // Then the folder on the host is empty, whatever the worktree has.
+    // In that case the folder on the host is empty, whatever the worktree contains.
     let is_hidden = shown.caveats.iter().any(|caveat| caveat.class == Class::RoomOnly);
     match std::fs::symlink_metadata(Path::new(&shown.worktree).join("hothouse.toml")) {
         Ok(_) => "No services are running: hothouse.toml declares none.",
@@ -132,17 +132,17 @@ fn idle(shown: &SandboxView) -> &'static str {
     }
 }
 
-/// When an `up` ran, as far as the times of services need it.
+/// When an `up` ran, as far as it matters for the times of services.
 #[derive(Clone, Copy)]
 struct Ran {
     /// How long it took.
     took: Duration,
-    /// How old the run of the room was when it ended. The room itself is a little younger.
+    /// The age of the room's run when it ended. The room itself is a little younger.
     run_age: Duration,
 }
 
-/// Shows how long the command took, and the slowest chain: the service that was ready last, and those it needed.
-/// Services that were ready before it are left out, and times count from its start.
+/// Renders how long the command took, and the slowest chain: the service that was ready last, and those it
+/// needed. Leaves out services that were ready before; times count from the start of the command.
 fn critical_chain(services: &[ServiceView], ran: Ran) -> String {
     let at = |time: Option<u64>| Duration::from_millis(time.unwrap_or_default());
     let last = services.iter().map(|service| at(service.ready_ms)).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `status --run`: what a run left, also when its sandbox is gone. All of it follows from its timeline.
+//! `status --run`: the status of a run, even after its sandbox was deleted. All of it comes from its timeline.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,24 +29,24 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// A run, as it stands or stood when it ended.
+/// A run in its current state, or the state in which it ended.
 #[derive(Serialize)]
 struct RunStatus {
     #[serde(flatten)]
     run: RunLineView,
-    /// How each service stood last.
+    /// The last state of each service.
     services: Vec<ServiceBody>,
-    /// How many records of each kind there are, also of those with none.
+    /// The number of records of each kind, including kinds with none.
     counts: BTreeMap<String, u64>,
     errors: u64,
     unmatched: u64,
     integrations: Vec<IntegrationUse>,
-    /// The flags that were set, as they were last.
+    /// The flags that were set, with their last values.
     flags: BTreeMap<String, Value>,
     gaps: Vec<GapView>,
 }
 
-/// What a run asked of an integration.
+/// A run's use of an integration.
 #[derive(Serialize, PartialEq, Eq, Debug)]
 struct IntegrationUse {
     name: String,
@@ -87,7 +87,7 @@ fn read(session: &Session, id: &str) -> Result<RunStatus, Failure> {
     })
 }
 
-/// Counts issues, of which each may have several records.
+/// Counts issues, each of which may have several records.
 fn issues(records: &[Record]) -> u64 {
     records.iter().map(|record| record.id.as_str()).collect::<BTreeSet<_>>().len() as u64
 }
@@ -111,7 +111,7 @@ fn uses(records: &[Record]) -> Vec<IntegrationUse> {
     found.into_iter().map(line).collect()
 }
 
-/// Returns the flags that users pinned, as they were last.
+/// Returns the flags that users pinned, with their last values.
 fn pinned(records: &[Record]) -> BTreeMap<String, Value> {
     let mut flags = BTreeMap::new();
     let bodies = records.iter().filter_map(|record| record.body::<FlagBody>().ok());

@@ -27,7 +27,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Makes a sandbox and prints its path.
+/// Creates a sandbox and prints its path.
 pub(crate) fn fork(
     session: &Session,
     ui: &Ui,
@@ -97,7 +97,7 @@ pub(crate) fn fork(
     }
 }
 
-/// Names the base: a branch or tag, or a commit by the beginning of its id.
+/// Names the base: a branch or tag, or a commit by its abbreviated id.
 fn short_base(base: &str) -> String {
     const SHORT: usize = 10;
     match base.len() >= 40 && base.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -106,7 +106,7 @@ fn short_base(base: &str) -> String {
     }
 }
 
-/// Has what was installed kept for the next fork. The install itself is done, whatever comes of it.
+/// Caches what was installed for the next fork. The install itself has succeeded, whatever the outcome.
 fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result<(), Failure> {
     let body = SetupBody { sandbox: name.to_owned(), folder: session.folder_text()?, command };
     let kept = session.post::<SetupView>(route::SANDBOX_SETUP, &session.operation(), &body);
@@ -122,7 +122,7 @@ fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result
     Ok(())
 }
 
-/// The most that a description of a task may take.
+/// The maximum size of a task description.
 const CONTEXT_LIMIT: u64 = 1 << 20;
 
 fn read_context(path: &Path) -> Result<String, Failure> {
@@ -135,7 +135,7 @@ fn read_context(path: &Path) -> Result<String, Failure> {
 pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     args.names.iter().try_for_each(|name| check_reference(name))?;
     if args.names.len() > 1 {
-        // A name that is mistyped must not leave the work half done.
+        // A mistyped name must not leave the work half done.
         args.names.iter().try_for_each(|name| find(session, name).map(drop))?;
     }
     let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new(), until: None };
@@ -146,7 +146,7 @@ pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<Ex
                 all.branches.extend(gone.branches);
                 all.until = all.until.or(gone.until);
             }
-            // What is gone by now is told before the reason why the rest is not.
+            // What has been deleted is reported before the reason why the rest was not.
             Err(failure) => {
                 if !all.deleted.is_empty() && !ui.json {
                     show_deleted(ui, &all);
@@ -182,7 +182,7 @@ fn delete_one(
     session.post(route::SANDBOX_DELETE, &operation, &body)
 }
 
-/// Deletes every sandbox, after asking.
+/// Deletes every sandbox, after confirmation.
 pub(crate) fn nuke(session: &Session, ui: &Ui, args: &NukeArgs) -> Result<ExitCode, Failure> {
     if !args.yes {
         let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
@@ -262,7 +262,7 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names an agent, and how it stands unless it works.
+/// Names an agent, and its state unless it is working.
 fn agent_word(agent: &AgentBrief) -> String {
     match agent.state {
         AgentState::Running => agent.tool.clone(),
@@ -270,7 +270,7 @@ fn agent_word(agent: &AgentBrief) -> String {
     }
 }
 
-/// Renders all sandboxes. Worktrees are left out on a terminal that has no room for them; `status` names them.
+/// Renders all sandboxes. Leaves out worktrees if the terminal is too narrow; `status` shows them.
 fn listed(ui: &Ui, all: &[SandboxView], now: jiff::Timestamp) -> String {
     let rows = |with_worktrees: bool| {
         let row = move |sandbox: &SandboxView| {
@@ -302,7 +302,7 @@ fn listed(ui: &Ui, all: &[SandboxView], now: jiff::Timestamp) -> String {
     }
 }
 
-/// How often a sandbox that is followed is looked at.
+/// How often a followed sandbox is queried.
 const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Shows one sandbox, or all.
@@ -347,7 +347,7 @@ fn show_status(ui: &Ui, sandbox: &SandboxView, args: &StatusArgs) {
         false => {
             let text = in_full(ui, sandbox, args.caveats);
             match ui.rows().filter(|_| args.follow) {
-                // What a person came for is on top, and must not scroll away.
+                // The most important lines are on top and must not scroll away.
                 Some(rows) => {
                     ui.clear_screen();
                     let lines: Vec<_> = text.lines().take(rows.saturating_sub(1)).collect();
@@ -411,7 +411,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView, caveats: bool) -> String {
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Renders a fact beside its name, broken between words where it is too long.
+/// Renders a fact beside its name, wrapped between words if it is too long.
 fn fact(ui: &Ui, name: &str, value: &str) -> String {
     const BEFORE: usize = 12;
     let room = ui.columns().map_or(usize::MAX, |columns| columns.saturating_sub(BEFORE));

@@ -16,7 +16,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Runs a command about secrets.
+/// Runs a `secret` command.
 pub(crate) fn run(session: &Session, ui: &Ui, command: SecretCommand) -> Result<ExitCode, Failure> {
     match command {
         SecretCommand::Set(args) => set(session, ui, args),
@@ -51,8 +51,8 @@ fn set(session: &Session, ui: &Ui, args: SecretSetArgs) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the value: from a terminal without echo, else standard input to its end. Empty input is no
-/// value.
+/// Reads the value: without echo from a terminal, otherwise all of standard input. Empty input
+/// counts as no value.
 pub(super) fn read_value(ui: &Ui, name: &str) -> Result<Option<String>, Failure> {
     let hidden = terminal::HiddenInput::enter();
     let mut text = String::new();

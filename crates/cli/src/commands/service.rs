@@ -16,7 +16,7 @@ use crate::{
     ui::Ui,
 };
 
-/// The signals by name; the numbers are those of Linux.
+/// Signals by name; the numbers are Linux's.
 const SIGNALS: [(&str, i32); 20] = [
     ("HUP", 1),
     ("INT", 2),

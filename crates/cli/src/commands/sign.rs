@@ -1,7 +1,7 @@
-//! Signatures of summaries: made with the user's own key, by the user's own programs, and never in a room.
+//! Signatures of summaries: created with the user's key by the user's own programs, never in a room.
 //!
-//! What is signed is `summary.json`. It has the head of the chain and the hash of every file that it rests on, so
-//! a signature covers the whole folder of the run.
+//! The signed file is `summary.json`. It contains the head of the chain and the hash of every file that it is
+//! based on, so a signature covers the whole folder of the run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use hothouse_model::{Explain, Failure, FailureKind, id::hex};
 
 use crate::{scope, session::Session};
 
-/// What signatures of SSH keys are for: one that was made for anything else does not count.
+/// The namespace of SSH signatures: one created for another purpose does not count.
 const NAMESPACE: &str = "hothouse-summary";
 
-/// The signed file, and what the names of signatures end with.
+/// The signed file, and the suffixes of signature files.
 const SIGNED: &str = "summary.json";
 const SSH: &str = "sig";
 const MINISIGN: &str = "minisig";
 
-/// The most bytes of each.
+/// The maximum size of each.
 const SIGNED_LIMIT: u64 = 64 << 20;
 const SIGNATURE_LIMIT: u64 = 64 << 10;
 
-/// The keys that are looked for in `~/.ssh` where none is named, in the order of `ssh`.
+/// The keys to look for in `~/.ssh` if none is named, in the order that `ssh` uses.
 const USUAL: [&str; 4] = ["id_ed25519", "id_ecdsa", "id_ed25519_sk", "id_rsa"];
 
 /// Signs the summary of a run; returns the path of the signature.
@@ -50,7 +50,7 @@ pub(super) fn sign(
             Program::new("ssh-keygen").args(words).arg(&key).arg(summary)
         }
     };
-    // A key may have a passphrase, or a button to be touched.
+    // A key may have a passphrase, or a button to be pressed.
     let ended = program.in_foreground().map_err(|error| missing(&error))?;
     match ended == 0 && files::exists(&signature) {
         true => Ok(signature),
@@ -77,7 +77,7 @@ fn beside(summary: &Path, ending: &str) -> PathBuf {
     summary.with_file_name(format!("{SIGNED}.{ending}"))
 }
 
-/// Returns the key that git signs with, or the first of the usual ones.
+/// Returns the key that git signs with, or the first of the usual keys.
 fn usual_key(session: &Session) -> Result<PathBuf, Failure> {
     let of_git = git_setting("user.signingkey")
         .filter(|_| git_setting("gpg.format").as_deref() == Some("ssh"));
@@ -101,7 +101,7 @@ fn git_setting(name: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Looks at the signature of a run's folder, which may come from anywhere; none if there is none.
+/// Checks the signature in a run's folder, which may come from anywhere; `None` if there is none.
 pub(super) fn check(
     session: &Session,
     folder: &Path,
@@ -153,7 +153,7 @@ fn of_ssh(
     let is_asked = signers.is_some();
     let keygen = |words: &[&str]| Program::new("ssh-keygen").arg("-Y").args(words);
     let stdin = || files::memory(signed).map_err(|error| error.failure());
-    // Whose key it is, whoever that may be.
+    // Determines the key, whoever owns it.
     let checked = keygen(&["check-novalidate", "-n", NAMESPACE, "-s"]).arg(proof);
     let checked = checked.stdin(stdin()?).run().map_err(|error| missing(&error))?;
     let told = String::from_utf8_lossy(&checked.stdout).into_owned();
@@ -203,7 +203,7 @@ fn of_minisign(
     Ok(view)
 }
 
-/// A folder of our own for what is checked: the names in a run's folder may lead anywhere.
+/// A private folder for the files to check: names in a run's folder may lead anywhere.
 struct Aside(PathBuf);
 
 impl Aside {
@@ -221,7 +221,7 @@ impl Drop for Aside {
     }
 }
 
-/// Tells who signed.
+/// Describes who signed.
 pub(super) fn told(signature: &SignatureView) -> String {
     let key = signature.key.as_deref().map(|key| format!(" with {key}")).unwrap_or_default();
     match (&signature.problem, &signature.by) {

@@ -21,7 +21,7 @@ use crate::{
 const BEGIN: &str = "<!-- hothouse: begin -->";
 const END: &str = "<!-- hothouse: end -->";
 
-/// Runs a command about skills.
+/// Runs a `skills` command.
 pub(crate) fn run(session: &Session, ui: &Ui, command: SkillsCommand) -> Result<ExitCode, Failure> {
     let skills = skills::all(&crate::command(), session.is_inside());
     match command {
@@ -47,7 +47,7 @@ fn list(ui: &Ui, skills: &[Skill]) {
     ui.print(&table(ui, &["SKILL", "USE"], skills.iter().map(row).collect()));
 }
 
-/// Returns the folder of skills that a tool reads, below the project or the home.
+/// Returns the skills folder that a tool reads, below the project or the home.
 fn folder_of(tool: AgentTool, user: bool) -> &'static str {
     match (tool, user) {
         (AgentTool::Claude, _) => ".claude/skills",
@@ -95,7 +95,7 @@ fn install(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a file is one that we wrote, in any version: its head names the skill, and nobody else would.
+/// Whether we wrote a file, in any version: only our files name the skill in their header.
 fn is_ours(text: &str, skill: &Skill) -> bool {
     text.starts_with(&format!("---\nname: {}\n", skill.full_name()))
         && text.contains(&format!("\n# {}\n", skill.full_name()))
@@ -124,7 +124,7 @@ fn take(folder: &Path, skill: &Skill, force: bool) -> Result<Option<PathBuf>, Fa
     let known = files::read_text(&file).map_err(|error| error.failure())?;
     check_own(&file, &known, skill, force)?;
     files::remove_file(&file).map_err(|error| error.failure())?;
-    // A folder with other files in it stays.
+    // A folder that contains other files stays.
     files::remove_empty_folder(folder).ok();
     Ok(Some(file))
 }
@@ -137,7 +137,7 @@ fn check_own(file: &Path, known: &str, skill: &Skill, force: bool) -> Result<(),
     Err(Failure::new(FailureKind::Conflict, message).hint("pass --force to replace it"))
 }
 
-/// Puts our paragraph into `AGENTS.md`, or takes it out.
+/// Adds our paragraph to `AGENTS.md`, or removes it.
 fn paragraph(file: &Path, remove: bool) -> Result<Option<PathBuf>, Failure> {
     let text = match files::exists(file) {
         true => files::read_text(file).map_err(|error| error.failure())?,

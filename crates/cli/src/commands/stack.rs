@@ -1,4 +1,4 @@
-//! `stack`: the systems that rooms can stand on.
+//! `stack`: the root file systems that rooms can be based on.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Runs a command of `stack`.
+/// Runs a `stack` command.
 pub(crate) fn run(session: &Session, ui: &Ui, command: &StackCommand) -> Result<ExitCode, Failure> {
     match command {
         StackCommand::List => list(session, ui),

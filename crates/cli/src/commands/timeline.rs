@@ -31,22 +31,22 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// About how many bytes a token has.
+/// The approximate number of bytes in a token.
 const TOKEN_BYTES: usize = 4;
 
 /// How many records one request returns.
 const PAGE: usize = 500;
 
-/// How many records a terminal gets at once.
+/// How many records are shown at once on a terminal.
 const SHOWN: usize = 200;
 
 /// How long one request waits.
 const STEP: Duration = Duration::from_secs(10);
 
-/// How much of a summary a table shows.
+/// The maximum length of a summary in a table.
 const SUMMARY: usize = 101;
 
-/// Asks for the records of a run; of one kind, if that is named.
+/// Builds the query for the records of a run, optionally of one kind.
 fn of_run(
     session: &Session,
     kind: Option<String>,
@@ -65,7 +65,7 @@ fn of_run(
     })
 }
 
-/// Asks for the records of one kind.
+/// Builds the query for the records of one kind.
 pub(super) fn of_kind(
     session: &Session,
     kind: Kind,
@@ -95,7 +95,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches records page by page, all for JSON, some for a terminal, and no more than the budget.
+/// Fetches records page by page: all for JSON, some for a terminal, and no more than the budget.
 pub(super) fn fetch(
     session: &Session,
     ui: &Ui,
@@ -122,14 +122,14 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// All for JSON, some for a terminal, and no more than so many tokens.
+    /// Allows everything for JSON, some for a terminal, and at most this many tokens.
     pub(super) fn new(ui: &Ui, tokens: Option<usize>) -> Self {
         let lines = if ui.json { usize::MAX } else { SHOWN };
         let bytes = tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
         Self { lines, bytes, is_first: true }
     }
 
-    /// Returns whether one more fits. The first always does, or a reader could never get past it.
+    /// Whether one more line fits. The first always does, because a reader could never get past it otherwise.
     pub(super) fn takes(&mut self, line: &impl Serialize) -> bool {
         let size = serde_json::to_string(line).map_or(0, |text| text.len());
         let fits = self.is_first || self.lines > 0 && self.bytes >= size;
@@ -140,7 +140,7 @@ impl Budget {
     }
 }
 
-/// Visits records page by page until the visitor refuses one; returns the folder of the run, and where to continue.
+/// Visits records page by page until the visitor stops; returns the folder of the run, and where to continue.
 pub(super) fn visit(
     session: &Session,
     mut query: TimelineQuery,
@@ -164,7 +164,7 @@ pub(super) fn visit(
     }
 }
 
-/// Fetches all records, however many.
+/// Fetches all records, however many there are.
 pub(super) fn fetch_all(
     session: &Session,
     mut query: TimelineQuery,
@@ -200,7 +200,7 @@ fn row(record: &Record) -> Vec<Cell> {
     ]
 }
 
-/// Cuts a summary to what a line of a table has room for.
+/// Cuts a summary to fit in a table line.
 pub(super) fn cut(text: &str) -> String {
     render::cut(text, SUMMARY)
 }
@@ -293,7 +293,7 @@ pub(crate) fn wait(session: &Session, ui: &Ui, args: WaitArgs) -> Result<ExitCod
             return Ok(ExitCode::SUCCESS);
         }
         if left <= STEP {
-            // The misses are looked for from the beginning.
+            // The nearest misses are searched from the beginning.
             let nearest = match query == first_with(&first, query.wait_ms) {
                 true => answer.nearest,
                 false => session.query::<WaitView>(route::TIMELINE_WAIT, &first)?.nearest,
@@ -383,9 +383,9 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
     Ok(code)
 }
 
-/// Returns where a run is that the daemon knows.
+/// Returns the folder of a run that the daemon knows.
 fn run_folder(session: &Session, run: &str) -> Result<Option<PathBuf>, Failure> {
-    // In a room, folders of the host are not there.
+    // A room does not see folders of the host.
     if session.is_inside() {
         return Ok(None);
     }
@@ -393,7 +393,7 @@ fn run_folder(session: &Session, run: &str) -> Result<Option<PathBuf>, Failure> 
     Ok(all.into_iter().find(|one| one.id == run).map(|one| one.artifacts.into()))
 }
 
-/// Adds who signed the summary, and what is wrong with that.
+/// Adds who signed the summary, and any problem with the signature.
 fn check_signature(
     session: &Session,
     found: &mut VerifyView,
@@ -413,7 +413,7 @@ fn check_signature(
     Ok(())
 }
 
-/// Returns the folder that is meant: whatever is not in the form of a run's id.
+/// Returns the folder if the argument is one: everything that does not look like a run's id.
 fn folder_of(session: &Session, args: &VerifyArgs) -> Result<Option<FolderQuery>, Failure> {
     if args.run.starts_with("run_") && !args.run.contains('/') {
         return Ok(None);
@@ -426,7 +426,7 @@ fn folder_of(session: &Session, args: &VerifyArgs) -> Result<Option<FolderQuery>
     Ok(Some(FolderQuery { path, head: args.head.clone() }))
 }
 
-/// Adds the term for a trace. Its id is hexadecimal, whatever else somebody types finds nothing.
+/// Adds the term for a trace. Keeps only characters of an id, so that the text cannot add other terms.
 fn of_trace(mut terms: String, trace: Option<&str>) -> String {
     if let Some(trace) = trace {
         let digits = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
@@ -436,7 +436,7 @@ fn of_trace(mut terms: String, trace: Option<&str>) -> String {
     terms
 }
 
-/// Joins the words of a query. One in the form of an id stands for the record.
+/// Joins the words of a query. A word in the form of an id selects that record.
 pub(super) fn terms(words: &[String]) -> String {
     let term = |word: &String| match kind_of_id(word) {
         Some(_) => format!("id={word}"),

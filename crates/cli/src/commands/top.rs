@@ -22,7 +22,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// The shortest time between two looks.
+/// The minimum time between two updates.
 const SHORTEST: Duration = Duration::from_millis(200);
 
 /// Watches all sandboxes until the user quits; without a terminal prints one table.
@@ -81,7 +81,7 @@ fn run(session: &Session, ui: &Ui, mut state: State, every: Duration) -> Result<
     ended
 }
 
-/// Runs this program with other words, on the terminal, until it ends.
+/// Runs this program with other arguments, on the terminal, until it ends.
 fn foreground(words: &[String]) -> Result<(), String> {
     let program = process::executable().ok_or("the program cannot be found")?;
     let code = Program::new(program).args(words).in_foreground();
@@ -97,7 +97,7 @@ fn terminal_failure(error: &std::io::Error) -> Failure {
         .hint("`hothouse top --once` prints one table")
 }
 
-/// Writes one table.
+/// Prints the table once.
 fn plain(ui: &Ui, view: &TopView) -> String {
     if view.sandboxes.is_empty() {
         return "No sandboxes yet.".to_owned();

@@ -1,4 +1,4 @@
-//! `undelete`: what is in the trash, and how it comes back.
+//! `undelete`: lists the trash, and restores sandboxes from it.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Brings a sandbox back, or lists those that can be.
+/// Restores a sandbox, or lists those that can be restored.
 pub(crate) fn undelete(
     session: &Session,
     ui: &Ui,
@@ -66,7 +66,7 @@ fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         all[..at].iter().any(|o| (&o.project, &o.name) == (&all[at].project, &all[at].name))
     };
     let rows = all.iter().enumerate().map(|(at, one)| {
-        // An older one of the same name is reached by its id.
+        // An older one with the same name is identified by its id.
         let name = if is_older(at) { &one.id } else { &one.name };
         vec![
             Cell::new(&one.project),

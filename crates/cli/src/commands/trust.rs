@@ -29,7 +29,7 @@ struct Told {
     commands: Vec<String>,
 }
 
-/// The outcome for one trust store, in a word.
+/// The outcome for one trust store, as a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Ending {
@@ -82,7 +82,7 @@ pub(crate) fn trust(
             let message = format!("{} could not be changed", failed.place);
             let mut failure = Failure::new(FailureKind::Host, message);
             failure.causes.extend(failed.why.clone());
-            // With --json the outcome is already printed.
+            // With `--json` the outcome has already been printed.
             if ui.json { Ok(ExitCode::from(FailureKind::Host.exit_code())) } else { Err(failure) }
         }
     }

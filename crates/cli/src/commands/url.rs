@@ -49,7 +49,7 @@ pub(crate) fn open(session: &Session, ui: &Ui, args: OpenArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Chooses the app that is meant where none is named.
+/// Chooses the app to use if none is named.
 fn usual_app(sandbox: &SandboxView) -> Result<String, Failure> {
     let mut labels = sandbox.apps.keys();
     match (labels.next(), labels.next()) {
@@ -65,7 +65,7 @@ fn usual_app(sandbox: &SandboxView) -> Result<String, Failure> {
     }
 }
 
-/// Shows a URL in the user's browser, if there is a desktop. The URL is printed in any case.
+/// Shows a URL in the user's browser, if there is a desktop. The caller prints the URL in any case.
 pub(super) fn browse(ui: &Ui, url: &str) {
     if let Err(error) = Program::new("xdg-open").arg(url).leave() {
         ui.say(&format!("No browser was opened: {error}. Open the URL yourself."));
@@ -92,7 +92,7 @@ pub(crate) fn edit(
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or_default();
     let editor = Program::new(program).args(words).arg(&sandbox.worktree);
-    // A terminal's editor needs the terminal, and is waited for.
+    // An editor in the terminal needs the terminal, so wait for it.
     let ran = editor.in_foreground();
     ran.map(ExitCode::from).map_err(|error| {
         Failure::of(FailureKind::Host, &error)
@@ -107,7 +107,7 @@ fn code(search_path: &OsStr) -> Option<String> {
     folders.any(|folder| files::exists(&folder.join(CODE))).then(|| CODE.to_owned())
 }
 
-/// The most that the file of variables may have.
+/// The maximum size of the variables file.
 const ENV_LIMIT: u64 = 1 << 20;
 
 /// Prints the variables of a run.
@@ -133,7 +133,7 @@ pub(crate) fn env(session: &Session, ui: &Ui, args: NamedRun) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the lines `export NAME='VALUE'` that a run's file of variables has.
+/// Parses the lines `export NAME='VALUE'` of a run's variables file.
 fn variables(text: &str) -> BTreeMap<&str, String> {
     let quoted =
         |value: &str| Some(value.strip_prefix('\'')?.strip_suffix('\'')?.replace("'\\''", "'"));
@@ -162,7 +162,7 @@ fn no_app(sandbox: &SandboxView, app: &str) -> Failure {
     hints.into_iter().fold(Failure::new(FailureKind::NotFound, message), Failure::hint)
 }
 
-/// Forwards a port of the host to a port of a room.
+/// Forwards a host port to a port in a room.
 pub(crate) fn expose(session: &Session, ui: &Ui, args: ExposeArgs) -> Result<ExitCode, Failure> {
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
@@ -226,7 +226,7 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells that a port was released, and which one its app has now if it runs.
+/// Reports that a port was released, and which one its app has now, if it is running.
 fn told_released(port: &PortView, now: &[PortView]) -> String {
     let is_same = |other: &&PortView| {
         (&other.project, &other.sandbox, &other.app) == (&port.project, &port.sandbox, &port.app)

@@ -1,4 +1,4 @@
-//! One trace from end to end, drawn with characters.
+//! One trace from end to end, drawn as text.
 
 use hothouse_model::record::{
     Record,
@@ -11,13 +11,13 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// How wide the bars are, in characters.
+/// The width of the bars, in characters.
 const WIDTH: usize = 24;
 
-/// How deep spans are shown below each other.
+/// How many levels of nested spans are shown.
 const DEPTH: usize = 12;
 
-/// Draws records of one trace.
+/// Renders the records of one trace.
 pub(super) fn table(ui: &Ui, records: &[Record]) -> String {
     let lines = lines(records);
     let rows = lines.iter().zip(extents(&lines)).map(|(line, extent)| row(line, extent)).collect();
@@ -36,7 +36,7 @@ fn row(line: &Line, Extent { at_ms: at, whole_ms: whole }: Extent) -> Vec<Cell> 
     ]
 }
 
-/// Draws when something was, within the whole.
+/// Renders when a record happened, relative to the whole trace.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -29,7 +29,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// The longest payload.
+/// The maximum size of a payload.
 const PAYLOAD_MOST: u64 = 4 << 20;
 
 /// Sends a webhook, or listens for those of a vendor.
@@ -77,7 +77,7 @@ fn send(
     Ok(code)
 }
 
-/// Reads the file that is meant: one that exists, or a word that is not in the form of a fixture.
+/// Reads the named file; returns `None` if the word is the name of a fixture instead.
 fn payload(
     session: &Session,
     what: &str,
@@ -118,7 +118,7 @@ fn answer(status: Option<u16>, error: Option<&str>) -> String {
     }
 }
 
-/// An attempt, as it is listed.
+/// A delivery attempt in the list.
 #[derive(Serialize)]
 struct WebhookLine<'a> {
     id: &'a str,
@@ -152,7 +152,7 @@ impl<'a> WebhookLine<'a> {
         }
     }
 
-    /// A request that the app sends out.
+    /// Builds the line for a request that the app sends out.
     fn sent_by_app(record: &'a Record) -> Option<Self> {
         let body: RequestBody = record.body().unwrap_or_default();
         looks_like_webhook(&body).then(|| Self {
@@ -171,7 +171,7 @@ impl<'a> WebhookLine<'a> {
     }
 }
 
-/// Whether a request is one that apps send to endpoints of others.
+/// Whether a request looks like one that apps send to other parties' endpoints.
 fn looks_like_webhook(body: &RequestBody) -> bool {
     let says_so = |text: &str| {
         text.to_ascii_lowercase().split(['/', '.', '-', '_']).any(|word| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Text,
@@ -13,7 +13,7 @@ pub(super) enum Type {
     Object,
     Any,
     Null,
-    /// A type of this file, or of the API.
+    /// A type from this file or from the API.
     Named(String),
     List(Box<Self>),
     Map(Box<Self>),
@@ -33,7 +33,7 @@ pub(super) struct Field {
 }
 
 impl Type {
-    /// Returns what it can be.
+    /// Returns its alternatives.
     pub(super) fn either(&self) -> Vec<&Self> {
         match self {
             Self::Either(all) => all.iter().collect(),
@@ -72,7 +72,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Reads all lines: names, each with its type.
+/// Parses all lines: names, each with its type.
 pub(super) fn lines(text: &str) -> Result<Vec<(String, Type)>, String> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |line: &str| {

@@ -13,7 +13,7 @@ use hothouse_model::{
     record::Kind,
 };
 
-/// Reports bundles and radii that name what is not there, or each other in a circle.
+/// Reports bundles and radii that refer to unknown ones, or to each other in a cycle.
 pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     let (bundles, services) = (names(tree, &["seed", "bundle"]), names(tree, &["service"]));
     for (name, bundle) in entries(tree, &["seed", "bundle"]) {
@@ -44,7 +44,7 @@ pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     graph::check_circles(&graph::radii(tree), problems);
 }
 
-/// Reports profiles, scenarios and roles that name seeds that are not there.
+/// Reports profiles, scenarios and roles that refer to unknown seeds.
 pub(super) fn check_users_of_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     let (seeds, bundles) = (seed_names(tree), names(tree, &["seed", "bundle"]));
     for (_, user) in entries(tree, &["profile"]).chain(entries(tree, &["scenario"])) {
@@ -59,7 +59,7 @@ pub(super) fn check_users_of_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports scenarios that name apps, roles or services that are not there.
+/// Reports scenarios that refer to unknown apps, roles or services.
 pub(super) fn check_scenarios(tree: &Node, problems: &mut Vec<Problem>) {
     let (apps, roles) = (stack::app_labels(tree), names(tree, &["auth"]));
     let services = names(tree, &["service"]);
@@ -80,7 +80,7 @@ pub(super) fn check_scenarios(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports queries that no record could ever fit, such as those with a field that its kind does not have.
+/// Reports queries that no record can match, such as those with a field that the kind does not have.
 fn check_queries(expect: &Node, problems: &mut Vec<Problem>) {
     for (key, list) in expect.entries() {
         let Ok(kind) = key.strip_prefix("no-").unwrap_or(key).parse::<Kind>() else { continue };

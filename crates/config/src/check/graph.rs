@@ -1,11 +1,11 @@
-//! Circles among things that need each other.
+//! Cycles among things that need each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{tree::Node, tree::Place};
 use hothouse_model::config::{Complaint, Problem};
 
-/// Which service needs which, and where that is written.
+/// Which services need which, and where that is written.
 pub(super) type Graph<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a Place)>>;
 
 /// Builds the graph of services from their `needs`.
@@ -26,7 +26,7 @@ pub(super) fn bundles(tree: &Node) -> Graph<'_> {
         .collect()
 }
 
-/// Builds the graph of radii from the radii they hold.
+/// Builds the graph of radii from the radii they contain.
 pub(super) fn radii(tree: &Node) -> Graph<'_> {
     let radii = tree.get("seed").and_then(|seed| seed.get("radius"));
     radii.into_iter().flat_map(Node::entries).map(|(name, list)| (name, edges(list))).collect()
@@ -44,7 +44,7 @@ fn edge(node: &Node) -> Option<(&str, &Place)> {
     node.text().map(|name| (name, &node.place))
 }
 
-/// Reports every circle once, with all its members.
+/// Reports every cycle once, with all its members.
 pub(super) fn check_circles(graph: &Graph<'_>, problems: &mut Vec<Problem>) {
     let mut search =
         Search { graph, path: Vec::new(), done: BTreeSet::new(), circles: BTreeMap::new() };
@@ -67,7 +67,7 @@ struct Search<'g, 'a> {
 }
 
 impl<'a> Search<'_, 'a> {
-    /// Follows the needs of `name`; the depth is bounded by the number of entries of a table.
+    /// Follows the needs of `name`; the depth is limited by the maximum number of table entries.
     fn visit(&mut self, name: &'a str) {
         if self.done.contains(name) {
             return;
@@ -83,7 +83,7 @@ impl<'a> Search<'_, 'a> {
         self.done.insert(name);
     }
 
-    /// Records the circle that begins at `start` of the path, turned so that its smallest name leads.
+    /// Records the cycle that begins at `start` of the path, rotated so that its smallest name comes first.
     fn record(&mut self, start: usize, place: &'a Place) {
         let mut circle = self.path[start..].to_vec();
         let smallest = (0..circle.len()).min_by_key(|at| circle[*at]).unwrap_or(0);

@@ -6,7 +6,7 @@ use hothouse_model::config::{
     rules::{parse_template, shown},
 };
 
-/// Reports the references of one value that lead nowhere; `owner` is the service that has it.
+/// Reports invalid references of one value; `owner` is the service that has it.
 pub(super) fn check(
     value: &Node,
     owner: Option<&Node>,
@@ -80,12 +80,12 @@ fn is_set(service: &Node, key: &str) -> bool {
     service.get(key).is_some()
 }
 
-/// Whether a service listens on a known port; a broken recipe is assumed to.
+/// Returns whether a service listens on a known port; one with an invalid recipe is assumed to.
 pub(super) fn has_port(service: &Node) -> bool {
     is_set(service, "port") || is_set(service, "recipe")
 }
 
-/// Returns the port of a service, its recipe's own if it names none, with the node that says so.
+/// Returns the port of a service, by default the recipe's own, with the node that sets it.
 pub(super) fn main_port(service: &Node) -> Option<(i64, &Node)> {
     if let Some(port) = service.get("port") {
         return port.integer().map(|number| (number, port));

@@ -56,7 +56,7 @@ fn check_needs(service: &Node, services: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports keys that do not fit the kind of service: task, recipe, on the host, or a command.
+/// Reports keys that do not go with the kind of service: task, recipe, on the host, or a command.
 fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
     let (task, host) = (is_on(service, "task"), is_on(service, "host"));
     let recipe = service.get("recipe").is_some();
@@ -99,7 +99,7 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
     check_probe(service, problems);
 }
 
-/// Whether a service is a port on which Hothouse answers.
+/// Returns whether a service is a port on which Hothouse answers.
 fn is_sink(service: &Node) -> bool {
     let recipe = service.get("recipe").and_then(|node| serde_json::from_value(node.to_json()).ok());
     matches!(recipe, Some(Recipe::Mailbox | Recipe::Errors | Recipe::Otel | Recipe::Objects))
@@ -139,7 +139,7 @@ fn check_labels(services: &Node, problems: &mut Vec<Problem>) {
     report_twice(labels.collect(), "label", problems);
 }
 
-/// Reports what two services claim, at the place that comes later in the file.
+/// Reports what two services both claim, at the later place in the file.
 fn report_twice<T: Ord + Copy + std::fmt::Display>(
     mut uses: Vec<(T, &str, &Node)>,
     what: &str,

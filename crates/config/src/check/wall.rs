@@ -1,4 +1,4 @@
-//! Integrations, secrets, variables and rules of egress.
+//! Integrations, secrets, variables and egress rules.
 
 use super::check_known;
 use super::entries;
@@ -10,7 +10,7 @@ use hothouse_model::{
     live_keys::LEAST_PREFIX,
 };
 
-/// Reports integrations whose webhooks or variables lead nowhere.
+/// Reports integrations whose webhooks or variables have invalid references.
 pub(super) fn check_integrations(tree: &Node, problems: &mut Vec<Problem>) {
     let services = names(tree, &["service"]);
     for (_, integration) in entries(tree, &["integration"]) {
@@ -31,7 +31,7 @@ pub(super) fn check_integrations(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports an integration that leads to a service, but cannot.
+/// Reports an integration that should lead to a service, but cannot.
 fn check_led(to: &Node, integration: &Node, tree: &Node, problems: &mut Vec<Problem>) {
     let class = integration.get("class").and_then(Node::text);
     if class.is_some_and(|class| class != "mock") {
@@ -49,7 +49,7 @@ fn check_led(to: &Node, integration: &Node, tree: &Node, problems: &mut Vec<Prob
     }
 }
 
-/// Reports secrets that no host could ever get.
+/// Reports secrets that no host could ever receive.
 pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
     for hosts in entries(tree, &["secret"]).filter_map(|(_, secret)| secret.get("hosts")) {
         if matches!(&hosts.value, Value::List(items) if items.is_empty()) {
@@ -59,7 +59,7 @@ pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports variables whose references lead nowhere, and those of the host that nobody called harmless.
+/// Reports variables with invalid references, and those of the host that are not declared harmless.
 pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
     for (_, variable) in entries(tree, &["env"]) {
         if variable.get("from").is_some() && variable.get("kind").is_none() {
@@ -78,7 +78,7 @@ pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports rules for live keys that would match plain words.
+/// Reports rules for live keys that would match ordinary words.
 pub(super) fn check_live_keys(tree: &Node, problems: &mut Vec<Problem>) {
     for prefix in entries(tree, &["live-keys", "rule"]).filter_map(|(_, rule)| rule.get("prefix")) {
         if prefix.text().is_some_and(|text| text.chars().count() < LEAST_PREFIX) {
@@ -93,7 +93,7 @@ fn check_reference(value: &Node, tree: &Node, problems: &mut Vec<Problem>) {
     references::check(value, None, tree.get("service").unwrap_or(&none), problems);
 }
 
-/// Reports rules that name a port or transport twice, or one that does not go with the other.
+/// Reports rules that name a port or transport twice, or a port that does not go with the transport.
 pub(super) fn check_rules(tree: &Node, problems: &mut Vec<Problem>) {
     let lists = ["allow", "deny"].into_iter().filter_map(|name| tree.get("egress")?.get(name));
     let exceptions = entries(tree, &["integration"]).filter_map(|(_, node)| node.get("exceptions"));

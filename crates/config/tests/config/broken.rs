@@ -1,4 +1,4 @@
-//! Broken files, each with the whole list of its problems as a person reads it.
+//! Invalid files, each with the complete list of its problems as a person reads it.
 
 use hothouse_config::{MAX_BYTES, parse, parse_bytes};
 use hothouse_model::config::Problem;

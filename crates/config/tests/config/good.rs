@@ -1,4 +1,4 @@
-//! Good files, and what they mean.
+//! Valid files, and what they mean.
 
 use std::time::Duration;
 

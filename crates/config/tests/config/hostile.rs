@@ -1,4 +1,4 @@
-//! No text makes the reader panic, and its answer is always in order.
+//! No text makes the reader panic, and its result is always consistent.
 
 use hothouse_config::{parse, parse_bytes};
 use hothouse_model::config::{MAX_PROBLEMS, Problem};
@@ -57,7 +57,7 @@ const VALUES: &[&str] = &[
     "[\"z\"]",
 ];
 
-/// A piece of a config, for texts that get further than the first line.
+/// Generates fragments of a config, for texts that get further than the first line.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         proptest::sample::select(SECTIONS).prop_map(str::to_owned),

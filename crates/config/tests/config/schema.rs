@@ -1,11 +1,11 @@
-//! The JSON Schema says what the walker says.
+//! The JSON Schema agrees with the walker.
 
 use hothouse_config::{ENVIRONMENT, json_schema, parse};
 use serde_json::Value;
 
 use crate::good::{DESIGN, FULL};
 
-/// Checks a value against the part of JSON Schema that ours uses; patterns are left to editors.
+/// Checks a value against the part of JSON Schema that ours uses; patterns are ignored.
 fn accepts(schema: &Value, value: &Value) -> bool {
     let holds = |key: &str, check: &dyn Fn(&Value) -> bool| schema.get(key).is_none_or(check);
     let matching =
@@ -93,7 +93,7 @@ fn schema_and_walker_refuse_the_same_shapes() {
     }
 }
 
-/// Lists every path of keys that the schema knows, with `*` for names.
+/// Lists every path of keys in the schema, with `*` for names.
 fn paths(schema: &Value, path: &str, found: &mut Vec<String>) {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     for (name, below) in properties {
@@ -112,7 +112,7 @@ fn paths(schema: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a value has something at a path.
+/// Returns whether a value has something at a path.
 fn holds(value: &Value, path: &[&str]) -> bool {
     match (path, value) {
         ([], _) => true,
@@ -134,7 +134,7 @@ fn the_full_example_holds_every_key_so_that_table_and_types_agree() {
     let missing: Vec<&String> = found
         .iter()
         .filter(|path| !path.starts_with(".profile.*.service.*."))
-        // Only the user's own file may set it, as a test of the layers shows.
+        // Only the user's own file may set it; a test of the layers covers that.
         .filter(|path| path.as_str() != ".egress.resolvers" && !path.starts_with(".notify"))
         .filter(|path| !holds(&full, &path.split('.').skip(1).collect::<Vec<_>>()))
         .collect();

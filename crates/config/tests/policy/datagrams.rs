@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `name@address:port` for UDP, `name@address` for an echo request; the name may be empty.
+/// Decides about `name@address:port` for UDP, or `name@address` for an echo request; the name may be empty.
 fn sent(policy: &Policy, text: &str) -> String {
     let (name, target) = text.split_once('@').unwrap();
     let bracketed = target.strip_prefix('[').and_then(|rest| rest.split_once(']'));
@@ -79,7 +79,7 @@ fn datagrams_pass_only_by_a_rule_that_names_their_transport() {
                 ("a.example@10.0.0.1", "not-public"),
             ],
         );
-        // They open no connection.
+        // They do not open connections.
         let code = if *mode == "allowlist" { "not-listed" } else { "pass" };
         check(&policy, &[("x.b.example@1.1.1.1:443 tls", code)]);
         if *mode == "web" {

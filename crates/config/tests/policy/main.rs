@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use hothouse_model::{config::*, policy::*};
 
-/// A policy from the text of an `[egress]` table.
+/// Makes a policy from the text of an `[egress]` table.
 fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
     let quoted = |list: &[&str]| {
         let items = list.iter().map(|rule| match rule.starts_with('{') {
@@ -33,8 +33,7 @@ fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
     )
 }
 
-/// `name@address:port protocol`, where the name may be empty and `!` says that DNS never gave the
-/// address for it.
+/// Decides about `name@address:port protocol`. The name may be empty; `!` means that DNS never returned its address.
 fn attempt(policy: &Policy, text: &str) -> String {
     let (target, protocol) = text.rsplit_once(' ').unwrap();
     let (name, address) = target.split_once('@').unwrap();
@@ -50,7 +49,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         Some(name) => (name, None),
         None => (name, name.strip_prefix('(').unwrap_or(name).parse::<HostName>().ok()),
     };
-    // `(name` was answered, and is not claimed.
+    // `(name` was returned by DNS, but is not claimed.
     let claim = if name.starts_with('(') { Claim::None } else { Claim::of(name.as_bytes()) };
     let answered: Vec<HostName> = answered.into_iter().collect();
     let verdict = policy.decide(&Attempt {
@@ -190,7 +189,7 @@ fn names_outside_the_policy_are_not_looked_up() {
     assert!(allowed(&web, "fine.example"));
 }
 
-/// Asks for a request on port 443; with a plus behind its method it asks to become a WebSocket.
+/// Decides about a request on port 443; a plus after the method makes it a WebSocket upgrade.
 fn asked(policy: &Policy, host: &str, method: &str, path: &str) -> &'static str {
     let (method, upgrades) = match method.strip_suffix('+') {
         Some(method) => (method, true),
@@ -237,7 +236,7 @@ fn what_servers_read_in_different_ways_passes_no_rule_about_paths() {
     }
     assert_eq!(asked(&policy, "denied.example", "GET", "/administration?x=/admin"), "pass");
     assert_eq!(asked(&policy, "allowed.example", "GET", "/v1/%61"), "pass");
-    // An encoded slash is a slash for some servers: a rule must mean the same for all of them.
+    // An encoded slash is a slash for some servers: a rule must have the same effect for all of them.
     for (host, path, expected) in [
         ("allowed.example", "/v1/projects/group%2Fname", "pass"),
         ("allowed.example", "/v1%2fx", "request"),
@@ -391,7 +390,7 @@ fn a_rule_about_requests_passes_what_will_be_opened() {
 }
 
 proptest! {
-    /// Whatever a datagram is, it passes only to a place that a rule names, by name or by address.
+    /// A datagram passes only to a destination that a rule names, by name or by address.
     #[test]
     fn no_datagram_passes_without_its_rule(
         mode in 0_u8..3,
@@ -419,7 +418,7 @@ proptest! {
         prop_assert_eq!(verdict.allowed, expected, "{:?}", verdict);
     }
 
-    /// In allowlist mode nothing passes whose name the rules do not list, however it is dressed up.
+    /// In allowlist mode nothing passes unless a rule lists its name, however it is disguised.
     #[test]
     fn nothing_unlisted_passes(
         claim in "[a-zA-Z0-9.\\-_\\[\\]:]{0,30}",
@@ -438,7 +437,7 @@ proptest! {
         prop_assert!(!verdict.allowed, "{verdict:?}");
     }
 
-    /// No mode reaches what is not public, unless a rule holds the very address.
+    /// No mode reaches addresses that are not public, unless a rule contains the exact address.
     #[test]
     fn nothing_private_passes(
         mode in 0_u8..3,
@@ -459,7 +458,7 @@ proptest! {
     }
 }
 
-/// Decides about a connection to an address that is also one of `api.example`, which must be terminated.
+/// Decides about a connection to an address that also belongs to `api.example`, which must be terminated.
 fn covered(policy: &Policy, text: &str, terminated: bool) -> String {
     let (claim, rest) = text.split_once('@').unwrap();
     let (address, answered) = rest.split_once(' ').unwrap();
@@ -498,7 +497,7 @@ fn a_covered_host_is_reached_by_what_can_be_opened_alone() {
             ("no-sni@- api.example", "covered"),
             ("ssh@1.2.3.4 api.example", "covered"),
             ("1.2.3.4@1.2.3.4 ", "covered"),
-            // Anybody can make a name lead there; one that a human has named is another matter.
+            // Anybody can point a name there, but this one is named by the user.
             ("evil.example@1.2.3.4 evil.example", "covered"),
             ("cdn.example@1.2.3.4 ", "covered"),
             ("cdn.example@- api.example", "covered"),
@@ -552,9 +551,9 @@ fn a_host_of_an_integration_needs_no_rule_and_one_that_is_answered_for_reaches_n
     for (name, terminated, passes, asks_outside) in [
         ("api.pay.example", true, true, false),
         ("off.example", true, true, false),
-        // What cannot be terminated would go outside.
+        // Connections that cannot be terminated would go outside.
         ("api.pay.example", false, false, false),
-        // The first integration decides, and this one leads to the real host.
+        // The first match decides, and this integration leads to the real host.
         ("real.pay.example", true, true, true),
         ("real.pay.example", false, false, true),
         ("no.pay.example", true, false, false),

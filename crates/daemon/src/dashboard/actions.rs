@@ -1,4 +1,4 @@
-//! What forms of the dashboard do. Each is what a command does too, through the same function.
+//! The actions of dashboard forms. Each does the same as a command, through the same function.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -42,25 +42,25 @@ pub(super) enum Wish {
     Restart(String),
     /// Allow a rule for the sandbox.
     Allow(String),
-    /// Pin a flag; without a value let it go.
+    /// Pin a flag, or unpin it without a value.
     Flag(String, Option<Value>),
     Snapshot,
     Restore(String),
-    /// Make a sandbox with this name from a snapshot.
+    /// Create a sandbox with this name from a snapshot.
     Fork {
         label: String,
         name: String,
     },
     /// Run a scenario.
     Smoke(String),
-    /// Open a shell with this name, or close it.
+    /// Open the shell with this name.
     Shell(String),
     CloseShell(String),
-    /// Deliver a webhook again, by its record.
+    /// Redeliver a webhook, by its record.
     Resend(String),
     /// Approve the settings with this digest.
     Approve(String),
-    /// Answer a request: whether it is allowed, and what to say.
+    /// Answer a request: whether it is allowed, and a message.
     Answer(bool, Option<String>),
 }
 
@@ -92,7 +92,7 @@ impl Wish {
     }
 }
 
-/// Does what a form asks for. The id is a sandbox's, or that of an agent's request.
+/// Performs the action of a form. The id is that of a sandbox, or of an agent's request.
 pub(super) async fn fulfil(
     dashboard: &Arc<Dashboard>,
     id: &str,
@@ -199,7 +199,7 @@ fn done<T>(result: Result<T, ErrorResponse>) -> Result<(), Failure> {
     result.map(|_| ()).map_err(|ErrorResponse(failure)| failure)
 }
 
-/// Starts, stops or restarts something.
+/// Changes the state of a room or service.
 async fn in_room(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), Failure> {
     let (engine, port) = (daemon.engine.clone(), daemon.keepers.url_port());
     let operation = OperationId::from_random(hothouse_host::random::bytes());
@@ -220,7 +220,7 @@ async fn in_room(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<
     done(result.await)
 }
 
-/// Makes a webhook out of the record of one that was delivered.
+/// Builds a webhook from the record of a delivered one.
 async fn resent(
     daemon: &Daemon,
     sandbox: &SandboxRecord,
@@ -248,7 +248,7 @@ async fn resent(
     })
 }
 
-/// Runs a scenario; its page shows how it went.
+/// Runs a scenario; its page shows the result.
 async fn smoke(
     dashboard: &Arc<Dashboard>,
     sandbox: &SandboxRecord,

@@ -1,5 +1,5 @@
-//! The dashboard's own files. The name of each contains a hash of its content: a browser may keep it for good, and no
-//! page meets the script or the style of another release.
+//! The dashboard's own files. Each name contains a hash of the content: browsers may cache it forever, and no page gets
+//! the script or the style of another release.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use hyper::{
 /// How many bytes of the hash are in a name.
 const HASH: usize = 8;
 
-/// A year; the content of a name never changes.
+/// One year: the content behind a name never changes.
 const KEPT: &str = "public, max-age=31536000, immutable";
 
 /// One file.
@@ -31,7 +31,7 @@ struct Assets {
     terminal_style: Asset,
     terminal_script: Asset,
     icon: Asset,
-    /// Named in the head of the terminal's script, so without a hash.
+    /// Without a hash, because the header of the terminal's script names it.
     license: Asset,
 }
 
@@ -69,22 +69,22 @@ pub(super) fn answer(path: &str) -> Option<Response<Body>> {
     Some(response)
 }
 
-/// The path of the style sheet of every page.
+/// Returns the path of the style sheet of every page.
 pub(super) fn style() -> &'static str {
     &ASSETS.style.path
 }
 
-/// The path of the script of every page.
+/// Returns the path of the script of every page.
 pub(super) fn script() -> &'static str {
     &ASSETS.script.path
 }
 
-/// The path of the icon.
+/// Returns the path of the icon.
 pub(super) fn icon() -> &'static str {
     &ASSETS.icon.path
 }
 
-/// The paths of the terminal's style sheet and script.
+/// Returns the paths of the terminal's style sheet and script.
 pub(super) fn terminal() -> (&'static str, &'static str) {
     (&ASSETS.terminal_style.path, &ASSETS.terminal_script.path)
 }

@@ -11,16 +11,16 @@ use crate::Daemon;
 /// The maximum size of a diff in a page.
 const LIMIT: usize = 512 << 10;
 
-/// The longest line that is coloured.
+/// The maximum length of a line with syntax colours.
 const CODE_LINE: usize = 2000;
 
-/// What a sandbox changed.
+/// The changes of a sandbox.
 #[derive(Template)]
 #[template(path = "changes.html")]
 pub(super) struct Changes {
     name: String,
     base: String,
-    /// Or why it is not available.
+    /// The diff, or why it is not available.
     difference: Result<Difference, String>,
     navigation: Markup,
 }
@@ -67,7 +67,7 @@ struct Line<'a> {
     pieces: Vec<(Piece, &'a str)>,
 }
 
-/// Takes a diff apart; lines of a file that is code are coloured by its language.
+/// Splits a diff into lines; those of source files are coloured by language.
 fn lines<'a>(text: &'a str) -> Vec<Line<'a>> {
     let mut comment = None;
     let line = |line: &'a str| {
@@ -90,7 +90,7 @@ fn lines<'a>(text: &'a str) -> Vec<Line<'a>> {
     text.lines().map(line).collect()
 }
 
-/// The kind of a diff line.
+/// Returns the CSS class of a diff line.
 fn kind(text: &str) -> Option<&'static str> {
     match text.as_bytes() {
         [b'd', b'i', b'f', b'f', ..] => Some("head"),

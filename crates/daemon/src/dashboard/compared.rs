@@ -1,4 +1,4 @@
-//! Runs beside each other, and races.
+//! Comparisons of runs, and races.
 
 use axum::extract::State;
 use hothouse_api::proof::CompareBody;
@@ -22,7 +22,7 @@ use crate::{
 const SIDES: usize = 8;
 const RUNS: usize = 12;
 
-/// How many records of a kind are read of each side.
+/// How many records of a kind are read per side.
 const READ: usize = 200;
 
 /// How many races are shown.
@@ -115,7 +115,7 @@ fn difference(one: Difference, first: &str) -> DifferenceLine {
     }
 }
 
-/// Reads the mails and pictures of the first side and of each other one.
+/// Reads the mails and pictures of the first side and of each other side.
 fn beside(daemon: &Daemon, sides: &[SideShown]) -> Vec<Beside> {
     let read = |side: &SideShown| {
         let run = records::find(daemon, &Subject::Run(side.run.clone()))?;

@@ -1,4 +1,4 @@
-//! What an address shows.
+//! The content of an address.
 
 use std::sync::Arc;
 
@@ -21,20 +21,20 @@ const RUNS: usize = 200;
 pub(super) struct Content {
     pub(super) title: String,
     pub(super) main: Markup,
-    /// Whether it is kept up to date.
+    /// Whether it is updated live.
     pub(super) is_live: bool,
     /// How many decisions wait for the user, in all sandboxes.
     pub(super) waiting: usize,
 }
 
-/// A page that the palette of commands leads to.
+/// A page that the command palette can open.
 #[derive(Serialize)]
 pub(super) struct PageLink {
     title: String,
     to: String,
 }
 
-/// Renders what an address shows; `None` if there is nothing.
+/// Renders the content of an address; `None` if there is none.
 pub(super) async fn make(
     dashboard: &Arc<Dashboard>,
     place: Place,
@@ -82,7 +82,7 @@ async fn on_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&dashboard)).await.ok()?
 }
 
-/// Renders a page that needs nothing but the store and files.
+/// Renders a page that needs only the store and files.
 fn quiet(
     dashboard: &Dashboard,
     place: Place,
@@ -148,7 +148,7 @@ fn runs(daemon: &Daemon) -> Markup {
     pages::render(&Runs { runs: runs.collect(), now: HostClock.now() })
 }
 
-/// Lists every page that can be gone to by name.
+/// Lists every page that can be opened by name.
 pub(super) fn destinations(daemon: &Daemon) -> Vec<PageLink> {
     let to = |title: String, place: Place| PageLink { title, to: place.path() };
     let mut all = vec![

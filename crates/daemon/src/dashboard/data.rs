@@ -38,7 +38,7 @@ async fn fill(daemon: &Daemon, page: &mut DataPage<'_>, query: &str) -> Result<(
     let room = InRoom::of(&daemon.engine, &daemon.keepers.connections, &sandbox).await?;
     page.databases = tables::databases(&room);
     let wanted = query_value(query, "service").filter(|name| page.databases.contains(name));
-    // One with rows to look at first, before a cache.
+    // A database with rows by default, rather than a cache.
     let usual = page.databases.iter().find(|name| tables::has_rows(&room, name));
     let usual = usual.or(page.databases.first()).cloned();
     let Some(service) = wanted.or(usual) else { return Ok(()) };

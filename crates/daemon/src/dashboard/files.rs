@@ -1,7 +1,7 @@
-//! Files of runs, which are hostile.
+//! Files of runs, which are not trusted.
 //!
-//! A browser decodes pictures of pixels, and shows the page of a mail in a frame that can run nothing, load nothing and
-//! reach nothing. All else is downloaded, never opened.
+//! A browser decodes bitmap pictures, and shows the page of a mail in a frame that cannot run, load or reach anything.
+//! Everything else is downloaded, never opened.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hothouse_api::timeline::ArtifactQuery;
@@ -15,10 +15,10 @@ use hyper::{
 use super::{page, records};
 use crate::{Daemon, failure::ErrorResponse, routes::artifact};
 
-/// The summary of a run, below its folder.
+/// The summary of a run, relative to its folder.
 pub(super) const SUMMARY: &str = "summary.html";
 
-/// The policy of a framed page, of a mail or a summary: text, its own style, and pictures that are part of it.
+/// The policy of a framed mail or summary: text, its own style, and embedded pictures.
 const FRAME_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
                            form-action 'none'; base-uri 'none'; frame-ancestors 'self'";
 
@@ -29,7 +29,7 @@ const FILE_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Picture(&'static str),
-    /// A page of markup without scripts, in a frame.
+    /// An HTML page without scripts, in a frame.
     Framed,
     Download,
 }
@@ -78,7 +78,7 @@ fn answer(used: Use, bytes: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// Decides by the file's first bytes, and for mails by where it is: the name alone says nothing.
+/// Decides by the file's first bytes, and for mails by the path: the name alone proves nothing.
 fn used(file: &str, bytes: &[u8]) -> Use {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Use::Picture("image/png"),

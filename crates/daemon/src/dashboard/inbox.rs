@@ -1,4 +1,4 @@
-//! What waits for the user: requests of agents, settings to approve, denials that a rule would end.
+//! What waits for the user: requests from agents, settings to approve, denials that a rule would lift.
 
 use axum::extract::{Query, State};
 use hothouse_api::{ask::AskView, ask::AsksQuery, egress::LearnQuery, sandbox::FindQuery};
@@ -16,13 +16,13 @@ use crate::{
     routes::{ask, blocking, egress},
 };
 
-/// Under which key a failed answer is kept.
+/// The key of failed answers.
 pub(super) const KEY: &str = "inbox";
 
 /// How many denials of one sandbox are listed.
 const DENIED: usize = 20;
 
-/// Counts the requests of agents that are open.
+/// Counts the open requests from agents.
 pub(super) fn count(daemon: &Daemon) -> usize {
     let asks = daemon.engine.asks(None).unwrap_or_default();
     asks.iter().filter(|ask| ask.state == AskState::Open).count()

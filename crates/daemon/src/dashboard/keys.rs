@@ -1,5 +1,5 @@
-//! Single-use links, and the sessions they open. Both are kept in memory: after a restart of the daemon
-//! `hothouse ui` prints a new link.
+//! Single-use links, and the sessions they create. Both are kept in memory: after a restart of the daemon `hothouse ui`
+//! prints a new link.
 
 use std::{
     collections::HashMap,
@@ -11,16 +11,16 @@ use hothouse_model::id::hex;
 /// How long a link is valid.
 const LINK_TIME: Duration = Duration::from_secs(120);
 
-/// How long a session lasts without being used.
+/// How long an unused session lasts.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 
 /// The maximum number of each.
 const LIMIT: usize = 64;
 
-/// A link that was not used yet.
+/// An unused link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The label of the host that the session will have for itself.
+    /// The label of the session's own host.
     pub(super) label: String,
     pub(super) key: String,
 }
@@ -28,8 +28,8 @@ pub(super) struct Link {
 /// A signed-in browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
-    /// The label of its own host. Cookies ignore ports, so a host that others can name would let whoever
-    /// has a port of it read and replace the cookie.
+    /// The label of its own host. Cookies ignore ports, so on a host with a known name, anyone with a port there could
+    /// read and replace the cookie.
     pub(super) label: String,
     /// The value of its cookie.
     pub(super) id: String,
@@ -46,7 +46,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Makes a link.
+    /// Creates a link.
     pub(super) fn make_link(&mut self, now: Instant) -> Link {
         self.links.retain(|_, (_, made)| now.duration_since(*made) < LINK_TIME);
         if self.links.len() >= LIMIT {
@@ -57,7 +57,7 @@ impl Keys {
         link
     }
 
-    /// Lets somebody in who has a key and asks its host; it opens nothing afterwards.
+    /// Exchanges a key, sent to its own host, for a session. A key works once.
     pub(super) fn use_link(&mut self, label: &str, key: &str, now: Instant) -> Option<Session> {
         let (link, made) = self.links.remove(key)?;
         if !same(&link.label, label) || now.duration_since(made) >= LINK_TIME {
@@ -74,7 +74,7 @@ impl Keys {
         Some(session)
     }
 
-    /// Returns the session of a cookie that came to a host.
+    /// Returns the session of a cookie that was sent to a host.
     pub(super) fn session(&mut self, label: &str, id: &str, now: Instant) -> Option<Session> {
         let (session, used) = self.sessions.get_mut(id)?;
         if !same(&session.label, label) || now.duration_since(*used) >= SESSION_TIME {
@@ -85,7 +85,7 @@ impl Keys {
     }
 }
 
-/// Makes a label that nobody can guess. DNS allows 63 characters.
+/// Creates a label that cannot be guessed. DNS allows 63 characters.
 fn label() -> String {
     hex(&hothouse_host::random::bytes::<16>())
 }

@@ -1,4 +1,4 @@
-//! The pages. What they look like is in `templates/`; whatever comes from a room or a repository is escaped there.
+//! The pages. Their layout is in `templates/`, which escape everything that comes from a room or a repository.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,26 +28,26 @@ use hothouse_reconcile::urls::is_asleep;
 use super::Dashboard;
 use crate::{Daemon, view};
 
-/// How many lines of each log the page of one sandbox shows.
+/// How many lines of each log the page of a sandbox shows.
 const TAIL: usize = 60;
 
-/// How many lines the page of a log shows, and how many of them are laid out together.
+/// How many lines the page of a log shows, and how many of them form one layout part.
 const LONG_TAIL: usize = 10_000;
 const LOG_PART: usize = 200;
 
-/// How many processes it lists.
+/// How many processes the page of a sandbox lists.
 const PROGRAMS: usize = 200;
 
-/// A sandbox with what a page needs of it.
+/// A sandbox with what its page needs.
 struct Shown {
     view: SandboxView,
     asleep: bool,
-    /// What went wrong when it was last told something here.
+    /// Why the last action from a page failed.
     failure: Option<String>,
-    /// The log of each service; of the page of one sandbox alone.
+    /// The log of each service; only on the page of a single sandbox.
     logs: Vec<Log>,
     usage: Option<Usage>,
-    /// What runs in its room; of the page of one sandbox alone.
+    /// The programs in its room; only on the page of a single sandbox.
     programs: Vec<RunningProgram>,
     now: Timestamp,
 }
@@ -68,29 +68,29 @@ pub(super) fn html(status: StatusCode, page: &impl Template) -> Response<Body> {
     response
 }
 
-/// A whole page, around what changes.
+/// A complete page, around the part that changes.
 #[derive(Template)]
 #[template(path = "live.html")]
 pub(super) struct Live<'a> {
     pub(super) title: &'a str,
-    /// The address that is kept up to date, if it is.
+    /// The address that is updated live, if it is.
     pub(super) at: Option<&'a str>,
     pub(super) main: Safe<&'a str>,
     /// How many decisions wait for the user.
     pub(super) waiting: usize,
 }
 
-/// The page for somebody without a session.
+/// The page for browsers without a session.
 #[derive(Template)]
 #[template(path = "stranger.html")]
 pub(super) struct Stranger;
 
-/// The page of a link that opens nothing.
+/// The page for an invalid link.
 #[derive(Template)]
 #[template(path = "used-up.html")]
 pub(super) struct UsedUp;
 
-/// The page of what is not there.
+/// The page for missing content.
 #[derive(Template)]
 #[template(path = "nothing.html")]
 pub(super) struct Nothing;
@@ -118,7 +118,7 @@ struct Single<'a> {
     navigation: Markup,
 }
 
-/// Many lines of a service, in parts: a browser lays out only the parts that are seen.
+/// A long log of a service, in parts: browsers lay out only the visible ones.
 #[derive(Template)]
 #[template(path = "log.html")]
 struct LongLog {
@@ -155,7 +155,7 @@ pub(super) fn overview_of(
     Some(overview(&shown.collect::<Vec<_>>(), token))
 }
 
-/// Renders one sandbox; `None` if it is not there.
+/// Renders one sandbox; `None` if it does not exist.
 pub(super) fn single_of(
     dashboard: &Dashboard,
     id: &str,
@@ -184,7 +184,7 @@ pub(super) fn single_of(
     Some(single(&shown, token, navigation))
 }
 
-/// Returns what runs in a room, in the order in which it started.
+/// Returns the programs that are running in a room, in start order.
 fn programs(daemon: &Daemon, record: &SandboxRecord) -> Vec<RunningProgram> {
     let mut programs = daemon.engine.programs(record);
     programs.sort_by_key(|program| (program.started, program.pid));
@@ -216,7 +216,7 @@ fn overview(all: &[Shown], token: &str) -> Markup {
         projects.entry(&shown.view.project).or_default().push(shown);
     }
     let projects = projects.into_iter().map(|(name, mut sandboxes)| {
-        // What runs, or should, is above what only exists.
+        // Sandboxes that are running, or should be, come first.
         sandboxes.sort_by_cached_key(|shown| {
             let rests = matches!(shown.view.state, SandboxState::Created | SandboxState::Stopped);
             (rests && !shown.asleep, counted(&shown.view.name))
@@ -231,7 +231,7 @@ fn single(shown: &Shown, token: &str, navigation: Markup) -> Markup {
     html::render(&Single { shown, token, navigation })
 }
 
-/// Takes a name apart so that `agent-2` stands before `agent-10`.
+/// Splits a name into text and numbers, so that `agent-2` sorts before `agent-10`.
 fn counted(name: &str) -> Vec<(String, u64)> {
     let starts = |pair: &[u8]| pair[0].is_ascii_digit() && !pair[1].is_ascii_digit();
     let mut parts = Vec::new();
@@ -272,7 +272,7 @@ impl Shown {
         age(*then, self.now)
     }
 
-    /// What can be done with it as it stands: what a form requests, and its label.
+    /// Returns the actions for its current state: the value in the form, and the label.
     fn wishes(&self) -> &'static [(&'static str, &'static str)] {
         match self.view.state {
             SandboxState::Created | SandboxState::Stopped | SandboxState::Failed => {
@@ -286,7 +286,7 @@ impl Shown {
     }
 }
 
-/// How a service is: how it ended if it has, else what its probe said.
+/// Describes the health of a service: its exit if it has ended, else the last result of its probe.
 fn health_of(service: &ServiceView) -> Option<String> {
     match &service.exit {
         Some(exit) if service.pid.is_none() => Some(exit.to_string()),
@@ -298,7 +298,7 @@ fn port_of(url: &str) -> &str {
     url.rsplit_once(':').map_or("direct", |(_, port)| port)
 }
 
-/// The CSS class of a service's state: how good it is.
+/// Returns the CSS class of a service's state.
 fn kind(state: &ServiceState) -> &'static str {
     match state {
         ServiceState::Ready | ServiceState::Completed => "good",
@@ -331,7 +331,7 @@ mod tests {
 
     const NOW: i64 = 9_000;
 
-    /// A sandbox with one text wherever a room, a repository or a user chose one.
+    /// Returns a sandbox with `text` in every field that a room, a repository or a user controls.
     fn shown(text: &str) -> Shown {
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
         let word = || text.to_owned();

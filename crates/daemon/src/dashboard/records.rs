@@ -1,4 +1,4 @@
-//! What a run recorded: finds it for a page.
+//! Finds the records of a run for a page.
 
 use hothouse_api::timeline::RequestQuery;
 use hothouse_dashboard::{
@@ -28,7 +28,7 @@ use crate::{
 /// How many records a page lists.
 const LISTED: usize = 300;
 
-/// How many records a group may be made of: an issue of its events, a trace of its spans.
+/// The maximum number of records in a group: events of an issue, spans of a trace.
 const GROUPED: usize = 2000;
 
 /// How many records of one trace are drawn.
@@ -72,7 +72,7 @@ pub(super) fn find(daemon: &Daemon, subject: &Subject) -> Option<Run> {
     }
 }
 
-/// Makes what stands above a page.
+/// Builds the header of a page.
 pub(super) fn head(dashboard: &Dashboard, subject: &Subject, token: String) -> Option<Head> {
     let daemon = &dashboard.daemon;
     let run = find(daemon, subject);
@@ -162,7 +162,7 @@ pub(super) fn newest(daemon: &Daemon, place: &RunPlace, kind: Kind, limit: usize
     found.unwrap_or_default()
 }
 
-/// Returns what a section shows above its records.
+/// Returns the content above a section's records.
 fn extras(dashboard: &Dashboard, head: &Head, section: Section) -> Extras {
     let daemon = &dashboard.daemon;
     if section == Section::Objects {
@@ -225,7 +225,7 @@ fn stories(dashboard: &Dashboard, sandbox: &SandboxRecord) -> Vec<Story> {
     story.collect()
 }
 
-/// Sums the run up, and renders the page that shows it.
+/// Summarizes the run, and renders the page with the summary.
 pub(super) fn summary(daemon: &Daemon, head: &Head) -> Markup {
     let of_sandbox = head.sandbox.as_deref().and_then(|id| sandbox(daemon, id));
     let (file, problem) = match find(daemon, &head.subject) {
@@ -238,7 +238,7 @@ pub(super) fn summary(daemon: &Daemon, head: &Head) -> Markup {
     page::render(&SummaryPage { head, here: Some(Part::Summary), file, problem })
 }
 
-/// Renders one record; an id of a trace leads to all of it.
+/// Renders one record; a trace id shows the whole trace.
 pub(super) async fn record(
     daemon: &Daemon,
     head: &Head,
@@ -270,7 +270,7 @@ pub(super) async fn record(
     Some(page::record(head, section, &record, &related, &folder, stub.as_ref()))
 }
 
-/// Returns the records of a trace, the oldest first.
+/// Returns the records of a trace, oldest first.
 fn of_trace(reader: &Reader, trace: &str) -> Result<Vec<Record>, Failure> {
     let is_id = trace.len() == 32 && trace.bytes().all(|c| c.is_ascii_hexdigit());
     if !is_id {

@@ -1,4 +1,4 @@
-//! What was rendered a moment ago, by session and address.
+//! Recently rendered pages, by session and address.
 
 use std::{
     collections::HashMap,
@@ -8,18 +8,18 @@ use std::{
 
 use super::contents::Content;
 
-/// How long a page is shown as it was rendered.
+/// How long a rendering is reused.
 const FRESH: Duration = Duration::from_millis(900);
 
 /// How many pages are kept.
 const LIMIT: usize = 256;
 
-/// A page that may have been rendered.
+/// A page, if it was rendered.
 #[derive(Default)]
 pub(super) struct Held(Option<(Instant, Arc<Content>)>);
 
 impl Held {
-    /// Returns the page if it was rendered a moment ago.
+    /// Returns the page if it was rendered recently.
     pub(super) fn fresh(&self, now: Instant) -> Option<Arc<Content>> {
         let (made, content) = self.0.as_ref()?;
         (now.duration_since(*made) < FRESH).then(|| content.clone())
@@ -32,12 +32,12 @@ impl Held {
 
 type Slot = Arc<tokio::sync::Mutex<Held>>;
 
-/// All pages that were rendered a moment ago.
+/// All recently rendered pages.
 #[derive(Default)]
 pub(super) struct Rendered(Mutex<HashMap<(String, String), Slot>>);
 
 impl Rendered {
-    /// Returns the place of a page. Who holds it renders; the others wait for that.
+    /// Returns the slot of a page. Whoever locks it renders; the others wait for the result.
     pub(super) fn slot(&self, session: &str, address: &str) -> Slot {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= LIMIT {
@@ -46,7 +46,7 @@ impl Rendered {
         all.entry((session.to_owned(), address.to_owned())).or_default().clone()
     }
 
-    /// Forgets all pages, after something was changed from one.
+    /// Forgets all pages, after an action.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

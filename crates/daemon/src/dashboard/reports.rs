@@ -1,7 +1,7 @@
-//! What browsers report about the content policy of our pages: something on a page tried to run or to load what it may not.
+//! Violation reports for the content policy of our pages: something on a page tried to run or load what it may not.
 //!
-//! A report is logged, so that an attempt, or a fault of ours, does not go unseen. Its texts come from the page, thus
-//! from a room: they are cut, and there is a limit to how many are logged.
+//! A report is logged, so that an attack, or a bug of ours, is noticed. Its texts come from the page, and so from a
+//! room: they are truncated, and their number is limited.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,19 +14,19 @@ use http_body_util::{BodyExt, Limited};
 use hyper::{Request, Response, StatusCode, body::Incoming};
 use serde::Deserialize;
 
-/// Where browsers send them; named in the policy.
+/// The path for reports, named in the policy.
 pub(super) const PATH: &str = "/policy-report";
 
 /// The maximum size of a report.
 const SIZE: usize = 16 << 10;
 
-/// How many are logged in the lifetime of a daemon.
+/// The maximum number of logged reports per daemon.
 const MOST: usize = 200;
 
-/// How long a text of a report may be.
+/// The maximum length of a text in a report.
 const TEXT: usize = 200;
 
-/// A report as Content Security Policy Level 3, section 5.3, has it.
+/// A report as defined in Content Security Policy Level 3, section 5.3.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct Report {
@@ -73,7 +73,7 @@ impl Reports {
     }
 }
 
-/// Reads a report. Of addresses only the path is kept: the host is the session's secret.
+/// Parses a report. Of URLs only the path is kept: the host is the session's secret.
 fn read(body: &[u8]) -> Option<Report> {
     let Envelope { csp_report: report } = serde_json::from_slice(body).ok()?;
     let cut = |text: &str| short(text, TEXT);
@@ -86,7 +86,7 @@ fn read(body: &[u8]) -> Option<Report> {
     })
 }
 
-/// The path of an address of ours, without its query; other texts as they are.
+/// Returns the path of one of our URLs, without its query; other texts keep everything before the query.
 fn path(address: &str) -> &str {
     let of_ours = address.split_once("://").and_then(|(_, rest)| {
         let (host, path) = rest.split_at(rest.find('/')?);

@@ -15,21 +15,21 @@ use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use super::{Dashboard, Session};
 
-/// How often a page is checked for changes, while something happens.
+/// How often a page is checked while it changes.
 const LOOK: Duration = Duration::from_millis(1000);
 
-/// How often it is checked when nothing has changed for a while. An operation of the engine is looked at immediately.
+/// How often it is checked if nothing has changed for a while. Operations of the engine trigger a check immediately.
 const IDLE_LOOK: Duration = Duration::from_millis(4000);
 
-/// How many checks without a change until they become rarer.
+/// After how many checks without a change they become rarer.
 const BUSY_LOOKS: u32 = 10;
 
-/// How long a page may hear nothing.
+/// The maximum silence on a stream.
 const SILENCE: Duration = Duration::from_secs(15);
 
 /// Opens a stream for the page of an address.
 pub(super) fn open(dashboard: Arc<Dashboard>, at: String, session: Session) -> Response<Body> {
-    // dashboard --event--> browser; a browser that does not read makes us wait
+    // dashboard --event--> browser; a browser that does not read makes this task wait
     let (event_tx, event_rx) = mpsc::channel(1);
     let handle = dashboard.handle.clone();
     handle.spawn(follow(dashboard, at, session, event_tx));
@@ -73,21 +73,21 @@ async fn follow(
         tokio::select! {
             () = event_tx.closed() => return,
             () = tokio::time::sleep(pause) => {}
-            // A burst of operations is one look.
+            // A burst of operations causes one check.
             _ = operations.recv() => tokio::time::sleep(LOOK / 4).await,
         }
         operations = operations.resubscribe();
     }
 }
 
-/// Returns how long it is until the next moment at which pages are looked at. All open pages look at the same moments,
-/// so that one rendering serves them all.
+/// Returns the time until the next check. All open pages are checked at the same times, so that one rendering serves
+/// them all.
 fn until_next(passed: Duration, period: Duration) -> Duration {
     let (passed, period) = (passed.as_millis(), period.as_millis().max(1));
     Duration::from_millis(u64::try_from(period - passed % period).unwrap_or(1))
 }
 
-/// Writes a text as one event, line by line.
+/// Formats a text as one event, line by line.
 fn event(text: &str) -> String {
     let lines = text.split('\n').map(|line| format!("data: {}\n", line.replace('\r', "")));
     format!("{}\n", lines.collect::<String>())

@@ -1,7 +1,7 @@
-//! A terminal of a room in a page: the output of a command, and what a reader types after a click.
+//! A terminal of a room in a page: the output of a command, and the user's input after a click.
 //!
-//! What comes from the room is hostile, and is only ever given to the terminal of the page. The conversation is a
-//! WebSocket: only our own origin may open one, and its first word is the session's token.
+//! Output from the room is not trusted, and is only passed to the page's terminal emulator. The connection is a
+//! WebSocket: only our own origin may open one, and its first message is the session's token.
 
 mod talk;
 
@@ -38,19 +38,19 @@ use self::talk::{Said, Talk, Word};
 use super::{Dashboard, Session, assets, is_own, keys, query_value, records};
 use crate::{Daemon, exec::shell, routes::blocking};
 
-/// How many terminals of pages may be open.
+/// The maximum number of open terminals in pages.
 const MOST: usize = 64;
 
-/// The longest message of a page.
+/// The maximum size of a message from a page.
 const MESSAGE: usize = 64 << 10;
 
-/// How long a page may take to say who it is.
+/// How long a page may take to authenticate.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a shell of a page lives that nobody looks at.
+/// How long a shell that no page shows stays alive.
 const UNSEEN: Duration = Duration::from_secs(600);
 
-/// SIGHUP, for a shell that nobody looks at.
+/// SIGHUP, for a shell that no page shows.
 const HANGUP: i32 = 1;
 
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
@@ -58,7 +58,7 @@ type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 /// The open terminals.
 pub(super) struct Terminals {
     seats: Arc<Semaphore>,
-    /// How many pages look at a command, by its sandbox and its name.
+    /// How many pages show a command, by its sandbox and its id.
     viewers: Mutex<HashMap<(String, String), usize>>,
 }
 
@@ -92,7 +92,7 @@ impl Terminals {
     }
 }
 
-/// Returns the connection to the room of a sandbox that is up. Looking wakes nothing.
+/// Returns the connection to the room of a running sandbox. A sleeping sandbox is not woken.
 pub(crate) async fn room_of(
     daemon: &Daemon,
     sandbox: &SandboxRecord,
@@ -104,7 +104,7 @@ pub(crate) async fn room_of(
     room.map_err(|error| Failure::of(FailureKind::Backend, &error))
 }
 
-/// Renders the page: the terminals of a room, and the place of the one that is shown.
+/// Renders the page: the terminals of a room, and the selected one.
 pub(super) async fn page(daemon: &Daemon, head: &Head, wanted: Option<String>) -> Option<Markup> {
     let id = head.sandbox.clone()?;
     let (known, of) = (daemon.clone(), id.clone());
@@ -153,7 +153,7 @@ pub(super) async fn page(daemon: &Daemon, head: &Head, wanted: Option<String>) -
     Some(render(&page))
 }
 
-/// Answers the request for a WebSocket.
+/// Answers a WebSocket request.
 pub(super) async fn open(
     dashboard: Arc<Dashboard>,
     mut request: Request<Incoming>,
@@ -199,7 +199,7 @@ pub(super) async fn open(
     answer
 }
 
-/// Checks who asks, and shows the terminal until either side ends.
+/// Authenticates the page, and shows the terminal until either side ends.
 async fn converse(
     dashboard: &Arc<Dashboard>,
     socket: &mut Socket,
@@ -245,7 +245,7 @@ async fn converse(
     done
 }
 
-/// Ends a page's shell once nobody has looked at it for a while.
+/// Ends a page's shell that no page has shown for a while.
 fn forget_later(dashboard: Arc<Dashboard>, room: Arc<dyn RoomConnection>, at: (String, String)) {
     tokio::spawn(async move {
         tokio::time::sleep(UNSEEN).await;

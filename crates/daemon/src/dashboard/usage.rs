@@ -1,4 +1,4 @@
-//! What rooms have taken of the machine over the last minutes, as far as somebody looked.
+//! The recent resource usage of rooms, measured while a page is open.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +11,7 @@ use hothouse_model::{SandboxRecord, id::SandboxKey, room::RoomUsage};
 
 use crate::Daemon;
 
-/// How often rooms are measured while a page is open. A page changes no more often because of it.
+/// How often rooms are measured while a page is open. This also limits how often usage changes the page.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// One measurement of a room.
@@ -32,7 +32,7 @@ struct Kept {
 }
 
 impl Usages {
-    /// Returns what rooms take, and measures them if that was long ago.
+    /// Returns the resource usage of rooms, measuring it if the last measurement is old.
     pub(super) fn of(
         &self,
         daemon: &Daemon,
@@ -51,7 +51,7 @@ impl Usages {
 }
 
 impl Kept {
-    /// Adds measurements; a room that was gone begins again.
+    /// Adds measurements; a room that was gone starts over.
     fn take(&mut self, found: Vec<(SandboxKey, Option<RoomUsage>)>, at: Instant) {
         let mut former = std::mem::take(&mut self.rooms);
         for (key, usage) in found.into_iter().filter_map(|(key, usage)| Some((key, usage?))) {
@@ -73,8 +73,8 @@ fn shown(samples: &VecDeque<Sample>) -> Usage {
     Usage::new(&cpu, &memory, processes)
 }
 
-/// Returns how much of a core a room used between two measurements. What processes used that have ended since may be
-/// missing in the second one.
+/// Returns the CPU usage of a room between two measurements, in percent of a core. Time of processes that have ended
+/// since may be missing in the second one.
 fn percent(before: &Sample, after: &Sample) -> u64 {
     let passed = after.at.duration_since(before.at).as_millis().max(1);
     let used = u128::from(after.usage.cpu_ms.saturating_sub(before.usage.cpu_ms));

@@ -1,4 +1,4 @@
-//! What the timeline has of a command: that it began, and how it ended.
+//! The notes on the timeline about a command: its start and its end.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use hothouse_model::record::{Draft, Kind, bodies::ExecBody};
 const WORDS: usize = 64;
 const WORD: usize = 1000;
 
-/// A command that runs.
+/// A command in progress.
 pub(super) struct ExecNote {
     id: String,
     service: Option<String>,

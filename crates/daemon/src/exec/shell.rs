@@ -1,4 +1,4 @@
-//! Shells that belong to no client: a page of the dashboard opens one, looks at it and comes back to it.
+//! Shells that belong to no client: a page of the dashboard opens one, shows it and returns to it.
 
 use hothouse_api::exec::{RunAsk, Target, TerminalAsk};
 use hothouse_backend::connection::{ExecId, ExecRecord};
@@ -7,27 +7,27 @@ use hothouse_model::{Failure, FailureKind, SandboxRecord};
 use super::{HANGUP, refusal, start, tell_end};
 use crate::Daemon;
 
-/// How the id of such a shell begins.
+/// The id prefix of such shells.
 const PREFIX: &str = "page-";
 
-/// How many of them a room may have.
+/// The maximum number per room.
 const MOST: usize = 4;
 
-/// The first size, until somebody types.
+/// The initial size, until the user types.
 const SIZE: (u16, u16) = (30, 110);
 
-/// Makes the id of a shell to come.
+/// Creates the id of a new shell.
 pub(crate) fn new_id() -> String {
     format!("{PREFIX}{}", hothouse_model::id::hex(&hothouse_host::random::bytes::<4>()))
 }
 
-/// Whether an id is one of a page's shell.
+/// Whether an id belongs to a page's shell.
 pub(crate) fn is_own(exec: &str) -> bool {
     let digits = exec.strip_prefix(PREFIX).unwrap_or_default();
     digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Starts a shell with an id of [`new_id`]. It outlives who started it.
+/// Starts a shell with an id from [`new_id`]. It outlives its client.
 pub(crate) async fn open(
     daemon: &Daemon,
     sandbox: &SandboxRecord,
@@ -64,7 +64,7 @@ pub(crate) async fn open(
     Ok(())
 }
 
-/// Ends a shell that a page opened, and nothing else.
+/// Ends a shell that a page opened; refuses any other command.
 pub(crate) async fn close(
     daemon: &Daemon,
     sandbox: &SandboxRecord,

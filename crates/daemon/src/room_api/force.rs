@@ -1,16 +1,16 @@
-//! Makes of a room's request one that can only be about its own sandbox. Pure.
+//! Converts a room's request to one that can only concern its own sandbox. Pure.
 //!
-//! Nothing that names a sandbox, a folder of the host or an operation is passed on as the room sent it.
+//! Nothing that names a sandbox, a folder of the host or an operation is passed on as received.
 
 use std::collections::BTreeMap;
 
 use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord, id::SandboxKey};
 use serde_json::{Map, Value};
 
-/// The longest operation id that a room may choose.
+/// The maximum length of an operation id from a room.
 const OPERATION: usize = 36;
 
-/// Whose request it is.
+/// The sandbox that a request belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     key: SandboxKey,
@@ -33,7 +33,7 @@ impl From<&SandboxRecord> for Own {
 }
 
 impl Own {
-    /// Forces the parameters of a request that reads.
+    /// Forces the parameters of a query.
     pub(super) fn query(&self, text: &str) -> Result<BTreeMap<String, String>, Failure> {
         let mut pairs = BTreeMap::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -70,12 +70,12 @@ impl Own {
         Ok(body)
     }
 
-    /// Returns what names this sandbox and nothing else: its name, in its own worktree.
+    /// Returns parameters that identify only this sandbox: its name, in its own worktree.
     fn place(&self) -> [(&'static str, String); 2] {
         [("sandbox", self.name.clone()), ("folder", self.worktree.clone())]
     }
 
-    /// Accepts the sandbox's own names only. Whether there is another one is not told.
+    /// Accepts only the sandbox's own names, without revealing whether another sandbox exists.
     fn check_name(&self, name: Option<&str>) -> Result<(), Failure> {
         let Self { name: own, project, id, .. } = self;
         match name {
@@ -89,8 +89,8 @@ impl Own {
         }
     }
 
-    /// Returns the id that an operation of this room has in the store: no room can name one of another
-    /// room, or of the user, whose ids are made of hexadecimal digits.
+    /// Returns the stored id of an operation of this room. A room cannot name an operation of another room, whose key
+    /// differs, or of the user, whose ids are hexadecimal.
     pub(super) fn operation(&self, id: &str) -> Result<OperationId, Failure> {
         let usage = || Failure::new(FailureKind::Usage, "this is not an id of an operation");
         let id: OperationId = id.parse().map_err(|_| usage())?;
@@ -116,7 +116,7 @@ pub(super) fn query_text(pairs: &BTreeMap<String, String>) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Decodes `%XX` and `+`; what is not UTF-8 or not well-formed is refused.
+/// Decodes `%XX` and `+`; rejects text that is malformed or not UTF-8.
 fn decoded(text: &str) -> Result<String, Failure> {
     let bad = || Failure::new(FailureKind::Usage, "a parameter of the request is not well-formed");
     let mut bytes = Vec::with_capacity(text.len());
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(own.body(b"").unwrap()["sandbox"], "agent-a");
         let kind = |body: &[u8]| own.body(body).unwrap_err().kind;
         assert_eq!(kind(br#"{"sandbox":"other"}"#), FailureKind::Host);
-        // serde_json takes the last of two equal keys, and so does what is sent on.
+        // serde_json keeps the last of two equal keys, and so does the forwarded body.
         assert_eq!(kind(br#"{"sandbox":"agent-a","sandbox":"other"}"#), FailureKind::Host);
         for body in [&b"[]"[..], b"null", b"{", br#"{"sandbox":["other"]}"#, b"\xff"] {
             assert_eq!(kind(body), FailureKind::Usage, "{body:?}");

@@ -1,30 +1,30 @@
-//! What programs of a room may ask of the daemon: an explicit list. What is not in it is refused.
+//! What programs of a room may request from the daemon: an explicit list. Everything else is refused.
 //!
-//! *To let rooms use a route:* its line here; a test fails for a route without one.
+//! *To let rooms use a route:* add a line for it here; a test fails for a route without one.
 
 use hothouse_api::route;
 
 /// What a room may do with a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum May {
-    /// Use it, for its own sandbox alone.
+    /// Use it, but only for its own sandbox.
     Own(Cost),
-    /// Use it; it is answered before it happens, because the caller ends with it.
+    /// Use it; the response is sent first, because the caller ends with its room.
     Last,
-    /// Not use it. A human may, on the host, by this command.
+    /// Not use it; the user can run this command on the host.
     Human(&'static str),
 }
 
-/// What a request costs the daemon, which decides how many of a sandbox are answered at a time.
+/// The cost of a request, which determines how many of a sandbox are processed at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// A look into the store or at the room.
+    /// Reads the store or the room's state.
     Light,
     /// Reads many files, runs git, or pauses the room.
     Heavy,
     /// Waits for something to happen.
     Waits,
-    /// Takes its turn among the operations on the sandbox, for which the user waits too.
+    /// Takes a turn among the operations on the sandbox, for which the user waits too.
     Changes,
 }
 
@@ -99,7 +99,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::DAEMON, Human("hothouse daemon status")),
     ("POST", route::DAEMON_STOP, Human("hothouse daemon stop")),
     ("POST", route::SANDBOXES, Human("hothouse fork NEW")),
-    // What it keeps is what other sandboxes start from.
+    // Other sandboxes start from what it stores.
     ("POST", route::SANDBOX_SETUP, Human("hothouse fork NEW --setup")),
     ("POST", route::SANDBOX_ADOPT, Human("hothouse adopt")),
     ("POST", route::SANDBOX_PAUSE, Human("hothouse pause NAME")),
@@ -136,7 +136,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::DOCTOR_FIX, Human("hothouse doctor --fix")),
 ];
 
-/// A route that a request matches: its constant, and the id in it, if it has one.
+/// A route that matches a request: its constant, and the id in the path, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Matched<'a> {
     pub(super) route: &'static str,
@@ -144,7 +144,7 @@ pub(super) struct Matched<'a> {
     pub(super) may: May,
 }
 
-/// Finds what a room may do with a request. Paths are compared byte by byte: nothing is decoded.
+/// Finds what a room may do with a request. Paths are compared byte by byte, without decoding.
 pub(super) fn find<'a>(method: &str, path: &'a str) -> Option<Matched<'a>> {
     RULES.iter().filter(|(of, ..)| *of == method).find_map(|&(_, route, may)| {
         let id = match route.strip_suffix("{id}") {
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// Every method and route that the router has, read from its source.
+    /// Returns every method and route of the router, read from its source.
     fn served() -> BTreeSet<(String, String)> {
         let constants: BTreeMap<&str, &str> = include_str!("../../../api/src/lib.rs")
             .lines()

@@ -24,10 +24,10 @@ use hothouse_reconcile::{
 use super::{Json, Operation, blocking, sandbox::reference, timeline::place};
 use crate::{Daemon, failure::ErrorResponse, room_api::Shown};
 
-/// How much of an agent's output is answered.
+/// How much of an agent's output is returned.
 const LOG_SHOWN: usize = 512 << 10;
 
-/// The most calls of one report, and the longest text in one.
+/// The maximum number of calls in a report, and the maximum length of a text in it.
 const CALLS: usize = 64;
 const TEXT: usize = 2000;
 
@@ -88,7 +88,7 @@ pub(crate) async fn start(
         resumed: false,
         unseen_hooks: false,
     };
-    // On a task of its own: a client that leaves does not undo it.
+    // In a separate task: a client that disconnects does not undo it.
     let started = tokio::spawn(async move { daemon.keepers.agents.start(&sandbox, wish).await });
     let started =
         started.await.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
@@ -241,7 +241,7 @@ pub(crate) async fn race(
         check: body.check,
         variables: Vec::new(),
     };
-    // On a task of its own: it continues without its client.
+    // In a separate task: it continues without its client.
     let raced = tokio::spawn(async move { agents::race(&daemon.keepers, wish, id).await });
     let raced =
         raced.await.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;

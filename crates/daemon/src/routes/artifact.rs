@@ -16,7 +16,7 @@ use hothouse_reconcile::webhooks::listen::PRIVATE;
 use super::{blocking, timeline::place};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// The largest file that is read.
+/// The maximum size of a file.
 const LIMIT: u64 = 16 << 20;
 
 #[utoipa::path(
@@ -39,7 +39,7 @@ pub(crate) async fn one(
     read.await.map(axum::Json)
 }
 
-/// Returns the path of a file in the run's folder; one that leads out of it is none, nor is a private one.
+/// Returns the path of a file relative to the run's folder; fails for a path outside of it and for a private one.
 fn relative(folder: &Path, file: &str) -> Result<PathBuf, Failure> {
     let path = Path::new(file);
     let path = path.strip_prefix(folder).unwrap_or(path);

@@ -1,4 +1,4 @@
-//! What agents ask their user for.
+//! Requests from agents to their user.
 
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ pub(crate) async fn ask(
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
         let AskBody { text, host, secret, limit, .. } = body;
         let (ask, is_new) = daemon.engine.ask(&sandbox, text, Wanted { host, secret, limit })?;
-        // The user has heard of one that waits already.
+        // The user was already notified of a pending one.
         if !is_new {
             return Ok(view(&sandbox, ask));
         }

@@ -27,7 +27,7 @@ pub(crate) async fn open(
     let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
     let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)?;
     let browsers = daemon.keepers.browsers.clone();
-    // A page is looked at to its end, also where the client leaves.
+    // The visit is completed even if the client disconnects.
     let browsing = tokio::spawn(async move { browsers.browse(&sandbox, body.spec).await });
     let report = browsing
         .await

@@ -1,4 +1,4 @@
-//! The daemon about itself.
+//! The daemon's own status.
 
 use axum::{Json, extract::State};
 use hothouse_api::{DaemonView, RoomsView};

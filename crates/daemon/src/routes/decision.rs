@@ -1,4 +1,4 @@
-//! What users decide, as records of the runs that it concerns.
+//! Records users' decisions in the affected runs.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use hothouse_model::{
 };
 use hothouse_reconcile::Timelines;
 
-/// Whose runs a decision is about.
+/// Which runs a decision affects.
 pub(super) enum Concerned {
     One(SandboxKey),
-    /// Those of a repository, by its git folder.
+    /// Those of a repository, by its git directory.
     Project(PathBuf),
     Everybody,
 }
@@ -25,7 +25,7 @@ pub(super) enum Concerned {
 /// Area, rule and action: `(PolicyArea::Egress, "api.example", PolicyAction::Allowed)`.
 pub(super) type Decided<'a> = (PolicyArea, &'a str, PolicyAction);
 
-/// Writes a decision down for every run that it concerns.
+/// Records a decision for every run that it affects.
 pub(super) fn note(
     engine: &Engine,
     timelines: &Timelines,
@@ -41,7 +41,7 @@ pub(super) fn note(
     all.iter().filter(is_concerned).for_each(|sandbox| append(timelines, sandbox, decided));
 }
 
-/// Writes a decision down for one sandbox.
+/// Records a decision for one sandbox.
 pub(super) fn append(timelines: &Timelines, sandbox: &SandboxRecord, decided: Decided<'_>) {
     let (area, rule, action) = decided;
     let body = PolicyBody {

@@ -1,4 +1,4 @@
-//! What a crash left behind.
+//! Leftovers of a crash.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The ledger of what rooms tried to reach, and what users allow.
+//! The ledger of what rooms tried to reach, and the user's rules.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -33,10 +33,10 @@ use super::{
 };
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How many denials `why` shows.
+/// How many denials `egress why` shows.
 const SHOWN: usize = 20;
 
-/// The longest that a request waits for a record, and how often it looks.
+/// The maximum time that a request waits for a record, and how often it checks.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -81,7 +81,7 @@ enum Since {
     Seq(u64),
 }
 
-/// Reads a cursor, a span back from now, or a moment.
+/// Parses a cursor, a duration before now, or a time.
 fn since(text: &str, now: Timestamp) -> Result<Since, Failure> {
     if let Ok(seq) = text.parse::<u64>() {
         return Ok(Since::Seq(seq));
@@ -165,7 +165,7 @@ pub(crate) async fn why(
     }))
 }
 
-/// Returns the integration that treats a host.
+/// Returns the integration that handles a host.
 async fn treated(
     daemon: &Daemon,
     sandbox: &SandboxRecord,
@@ -177,7 +177,7 @@ async fn treated(
     Ok(found.map(|(name, class)| TreatedView { name, class }))
 }
 
-/// Returns the address that the last connection to a name went to, if the ledger has it.
+/// Returns the address of the last connection to a name, if the ledger has one.
 fn last_address(records: &[LedgerRecord], name: &HostName, port: Option<u16>) -> Option<IpAddr> {
     let is_last = |record: &&LedgerRecord| {
         record.kind == AttemptKind::Connection
@@ -187,8 +187,8 @@ fn last_address(records: &[LedgerRecord], name: &HostName, port: Option<u16>) ->
     records.iter().rev().find(is_last)?.address
 }
 
-/// Decides as if the room had looked the host up, found the address that its last connection went to, and
-/// spoken what its port expects.
+/// Decides as if the room had resolved the host to the address of its last connection, and used the protocol that is
+/// usual on its port.
 fn decision(
     policy: &Policy,
     terminated: &[HostPattern],
@@ -308,7 +308,7 @@ pub(crate) async fn learned(
     .await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     let mut learned = blocking(move || {
-        // An integration treats its hosts as its class says, and no rule changes that.
+        // Rules do not change how an integration handles its hosts.
         let covered = |host: &str| match host.parse() {
             Ok(host) => engine.integration_of(&record, &host).map(|found| found.is_some()),
             Err(_) => Ok(false),
@@ -322,7 +322,7 @@ pub(crate) async fn learned(
         Ok(kept)
     })
     .await?;
-    // What has been allowed since is no news.
+    // Leaves out what has been allowed since.
     if let Some(walls) = daemon.keepers.walls.get() {
         let (policy, terminated) = walls.policy_of(&sandbox).await.map_err(ErrorResponse)?;
         learned.retain(|rule| {
@@ -333,7 +333,7 @@ pub(crate) async fn learned(
     Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))
 }
 
-/// Returns the host of a rule, without its port and what carries it.
+/// Returns the host of a rule, without port and transport.
 fn rule_host(rule: &str) -> &str {
     let host = rule.split_once('/').map_or(rule, |(host, _)| host);
     host.rsplit_once(':').map_or(host, |(host, _)| host)

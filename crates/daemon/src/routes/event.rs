@@ -23,10 +23,10 @@ use tokio_stream::wrappers::{BroadcastStream, ReceiverStream, WatchStream};
 use super::{blocking, sandbox::reference, timeline::selection};
 use crate::{Daemon, failure::ErrorResponse, room_api::Shown};
 
-/// How often it is checked whether another run has begun.
+/// How often to check for new runs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How many records may wait for a slow follower; then their runs are read more slowly.
+/// How many records may wait for a slow follower; then its runs are read more slowly.
 const WAITING: usize = 256;
 
 type Messages = Pin<Box<dyn futures_util::Stream<Item = Result<Sse, Infallible>> + Send>>;
@@ -67,7 +67,7 @@ pub(crate) async fn follow(
     Ok(Stream::new(all).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Narrows what is shown to the sandbox that the follower names.
+/// Restricts what is shown to the sandbox that the follower names.
 async fn narrowed(
     daemon: &Daemon,
     shown: Shown,
@@ -100,7 +100,7 @@ fn records(
     let (record_tx, record_rx) = mpsc::channel(WAITING);
     tokio::spawn(async move {
         let mut known = HashSet::new();
-        // The first look is at what is there already; runs that begin later are followed from their start.
+        // Runs found by the first check are followed from now on, later ones from their start.
         let mut is_first = true;
         while !record_tx.is_closed() {
             for sandbox in running(&daemon, shown).await {

@@ -1,4 +1,4 @@
-//! Commands that programs of a room run there with `exec`: they say so themselves, and the record says that.
+//! Commands that programs of a room run there with `exec`. They report these themselves, and the record says so.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,11 +13,11 @@ use hothouse_model::record::{Draft, Kind, bodies::ExecBody, kind_of_id};
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How many words of a command are kept, and how many characters of each.
+/// The maximum number of words of a recorded command, and of characters in each.
 const WORDS: usize = 64;
 const WORD: usize = 1000;
 
-/// How long the end of a command waits for its beginning to be written.
+/// How long the end of a command waits until its beginning is written.
 const SETTLE: Duration = Duration::from_secs(1);
 
 #[utoipa::path(
@@ -35,7 +35,7 @@ pub(crate) async fn note(
         let timeline = daemon.keepers.timelines.of(&sandbox).filter(|_| body.id.is_some());
         let is_own = |id: &str| {
             let Some(timeline) = &timeline else { return false };
-            // Its beginning may still be on its way to the disk.
+            // Its beginning may not be on the disk yet.
             timeline.settle(SETTLE);
             let begun = timeline.reader().ok().and_then(|reader| reader.get(id).ok().flatten());
             begun.is_some_and(|record| is_of_room(&record.body))
@@ -48,7 +48,7 @@ pub(crate) async fn note(
     noted.await.map(axum::Json)
 }
 
-/// Whether a record is a note of the room, rather than a command from outside or one that was seen.
+/// Whether a record is a note from the room, rather than a command from outside or an observed one.
 fn is_of_room(body: &serde_json::Value) -> bool {
     body["inside"] == true && body["sampled"] != true
 }
@@ -61,7 +61,7 @@ fn draft(body: ExecNoteBody, is_own: &dyn Fn(&str) -> bool) -> Draft {
         Some(code) => format!("exit {code}: {line}"),
         None => line,
     };
-    // Only what a room began is continued from a room: how a command from outside ended is not its to tell.
+    // A room can only complete its own commands, not report how one from outside ended.
     let own = body.id.filter(|id| kind_of_id(id) == Some(Kind::Exec) && is_own(id));
     let id = own.unwrap_or_else(|| Kind::Exec.id(random::bytes()));
     let (exit, duration_ms) = (body.exit, body.duration_ms);
@@ -91,7 +91,7 @@ mod tests {
             ..ExecNoteBody::default()
         };
         assert_eq!(draft(body.clone(), &|_| true).id.as_deref(), Some("exec_0123456789abcdef"));
-        // One that the user ran keeps its own end.
+        // A command of the user keeps its own end.
         assert_ne!(draft(body, &|_| false).id.as_deref(), Some("exec_0123456789abcdef"));
         let body = |inside, sampled| serde_json::json!({ "inside": inside, "sampled": sampled });
         assert!(

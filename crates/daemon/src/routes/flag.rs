@@ -48,7 +48,7 @@ pub(crate) async fn set(
     Ok(axum::Json(views(&set)))
 }
 
-/// Shows flags, in the order of their keys.
+/// Converts flags, ordered by key.
 pub(crate) fn views(set: &FlagSet) -> Vec<FlagView> {
     let view = |(key, flag): (&String, &Flag)| {
         let Flag { value, default, pinned } = flag.clone();

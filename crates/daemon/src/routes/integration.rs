@@ -11,7 +11,7 @@ use hothouse_timeline::{Order, Selection};
 use super::{blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How many records of one integration are counted.
+/// The maximum number of counted records per integration.
 const COUNTED: usize = 100_000;
 
 #[utoipa::path(
@@ -47,7 +47,7 @@ pub(crate) async fn list(
     listed.await.map(axum::Json)
 }
 
-/// Counts the requests of the last run to an integration.
+/// Counts the requests to an integration in the last run.
 fn counted(daemon: &Daemon, sandbox: &SandboxRecord, name: &str) -> Result<u64, Failure> {
     let Some(room) = &sandbox.room else { return Ok(0) };
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };

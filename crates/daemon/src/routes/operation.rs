@@ -33,7 +33,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// Waits until an operation has ended; `None` if it never began.
+/// Waits until an operation has ended; `None` if it was never started.
 pub(crate) async fn ended(
     daemon: &Daemon,
     id: &OperationId,

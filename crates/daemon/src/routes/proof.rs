@@ -161,7 +161,7 @@ async fn awake(
     sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)
 }
 
-/// Tells the work when nobody waits for its answer any more.
+/// Signals, when dropped, that nobody waits for the result any longer.
 struct Waiting(watch::Sender<bool>);
 
 impl Drop for Waiting {
@@ -170,7 +170,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Does something on a task of its own: where the client leaves, it ends by itself and cleans up.
+/// Runs work in a separate task: if the client disconnects, the work stops and cleans up by itself.
 pub(super) async fn asked<T, F>(
     operation: OperationId,
     work: impl FnOnce(Asker) -> F,

@@ -14,7 +14,7 @@ use hothouse_reconcile::sleep;
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How long a queue may take to be empty.
+/// How long draining a queue may take.
 const DRAIN: Duration = Duration::from_secs(60);
 
 #[utoipa::path(

@@ -1,4 +1,4 @@
-//! Recordings of real answers.
+//! Recordings of real responses.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Requests of a run: one whole, and many as an archive.
+//! Requests of a run: a single one in full, or many as an archive.
 
 use axum::extract::{Query, State};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How many entries of an archive one answer holds: each may have two bodies.
+/// The maximum number of archive entries in a response: each may have two bodies.
 const ENTRIES: usize = 100;
 
 #[utoipa::path(
@@ -75,7 +75,7 @@ fn view(record: Record, folder: &std::path::Path) -> Result<RequestView, Failure
     })
 }
 
-/// Returns what is kept of a body.
+/// Returns the stored part of a body.
 fn bytes_of(message: &Message, folder: &std::path::Path) -> Vec<u8> {
     match (&message.text, &message.blob) {
         (Some(text), _) => text.clone().into_bytes(),

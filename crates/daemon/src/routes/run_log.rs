@@ -1,4 +1,4 @@
-//! The logs of a run's services, as they are kept in its folder: also after its sandbox is gone.
+//! The logs of a run's services, as stored in its folder; available even after its sandbox is gone.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use hothouse_host::{
 use hothouse_model::{Explain, Failure, FailureKind};
 use jiff::Timestamp;
 
-/// The folder of the logs in that of a run, and how a log's name ends.
+/// The folder of the logs in a run's folder, and the file extension.
 const FOLDER: &str = "logs";
 const ENDING: &str = ".log";
 
-/// How much of a log is read; a run keeps no more.
+/// How much of a log is read; no run stores more.
 const MOST: u64 = 65 << 20;
 
 /// Reads the logs of a run.
@@ -26,7 +26,7 @@ pub(super) fn read(run: &Path, names: &[String], wanted: &Wanted) -> Result<LogP
         cursor.0.insert(service, lines.len() as u64);
         all.extend(select(lines, wanted));
     }
-    // Stable: the lines of one log stay in their order.
+    // A stable sort: the lines of one log keep their order.
     all.sort_by_key(|line| line.time);
     if let Some(tail) = wanted.tail {
         all.drain(..all.len().saturating_sub(tail));
@@ -43,7 +43,7 @@ pub(super) fn read(run: &Path, names: &[String], wanted: &Wanted) -> Result<LogP
     Ok(LogPage { lines: all, cursor: cursor.to_string(), more: !rest.is_empty() })
 }
 
-/// Returns the logs that are named, or all, each with its service.
+/// Returns the named logs, or all, each with its service.
 fn texts(run: &Path, names: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let files = files::list(&run.join(FOLDER)).unwrap_or_default();
     let service = |path: &Path| Some(path.file_name()?.to_str()?.strip_suffix(ENDING)?.to_owned());
@@ -65,7 +65,7 @@ fn texts(run: &Path, names: &[String]) -> Result<Vec<(String, String)>, Failure>
     wanted.map(read).collect()
 }
 
-/// Reads lines as they are kept: `TIME TEXT`.
+/// Parses stored lines: `TIME TEXT`.
 fn lines(service: &str, text: &str) -> Vec<LogLine> {
     let mut last = Timestamp::UNIX_EPOCH;
     let mut read = |(seq, line): (usize, &str)| {
@@ -81,7 +81,7 @@ fn lines(service: &str, text: &str) -> Vec<LogLine> {
     text.lines().enumerate().map(&mut read).collect()
 }
 
-/// Keeps the lines of one log that are wanted, and those around them.
+/// Selects the requested lines of one log, and those around them.
 fn select(mut lines: Vec<LogLine>, wanted: &Wanted) -> Vec<LogLine> {
     let is_late = |line: &LogLine| match &wanted.since {
         None => true,

@@ -94,7 +94,7 @@ pub(crate) async fn fork(
     }
     let made = blocking(move || {
         let made = daemon.engine.fork(&spec, id)?;
-        // The first room of a host needs seconds for this, so it begins before anybody waits.
+        // This takes seconds for the first room of a host, so it begins before anyone waits for it.
         let engine = daemon.engine.clone();
         tokio::task::spawn_blocking(move || engine.prepare_rooms());
         Ok(view::sandbox(&daemon, made))
@@ -115,7 +115,7 @@ pub(crate) async fn up(
     to_its_end(bring_up(daemon, id, body)).await
 }
 
-/// Continues when the client has gone: a start that was interrupted at the terminal still runs to its end.
+/// Completes work even if the client disconnects: a start that was interrupted at the terminal still finishes.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ErrorResponse>> + Send + 'static,
 ) -> Result<T, ErrorResponse> {
@@ -147,7 +147,7 @@ async fn bring_up(
     let seeding = (!body.no_wait).then(|| (find.clone(), body.seed, id.clone()));
     let (activities, all) = (daemon.keepers.activities.clone(), daemon.clone());
     let shown = act(daemon, find, move |engine, sandbox| {
-        // Clients of its ports wait for the services meanwhile.
+        // Meanwhile, clients of its ports wait for the services.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
         engine
@@ -194,7 +194,7 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
     failure.hint(format!("{told}: `hothouse egress log --denied -w {}` shows why", sandbox.name))
 }
 
-/// Adds what the worktree's config asks for in vain to a failed start.
+/// Adds the unapproved settings of the worktree's config to a failed start.
 fn with_pending(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
     let pending = engine.pending_config(sandbox).map(|pending| in_words(&pending.changes));
     match Several::of(pending.unwrap_or_default()) {
@@ -296,7 +296,7 @@ pub(crate) async fn delete(
     let deleted = blocking(move || {
         let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
-        // The logs of its services go with it; those of its run stay.
+        // The logs of its services are deleted with it; those of its run stay.
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
         write_flags(&daemon, &sandbox);
         match body.now {
@@ -309,7 +309,7 @@ pub(crate) async fn delete(
         Ok((sandbox, dropped, kept.map(|kept| kept.expires)))
     })
     .await?;
-    // Its ports are free at once.
+    // Its ports are free immediately.
     keepers.refresh_urls().await;
     let (sandbox, dropped, until) = deleted;
     let mut gone = DeletedView { until, ..gone(&[sandbox]) };
@@ -339,7 +339,7 @@ pub(crate) async fn setup(
     }))
 }
 
-/// Writes the flags of a run among its artifacts.
+/// Writes the flags of a run to its artifacts.
 fn write_flags(daemon: &Daemon, sandbox: &SandboxRecord) {
     if let Err(failure) = daemon.keepers.flags.write_down(sandbox) {
         tracing::warn!(?failure, "the flags of the run were not written");

@@ -85,7 +85,7 @@ pub(crate) async fn remove(
     Ok(axum::Json(()))
 }
 
-/// Returns whose runs a secret of a folder's project is about.
+/// Returns which runs a secret set in a folder affects.
 fn concerned(engine: &Engine, folder: &Path, everywhere: bool) -> Concerned {
     match engine.project_folder(folder).filter(|_| !everywhere) {
         Some(project) => Concerned::Project(project),
@@ -93,7 +93,7 @@ fn concerned(engine: &Engine, folder: &Path, everywhere: bool) -> Concerned {
     }
 }
 
-/// Parses a value of the user's; the error does not repeat it beyond what its type allows.
+/// Parses a user's value; the error shows no more of it than its type allows.
 fn parsed<T>(what: &str, text: &str) -> Result<T, ErrorResponse>
 where
     T: std::str::FromStr,

@@ -83,7 +83,7 @@ pub(crate) async fn seed(
     Ok(axum::Json(summary?))
 }
 
-/// Seeds what `up` was asked for, or what the profile says, and shows the sandbox as it is then.
+/// Seeds what `up` requested, or else the profile's seeds, and returns the sandbox as it is then.
 pub(super) async fn after_up(
     daemon: &Daemon,
     find: FindQuery,
@@ -115,7 +115,7 @@ pub(super) async fn after_up(
     seeded.map(|_| axum::Json(shown))
 }
 
-/// Seeds on a task of its own: it continues if the client leaves.
+/// Seeds in a separate task: it continues if the client disconnects.
 async fn perform(
     daemon: &Daemon,
     sandbox: &SandboxRecord,
@@ -129,7 +129,7 @@ async fn perform(
     done.unwrap_or_else(failed).map_err(ErrorResponse)
 }
 
-/// Writes the metadata of a run again, and shows the sandbox.
+/// Rewrites the metadata of a run, and returns the sandbox.
 async fn describe(daemon: &Daemon, sandbox: SandboxRecord) -> Result<SandboxView, ErrorResponse> {
     let daemon = daemon.clone();
     blocking(move || {

@@ -21,10 +21,10 @@ use crate::{Daemon, exec, failure::ErrorResponse};
 /// How long a service may take to start by default.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many bytes of text a page has by default.
+/// The default size of a page of log text, in bytes.
 const PAGE: usize = 8 << 20;
 
-/// The longest that a request waits for a line.
+/// The maximum time that a request waits for a line.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// How often a waiting request checks the files.
@@ -52,7 +52,7 @@ pub(crate) async fn act(
     let query = FindQuery { sandbox: body.sandbox, folder: body.folder };
     let (keepers, runtime) = (daemon.keepers.clone(), tokio::runtime::Handle::current());
     sandbox::act(daemon, query, move |engine, record| {
-        // It is ready once we answer on its port, if we are the ones who do.
+        // If we serve its port ourselves, the service is ready only once we answer there.
         let starts = || runtime.block_on(keepers.refresh_urls_of(record));
         engine.act_on_service_telling(record, &body.service, action, timeout, &starts)
     })
@@ -132,7 +132,7 @@ fn find(engine: &Engine, query: &LogQuery) -> Result<Vec<logs::Stream>, Failure>
     engine.log_streams(&sandbox, &names(query))
 }
 
-/// Returns the services that are asked for.
+/// Returns the requested services.
 fn names(query: &LogQuery) -> Vec<String> {
     let names = query.services.as_deref().unwrap_or_default().split(',');
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()

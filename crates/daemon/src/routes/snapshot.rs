@@ -108,7 +108,7 @@ pub(crate) async fn forget(
     .await
 }
 
-/// Drafts what the timeline of the run has of it.
+/// Drafts the timeline record of a snapshot.
 type Noted = fn(&SnapshotRecord) -> Draft;
 
 fn taken(snapshot: &SnapshotRecord) -> Draft {

@@ -1,4 +1,4 @@
-//! Results of tests that a runner in a room reports: they are its own word, and the records say so.
+//! Test results reported by a runner in a room. They are the room's own claim, and the records say so.
 
 use std::path::{Path, PathBuf};
 
@@ -25,21 +25,21 @@ use hothouse_timeline::Timeline;
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How many results one request may have, and how many characters a text of one.
+/// The maximum number of results per request, and of characters in a text.
 const TESTS: usize = 200;
 const TEXT: usize = 4000;
 
-/// How many files of a result are kept, and how many bytes of each.
+/// The maximum number of files per result, and of bytes in each.
 const FILES: usize = 10;
 const FILE_MOST: u64 = 32 << 20;
 
-/// How many bytes of files the results of a run may keep.
+/// The maximum size of all test files of a run.
 const RUN_MOST: u64 = 512 << 20;
 
-/// The folder of files below that of the run.
+/// The folder of files in the run's folder.
 const FOLDER: &str = "tests";
 
-/// The files that are kept: pictures, films, and traces of Playwright.
+/// The files that are stored: pictures, videos, and Playwright traces.
 const ENDINGS: [&str; 5] = [".png", ".jpg", ".webm", ".zip", ".md"];
 
 #[utoipa::path(
@@ -93,7 +93,7 @@ fn draft(runner: &str, test: TestNoteBody, files: Vec<TestFile>) -> Draft {
     Draft::of(HostClock.now(), browse::cut(&summary, 300), &body)
 }
 
-/// Cuts a word of a runner that is none of ours.
+/// Truncates an unknown word of a runner.
 fn short<T: Words>(word: Word<T>) -> Word<T> {
     match word {
         Word::Known(known) => known.into(),
@@ -101,8 +101,8 @@ fn short<T: Words>(word: Word<T>) -> Word<T> {
     }
 }
 
-/// Copies files of a result from the worktree to the folder of the run. What is elsewhere, no plain file, too large or
-/// of another kind is only named.
+/// Copies files of a result from the worktree to the folder of the run. Files elsewhere, irregular ones, and those too
+/// large or of another type are only named.
 fn kept(
     engine: &Engine,
     (timeline, id): (&Timeline, &str),

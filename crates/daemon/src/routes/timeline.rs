@@ -28,16 +28,16 @@ use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection, Verification};
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// The most records that one answer holds.
+/// The maximum number of records in a response.
 const MOST: usize = 1000;
 
-/// How many records come back where nobody says.
+/// The default number of records.
 const USUAL: usize = 200;
 
-/// How many near misses are told.
+/// How many near misses are reported.
 const NEAREST: usize = 3;
 
-/// The longest that one request waits.
+/// The maximum time that a request waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 #[utoipa::path(
@@ -79,7 +79,7 @@ pub(crate) async fn list(
     let kind = query.kind.as_deref().map(parse_kind).transpose()?;
     let limit = query.limit.unwrap_or(USUAL).clamp(1, MOST);
     let mut selection = selection(&query.query, kind, query.since.as_deref())?;
-    // One more than is wanted tells whether there are more.
+    // One more than requested shows whether there are more.
     selection.limit = limit + 1;
     if query.newest {
         selection.order = Order::NewestFirst;
@@ -111,7 +111,7 @@ pub(crate) async fn wait(
     let place = place(&daemon, query.run, query.sandbox.as_deref(), query.folder).await?;
     let patience = Duration::from_millis(query.wait_ms).min(LONGEST_WAIT);
     let mut stop_rx = daemon.stop_tx.subscribe();
-    // What is looked at after this is waited for again.
+    // Records after this one are waited for again.
     let cursor = last_seq(read(&daemon, &place).await?).await?;
     let reader = read(&daemon, &place).await?;
     let (reading, wanted) = (selection.clone(), place.clone());
@@ -119,7 +119,7 @@ pub(crate) async fn wait(
     let stopped = async move {
         stop_rx.wait_for(|stop| *stop).await.ok();
     };
-    // Queues are looked at more often while somebody waits for a job.
+    // Queues are polled more often while a client waits for a job.
     let _interested = (kind == Kind::Job).then(|| daemon.keepers.queues.await_jobs(&wanted.run));
     let found = tokio::select! {
         found = tokio::time::timeout(patience, tail.next()) => found.ok(),
@@ -202,7 +202,7 @@ pub(crate) async fn verify(
     let place = place(&daemon, Some(query.run), None, String::new()).await?;
     let found = blocking(move || {
         let chain = daemon.keepers.timelines.verify(&place)?;
-        // A run without a folder has nothing but its chain.
+        // A run without a folder has only its chain.
         let folder = match query.head {
             Some(head) => Some(verify_folder(&place.folder, Some(&head))?),
             None => verify_folder(&place.folder, None)
@@ -215,7 +215,7 @@ pub(crate) async fn verify(
     Ok(axum::Json(verified(chain, folder)))
 }
 
-/// Shows what was found of a chain, and of the summary that rests on it.
+/// Converts the result for a chain, and for the summary based on it.
 pub(super) fn verified(chain: Verification, folder: Option<FolderCheck>) -> VerifyView {
     let summary = folder.as_ref().is_some_and(|folder| folder.has_summary);
     let problems = folder.map(|folder| folder.problems).unwrap_or_default();
@@ -232,7 +232,7 @@ pub(super) fn verified(chain: Verification, folder: Option<FolderCheck>) -> Veri
     }
 }
 
-/// Finds the run that is meant: one by its id, or the last one of a sandbox.
+/// Finds a run: by its id, or the last one of a sandbox.
 pub(super) async fn place(
     daemon: &Daemon,
     run: Option<String>,

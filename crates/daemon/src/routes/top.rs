@@ -1,4 +1,4 @@
-//! What sandboxes do and take at a moment.
+//! The current state and resource usage of sandboxes.
 
 use axum::extract::State;
 use hothouse_api::{
@@ -13,7 +13,7 @@ use hothouse_timeline::{Order, Reader, Selection};
 use super::blocking;
 use crate::{Daemon, failure::ErrorResponse, room_api::Shown, view};
 
-/// Up to how many denials are counted.
+/// The maximum number of counted denials.
 const DENIALS: usize = 1000;
 
 #[utoipa::path(

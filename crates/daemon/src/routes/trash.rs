@@ -1,4 +1,4 @@
-//! The trash: deleted sandboxes that can be brought back.
+//! The trash: deleted sandboxes that can be restored.
 
 use axum::extract::State;
 use hothouse_api::{

@@ -21,10 +21,10 @@ use hothouse_reconcile::{
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
-/// How long the first attempts may take, all together.
+/// The time limit for all first attempts together.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Payloads of 4 MiB, as text or in base64.
+/// Returns the body limit: payloads of 4 MiB, as text or base64.
 pub(crate) fn limit() -> DefaultBodyLimit {
     DefaultBodyLimit::max(8 << 20)
 }
@@ -56,7 +56,7 @@ pub(crate) async fn send(
     Ok(axum::Json(views))
 }
 
-/// Finds a sandbox and wakes it: its services are known when it is awake.
+/// Finds a sandbox and wakes it: its services are known only then.
 async fn awake(
     daemon: &Daemon,
     sandbox: Option<&str>,

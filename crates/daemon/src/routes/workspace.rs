@@ -56,7 +56,7 @@ pub(crate) async fn diff(
     shown.await.map(axum::Json)
 }
 
-/// Answers a room, with what git says in it: on the host git would read what only the user may.
+/// Answers a room with the output of git in that room: on the host git could read what only the user may.
 async fn diff_of_room(
     daemon: Daemon,
     query: ReviewQuery,
@@ -260,7 +260,7 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
     }
 }
 
-/// Shows a sandbox in the trash among the others: it takes space until it expires.
+/// Shows a sandbox in the trash among the others: it uses disk space until it expires.
 fn deleted_size(daemon: &Daemon, deleted: DeletedSandbox) -> SizeView {
     let bytes = daemon.engine.bytes_of_deleted(&deleted).unwrap_or(0);
     SizeView {

@@ -1,4 +1,4 @@
-//! Services that compose builds from the repository: run in the worktree, under compose's names.
+//! Services that compose builds from the repository: run in the worktree, under their compose names.
 
 use crate::{
     Question,
@@ -8,11 +8,11 @@ use crate::{
     view::View,
 };
 
-/// Joins what compose builds with the apps that were found in its folders.
+/// Matches services that compose builds with the apps found in their folders.
 pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
     own_images(view, found, folder);
     let mut built = std::mem::take(&mut found.built);
-    // Those that name their app take it first, then those that run the same program, then those that would take any.
+    // Services named like their app choose first, then those that run the same program, then those that accept any app.
     built.sort_by_key(|service| {
         let of = |fits: &dyn Fn(&App) -> bool| found.apps.iter().any(fits);
         match () {
@@ -46,10 +46,10 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
             Some(at) => {
                 taken.push(at);
                 lead(&mut found.apps[at], service);
-                // Of two commands for one image, compose's is the one that is used.
+                // If an image also has a command, compose's command takes precedence.
                 let is_images =
                     found.apps[at].evidence.iter().any(|one| one.fact == "the image's command");
-                // A worker's own script knows more than its framework: queues, and what restarts it.
+                // A worker's own script knows more than its framework: queues, and restart rules.
                 let is_script =
                     is_worker(service) && own_script(view, &found.apps, service).is_some();
                 if let Some(own) = command(view, found, service).filter(|_| is_images || is_script)
@@ -69,7 +69,7 @@ pub(super) fn join(view: &View<'_>, found: &mut Findings, folder: &str) {
     found.built = built;
 }
 
-/// Takes images that the project itself publishes for what they are made of: the app in the worktree.
+/// Treats images that the project itself publishes as what they contain: the app in the worktree.
 fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
     if found.apps.is_empty() {
         return;
@@ -110,13 +110,13 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
     }
 }
 
-/// Whether a variable tells a published image that it runs in production; in a sandbox it is developed.
+/// Whether a variable puts a published image in production mode; a sandbox is for development.
 fn is_of_production((name, value): &(String, String)) -> bool {
     (name.ends_with("_ENV") || name.ends_with("ENVIRONMENT"))
         && ["production", "prod"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// The folder that a service is about: that of its Dockerfile, where the whole repository is its context and this folder
+/// Returns the folder of a service: that of its Dockerfile if the whole repository is the build context and the folder
 /// has something to run.
 fn home<'s>(apps: &[App], service: &'s BuiltService) -> &'s str {
     let folder = text::folder(&service.dockerfile);
@@ -131,7 +131,7 @@ fn is_named(apps: &[App], app: &App, service: &BuiltService) -> bool {
     app.name == service.name || !app.dir.is_empty() && app.dir == home(apps, service)
 }
 
-/// Whether a service only runs tests, by its name or that of its Dockerfile.
+/// Whether a service only runs tests, judging by its name or that of its Dockerfile.
 fn is_for_tests(service: &BuiltService) -> bool {
     let words = ["playwright", "cypress", "test", "tests", "e2e", "selenium"];
     let file = text::name(&service.dockerfile);
@@ -139,7 +139,7 @@ fn is_for_tests(service: &BuiltService) -> bool {
     parts.into_iter().any(|part| words.contains(&part.to_ascii_lowercase().as_str()))
 }
 
-/// Returns the app that a service runs, of those that no other one has.
+/// Returns the app that a service runs, among those not matched yet.
 fn partner(
     view: &View<'_>,
     found: &Findings,
@@ -156,8 +156,8 @@ fn partner(
     let is_worker = is_worker(service);
     let of_kind = |app: &App| (app.kind == AppKind::Worker) == is_worker;
     let same_program = |app: &App| is_same_program(view, app, service);
-    // In a folder of its own any app of the kind is meant; in the whole repository only what serves, as long as
-    // nothing tells it from the others.
+    // In a folder of its own, a service matches any app of its kind; in the whole repository only a server does, unless
+    // something more specific matches.
     let any = |app: &App| of_kind(app) && (!home.is_empty() || !is_worker);
     find(&|app| app.name == service.name && of_kind(app))
         .or_else(|| find(&same_program))
@@ -169,12 +169,12 @@ fn is_worker(service: &BuiltService) -> bool {
     service.ports.is_empty() && service.command.is_some()
 }
 
-/// Whether an app listens on a port that compose publishes: of several apps in one folder, that is the one in the image.
+/// Whether an app listens on a port that compose publishes: among several apps in a folder, that one is in the image.
 fn has_port_of(app: &App, service: &BuiltService) -> bool {
     app.port.is_some_and(|port| service.ports.contains(&port))
 }
 
-/// Whether compose runs the program that an app is known to be, itself or by a script.
+/// Whether compose runs the same program as an app, directly or through a script.
 fn is_same_program(view: &View<'_>, app: &App, service: &BuiltService) -> bool {
     if (app.kind == AppKind::Worker) != is_worker(service) {
         return false;
@@ -188,7 +188,7 @@ fn is_same_program(view: &View<'_>, app: &App, service: &BuiltService) -> bool {
     source.is_some_and(|source| starts_same(&source, &app.run))
 }
 
-/// What Celery's programs are for, by the word that follows its settings.
+/// The roles of Celery's programs, by subcommand.
 const ROLES: [&str; 4] = ["worker", "beat", "flower", "multi"];
 
 /// Whether a line of a script starts the program of a command, in the same role.
@@ -198,21 +198,21 @@ fn starts_same(source: &str, run: &str) -> bool {
     let (Some(wanted), Some(part)) = (wanted, role(&words)) else { return false };
     let lines = source.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.take(200).any(|line| {
-        // What watches files gets the whole command as one word.
+        // File watchers get the whole command as one word.
         let words: Vec<String> =
             line.split_whitespace().map(|w| w.replace(['\'', '"'], "")).collect();
         words.iter().any(|word| text::name(word) == wanted) && role(&words) == Some(part)
     })
 }
 
-/// Returns the script of the repository that a service starts.
+/// Returns the repository's script that a service starts.
 fn own_script(view: &View<'_>, apps: &[App], service: &BuiltService) -> Option<String> {
     let dir = home(apps, service);
     let file = script(view, dir, service.command.as_deref()?)?;
     Some(text::join(dir, &file)).filter(|path| view.has(path))
 }
 
-/// Returns the program of a command, past what only starts it.
+/// Returns the program of a command, without its launchers.
 fn program(line: &str) -> Option<String> {
     let words = text::words(line);
     let mut words = words.iter().map(String::as_str).filter(|word| !word.contains('='));
@@ -223,7 +223,7 @@ fn program(line: &str) -> Option<String> {
     Some(text::name(first).to_owned())
 }
 
-/// Gives an app what compose knows of it.
+/// Applies compose's settings to an app.
 fn lead(app: &mut App, service: &BuiltService) {
     app.name.clone_from(&service.name);
     app.needs.extend(service.needs.clone());
@@ -242,7 +242,7 @@ fn lead(app: &mut App, service: &BuiltService) {
     app.evidence.extend(service.evidence.clone());
 }
 
-/// Makes an app of compose's own command, if that can run outside of the image.
+/// Creates an app from compose's command, if that can run outside of the image.
 fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<App> {
     let line = service.command.as_ref()?;
     let words = text::words(line);
@@ -252,11 +252,11 @@ fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<
     }
     let dir = home(&found.apps, service);
     let script = script(view, dir, line);
-    // A script that only the image has.
+    // The script exists only in the image.
     if script.as_ref().is_some_and(|file| !view.has(&text::join(dir, file))) {
         return None;
     }
-    // Paths of a command are seen from the folder that is built.
+    // Paths in a command are relative to the build context.
     let is_pathless = !words.iter().any(|word| view.has(&text::join(dir, word)));
     let dir = service.home.as_deref().filter(|_| is_pathless).unwrap_or(dir);
     let line = match &script {
@@ -280,12 +280,12 @@ fn command(view: &View<'_>, found: &Findings, service: &BuiltService) -> Option<
     Some(app)
 }
 
-/// Whether a program is about containers. A folder such as `docker` may hold what runs.
+/// Whether a program manages containers. A folder such as `docker` may contain other programs.
 fn is_containers(first: &str) -> bool {
     text::name(first).contains("docker") && !first.contains('/')
 }
 
-/// Returns the script that a command runs: by a shell, or a file that says that a shell runs it.
+/// Returns the script that a command runs: with a shell, or a file with a shell's shebang.
 fn script(view: &View<'_>, dir: &str, line: &str) -> Option<String> {
     let words = text::words(line);
     let is_shells = |file: &str| {
@@ -303,7 +303,7 @@ fn script(view: &View<'_>, dir: &str, line: &str) -> Option<String> {
     }
 }
 
-/// Makes a task of what compose waits for to end.
+/// Creates a task from a service whose end compose waits for.
 fn task(view: &View<'_>, found: &mut Findings, service: &BuiltService) {
     match command(view, found, service) {
         Some(app) => found.migrations.push(Step {

@@ -1,4 +1,4 @@
-//! The variables of each service: references to stores and apps, harmless values, and what stands in for secrets.
+//! The variables of each service: references to stores and apps, harmless values, and placeholders for secrets.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -14,7 +14,7 @@ use super::harmless;
 use crate::read::{OF_IMAGE, OF_ROOT, kind_of, scheme_of};
 use crate::text;
 
-/// The most variables of one service.
+/// The maximum number of variables per service.
 const VARIABLES_MOST: usize = 80;
 
 /// Fills in the variables of apps and migrations.
@@ -24,7 +24,7 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
     for at in 0..draft.services.len() {
         let service = &draft.services[at];
         let DraftWork::Run { task, .. } = &service.work else { continue };
-        // Installing, loading and making files need nothing of the app's own.
+        // Tasks that install, load or create files need none of the app's variables.
         let is_own = ["install", "settings"].iter().any(|word| service.name.starts_with(word));
         if *task && (is_own || service.name.ends_with("-load")) {
             continue;
@@ -37,7 +37,8 @@ pub(super) fn fill(found: &Findings, draft: &mut Draft) {
     ask(&unknown, draft);
 }
 
-/// Gives migrations the variables that compose or an image gives the app of their folder: they open the same database.
+/// Gives migrations the variables that compose or an image sets for the app in their folder: both use the same
+/// database.
 fn share(known: &Known, draft: &mut Draft) {
     let is_task =
         |service: &DraftService| matches!(service.work, DraftWork::Run { task: true, .. });
@@ -51,7 +52,7 @@ fn share(known: &Known, draft: &mut Draft) {
         }
         let apps = draft.services.iter().filter(is_app).filter(|app| app.dir == task.dir);
         let Some(app) = apps.max_by_key(|app| app.url) else { continue };
-        // With the URL of an app its data could not be kept for other sandboxes.
+        // If a migration knew the URL of an app, its data could not be shared with other sandboxes.
         let names_app =
             |value: &str| known.apps.values().any(|app| value.contains(&format!("{{{app}.")));
         let own = app.env.iter().filter(|(_, value)| !names_app(value));
@@ -84,7 +85,7 @@ fn ask(unknown: &[&Setting], draft: &mut Draft) {
     });
 }
 
-/// Services by what settings call them.
+/// Services by their names in settings.
 struct Known {
     stores: Vec<(StoreKind, String)>,
     /// Apps by port.
@@ -139,7 +140,7 @@ fn variables<'f>(
     }
     for (name, given) in &service.env {
         if let Some(given) = given.strip_prefix(OF_IMAGE) {
-            // An example of settings knows better what is meant at a desk.
+            // An example of settings is a better source for development values.
             if let (false, Value::Set(value)) =
                 (env.contains_key(name), value(known, service, name, given))
             {
@@ -157,12 +158,12 @@ fn variables<'f>(
         env.extend(value.map(|value| (name.clone(), value)));
     }
     usual(known, service, &mut env);
-    // A name that no shell could set is left out.
+    // Drops names that no shell could set.
     env.retain(|name, _| harmless::is_variable(name));
     env.into_iter().take(VARIABLES_MOST).collect()
 }
 
-/// Returns the settings of the folder, or of the nearest one above that has some.
+/// Returns the settings of the folder, or of the nearest parent that has some.
 fn nearest<'f>(settings: &'f [Setting], dir: &str) -> Vec<&'f Setting> {
     let mut here = dir;
     loop {
@@ -174,7 +175,7 @@ fn nearest<'f>(settings: &'f [Setting], dir: &str) -> Vec<&'f Setting> {
     }
 }
 
-/// Fills in what a reader wrote with `STORE` for the database.
+/// Replaces the placeholder `STORE`, which readers use for the database.
 fn own(known: &Known, value: &str) -> Option<String> {
     if !value.contains("{STORE.") {
         return Some(value.to_owned());
@@ -183,7 +184,7 @@ fn own(known: &Known, value: &str) -> Option<String> {
     Some(value.replace("{STORE.", &format!("{{{name}.")))
 }
 
-/// Adds the usual names of stores that no setting leads to.
+/// Adds the usual variables of stores that no setting refers to.
 fn usual(known: &Known, service: &DraftService, env: &mut BTreeMap<String, String>) {
     for (name, kind) in [
         ("DATABASE_URL", StoreKind::Postgres),
@@ -196,7 +197,7 @@ fn usual(known: &Known, service: &DraftService, env: &mut BTreeMap<String, Strin
         let Some(store) = known.store(kind) else { continue };
         let is_led = env.values().any(|value| value.contains(&format!("{{{store}.")));
         if !is_led && !env.contains_key(name) {
-            // SQLAlchemy knows the long name of the scheme alone.
+            // SQLAlchemy accepts only the long name of the scheme.
             let value = match kind == StoreKind::Postgres && is_python(service) {
                 true => stored(kind, store, "postgresql://"),
                 false => url(kind, store),
@@ -225,7 +226,7 @@ fn url(kind: StoreKind, store: &str) -> String {
 
 enum Value {
     Set(String),
-    /// It is needed, and nothing tells which value.
+    /// A value is required, but not known.
     Unknown,
     None,
 }
@@ -251,7 +252,7 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
     if let Some(kind) = scheme_of(given) {
         return match known.store(kind) {
             Some(store) => Value::Set(stored(kind, store, given)),
-            // What runs the store is a question of its own.
+            // A missing store is a separate question.
             None => Value::None,
         };
     }
@@ -298,14 +299,14 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
     Value::Unknown
 }
 
-/// Returns the URL of a store in the form that an example has.
+/// Returns the URL of a store, in the form of an example.
 fn stored(kind: StoreKind, store: &str, given: &str) -> String {
     let (scheme, rest) = given.split_once("://").unwrap_or_default();
     let query = rest
         .split_once('?')
         .map(|(_, query)| format!("?{}", harmless::escaped(query)))
         .unwrap_or_default();
-    // Requirements of hosted databases do not hold here.
+    // Requirements of hosted databases do not apply here.
     let query = if query.contains("sslmode=require")
         || query.contains("ssl=true")
         || query.contains("pgbouncer")
@@ -351,7 +352,7 @@ fn stored(kind: StoreKind, store: &str, given: &str) -> String {
     }
 }
 
-/// Returns the URL of the store that a variable such as `POSTGRES_URL` names.
+/// Returns the URL of the store that a variable such as `POSTGRES_URL` refers to.
 fn whole(known: &Known, upper: &str) -> Option<String> {
     if !upper.split('_').any(|word| matches!(word, "URL" | "URI")) {
         return None;
@@ -369,7 +370,7 @@ fn whole(known: &Known, upper: &str) -> Option<String> {
     Some(format!("{{{store}.url}}"))
 }
 
-/// Returns the part of a store that a variable such as `DB_HOST` names.
+/// Returns the property of a store that a variable such as `DB_HOST` refers to.
 fn part(known: &Known, upper: &str) -> Option<String> {
     const SQL: [&str; 14] = [
         "DB_",

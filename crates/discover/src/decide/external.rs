@@ -1,4 +1,4 @@
-//! Outside services, and how each is treated.
+//! Outside services, and how each is handled.
 
 use hothouse_model::{config::HostPattern, integration::Wiring};
 

@@ -1,25 +1,25 @@
-//! Which values may be copied out of examples, and what stands in for those that may not.
+//! Decides which values may be copied from examples, and what replaces the others.
 
 use std::collections::BTreeMap;
 
 use hothouse_model::{config::LiveKeys, live_keys};
 
-/// The longest value that is copied.
+/// The maximum length of a copied value.
 const VALUE_MOST: usize = 200;
 
-/// Whether a text can be the name of a database or a user.
+/// Whether a text can be the name of a database or of its user.
 pub(super) fn is_database_name(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Whether a text can be a development password of a database: short, and not random.
+/// Whether a text can be a development password for a database: short, and not random.
 pub(super) fn is_password(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     (1..=32).contains(&text.len()) && text.bytes().all(plain) && !looks_random(text)
 }
 
-/// Parts of names of variables that hold a secret.
+/// Words in names of variables with secrets.
 const SECRET_WORDS: [&str; 19] = [
     "SECRET",
     "TOKEN",
@@ -42,11 +42,11 @@ const SECRET_WORDS: [&str; 19] = [
     "HASH",
 ];
 
-/// Whether the name of a variable says that its value is secret.
+/// Whether the name of a variable suggests a secret value.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_word = |part: &str| SECRET_WORDS.contains(&part);
-    // How long a token lasts, or who may sign in from where, is none.
+    // The lifetime of a token, or a list of allowed origins, is not secret.
     if upper.rsplit('_').next().is_some_and(|last| HARMLESS_ENDINGS.contains(&last)) {
         return false;
     }
@@ -57,7 +57,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || upper.contains("APIKEY")
 }
 
-/// Last words of names that measure something, or tell a place or a choice.
+/// Last words of names for quantities, places and choices.
 const HARMLESS_ENDINGS: [&str; 25] = [
     "MINUTES",
     "HOURS",
@@ -86,7 +86,7 @@ const HARMLESS_ENDINGS: [&str; 25] = [
     "ENABLED",
 ];
 
-/// Whether a value says nothing: it is empty, masked as in `****`, or a plain word that says that it is to be filled in.
+/// Whether a value has no content: it is empty, masked as in `****`, or a placeholder word.
 pub(super) fn is_blank(value: &str) -> bool {
     is_masked(value) || is_placeholder(value) && !value.contains("://")
 }
@@ -95,7 +95,7 @@ fn is_masked(value: &str) -> bool {
     value.trim().chars().all(|c| "*.…-_#?".contains(c))
 }
 
-/// Whether a text says that a value is to be filled in.
+/// Whether a text is a placeholder to be filled in.
 pub(super) fn is_placeholder(value: &str) -> bool {
     if is_masked(value) {
         return true;
@@ -120,7 +120,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     words.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a text seems to be random rather than written by a person.
+/// Whether a text looks random rather than written by a person.
 pub(super) fn looks_random(text: &str) -> bool {
     if text.len() < 16 {
         return false;
@@ -139,7 +139,7 @@ pub(super) fn looks_random(text: &str) -> bool {
     hex || [digits, upper, lower].iter().filter(|count| **count >= 2).count() >= 3
 }
 
-/// Whether a value is a choice or a span of time, and so no secret whatever its name: `AUTH_STRICT=false`,
+/// Whether a value is a choice or a duration, and so not a secret whatever its name: `AUTH_STRICT=false`,
 /// `TOKEN_EXPIRES_IN=15m`.
 fn is_choice(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
@@ -151,7 +151,7 @@ fn is_choice(value: &str) -> bool {
     is_span || ["true", "false", "yes", "no", "on", "off"].contains(&lower.as_str())
 }
 
-/// Returns whether a value may be copied as it is.
+/// Returns whether a value may be copied unchanged.
 pub(super) fn is_plain(name: &str, value: &str) -> bool {
     let url_with_account = value.split_once("://").is_some_and(|(_, rest)| {
         rest.split('/').next().is_some_and(|authority| authority.contains('@'))
@@ -166,7 +166,7 @@ pub(super) fn is_plain(name: &str, value: &str) -> bool {
         && live_keys::find(name, value, &LiveKeys::default()).is_none()
 }
 
-/// Returns a stand-in for a secret: a value of the right shape without any access.
+/// Returns a placeholder for a secret: a value of the right shape that grants no access.
 pub(super) fn stand_in(name: &str) -> String {
     let upper = name.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().all(|word| upper.contains(word));
@@ -195,7 +195,7 @@ pub(super) fn stand_in(name: &str) -> String {
         (&["FERNET"], "cm9vbS1vbmx5LWtleS1vZi1leGFjdGx5LTMyLWJ5dGU="),
     ];
     let known = SHAPES.iter().find(|(words, _)| has(words)).map(|(_, value)| (*value).to_owned());
-    // Long enough for frameworks that refuse short keys.
+    // Long enough for frameworks that reject short keys.
     known.unwrap_or_else(|| {
         let word = name.to_ascii_lowercase().replace('_', "-");
         let text = format!("room-only-{word}-");
@@ -203,7 +203,7 @@ pub(super) fn stand_in(name: &str) -> String {
     })
 }
 
-/// Returns the variables of a compose service as they may be copied.
+/// Returns the variables of a compose service that may be copied, with placeholders for secrets.
 pub(super) fn settings(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let one = |(name, value): (&String, &String)| {
         if !is_variable(name) {
@@ -220,13 +220,13 @@ pub(super) fn settings(env: &BTreeMap<String, String>) -> BTreeMap<String, Strin
     env.iter().filter_map(one).collect()
 }
 
-/// Whether a text can be the name of a variable.
+/// Whether a text is a valid name of a variable.
 pub(super) fn is_variable(name: &str) -> bool {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     !name.is_empty() && plain && !name.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Makes a text a template without references.
+/// Escapes a text so that it is a template without references.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }

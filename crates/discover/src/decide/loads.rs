@@ -1,4 +1,4 @@
-//! Files that images of databases load at their first start, as tasks: a recipe has no such folder.
+//! Files that database images load on first start, as tasks: recipes have no such folder.
 
 use crate::{
     draft::{Draft, DraftWork},
@@ -51,7 +51,7 @@ pub(super) fn decide(found: &Findings, draft: &mut Draft) -> Vec<String> {
     tasks
 }
 
-/// Returns what loads the files into a database without tables.
+/// Returns the command that loads the files into a database without tables.
 fn command(load: &Load) -> Option<String> {
     let store = &load.store;
     let files: Vec<_> = load.files.iter().map(|file| text::shell_word(file)).collect();

@@ -1,4 +1,4 @@
-//! Programs that commands need: what shows them to rooms, and what to do where nothing has them.
+//! Programs that commands need: how rooms get them, and what to do if they are missing.
 
 use hothouse_host::programs::Grant;
 
@@ -8,7 +8,7 @@ use crate::{
     host::HostFacts,
 };
 
-/// Programs, and what installs them.
+/// Programs, and the packages that contain them.
 const PACKAGES: [(&str, &str); 20] = [
     ("node", "apt-get install nodejs npm"),
     ("npm", "apt-get install npm"),
@@ -35,7 +35,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("mariadb_config", "apt-get install libmariadb-dev"),
 ];
 
-/// Stacks that have programs, where the host has not.
+/// Stacks with programs that the host may lack.
 const STACKS: [(&str, &[&str]); 5] = [
     ("node", &["node", "npm", "npx", "pnpm", "yarn", "bun"]),
     ("python", &["python3", "python", "pip3", "uv", "poetry"]),
@@ -59,7 +59,7 @@ pub(super) fn propose(draft: &mut Draft, program: &str, evidence: &Evidence) -> 
     true
 }
 
-/// Proposes tools, and tells what is missing.
+/// Proposes tools, and reports missing programs.
 pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     for (program, evidence) in &found.programs {
         if host.in_room.contains(program) {
@@ -76,7 +76,8 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
             Some(Grant::Mount(source, target)) => {
                 draft.mounts.push((source.clone(), target.clone()))
             }
-            // A stack stands for the whole room: where this host has what the others need, one of them is told instead.
+            // A stack replaces the whole system of a room: if this host has what the others need, the program is
+            // reported as missing instead.
             None if !has_others(found, host, program) && propose(draft, program, evidence) => {}
             None => {
                 let how = PACKAGES.iter().find(|(name, _)| name == program);
@@ -90,7 +91,7 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     }
 }
 
-/// Whether other programs of the repository are of another stack, and this host has them.
+/// Whether other programs of the repository belong to another stack, and this host has them.
 fn has_others(found: &Findings, host: &HostFacts, program: &str) -> bool {
     let stack_of = |program: &str| {
         STACKS.iter().find(|(_, programs)| programs.contains(&program)).map(|(stack, _)| *stack)

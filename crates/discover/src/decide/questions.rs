@@ -1,4 +1,4 @@
-//! What only a person can decide.
+//! Questions that only a person can answer.
 
 use hothouse_model::config::IntegrationClass;
 
@@ -8,7 +8,7 @@ use crate::{
     finding::{AppKind, Evidence, Findings},
 };
 
-/// Adds questions to those that readers had.
+/// Adds questions to those of the readers.
 pub(super) fn ask(found: &Findings, draft: &mut Draft) {
     draft.questions.extend(found.questions.clone());
     let mut add = |id: String,

@@ -1,4 +1,4 @@
-//! Stores: recipes where this host has the program, images or questions where not.
+//! Stores: recipes if this host has the program, otherwise images or questions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
 
 use super::{free, harmless};
 
-/// Images that run a store for which there is no recipe or no program.
+/// Images for stores without a recipe or program.
 const IMAGES: [(StoreKind, &str); 11] = [
     (StoreKind::Postgres, "postgres:16"),
     (StoreKind::Mysql, "mariadb:11"),
@@ -51,8 +51,8 @@ pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) 
     images(found, host, draft);
 }
 
-/// Asks which database is meant where only packages name several: such a project supports all of them, and usually
-/// starts with a file of its own.
+/// Asks which database to use if only packages name several: such a project supports all of them, and usually defaults
+/// to a database file.
 fn undecided(found: &mut Findings) {
     let is_guess = |store: &Store| {
         matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql)
@@ -78,12 +78,12 @@ fn undecided(found: &mut Findings) {
     });
 }
 
-/// Whether Hothouse itself takes what is sent.
+/// Whether a sink of Hothouse replaces the store.
 fn is_built_in(kind: StoreKind) -> bool {
     matches!(kind, StoreKind::Mail | StoreKind::Objects | StoreKind::Traces)
 }
 
-/// Adds a mailbox where settings name a server for mail.
+/// Adds a mailbox if settings name a mail server.
 fn mail(found: &mut Findings) {
     let names = [
         "SMTP_HOST",
@@ -204,7 +204,7 @@ fn of_image(store: &Store) -> BTreeMap<String, String> {
     env
 }
 
-/// Adds images that compose runs and that are no known store.
+/// Adds images from compose that are not a known store.
 fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
     for image in std::mem::take(&mut found.images) {
         let name =
@@ -236,7 +236,7 @@ fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
             note: None,
             evidence: image.evidence,
         };
-        // What only a profile of compose has, only the same profile here has: `up --profile NAME`.
+        // A service of a compose profile belongs to the same profile here: `up --profile NAME`.
         match image.profiles.first() {
             Some(profile) => draft.profiled.push((text::service_name(profile), service)),
             None => draft.services.push(service),

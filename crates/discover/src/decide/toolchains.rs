@@ -1,5 +1,5 @@
-//! Toolchains of the version that a repository names, where this host has another one: Node comes from npm's registry,
-//! and rustup is told which of the installed toolchains to use.
+//! Toolchains of the version that a repository names, if this host has another one: Node comes from npm's registry, and
+//! rustup is told which of the installed toolchains to use.
 
 use crate::{
     draft::{Draft, DraftService, DraftWork},
@@ -9,22 +9,23 @@ use crate::{
 
 use super::{free, service};
 
-/// Lines of Node that are maintained for long, those that most projects mean first.
+/// Long-term lines of Node, the most common ones first.
 const LINES: [u32; 6] = [22, 24, 20, 26, 18, 25];
 
-/// The oldest line that current releases of npm can install.
+/// The oldest line that current npm releases can install.
 const OLDEST: u32 = 18;
 
-/// Files by which a person's own machine chooses a version, rather than an image or a pipeline.
+/// Files that choose a version for developers' machines, rather than for an image or CI.
 const CHOOSING: [&str; 6] =
     [".nvmrc", ".node-version", ".tool-versions", "mise.toml", ".mise.toml", "package.json"];
 
-/// Whether a version of Node is to be brought although the host's is newer than what is named.
+/// Whether to install a version of Node even if the host's is newer.
 pub(super) fn is_chosen(pin: &Pin) -> bool {
     pin.program == "node" && CHOOSING.contains(&crate::text::name(&pin.evidence.file))
 }
 
-/// Adds a task that brings a version of Node, which whatever runs Node waits for. Returns whether that can be done.
+/// Adds a task that installs a version of Node, which everything that runs Node waits for. Returns whether that is
+/// possible.
 pub(super) fn bring_node(
     host: &HostFacts,
     pin: &Pin,
@@ -55,7 +56,7 @@ pub(super) fn bring_node(
         .map(|service| service.name.clone())
         .collect();
     for service in draft.services.iter_mut().filter(|service| uses_node(service)) {
-        // What waits for an install waits for Node as well.
+        // Services that wait for an install wait for Node indirectly.
         if !service.needs.iter().any(|need| bringing.contains(need)) {
             service.needs.insert(0, name.clone());
         }
@@ -65,7 +66,7 @@ pub(super) fn bring_node(
     true
 }
 
-/// Whether a service runs Node or one of its managers.
+/// Whether a service runs Node or one of its package managers.
 fn uses_node(service: &DraftService) -> bool {
     let DraftWork::Run { run, .. } = &service.work else { return false };
     let programs = ["node", "npm", "npx", "pnpm", "yarn", "bun", "bunx"];
@@ -73,9 +74,10 @@ fn uses_node(service: &DraftService) -> bool {
         .any(|word| programs.contains(&word))
 }
 
-/// Returns what brings a line of Node where another one is first. Native modules are built with its own headers.
+/// Returns the command that installs a line of Node unless it is the default. Native modules are built with its own
+/// headers.
 fn node_command(line: u32) -> String {
-    // Newer releases of npm do not run on older ones of Node.
+    // Newer npm releases do not run on older Node releases.
     let npm =
         if line < 20 { " && npm install --silent --global --prefix ~/.local npm@10" } else { "" };
     format!(
@@ -83,8 +85,8 @@ fn node_command(line: u32) -> String {
     )
 }
 
-/// Tells rustup to use a toolchain that is installed, where the repository names one that is not: rooms cannot add one
-/// to those of the host.
+/// Tells rustup to use an installed toolchain if the repository names a missing one: rooms cannot add toolchains to
+/// those of the host.
 pub(super) fn settle_rust(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     let Some(pin) = found.pins.iter().find(|pin| pin.program == "rustc") else { return };
     if host.toolchains.is_empty() || host.in_room.contains("cargo") {

@@ -1,4 +1,4 @@
-//! Versions that a repository asks for: which of this host's fits, and what is said where none does.
+//! Versions that a repository requires: which of this host's matches, and what to report if none does.
 
 use crate::{
     draft::{Draft, DraftWork},
@@ -8,14 +8,14 @@ use crate::{
 
 use super::{missing::propose, toolchains};
 
-/// The version of a program that a stack has, where that matters.
+/// The version of a program in a stack, where it matters.
 const STACK_VERSIONS: [(&str, &str); 1] = [("node", "22")];
 
-/// Lines of Node by the names that `.nvmrc` may have for them.
+/// Lines of Node by the codenames that `.nvmrc` may contain.
 const CODENAMES: [(&str, u32); 4] =
     [("lts/hydrogen", 18), ("lts/iron", 20), ("lts/jod", 22), ("lts/krypton", 24)];
 
-/// Chooses versions of toolchains, and tells where none fits.
+/// Chooses versions of toolchains, and reports mismatches.
 pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     for pin in &found.pins {
         let Some(have) = host.versions.get(pin.program) else { continue };
@@ -32,7 +32,7 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
             continue;
         }
         if wanted.allows(have) {
-            // Newer than what is named: what nearly always works, and what is said where it does not.
+            // Newer than the named version, which nearly always works; the caveat is for when it does not.
             draft.caveats.push(format!(
                 "the repository names {} {} ({}:{}); this host has {have}, which is used",
                 pin.program, pin.version, pin.evidence.file, pin.evidence.line
@@ -65,7 +65,7 @@ pub(super) fn decide(found: &Findings, host: &HostFacts, draft: &mut Draft) {
     }
 }
 
-/// Tells uv which Python to use: it would download the one that is named, although another is allowed.
+/// Tells uv which Python to use: it would download the named one even if another one is allowed.
 fn tell_uv(draft: &mut Draft, version: &str) {
     let short = version.split('.').take(2).collect::<Vec<_>>().join(".");
     let told = |line: &str| line.replace("uv sync ", &format!("uv sync --python {short} "));
@@ -79,21 +79,21 @@ fn tell_uv(draft: &mut Draft, version: &str) {
     }
 }
 
-/// Makes a folder the one that rooms look in first.
+/// Puts a folder first on the search path of rooms.
 fn prefer(draft: &mut Draft, folder: String) {
     draft.tools.retain(|tool| tool != &folder);
     draft.tools.insert(0, folder);
 }
 
-/// Returns what shows a version of a program that fits, where the user has one beside the usual: the one that is
-/// named, or else the lowest that is allowed.
+/// Returns a matching version of a program that the user has besides the default, and what grants it: the named one, or
+/// else the lowest one allowed.
 fn chosen(host: &HostFacts, pin: &Pin, wanted: &Wanted) -> Option<(String, String)> {
     let mut all = host.installed.get(pin.program)?.clone();
     all.sort_by_key(|(version, _)| numbers(version));
     let is_named = matches!(wanted, Wanted::Named(_));
     let named = all.iter().rfind(|(version, _)| is_named && wanted.is_met(pin.program, version));
     let usual = host.versions.get(pin.program);
-    // Packages of Python are built for a line of releases: the next one is nearer than the usual.
+    // Python packages are built for a line of releases: the next one is closer than the default.
     let is_near = |version: &str| {
         is_named
             && pin.program == "python3"
@@ -105,21 +105,21 @@ fn chosen(host: &HostFacts, pin: &Pin, wanted: &Wanted) -> Option<(String, Strin
     named.or_else(allowed).cloned()
 }
 
-/// Returns the newest version that the user has, if it is newer than the usual one.
+/// Returns the newest version that the user has, if it is newer than the default.
 fn nearest(host: &HostFacts, program: &str, have: &str) -> Option<(String, String)> {
     let all = host.installed.get(program)?;
     let newest = all.iter().max_by_key(|(version, _)| numbers(version))?;
     (numbers(&newest.0) > numbers(have)).then(|| newest.clone())
 }
 
-/// What a text such as `3.12`, `^20`, `>=3.9,<3.12` or `18 || 20` asks for.
+/// The requirement in a text such as `3.12`, `^20`, `>=3.9,<3.12` or `18 || 20`.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    /// One version, by its first numbers; later ones are expected to do.
+    /// One version, by its first numbers; later ones are expected to work.
     Named(Vec<u32>),
-    /// Any of several ranges: at least, and below.
+    /// Any of several ranges: a minimum, and an exclusive maximum.
     Within(Vec<(Vec<u32>, Option<Vec<u32>>)>),
-    /// Nothing that can be compared, such as `lts/iron`.
+    /// Not comparable, such as `lts/iron`.
     Anything,
 }
 
@@ -144,8 +144,8 @@ impl Wanted {
         }
     }
 
-    /// Whether a version is what is asked for: of a named one the same line of releases, which is the major number for
-    /// those whose minor ones break nothing.
+    /// Whether a version is the required one. A named one matches its line of releases, which is the major version
+    /// unless minor ones break things.
     fn is_met(&self, program: &str, version: &str) -> bool {
         match self {
             Self::Named(named) => {
@@ -157,7 +157,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a version can be expected to do.
+    /// Whether a version can be expected to work.
     fn allows(&self, version: &str) -> bool {
         let have = leading(version);
         let is_below = |one: &[u32], other: &[u32]| {
@@ -178,10 +178,10 @@ impl Wanted {
     }
 }
 
-/// Reads one range: comparisons that all must hold.
+/// Parses one range: comparisons that must all hold.
 fn range(text: &str) -> Option<(Vec<u32>, Option<Vec<u32>>)> {
     let (mut least, mut below): (Option<Vec<u32>>, Option<Vec<u32>>) = (None, None);
-    // `>= 18` and `>=18` are the same.
+    // `>= 18` is equivalent to `>=18`.
     let joined = [">=", "<=", ">", "<", "^", "~="]
         .iter()
         .fold(text.replace(',', " "), |text, sign| text.replace(&format!("{sign} "), sign));
@@ -212,7 +212,7 @@ fn range(text: &str) -> Option<(Vec<u32>, Option<Vec<u32>>)> {
     (least.is_some() || below.is_some()).then(|| (least.unwrap_or_default(), below))
 }
 
-/// Returns the numbers that a text begins with.
+/// Returns the numbers at the beginning of a text.
 fn leading(text: &str) -> Vec<u32> {
     let text = text.trim_start_matches('v');
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -247,14 +247,14 @@ mod tests {
             ("3.12", Some("3.12.1"), 0),
             ("python-3.8.10", Some("3.8.18"), 0),
             ("3.11.9", None, 0),
-            // Not here: the next one is the nearest.
+            // Not installed: the next one is the closest.
             ("3.7", Some("3.8.18"), 0),
-            // Only newer ones than the usual: that is near enough.
+            // Only newer ones than the default, which is close enough.
             ("3.9", None, 1),
             (">=3.10", None, 0),
             (">=3.12", Some("3.12.1"), 0),
             (">=3.8,<3.11", Some("3.8.18"), 0),
-            // Not here, and the newest is the best guess.
+            // Not installed: the newest is the best guess.
             ("3.14", Some("3.13.0"), 1),
             ("==3.14.*", Some("3.13.0"), 1),
         ] {

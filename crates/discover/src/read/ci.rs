@@ -1,4 +1,4 @@
-//! Workflows of CI: the services beside the tests often describe best what a project needs.
+//! CI workflows: the services for tests often describe best what a project needs.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{
     view::View,
 };
 
-/// Actions that install a toolchain: the key that has the version, and the program.
+/// Actions that install a toolchain: the key with the version, and the program.
 const SETUPS: [(&str, &str, &str); 8] = [
     ("actions/setup-node", "node-version", "node"),
     ("actions/setup-python", "python-version", "python3"),
@@ -41,7 +41,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     if let Some(document) = view.yaml(".circleci/config.yml") {
         let jobs = document["jobs"].as_object();
         for (_, job) in jobs.into_iter().flatten() {
-            // The first image is where the steps run.
+            // The steps run in the first image.
             for container in job["docker"].as_array().into_iter().flatten().skip(1) {
                 image(view, ".circleci/config.yml", container, found);
             }
@@ -96,7 +96,7 @@ fn steps(view: &View<'_>, path: &str, steps: &Value, found: &mut Findings) {
     }
 }
 
-/// Keeps lines that test or lint, for the plan.
+/// Adds commands that test or lint, for the plan.
 fn check(view: &View<'_>, path: &str, line: &str, found: &mut Findings) {
     const WORDS: [&str; 12] = [
         " test",

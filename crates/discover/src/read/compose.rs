@@ -1,4 +1,4 @@
-//! Compose files: anchors, `extends`, `include`, overrides; what their services are.
+//! Compose files, with anchors, `extends`, `include` and overrides, and the kinds of their services.
 
 mod merge;
 
@@ -13,7 +13,7 @@ use crate::{
     view::View,
 };
 
-/// Files that compose reads by itself, then those that projects name for development.
+/// Files that compose reads by default, then usual names for development.
 const FILES: [&str; 10] = [
     "compose.yaml",
     "compose.yml",
@@ -27,11 +27,11 @@ const FILES: [&str; 10] = [
     "docker-compose.development.yml",
 ];
 
-/// Folders that hold them where the root does not.
+/// Folders that may contain them if the root does not.
 const FOLDERS: [&str; 8] =
     ["", "docker", "infra", "deploy", ".devcontainer", "dev", "docker/dev", "infrastructure"];
 
-/// Images that only show what is in others, or stand in front of them.
+/// Images that only show the content of others, or are a proxy for them.
 const LEFT_OUT: [&str; 16] = [
     "adminer",
     "pgadmin4",
@@ -51,7 +51,7 @@ const LEFT_OUT: [&str; 16] = [
     "dozzle",
 ];
 
-/// Images that hold a language and nothing else.
+/// Images with only a language.
 const RUNTIMES: [&str; 14] = [
     "node",
     "python",
@@ -69,7 +69,7 @@ const RUNTIMES: [&str; 14] = [
     "composer",
 ];
 
-/// Images by the last part of their name, and what they are.
+/// Images by the last part of their name, and the stores in them.
 const STORES: [(&str, StoreKind); 43] = [
     ("postgres", StoreKind::Postgres),
     ("postgresql", StoreKind::Postgres),
@@ -122,7 +122,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let values = settings::values(view, text::folder(&file));
     let active: Vec<&str> =
         values.get("COMPOSE_PROFILES").into_iter().flat_map(|names| names.split(',')).collect();
-    // An image that one service builds is what others of the same name run.
+    // Services with the same image name run the image that one of them builds.
     let builds: BTreeMap<&str, &Value> = services
         .values()
         .filter(|(service, _)| !service["build"].is_null())
@@ -147,14 +147,14 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Returns the services whose end is waited for.
+/// Returns the services whose completion is awaited.
 fn awaited(value: &Value) -> Vec<String> {
     let ends = |need: &Value| need["condition"] == "service_completed_successfully";
     let all = value.as_object().into_iter().flatten();
     all.filter(|(_, need)| ends(need)).map(|(name, _)| text::service_name(name)).collect()
 }
 
-/// Splits an image into its name without registry, and its tag.
+/// Splits an image reference into its name without registry, and its tag.
 pub(super) fn image_parts(image: &str) -> (String, Option<String>) {
     let bare = image.split('@').next().unwrap_or(image);
     let last = bare.rsplit('/').next().unwrap_or(bare);
@@ -166,7 +166,7 @@ pub(super) fn image_parts(image: &str) -> (String, Option<String>) {
     }
 }
 
-/// Returns what kind of store an image is.
+/// Returns the kind of store in an image.
 pub(crate) fn kind_of(image: &str) -> Option<StoreKind> {
     let (name, _) = image_parts(image);
     STORES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
@@ -193,7 +193,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
         let context = text::join(text::folder(file), context);
         let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
         let base = super::containers::base(view, &text::join(&context, dockerfile));
-        // An image that only adds files to that of a store is the store, and so is a server that is called like one.
+        // An image that only adds files to a store's image is that store, and so is a server named like one.
         let based = base.as_deref().and_then(kind_of).map(|kind| (kind, base.clone()));
         let called = kind_of(name).filter(|kind| *kind == StoreKind::Mail).map(|kind| (kind, None));
         if let Some((kind, image)) = based.or(called).filter(|_| profiles.is_empty()) {
@@ -238,7 +238,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     }
     let Some(image) = image.filter(|image| !image.is_empty()) else { return };
     let (short, tag) = image_parts(&image);
-    // A plain language image over files of the repository is an app of the repository.
+    // A plain language image with files of the repository is an app of the repository.
     let source = binds(&service["volumes"]).into_iter().map(|(source, _)| source).next();
     let source = source.filter(|source| {
         RUNTIMES.contains(&short.as_str()) && !text::leaves(text::folder(file), source)
@@ -292,7 +292,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             continue;
         }
         if !view.has(&path) && !view.has_folder(&path) {
-            // A folder that only the service fills.
+            // A folder that only the service writes.
             continue;
         }
         found.caveats.push(Evidence {
@@ -329,10 +329,10 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     });
 }
 
-/// Where images of databases look for files that they load when they start for the first time.
+/// The folder from which database images load files on first start.
 const FIRST_START: &str = "/docker-entrypoint-initdb.d";
 
-/// Adds the files of a folder, or one file, in the order in which the image takes them.
+/// Adds the files of a folder, or one file, in the order in which the image loads them.
 fn first_start(view: &View<'_>, path: &str, load: &mut Load) {
     let is_direct = |file: &&str| *file == path || text::folder(file) == path;
     let mut files: Vec<_> =
@@ -350,7 +350,7 @@ fn shown(folder: &str) -> &str {
     if folder.is_empty() { "the root" } else { folder }
 }
 
-/// Names what an image adds to PostgreSQL, and the package that has it.
+/// Names the extension that an image adds to PostgreSQL, and its package.
 fn extension(image: &str) -> Option<&'static str> {
     Some(match image {
         "postgis" => "PostGIS: install the package postgresql-NN-postgis-3",
@@ -362,7 +362,7 @@ fn extension(image: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads database, user and password from the variables of a database's image.
+/// Reads database, user and password from the variables of a database image.
 pub(super) fn account(store: &mut Store, env: &BTreeMap<String, String>, service: &Value) {
     let get = |names: &[&str]| {
         names.iter().find_map(|name| env.get(*name)).filter(|value| !value.is_empty()).cloned()
@@ -406,7 +406,7 @@ fn strings(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the command as one line for a shell.
+/// Returns the command as one line of shell.
 fn command(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(merge::interpolate(text)),
@@ -428,7 +428,7 @@ fn command(value: &Value) -> Option<String> {
     .filter(|line| !line.is_empty())
 }
 
-/// Returns variables, whether they are a list or a map.
+/// Returns variables, from a list or a map.
 pub(super) fn environment(value: &Value) -> BTreeMap<String, String> {
     let of_scalar = |value: &Value| match value {
         Value::String(text) => merge::interpolate(text),
@@ -452,7 +452,7 @@ pub(super) fn environment(value: &Value) -> BTreeMap<String, String> {
     }
 }
 
-/// Returns the files of the repository that a service sees, and where. Volumes with a name are part of its data anyway.
+/// Returns the repository files mounted into a service, and their targets. Named volumes are part of its data anyway.
 fn binds(value: &Value) -> Vec<(String, String)> {
     let Value::Array(all) = value else { return Vec::new() };
     let one = |value: &Value| match value {
@@ -470,8 +470,7 @@ fn binds(value: &Value) -> Vec<(String, String)> {
     all.iter().filter_map(one).filter(|(source, _)| source.starts_with('.')).take(16).collect()
 }
 
-/// Returns the variables of a service's files, as far as those are part of the commit or examples: others hold values of
-/// this user.
+/// Returns the variables in a service's env files that are committed or examples: others contain this user's values.
 fn of_files(view: &View<'_>, file: &str, value: &Value) -> BTreeMap<String, String> {
     let all = match value {
         Value::Array(all) => all.clone(),
@@ -491,11 +490,11 @@ fn of_files(view: &View<'_>, file: &str, value: &Value) -> BTreeMap<String, Stri
     env
 }
 
-/// What the inside of a built image has of the repository.
+/// The repository's files in a built image.
 struct Inside {
-    /// Path there, path here: what is mounted, then what is copied.
+    /// The path there, and the path here: mounted files, then copied ones.
     places: Vec<(String, String)>,
-    /// Where named volumes are.
+    /// The paths of named volumes.
     volumes: Vec<String>,
     /// The working folder there.
     folder: String,
@@ -516,10 +515,10 @@ impl Inside {
         Self { places, volumes: named_volumes(&service["volumes"]), folder }
     }
 
-    /// Returns the folder of the repository that the service runs in, if that is not what it is built from.
+    /// Returns the folder of the repository that the service runs in, if it is not the build context.
     fn home(&self, view: &View<'_>) -> Option<String> {
         let here = containers::located(view, &self.places, &self.folder);
-        // `./src/app` as `/code/app` makes `src` what `/code` is.
+        // With `./src/app` mounted at `/code/app`, `/code` corresponds to `src`.
         let around = || {
             let parts = self.places.iter().find_map(|(target, source)| {
                 let last = target.trim_end_matches('/').strip_prefix(&self.folder)?;
@@ -531,7 +530,7 @@ impl Inside {
         here.or_else(around).filter(|home| home.is_empty() || view.has_folder(home))
     }
 
-    /// Makes paths of variables paths of the repository; those of volumes are left to the app.
+    /// Maps paths in variables to the repository; those in volumes are left to the app.
     fn adapt(&self, view: &View<'_>, env: &mut BTreeMap<String, String>) {
         let is_below = |folder: &String, path: &str| {
             path.strip_prefix(folder.trim_end_matches('/'))
@@ -549,7 +548,7 @@ impl Inside {
         });
     }
 
-    /// Makes paths of a command paths of the repository, as the folder that it is built from sees them.
+    /// Maps paths in a command to the repository, relative to the build context.
     fn mapped(&self, view: &View<'_>, line: &str, context: &str) -> String {
         let own = |word: &str| {
             let path = containers::located(view, &self.places, word)
@@ -559,13 +558,13 @@ impl Inside {
                 context => path.strip_prefix(&format!("{context}/")).map(str::to_owned),
             }
         };
-        // Only plain words: what a shell would take apart stays as it is.
+        // Only plain words: quoted ones and shell syntax are left alone.
         let words = line.split(' ').map(|word| own(word).unwrap_or_else(|| word.to_owned()));
         words.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Returns where volumes with a name are.
+/// Returns the paths of named volumes.
 fn named_volumes(value: &Value) -> Vec<String> {
     let one = |value: &Value| match value {
         Value::String(text) => {
@@ -589,7 +588,7 @@ fn needs(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the ports on the inside.
+/// Returns the ports inside the container.
 fn ports(value: &Value) -> Vec<u16> {
     let Value::Array(all) = value else { return Vec::new() };
     let one = |value: &Value| match value {
@@ -607,7 +606,7 @@ fn ports(value: &Value) -> Vec<u16> {
     all.iter().filter_map(one).filter(|port| *port > 0).collect()
 }
 
-/// Returns the path that a health check asks for.
+/// Returns the path that a health check requests.
 fn health(test: &Value) -> Option<String> {
     let line = strings(test).join(" ");
     let (_, rest) =

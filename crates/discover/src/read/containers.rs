@@ -1,4 +1,4 @@
-//! Dockerfiles and devcontainers: base images, packages, ports and the command that runs.
+//! Dockerfiles and devcontainers: base images, packages, ports and commands.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{
     view::View,
 };
 
-/// Base images by name, and the program that they bring.
+/// Base images by name, and the program in them.
 const BASES: [(&str, &str); 10] = [
     ("node", "node"),
     ("python", "python3"),
@@ -22,7 +22,7 @@ const BASES: [(&str, &str); 10] = [
     ("bun", "bun"),
 ];
 
-/// What a Dockerfile says.
+/// The content of a Dockerfile.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Dockerfile {
     base: Option<(String, usize)>,
@@ -32,18 +32,18 @@ struct Dockerfile {
     stage: Stage,
 }
 
-/// What a stage of a Dockerfile leaves to stages that are built on it.
+/// What a stage of a Dockerfile passes to stages based on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stage {
     /// The working folder, such as `/app`.
     pub(super) folder: String,
     env: BTreeMap<String, String>,
-    /// What is copied: a path of the build's context, and where it is in the image.
+    /// Copied paths: in the build context, and in the image.
     pub(super) copies: Vec<(String, String)>,
 }
 
 impl Stage {
-    /// Returns an absolute path of the image.
+    /// Resolves a path in the image to an absolute one.
     fn absolute(&self, path: &str) -> String {
         match path.starts_with('/') {
             true => format!("/{}", text::join("", path)),
@@ -60,7 +60,7 @@ impl Stage {
                 let pairs = all.iter().filter_map(|word| word.split_once('='));
                 pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
             }
-            // The old form: one name, and the rest of the line.
+            // The legacy form: one name, and the rest of the line.
             [name, value @ ..] => vec![(name.clone(), value.join(" "))],
             [] => Vec::new(),
         };
@@ -69,7 +69,7 @@ impl Stage {
 
     fn add_copies(&mut self, rest: &str) {
         let words: Vec<String> = serde_json::from_str(rest).unwrap_or_else(|_| text::words(rest));
-        // What comes from another stage is nothing of the repository.
+        // Files from another stage are not from the repository.
         if words.iter().any(|word| word.starts_with("--from")) {
             return;
         }
@@ -86,7 +86,7 @@ impl Stage {
     }
 }
 
-/// Variables of an image that are about the image itself, not about the app in it.
+/// Variables about the image itself, not about the app in it.
 const OF_IMAGES: [&str; 22] = [
     "PATH",
     "HOME",
@@ -112,7 +112,7 @@ const OF_IMAGES: [&str; 22] = [
     "NEXT_TELEMETRY_DISABLED",
 ];
 
-/// Beginnings of names of such variables.
+/// Prefixes of such variables.
 const OF_TOOLS: [&str; 17] = [
     "LC_",
     "LANG",
@@ -133,7 +133,7 @@ const OF_TOOLS: [&str; 17] = [
     "RUSTUP_",
 ];
 
-/// Returns what an image sets for the app in it, as it is meant at a desk too.
+/// Returns the variables that an image sets for its app and that also apply in development.
 fn variables(view: &View<'_>, stage: &Stage, context: &str) -> BTreeMap<String, String> {
     let is_tools = |name: &str| {
         OF_IMAGES.contains(&name) || OF_TOOLS.iter().any(|prefix| name.starts_with(prefix))
@@ -145,7 +145,7 @@ fn variables(view: &View<'_>, stage: &Stage, context: &str) -> BTreeMap<String, 
         if is_tools(name) || is_of_production || value.contains('$') || value.is_empty() {
             return None;
         }
-        // A path of the image is meant only if it is one of the repository.
+        // A path in the image counts only if it corresponds to one in the repository.
         let value = match value.starts_with('/') {
             true => format!("{OF_ROOT}{}", located(view, &places(stage, context), value)?),
             false => value.clone(),
@@ -155,7 +155,7 @@ fn variables(view: &View<'_>, stage: &Stage, context: &str) -> BTreeMap<String, 
     stage.env.iter().filter_map(one).collect()
 }
 
-/// Returns where files of the repository are in an image: path there, path here.
+/// Returns where repository files are in an image: the path there, and the path here.
 pub(super) fn places(stage: &Stage, context: &str) -> Vec<(String, String)> {
     let one = |(source, target): &(String, String)| {
         (!text::leaves(context, source)).then(|| (target.clone(), text::join(context, source)))
@@ -163,7 +163,7 @@ pub(super) fn places(stage: &Stage, context: &str) -> Vec<(String, String)> {
     stage.copies.iter().filter_map(one).collect()
 }
 
-/// Returns the file or folder of the repository that a path of an image leads to.
+/// Returns the repository file or folder for a path in an image.
 pub(super) fn located(view: &View<'_>, places: &[(String, String)], path: &str) -> Option<String> {
     let below = |target: &str| {
         let rest = path.strip_prefix(target.trim_end_matches('/'))?;
@@ -173,19 +173,19 @@ pub(super) fn located(view: &View<'_>, places: &[(String, String)], path: &str) 
         .iter()
         .filter_map(|(target, source)| Some((target.len(), text::join(source, &below(target)?))))
         .collect();
-    // A file that is copied into a folder keeps its name.
+    // A file copied into a folder keeps its name.
     let named = |(target, source): &(String, String)| {
         let kept = format!("{}/{}", target.trim_end_matches('/'), text::name(source));
         (kept == path && view.has(source)).then(|| (kept.len(), source.clone()))
     };
     fitting.extend(places.iter().filter_map(named));
-    // What lies deeper hides what is around it.
+    // Deeper paths hide the ones around them.
     fitting.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
     let known = |path: &String| path.is_empty() || view.has(path) || view.has_folder(path);
     fitting.into_iter().map(|(_, path)| path).find(known)
 }
 
-/// Returns what the last stage of a Dockerfile leaves.
+/// Parses the last stage of a Dockerfile.
 pub(super) fn stage(view: &View<'_>, path: &str) -> Stage {
     view.text(path).map(|source| parse(&source).stage).unwrap_or_default()
 }
@@ -213,7 +213,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     devcontainer(view, found);
 }
 
-/// Returns the image that a Dockerfile ends with.
+/// Returns the base image of the last stage.
 pub(super) fn base(view: &View<'_>, path: &str) -> Option<String> {
     parse(&view.text(path)?).base.map(|(image, _)| image)
 }
@@ -291,7 +291,7 @@ fn shell_line(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the packages that `apt-get install` or `apk add` name.
+/// Returns the packages in `apt-get install` or `apk add`.
 fn packages(line: &str) -> Vec<String> {
     let Some((_, rest)) = line
         .split_once("apt-get install")
@@ -308,7 +308,7 @@ fn packages(line: &str) -> Vec<String> {
 fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
     let Some((image, line)) = &file.base else { return };
     let (name, tag) = super::compose::image_parts(image);
-    // The image of a devcontainer has a version of its own before that of the language: `1-3.12-bookworm`.
+    // Devcontainer images have their own version before that of the language: `1-3.12-bookworm`.
     let tag = tag.map(|tag| match tag.split_once('-') {
         Some((own, rest)) if image.contains("devcontainers/") && own.parse::<u8>().is_ok() => {
             rest.to_owned()
@@ -328,13 +328,13 @@ fn pins(path: &str, file: &Dockerfile, found: &mut Findings) {
     found.pins.push(Pin { program, version, evidence });
 }
 
-/// Marks a path from the root of the repository, which each service sees from its own folder.
+/// Marks a path relative to the repository's root, which each service sees relative to its own folder.
 pub(crate) const OF_ROOT: &str = "root:";
 
-/// Marks variables of an image: examples of settings and compose know better.
+/// Marks variables of an image: examples of settings and compose take precedence.
 pub(crate) const OF_IMAGE: &str = "image:";
 
-/// Gives an app of the folder its port, or makes one of the command where nothing else tells how to start.
+/// Sets the port of an app in the folder, or creates one from the command if nothing else says how to start.
 fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
     let dir = text::folder(path);
     for app in found.apps.iter_mut().filter(|app| app.dir == dir) {
@@ -354,7 +354,7 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
         }
         return;
     }
-    // A folder such as `docker` that holds nothing but the image is not an app of its own.
+    // A folder such as `docker` that contains only the image is not a separate app.
     const MANIFESTS: [&str; 13] = [
         "package.json",
         "pyproject.toml",
@@ -385,7 +385,7 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
         return;
     }
     let name = if dir.is_empty() { "web".to_owned() } else { text::service_name(text::name(dir)) };
-    // It runs in the image's working folder, where that is one of the repository.
+    // It runs in the image's working folder, if that corresponds to one in the repository.
     let home = located(view, &places(&file.stage, dir), &file.stage.folder);
     let home = home.filter(|home| home != dir && view.has_folder(home));
     let home = home.as_deref().unwrap_or(dir);
@@ -405,7 +405,7 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
     found.apps.push(app);
 }
 
-/// Takes over what the Dockerfile of a devcontainer tells, and what runs once it is made.
+/// Reads the Dockerfile of a devcontainer, and its setup commands.
 fn devcontainer_file(view: &View<'_>, path: &str, value: &serde_json::Value, found: &mut Findings) {
     let name = value["build"]["dockerfile"].as_str().or_else(|| value["dockerFile"].as_str());
     let folder = text::folder(path);

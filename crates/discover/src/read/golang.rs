@@ -1,4 +1,4 @@
-//! Go: programs that serve, and their ports.
+//! Go: servers and their ports.
 
 use super::ports;
 use crate::{
@@ -18,7 +18,7 @@ const FRAMEWORKS: [(&str, &str, Option<u16>); 8] = [
     ("google.golang.org/grpc", "gRPC", None),
 ];
 
-/// Calls by which a program serves.
+/// Calls that start a server.
 const SERVES: [&str; 8] = [
     "ListenAndServe",
     ".Run(",
@@ -37,7 +37,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Whether Go's own tools pass a path over: `_example`, `.github`.
+/// Whether Go's own tools ignore a path: `_example`, `.github`.
 fn is_ignored(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with(['_', '.']))
 }
@@ -83,7 +83,7 @@ fn one(view: &View<'_>, module: &str, found: &mut Findings) {
     };
     let chosen: Vec<&str> = match mains.iter().filter(serving).copied().collect::<Vec<_>>() {
         serving if !serving.is_empty() => serving,
-        // What listens may be in a package that `main` only starts.
+        // The server may be in a package that `main` only calls.
         _ if known.is_some()
             || all.iter().filter(own).take(100).any(|path| {
                 view.text(path).is_some_and(|text| text.contains("ListenAndServe"))

@@ -18,7 +18,8 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Returns the folder of the wrapper that builds a folder, and the command relative to the folder.
+/// Returns the folder of the wrapper that builds a folder, and the wrapper's command relative to
+/// that folder.
 fn wrapper(view: &View<'_>, dir: &str, script: &str) -> Option<String> {
     let mut above = dir;
     let mut up = String::from("./");
@@ -42,7 +43,7 @@ fn one(view: &View<'_>, manifest: &str, found: &mut Findings) {
     let program = if is_maven { "mvn" } else { "gradle" };
     let evidence = view.evidence(manifest, "", format!("built by {program}"));
     let build = match wrapper(view, &dir, script) {
-        // A wrapper may not be executable in the repository.
+        // A wrapper may lack the executable bit in the repository.
         Some(path) => format!("sh {path}"),
         None => {
             found.needs(program, &evidence);
@@ -89,7 +90,7 @@ fn one(view: &View<'_>, manifest: &str, found: &mut Findings) {
     {
         return;
     }
-    // Some projects can be built by either tool.
+    // Some projects support both tools.
     if found.apps.iter().any(|app| app.dir == dir && app.framework == Some(title)) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Node, Bun and Deno: managers, workspaces, scripts, frameworks.
+//! Node, Bun and Deno: package managers, workspaces, scripts, frameworks.
 
 mod framework;
 mod manager;
@@ -90,7 +90,7 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         if apps.is_empty() {
             apps.extend(scripts::expanded(view, root, &manager));
         }
-        // The root of a workspace is an app too if it starts a framework itself, rather than its members.
+        // The root of a workspace is an app too if it starts a framework itself, not just its members.
         if apps.is_empty() || is_site(view, root) {
             let own = app(view, root, &manager, found);
             apps.splice(..0, own);
@@ -100,7 +100,7 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         members.iter().for_each(|package| extras(view, package, &manager, found));
         migrations::without_passed_on(root, found);
     }
-    // Folders such as `client` and `server`, each with its own lockfile, beside or instead of a root.
+    // Folders such as `client` and `server` with their own lockfiles, besides or instead of a root.
     for package in alone.into_iter().filter(|package| package.dir.matches('/').count() < 3) {
         let manager = Manager::of(view, &package.dir);
         let known: Vec<_> =
@@ -116,14 +116,14 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     deno(view, found);
 }
 
-/// Whether a package's own script starts the server of a framework.
+/// Whether a package's own script starts a framework's server.
 fn is_site(view: &View<'_>, package: &Package) -> bool {
     let mut lines = RUN_SCRIPTS.iter().filter_map(|name| package.scripts.get(*name));
     lines
         .any(|line| framework::of(view, package, line).is_some_and(|framework| framework.is_site()))
 }
 
-/// Scripts that run an app, in the order in which they are preferred.
+/// Scripts that run an app, in order of preference.
 const RUN_SCRIPTS: [&str; 14] = [
     "dev",
     "start:dev",
@@ -141,7 +141,7 @@ const RUN_SCRIPTS: [&str; 14] = [
     "watch",
 ];
 
-/// Returns the app that a package is, if it is one.
+/// Returns the app in a package, if it is one.
 fn app(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findings) -> Option<App> {
     let scripts = RUN_SCRIPTS.iter().filter(|name| package.scripts.contains_key(**name));
     let script = scripts.into_iter().find(|name| serves(view, package, &package.scripts[**name]));
@@ -168,7 +168,7 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findin
     Some(app)
 }
 
-/// An app's name: `web` for the only one, the package's otherwise.
+/// Returns an app's name: `web` for the only one, otherwise the package's.
 fn service_name(package: &Package) -> String {
     match package.dir.as_str() {
         "" => "web".to_owned(),
@@ -241,7 +241,7 @@ fn serves(view: &View<'_>, package: &Package, line: &str) -> bool {
         None => false,
         Some(word) if RUNNERS.contains(&word) => package.dir.is_empty(),
         Some(word) if LIBRARY.contains(&word) => {
-            // `tsc --watch & node dist/server.js` serves after all.
+            // `tsc --watch & node dist/server.js` is a server nevertheless.
             words
                 .iter()
                 .any(|word| word == "node" || word == "nodemon" || text::name(word) == "onSuccess")
@@ -272,7 +272,7 @@ fn is_prefix(word: &str) -> bool {
         || word.starts_with(".env")
 }
 
-/// Decides the port, and makes sure that the command uses it.
+/// Determines the port, and ensures that the command uses it.
 #[expect(clippy::too_many_arguments, reason = "each is another place that can name a port")]
 fn port(
     view: &View<'_>,
@@ -304,7 +304,7 @@ fn port(
         let port = value.split('#').next()?.trim().trim_matches(['"', '\'']).parse().ok()?;
         Some((port, Evidence { file: path, line: at + 1, fact: format!("{name}={port}") }))
     });
-    // An example is copied into the environment, and so stronger than a default of the source.
+    // An example is copied into the environment, so it overrides a default in the source.
     if let (None, Some((port, found))) = (usual, &of_example) {
         evidence.push(found.clone());
         return plain(Some(*port));
@@ -331,7 +331,7 @@ fn port(
     }
 }
 
-/// Adds what a package has besides its app: migrations, seeds, workers, checks.
+/// Adds the other parts of a package: migrations, seeds, workers, checks.
 fn extras(view: &View<'_>, package: &Package, manager: &Manager, found: &mut Findings) {
     migrations::read(view, package, manager, found);
     for (name, line) in &package.scripts {

@@ -1,4 +1,4 @@
-//! PHP: Composer, Laravel, Symfony, and plain folders of pages.
+//! PHP: Composer, Laravel, Symfony, and plain folders with pages.
 
 use crate::{
     finding::{App, Findings, Install, Step},
@@ -41,7 +41,7 @@ fn one(view: &View<'_>, manifest: &str, found: &mut Findings) {
         let mut app = App::web(&name, &dir, "php artisan serve --host=127.0.0.1 --port={port}");
         (app.framework, app.port) = (Some("Laravel"), Some(8000));
         app.evidence.push(view.evidence(&text::join(&dir, "artisan"), "", "Laravel's own command"));
-        // A key of the room's own: the example has none.
+        // A fixed key that is only used in rooms: the example has none.
         app.env.insert(
             "APP_KEY".to_owned(),
             "base64:aG90aG91c2Utcm9vbS1vbmx5LWtleS0zMi1ieXRlcyE=".to_owned(),

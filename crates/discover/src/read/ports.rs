@@ -1,4 +1,4 @@
-//! Ports that texts name: flags of commands, variables, and calls that listen.
+//! Ports in texts: flags of commands, variables, and calls that listen.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Calls that listen, in the order in which they are believed.
+/// Calls that listen, most reliable first.
 static SOURCE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // process.env.PORT || 3000, os.environ.get("PORT", 8000), ENV.fetch("PORT", 3000), env::var("PORT")…"8080"
@@ -39,7 +39,7 @@ static SOURCE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     .collect()
 });
 
-/// Ports of stores, which an app names to connect rather than to listen.
+/// Ports of stores, to which an app connects rather than listens.
 const OF_STORES: [u16; 14] =
     [5432, 3306, 6379, 27017, 5672, 9200, 11211, 4222, 9092, 1025, 587, 465, 25, 443];
 
@@ -47,14 +47,14 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port >= 80 && !OF_STORES.contains(port))
 }
 
-/// Returns the port that a command names.
+/// Returns the port in a command.
 pub(super) fn of_command(command: &str) -> Option<u16> {
     [&*FLAG, &*VARIABLE, &*ADDRESS]
         .iter()
         .find_map(|pattern| number(pattern.captures(command)?.get(1)?.as_str()))
 }
 
-/// Returns the port that a text of a program listens on, and the line.
+/// Returns the port that a program's source listens on, and the line.
 pub(super) fn of_source(text: &str) -> Option<(u16, usize)> {
     const MOST: usize = 512 << 10;
     let text = text.get(..MOST).unwrap_or(text);
@@ -76,7 +76,7 @@ pub(super) fn of_source(text: &str) -> Option<(u16, usize)> {
     })
 }
 
-/// Looks for a port in some files, in their order.
+/// Searches files for a port, in order.
 pub(super) fn in_files<'p>(
     view: &View<'_>,
     files: impl Iterator<Item = &'p str>,
@@ -92,7 +92,7 @@ pub(super) fn in_files<'p>(
     })
 }
 
-/// Paths that apps answer when they are well, in the order in which they are preferred.
+/// Health check paths of apps, in order of preference.
 const HEALTH: [&str; 12] = [
     "/healthz",
     "/health",
@@ -108,7 +108,7 @@ const HEALTH: [&str; 12] = [
     "/health-check",
 ];
 
-/// Looks for a path of health in some files.
+/// Searches files for a health check path.
 pub(super) fn health<'p>(
     view: &View<'_>,
     files: impl Iterator<Item = &'p str>,
@@ -155,7 +155,7 @@ pub(super) fn health<'p>(
     None
 }
 
-/// Returns source files of a folder, those that usually start a program first.
+/// Returns source files of a folder, usual entry points first.
 pub(super) fn sources<'v>(view: &'v View<'_>, dir: &str, endings: &[&str]) -> Vec<&'v str> {
     const ENTRIES: [&str; 12] = [
         "server",

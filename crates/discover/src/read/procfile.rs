@@ -1,4 +1,4 @@
-//! Procfiles: what runs together, by name.
+//! Procfiles: processes that run together, by name.
 
 use super::ports;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     view::View,
 };
 
-/// Servers that stand for a store: its recipe has its own data and no port of the host.
+/// Servers replaced by a store: its recipe has its own data, and no port of the host.
 const STORES: [(&str, StoreKind); 9] = [
     ("redis-server", StoreKind::Redis),
     ("valkey-server", StoreKind::Redis),
@@ -33,7 +33,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     if entries.is_empty() {
         return;
     }
-    // What is for production stands behind a framework's own command for development.
+    // A production command has lower precedence than a framework's development command.
     let root: Vec<App> = found.apps.iter().filter(|app| app.dir.is_empty()).cloned().collect();
     if is_for_development {
         found.apps.retain(|app| !app.dir.is_empty());
@@ -47,7 +47,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
             found.store(store);
             continue;
         }
-        // Containers have their own file, which is read by itself.
+        // Containers have their own file, which is read separately.
         if program == "docker" || program == "docker-compose" {
             continue;
         }
@@ -100,7 +100,7 @@ fn entry(at: usize, line: &str) -> Option<(usize, String, String)> {
         .filter(|(_, _, run)| !run.is_empty())
 }
 
-/// Makes a command of Python find what was installed for the project.
+/// Adapts a Python command so that it finds the project's packages.
 fn ran(found: &Findings, run: &str) -> String {
     let uses = |managers: &[&str]| {
         found

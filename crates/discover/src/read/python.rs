@@ -1,4 +1,4 @@
-//! Python: managers, Django, Flask, FastAPI and their relatives, workers, migrations.
+//! Python: package managers, Django, Flask, FastAPI and similar frameworks, workers, migrations.
 
 mod era;
 mod installed;
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) use installed::{found_from, is_program};
 use manager::Environment;
 
-/// The most source files that are looked through for an app.
+/// The maximum number of source files searched for an app.
 const SOURCES_MOST: usize = 400;
 
 pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
@@ -61,7 +61,7 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     }
 }
 
-/// Adds the version of Python that old requirements need, where nothing names one.
+/// Adds the Python version that old requirements need, unless a file names one.
 pub(super) fn era(view: &View<'_>, found: &mut Findings) {
     let is_one = |path: &&str| {
         path.ends_with(".txt") && path.contains("requirements") && !super::is_aside(path)
@@ -97,7 +97,7 @@ fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
     if found.apps.len() == before {
         served(view, dir, &environment, found);
     }
-    // An image may know the app that no source names.
+    // An image may start an app that no source reveals.
     let is_built = view.has(&text::join(dir, "Dockerfile")) || !found.built.is_empty();
     if found.apps.len() == before && is_built {
         required::read(view, dir, found);
@@ -163,7 +163,7 @@ static FACTORY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^def (create_app|make_app|get_app|build_app)\(").expect("a fixed pattern")
 });
 
-/// Finds the object that serves, and how its framework is started.
+/// Finds the server object, and how its framework is started.
 fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
     let sources = ports::sources(view, dir, &[".py"]);
     let is_own = |path: &&&str| !super::is_aside(path.get(dir.len()..).unwrap_or(path));
@@ -171,7 +171,7 @@ fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
         let Some(source) = view.text(path) else { continue };
         let Some((object, kind, line)) = object(&source) else { continue };
         let kind = kind.to_owned();
-        // A factory often needs arguments: the module that calls it is what servers load.
+        // A factory often needs arguments, so servers load the module that calls it.
         let made = object.strip_suffix("()").and_then(|factory| {
             instance(view, sources.iter().filter(is_own).copied().take(SOURCES_MOST), factory)
         });
@@ -180,8 +180,8 @@ fn served(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fin
             None => (*path, source, object, line),
         };
         let root = import_root(view, dir, path, &source);
-        // Modules below `src` are found by a flag; a folder of its own is where the command runs, and so is a `src` that
-        // is the whole project.
+        // Modules below `src` are found with a flag. For a separate folder, or a `src` that is the whole project, the
+        // command runs in it.
         let is_part = text::name(&root) == "src" && root != dir;
         let home = if is_part { text::folder(&root).to_owned() } else { root };
         let Some(start) = command(&home, path, &object, &kind, &source) else { continue };
@@ -247,7 +247,8 @@ fn object(source: &str) -> Option<(String, &str, usize)> {
     Some((format!("{}()", factory.as_str()), kind, line(factory.start())))
 }
 
-/// Returns the module that keeps what a factory made, such as `app = create_app("dev")`: path, source, name and line.
+/// Returns the module that stores the result of a factory, such as `app = create_app("dev")`: path, source, name and
+/// line.
 fn instance<'p>(
     view: &View<'_>,
     sources: impl Iterator<Item = &'p str>,
@@ -255,7 +256,7 @@ fn instance<'p>(
 ) -> Option<(&'p str, Rc<str>, String, usize)> {
     let pattern = format!(r"(?m)^(\w+)(?:\s*:\s*\w+)?\s*=\s*(?:\w+\.)*{factory}\(");
     let pattern = Regex::new(&pattern).ok()?;
-    // What works off a queue makes the app as well.
+    // Queue workers create the app too.
     let is_worker = |path: &&str| text::name(path).contains("worker");
     sources.into_iter().filter(|path| !is_worker(path)).find_map(|path| {
         let source = view.text(path)?;
@@ -306,7 +307,7 @@ fn command(dir: &str, path: &str, object: &str, kind: &str, source: &str) -> Opt
         "Quart" => asgi("Quart"),
         "Flask" => {
             let module = match () {
-                // Releases of long ago find a file of this folder only by its whole name.
+                // Old releases find a file in this folder only by its full name.
                 () if !below.contains('/') => below.to_owned(),
                 () if folder.is_empty() => module,
                 () => below.trim_end_matches(".py").to_owned(),
@@ -316,7 +317,7 @@ fn command(dir: &str, path: &str, object: &str, kind: &str, source: &str) -> Opt
                 true => module,
                 false => format!("{module}:{object}"),
             };
-            // By variables, which releases of long ago know as well.
+            // Through variables, which old releases support as well.
             variables = vec![("FLASK_APP", target), ("FLASK_DEBUG", "1".to_owned())];
             ("Flask", "flask run --host 127.0.0.1 --port {port}".to_owned(), port.unwrap_or(5000))
         }
@@ -339,7 +340,7 @@ fn command(dir: &str, path: &str, object: &str, kind: &str, source: &str) -> Opt
     Some(Start { framework, run, port, variables })
 }
 
-/// Returns the folder from which a file is imported: the first above it that is not a package.
+/// Returns the folder from which a file is imported: the first one above it that is not a package.
 fn import_root(view: &View<'_>, dir: &str, path: &str, source: &str) -> String {
     let folder = text::folder(path);
     let imports = |name: &str| {
@@ -363,7 +364,7 @@ fn import_root(view: &View<'_>, dir: &str, path: &str, source: &str) -> String {
     root.to_owned()
 }
 
-/// Returns the folder that modules are looked for in, and the module's name.
+/// Returns the folder to search for modules, and the module's name.
 fn module(path: &str) -> (String, String) {
     let (folder, rest) = match path.strip_prefix("src/") {
         Some(rest) => ("src".to_owned(), rest),
@@ -406,7 +407,7 @@ fn alembic(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fi
         found.migrations.push(Step {
             name: beside(dir, "migrate"),
             dir: dir.to_owned(),
-            // Its settings import the app, and only some of them say where from.
+            // Its settings import the app, and not all of them set the path.
             run: format!("PYTHONPATH=. {}", environment.run("alembic upgrade head")),
             evidence,
         });
@@ -424,14 +425,14 @@ fn alembic(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Fi
     }
 }
 
-/// Returns what tells `flask` which app is meant, as the app itself has it.
+/// Returns the variable that selects the app for `flask`, as set for the app itself.
 fn flask_app(dir: &str, found: &Findings) -> String {
     let mut of_dir = found.apps.iter().filter(|app| app.dir == dir);
     let target = of_dir.find_map(|app| app.env.get("FLASK_APP"));
     target.map_or_else(String::new, |target| format!("FLASK_APP={} ", text::shell_word(target)))
 }
 
-/// Adds the server of MkDocs where a project has nothing else to show.
+/// Adds the MkDocs server if a project has nothing else to show.
 fn documentation(view: &View<'_>, dir: &str, environment: &Environment, found: &mut Findings) {
     let file = text::join(dir, "mkdocs.yml");
     if view.has(&file)

@@ -1,4 +1,4 @@
-//! Rust: packages that serve, their ports, their migrations.
+//! Rust: servers, their ports, their migrations.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::{
     view::View,
 };
 
-/// Crates that serve, with the port that they use unless told otherwise.
+/// Server crates, with their default ports.
 const FRAMEWORKS: [(&str, &str, Option<u16>); 14] = [
     ("axum", "axum", None),
     ("actix-web", "actix-web", None),
@@ -123,12 +123,12 @@ fn package(
         (app.health, _) = (Some(path), app.evidence.push(evidence));
     }
     if dependencies.contains_key("sqlx") && has_recorded_queries(view, dir) {
-        // Else the macros ask the database, which may have no tables yet.
+        // Otherwise the macros query the database, which may have no tables yet.
         app.env.insert("SQLX_OFFLINE".to_owned(), "true".to_owned());
     }
     found.apps.push(app);
     settings_file(view, run_dir, &sources, found);
-    // Migrations lie beside the package, or at the top of its workspace.
+    // Migrations are beside the package, or at the top of its workspace.
     let home = [dir, run_dir]
         .into_iter()
         .find(|folder| view.has_folder(&text::join(folder, "migrations")));
@@ -142,7 +142,7 @@ static INSISTS: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Adds the file of settings that a program does not start without.
+/// Adds the settings file that a program requires.
 fn settings_file(view: &View<'_>, dir: &str, sources: &[&str], found: &mut Findings) {
     let insisting = sources.iter().take(100).find_map(|path| {
         let source = view.text(path)?;
@@ -156,7 +156,7 @@ fn settings_file(view: &View<'_>, dir: &str, sources: &[&str], found: &mut Findi
     }
 }
 
-/// Whether answers of the database to `sqlx`'s macros are part of the repository.
+/// Whether the query results for `sqlx`'s macros are part of the repository.
 fn has_recorded_queries(view: &View<'_>, dir: &str) -> bool {
     ["", dir].iter().any(|dir| {
         view.has_folder(&text::join(dir, ".sqlx")) || view.has(&text::join(dir, "sqlx-data.json"))
@@ -211,7 +211,7 @@ fn binary(
         .or_else(|| all.first().cloned())
 }
 
-/// Adds migrations that the program does not apply by itself.
+/// Adds migrations that the program does not apply itself.
 fn migrations(
     view: &View<'_>,
     dir: &str,
@@ -228,13 +228,13 @@ fn migrations(
             .take(100)
             .any(|path| view.text(path).is_some_and(|text| text.contains(word)))
     };
-    // What cargo itself can install needs no program of the host. It takes minutes, once.
+    // Programs that cargo can install need none of the host. It takes minutes, once.
     let brought = |program: &str, package: &str, features: &str| {
         format!(
             "{{ command -v {program} >/dev/null || cargo install --quiet --root ~/.local {package} --no-default-features --features {features}; }}"
         )
     };
-    // Macros that check queries while they are compiled need the tables before the program can make them.
+    // Macros that check queries at compile time need the tables before the program can create them.
     let is_checked = !has_recorded_queries(view, dir)
         && ["query!(", "query_as!(", "query_scalar!(", "query_file!("]
             .iter()

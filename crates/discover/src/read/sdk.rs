@@ -7,7 +7,7 @@ use crate::{
     view::View,
 };
 
-/// The most lockfiles and manifests that are read.
+/// The maximum number of lockfiles and manifests that are read.
 const FILES_MOST: usize = 400;
 
 pub(super) fn read(view: &View<'_>, found: &mut Findings) {

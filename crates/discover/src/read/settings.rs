@@ -1,7 +1,7 @@
-//! Examples of settings: which variables an app reads, and values that are harmless.
+//! Examples of settings: the variables that an app reads, and harmless values.
 //!
-//! Files with real values (`.env`, `.env.local`) are never opened, unless the repository has them in its commits: then they
-//! are no secrets of this user, and rooms see them too.
+//! Files with real values (`.env`, `.env.local`) are never opened unless they are committed: then they are not this
+//! user's secrets, and rooms see them too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::{
     view::View,
 };
 
-/// Words by which a file of settings is known as an example.
+/// Words that mark a settings file as an example.
 const EXAMPLE_WORDS: [&str; 6] = ["example", "sample", "template", "dist", "defaults", "default"];
 
-/// Words of files that are for tests or for other places than a desk.
+/// Words in names of files for tests, or for environments other than development.
 const ELSEWHERE: [&str; 11] = [
     "test",
     "tests",
@@ -29,14 +29,14 @@ const ELSEWHERE: [&str; 11] = [
     "vercel",
 ];
 
-/// Whether a file's name is that of an example of settings: `.env.example`, `example.env`, `.env-sample`, `env-example`.
+/// Whether a file name is that of an example of settings: `.env.example`, `example.env`, `.env-sample`, `env-example`.
 pub(super) fn is_example(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     if lower == ".dev.vars.example" {
         return true;
     }
     let words: Vec<&str> = lower.split(['.', '-', '_']).filter(|word| !word.is_empty()).collect();
-    // `env.example.ts` is a program.
+    // `env.example.ts` is code.
     let is_code = ["ts", "js", "mjs", "cjs", "py", "md", "yml", "yaml", "json", "toml", "sh", "rb"]
         .iter()
         .any(|ending| lower.ends_with(&format!(".{ending}")));
@@ -47,21 +47,21 @@ pub(super) fn is_example(name: &str) -> bool {
         && !is_code
 }
 
-/// The most variables of one example.
+/// The maximum number of variables in an example.
 const VARIABLES_MOST: usize = 200;
 
-/// Committed files with settings, in the order in which they are preferred.
+/// Committed settings files, in order of preference.
 const COMMITTED: [&str; 4] = [".env.dev", ".env.development", ".env", ".env.local"];
 
-/// Returns the examples of settings of all folders, the nearest to the root first.
+/// Returns the examples of settings of all folders, those nearest to the root first.
 fn examples(view: &View<'_>) -> Vec<String> {
     let mut files: Vec<String> =
         view.paths().filter(|path| is_example(text::name(path))).map(str::to_owned).collect();
-    // Those that say nothing but that they are examples come first.
+    // Names with only the example word come first.
     let words = |path: &str| text::name(path).split(['.', '-', '_']).count();
     let compose = ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
     let compose = view.first("", &compose).and_then(|path| view.text(&path)).unwrap_or_default();
-    // Of several variants the one that compose's services are meant for.
+    // Among variants, the one that matches compose's services.
     let named = |path: &str| {
         let text = view.text(path).unwrap_or_default();
         let is_service = |(_, value): (&str, String)| {
@@ -79,7 +79,7 @@ fn examples(view: &View<'_>) -> Vec<String> {
     files
 }
 
-/// Removes examples that mostly name what the first one of their folder names: they are for another setup.
+/// Removes examples that mostly repeat the names of the first one in their folder: they are for another setup.
 fn without_variants(view: &View<'_>, files: &mut Vec<String>) {
     let names = |path: &str| -> BTreeSet<String> {
         let text = view.text(path).unwrap_or_default();
@@ -98,7 +98,7 @@ fn without_variants(view: &View<'_>, files: &mut Vec<String>) {
     });
 }
 
-/// Returns what the examples of a folder set, as compose would fill it in.
+/// Returns the values in the examples of a folder, as compose would insert them.
 pub(super) fn values(view: &View<'_>, dir: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for path in examples(view).iter().filter(|path| text::folder(path) == dir) {
@@ -111,7 +111,7 @@ pub(super) fn values(view: &View<'_>, dir: &str) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns what one file sets.
+/// Returns the variables in one file.
 pub(super) fn variables(view: &View<'_>, path: &str) -> BTreeMap<String, String> {
     let text = view.text(path).unwrap_or_default();
     let entries = text.lines().take(5000).filter_map(entry).take(VARIABLES_MOST);
@@ -125,7 +125,7 @@ pub(super) fn example_of(view: &View<'_>, dir: &str) -> Option<String> {
         .find(|path| text::folder(path) == dir && is_example(text::name(path)))
 }
 
-/// Adds what makes a file of settings that commands insist on: the example, or nothing.
+/// Adds a step that creates a settings file required by commands: from the example, or empty.
 pub(super) fn insisted(
     view: &View<'_>,
     dir: &str,
@@ -152,7 +152,7 @@ pub(super) fn insisted(
     found.files.push(Step { name, dir: dir.to_owned(), run, evidence: vec![why] });
 }
 
-/// Whether a variable is for compose or Docker alone.
+/// Whether a variable is only for compose or Docker.
 fn is_for_containers(name: &str) -> bool {
     name.starts_with("COMPOSE_") || name.starts_with("DOCKER_") || name.starts_with("BUILDKIT_")
 }
@@ -179,7 +179,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Reads `NAME=value`, with quotes and comments as such files have them.
+/// Parses `NAME=value`, with the usual quotes and comments.
 fn entry(line: &str) -> Option<(&str, String)> {
     let line = line.trim();
     let line = line.strip_prefix("export ").unwrap_or(line);
@@ -203,7 +203,7 @@ fn entry(line: &str) -> Option<(&str, String)> {
     Some((name, value.chars().take(2000).collect()))
 }
 
-/// The schemes of URLs, and what they lead to.
+/// URL schemes, and the stores that they refer to.
 pub(crate) const SCHEMES: [(&str, StoreKind); 16] = [
     ("postgres", StoreKind::Postgres),
     ("postgresql", StoreKind::Postgres),
@@ -223,7 +223,7 @@ pub(crate) const SCHEMES: [(&str, StoreKind); 16] = [
     ("smtp", StoreKind::Mail),
 ];
 
-/// Returns what a URL leads to.
+/// Returns the store that a URL refers to.
 pub(crate) fn scheme_of(value: &str) -> Option<StoreKind> {
     let (scheme, _) = value.split_once("://")?;
     SCHEMES.iter().find(|(known, _)| *known == scheme).map(|(_, kind)| *kind)
@@ -251,7 +251,7 @@ fn store(name: &str, value: &str, evidence: &Evidence, found: &mut Findings) {
     found.store(store);
 }
 
-/// Takes a URL of a database apart: user, password, database.
+/// Splits a database URL into user, password and database.
 fn parts(url: &str) -> Option<(Option<String>, Option<String>, Option<String>)> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme.starts_with("redis") || scheme.starts_with("amqp") || scheme.starts_with("smtp") {

@@ -1,4 +1,4 @@
-//! Stores by the packages that use them and by settings of frameworks.
+//! Stores, found by the packages that use them and by framework settings.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::{
     view::View,
 };
 
-/// Packages by manifest, and the store that they use.
+/// Packages by manifest, and the stores that they use.
 const PACKAGES: [(&str, &[(&str, StoreKind)]); 6] = [
     (
         "package.json",
@@ -118,7 +118,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     frameworks(view, found);
     sequelize(view, found);
     if found.apps.is_empty() {
-        // A library's packages say what it could talk to, not what has to run.
+        // A library's packages only show what it supports, not what must run.
         return;
     }
     let settled = uses_file(view);
@@ -149,7 +149,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Whether another SQL store is known for sure already.
+/// Whether another SQL store is already certain.
 fn has_sql(found: &Findings, kind: StoreKind) -> bool {
     found.stores.iter().any(|store| {
         matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql)
@@ -175,7 +175,7 @@ fn names(manifest: &str, line: &str, package: &str) -> bool {
             bare.strip_prefix(package).is_some_and(|rest| rest.trim_start().starts_with(':'))
                 || bare.contains(&format!("{package}:"))
         }
-        // A list of `pyproject.toml` may have several on one line.
+        // A list in `pyproject.toml` may have several on one line.
         "requirements.txt" => bare.split(['"', '\'', ',', '[']).map(str::trim_start).any(|part| {
             let rest = part.strip_prefix(package);
             rest.is_some_and(|rest| {
@@ -217,7 +217,7 @@ static ENGINE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Reads what frameworks say about their database.
+/// Reads the database settings of frameworks.
 fn frameworks(view: &View<'_>, found: &mut Findings) {
     let is_django = |path: &&str| {
         path.ends_with(".py")
@@ -310,7 +310,7 @@ static DIALECT: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Reads the settings of Sequelize, where they are literal and mean this machine.
+/// Reads the settings of Sequelize, if they are literal and for the local host.
 fn sequelize(view: &View<'_>, found: &mut Findings) {
     let is_config = |path: &&str| {
         let name = text::name(path);
@@ -340,7 +340,7 @@ fn sequelize(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Returns the literal text of the first of some keys, whatever their case.
+/// Returns the literal text of the first of some keys, ignoring case.
 fn setting(source: &str, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| {
         source.lines().find_map(|line| {
@@ -354,7 +354,7 @@ fn setting(source: &str, keys: &[&str]) -> Option<String> {
     })
 }
 
-/// Returns the text that Django's settings have for a key of the database.
+/// Returns the text for a database key in Django's settings.
 fn literal(source: &str, key: &str) -> Option<String> {
     let needle = [format!("\"{key}\":"), format!("'{key}':")];
     let line = source

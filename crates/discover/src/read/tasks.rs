@@ -1,4 +1,4 @@
-//! Task runners: make, just, Taskfile, foreman's relatives; used where nothing else tells how to start.
+//! Task runners: make, just, Taskfile and similar ones; used if nothing else says how to start.
 
 use super::ports;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     view::View,
 };
 
-/// Targets that start something, in the order in which they are preferred.
+/// Targets that start something, in order of preference.
 const STARTS: [&str; 10] =
     ["dev", "run", "serve", "server", "start", "develop", "run-dev", "dev-server", "up", "watch"];
 
@@ -68,7 +68,7 @@ fn from(
         return;
     }
     let start = STARTS.iter().find_map(|name| targets.iter().find(|target| target.name == *name));
-    // A target that starts containers is what is replaced here.
+    // A target that starts containers is replaced by Hothouse.
     let Some(start) =
         start.filter(|start| !start.body.contains("docker") && !start.body.trim().is_empty())
     else {

@@ -1,4 +1,4 @@
-//! Versions of toolchains that a repository asks for.
+//! Versions of toolchains that a repository requires.
 
 use crate::{
     finding::{Findings, Pin},
@@ -6,7 +6,7 @@ use crate::{
     view::View,
 };
 
-/// Files that hold one version, and the program that they mean.
+/// Files that contain one version, and its program.
 const FILES: [(&str, &str); 13] = [
     (".nvmrc", "node"),
     (".node-version", "node"),
@@ -23,7 +23,7 @@ const FILES: [(&str, &str); 13] = [
     (".terraform-version", "terraform"),
 ];
 
-/// Names of tools in `.tool-versions` and `mise.toml`.
+/// Tool names in `.tool-versions` and `mise.toml`.
 const TOOLS: [(&str, &str); 16] = [
     ("nodejs", "node"),
     ("node", "node"),
@@ -97,7 +97,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     }
 }
 
-/// Reads what manifests of Python ask for, that of the root first.
+/// Reads the versions that Python manifests require, that of the root first.
 fn python(view: &View<'_>, found: &mut Findings) {
     for file in view.named(&[".python-version"]).iter().filter(|path| !super::is_aside(path)) {
         let text = view.text(file).unwrap_or_default();

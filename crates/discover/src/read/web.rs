@@ -1,4 +1,4 @@
-//! Folders of plain pages, for a repository that has nothing else to show.
+//! Folders with plain pages, for a repository that has nothing else to show.
 
 use crate::{
     finding::{App, Findings},

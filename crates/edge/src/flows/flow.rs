@@ -67,8 +67,8 @@ struct Open {
 }
 
 impl Open {
-    /// Whether the current policy still allows it. After a change the flow's own task ends it, but
-    /// possibly a moment later.
+    /// Returns whether the current policy still allows it. After a change the flow's own task ends
+    /// it, but possibly a moment later.
     fn holds(&mut self, edge: &RoomEdge) -> bool {
         let now = edge.policy();
         if !Arc::ptr_eq(&now, &self.policy) {
@@ -152,7 +152,7 @@ impl Flow {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Whether the kernel may have forgotten the flow.
+    /// Returns whether the kernel may have forgotten the flow.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.quiet() >= DOUBT
     }

@@ -7,7 +7,7 @@ use crate::{
     ledger,
 };
 
-/// A wall whose resolver is a socket that records questions, and answers with `address`.
+/// Creates a wall whose resolver is a socket that records questions, and answers with `address`.
 async fn wall(
     text: &str,
     address: &str,
@@ -174,7 +174,7 @@ async fn no_kind_of_question_tells_a_name_that_the_policy_does_not_allow() {
         assert!(found.addresses.iter().all(|at| book::is_synthetic(*at)));
     }
     assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
-    // What may be asked is asked by its own name alone.
+    // Allowed types are forwarded, and only for the name that was asked.
     for kind in [5, 16, 33, 257] {
         ask_for(&edge, "good.example", kind).await;
     }
@@ -198,7 +198,7 @@ async fn answers_to_nobodys_question_are_waited_past() {
                 change(&mut answer);
                 answer
             };
-            // With another number, as a question, for another name, of another type, of nothing.
+            // Another id, a question, another name, another type, and no question at all.
             for forged in [
                 bad(|answer| answer[0] ^= 1),
                 bad(|answer| answer[2] &= 0x7f),

@@ -77,14 +77,14 @@ fn postgres_request(first: &[u8]) -> Option<u32> {
     (known && (8..=10_000).contains(&length)).then_some(number)
 }
 
-/// Whether the client speaks Redis: an array of strings.
+/// Returns whether the client speaks Redis: an array of strings.
 fn is_redis(first: &[u8]) -> bool {
     let Some(rest) = first.strip_prefix(b"*") else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0 && rest[digits..].starts_with(b"\r\n")
 }
 
-/// An ErrorResponse: severity, code (invalid authorization) and message.
+/// Builds an ErrorResponse: severity, code (invalid authorization) and message.
 fn postgres(reason: &str) -> Vec<u8> {
     let fields = [("S", "FATAL"), ("V", "FATAL"), ("C", "28000"), ("M", reason)];
     let mut body = Vec::new();
@@ -98,7 +98,7 @@ fn postgres(reason: &str) -> Vec<u8> {
     [&b"E"[..], &length.to_be_bytes(), &body].concat()
 }
 
-/// An ERR packet in place of the greeting (1130, host not privileged); before the greeting it has no SQL state.
+/// Builds an ERR packet in place of the greeting (1130, host not privileged); before the greeting it has no SQL state.
 fn mysql(reason: &str) -> Vec<u8> {
     let mut body = vec![0xff];
     body.extend_from_slice(&1130_u16.to_le_bytes());
@@ -107,7 +107,7 @@ fn mysql(reason: &str) -> Vec<u8> {
     [&length[..3], &[0], &body].concat()
 }
 
-/// A version and SSH_MSG_DISCONNECT (RFC 4253, sections 4.2, 6 and 11.1).
+/// Builds a version and SSH_MSG_DISCONNECT (RFC 4253, sections 4.2, 6 and 11.1).
 fn ssh(reason: &str) -> Vec<u8> {
     const HOST_NOT_ALLOWED: u32 = 1;
     let text = |text: &str| {

@@ -172,7 +172,7 @@ impl Question {
         cut
     }
 
-    /// Whether the name is ASCII, so that it is looked up in the form that was decided on.
+    /// Returns whether the name is ASCII, so that it is looked up in the form that was decided on.
     pub fn is_plain(&self) -> bool {
         // The name is followed by type and class, two bytes each.
         self.wire[..self.wire.len().saturating_sub(4)].is_ascii()
@@ -274,7 +274,7 @@ fn header(id: u16, wants_recursion: bool, code: Code, counts: [u16; 4]) -> Vec<u
     bytes
 }
 
-/// EDNS: the datagram size that we accept.
+/// Builds the EDNS record: the datagram size that we accept.
 fn option_record() -> [u8; 11] {
     let [high, low] = 1232_u16.to_be_bytes();
     [0, 0, 41, high, low, 0, 0, 0, 0, 0, 0]
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// A record of the answer, named by a pointer to the question.
+    /// Builds a record of the answer, named by a pointer to the question.
     fn record(kind: u16, class: u16, ttl: u32, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(content.len()).unwrap().to_be_bytes();
         let head = [kind.to_be_bytes(), class.to_be_bytes()].concat();
@@ -432,8 +432,8 @@ mod tests {
         let four = record(TYPE_A, CLASS_IN, 9, &[1, 2, 3, 4]);
         let addresses =
             |bytes: &[u8]| read_answer(&asked, bytes).map(|found| found.addresses.len());
-        // Addresses of another class, and of other types that have some inside; in the sections that
-        // follow; of other names, since an alias may come before; of fewer records than are said to be there.
+        // Addresses of another class, inside records of other types, and in the sections that follow; too few records;
+        // malformed addresses; other numbers of questions.
         for (counts, records, expected) in [
             ([1, 1, 0, 0], four.clone(), Some(1)),
             ([1, 1, 0, 0], record(TYPE_A, 3, 9, &[1, 2, 3, 4]), Some(0)),
@@ -456,7 +456,7 @@ mod tests {
         ] {
             assert_eq!(addresses(&answer(counts, &records)), expected, "{counts:?} {records:?}");
         }
-        // Names that lead in circles or are none, before a record that would do.
+        // Owner names that form a cycle or are invalid, before an otherwise valid record.
         let rest = &four[2..];
         for (name, expected) in [
             (&[0xc0, 0xff][..], Some(1)),
@@ -469,7 +469,7 @@ mod tests {
             let found = addresses(&answer([1, 1, 0, 0], &[name, rest].concat()));
             assert_eq!(found, expected, "{name:?}");
         }
-        // A record whose content ends beyond the answer, and times as long as they can be.
+        // A record whose content extends beyond the answer, and the maximum TTL.
         let mut long = record(TYPE_A, CLASS_IN, u32::MAX, &[1, 2, 3, 4]);
         assert_eq!(read_answer(&asked, &answer([1, 1, 0, 0], &long)).unwrap().ttl, Some(u32::MAX));
         long[10] = 0xff;

@@ -24,7 +24,7 @@ pub struct Head {
     pub wants_json: bool,
 }
 
-/// Whether bytes can be the start of a request: a method in capitals, a space, a target.
+/// Returns whether bytes can be the start of a request: a method in capitals, a space, a target.
 pub fn is_start(bytes: &[u8]) -> bool {
     let method =
         bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
@@ -37,7 +37,7 @@ pub fn is_start(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether the first line claims to be HTTP, even if the rest is invalid.
+/// Returns whether the first line claims to be HTTP, even if the rest is invalid.
 pub fn says_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.windows(6).any(|part| part == b" HTTP/")

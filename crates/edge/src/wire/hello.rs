@@ -25,7 +25,7 @@ pub struct Hello {
     pub hidden: bool,
 }
 
-/// Whether bytes can be the start of a ClientHello.
+/// Returns whether bytes can be the start of a ClientHello.
 pub fn is_start(bytes: &[u8]) -> bool {
     // The record version is 3.x in all current versions of TLS.
     let shape = [Some(HANDSHAKE), Some(3), None, None, None, Some(CLIENT_HELLO)];

@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Read<Sniffed> {
     Read::Done(Sniffed::Other)
 }
 
-/// Whether one is a prefix of the other.
+/// Returns whether one is a prefix of the other.
 fn is_prefix(bytes: &[u8], whole: &[u8]) -> bool {
     bytes.iter().zip(whole).all(|(left, right)| left == right)
 }

@@ -25,7 +25,7 @@ const SKIPPED: [&str; 9] =
 /// The last result for each sandbox.
 pub(crate) type KnownSdks = Mutex<HashMap<SandboxKey, (Stamp, Arc<Sdks>)>>;
 
-/// Detects whether lockfiles have changed.
+/// Identifies the state of lockfiles: any difference means that they have changed.
 pub(crate) type Stamp = Vec<(PathBuf, u64, u64, (i64, u32))>;
 
 /// Whether a folder may contain lockfiles of the project.

@@ -212,7 +212,7 @@ pub(super) fn uv(text: &str) -> String {
     written(&kept)
 }
 
-/// An index is passed on completely or not at all: without its URL it would mean another one.
+/// Returns an index if all of it is harmless: without its URL it would mean another one.
 fn uv_index(value: &Value) -> Option<Value> {
     const KEYS: [(&str, Form); 4] = [
         ("name", Form::Words),
@@ -365,7 +365,7 @@ mod tests {
         "AKIAIOSFODNN7EXAMPLE",
     ];
 
-    /// The places of a token in a URL.
+    /// Returns URLs with a token in every possible place.
     fn addresses(token: &str) -> Vec<String> {
         vec![
             format!("https://{token}@registry.example.com/simple"),

@@ -87,8 +87,8 @@ fn major(version: &str) -> String {
     }
 }
 
-/// A copy of a server's data recovers on first start, after syncing every file. This does it once,
-/// without waiting for the disk: whoever keeps the copy syncs it.
+/// Returns the script that recovers a copy of a server's data. The first start would do so too, but
+/// only after syncing every file; here whoever keeps the copy syncs it.
 fn settle(folder: &str, database: &str) -> String {
     let server = quoted(&format!("{folder}/postgres"));
     let database = quoted(database);
@@ -97,8 +97,8 @@ fn settle(folder: &str, database: &str) -> String {
     )
 }
 
-/// Small WAL segments keep a copy of the data small. Passwords are not checked: only the room can
-/// reach the server.
+/// Returns the script that creates the data. Small WAL segments keep copies of it small. Passwords
+/// are not checked: only the room can reach the server.
 fn script(folder: &str, database: &str, user: &str, password: &str) -> String {
     let initdb = quoted(&format!("{folder}/initdb"));
     let server = quoted(&format!("{folder}/postgres"));

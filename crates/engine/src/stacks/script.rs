@@ -41,7 +41,7 @@ const DEVCONTAINER: &str = "devcontainer";
 
 const DEVCONTAINER_FILES: [&str; 2] = [".devcontainer/devcontainer.json", ".devcontainer.json"];
 
-/// Incremented when the same script should produce something else.
+/// Incremented when the same script should produce a different result.
 const VERSION: &str = "1";
 
 /// One layer of a stack.

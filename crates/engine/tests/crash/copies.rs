@@ -100,7 +100,7 @@ fn a_fork_of_a_live_sandbox_that_died_at_any_point_is_finished_or_never_was() {
     );
 }
 
-/// A sandbox whose engine died during a restore to `one`, and a copy of the database at that time.
+/// Returns a sandbox whose engine died during a restore to `one`, and a copy of the database at that time.
 fn with_an_interrupted_restore() -> (Ground, PathBuf) {
     let ground = Ground::new("");
     let sandbox = ground.busy_sandbox();

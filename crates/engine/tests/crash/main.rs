@@ -116,7 +116,7 @@ impl FakeWalls {
     }
 }
 
-/// Fake rooms answer immediately.
+/// Returns the result of a future: fake rooms answer immediately.
 fn now<T>(answer: impl Future<Output = T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -203,7 +203,7 @@ impl Ground {
         engine.fork(&self.spec(name), operation.parse().unwrap()).unwrap();
     }
 
-    /// A running sandbox `a` with an uncommitted file and with data of a service.
+    /// Creates a running sandbox `a` with an uncommitted file and with data of a service.
     fn busy_sandbox(&self) -> SandboxRecord {
         let engine = self.engine(usize::MAX);
         self.fork(&engine, "a", "op_00000001");
@@ -235,7 +235,7 @@ impl Ground {
         engine.room_of(sandbox).unwrap().frozen
     }
 
-    /// Everything that git and the disk know of worktrees and branches.
+    /// Returns everything that git and the disk know of worktrees and branches.
     fn world(&self) -> BTreeSet<String> {
         let repository = self.repository();
         let branches = git(&repository, &["for-each-ref", "--format=branch %(refname)"]);
@@ -448,7 +448,7 @@ fn a_stack_whose_start_died_at_any_point_is_up_or_never_was() {
     assert_eq!(points, 9, "begin, two ticks and the end, each before and after");
 }
 
-/// A running room had a wall from the beginning, and whoever completed its start started it again.
+/// Checks that a running room had a wall from the beginning, and that a resumed start started it again.
 fn check_wall(ground: &Ground, runtime: &Path, up: bool) {
     assert_eq!(ground.walls.was_raised(runtime), up);
     assert!(!ground.resumed.get() || ground.rooms.is_egress_taken(runtime) == up);

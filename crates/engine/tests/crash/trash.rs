@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A stopped sandbox with a commit, a snapshot, data and uncommitted work.
+/// Creates a stopped sandbox with a commit, a snapshot, data and uncommitted work.
 fn full_sandbox(ground: &Ground) -> SandboxRecord {
     let sandbox = ground.busy_sandbox();
     let engine = ground.engine(usize::MAX);
@@ -24,7 +24,7 @@ fn undelete(ground: &Ground, name: Option<&str>) -> UndeleteSpec {
     }
 }
 
-/// Everything that a user sees of a sandbox.
+/// Returns everything that a user sees of a sandbox.
 fn seen(ground: &Ground, engine: &Engine, name: &str) -> Vec<String> {
     let all = engine.sandboxes().unwrap();
     let sandbox = all.iter().find(|sandbox| sandbox.name.as_str() == name).unwrap();

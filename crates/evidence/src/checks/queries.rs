@@ -1,6 +1,6 @@
-//! How many queries a request makes, and how long they take, as traces tell.
+//! How many queries a request makes, and how long they take, according to traces.
 //!
-//! Without a trace of any query nothing is known, so such a check does not hold.
+//! Without any traced query nothing is known, so the check fails.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ use hothouse_model::record::Kind;
 use super::{Check, NAMED, Observed, at_most, cut, flat, timeline};
 use crate::queries::{Spans, TracedQuery};
 
-/// What is seen where no span is of a query.
+/// Reported if no span belongs to a query.
 const UNTRACED: &str = "no query was traced: does the service send its spans?";
 
 pub(super) fn count(most: u32, observed: &Observed<'_>) -> Check {

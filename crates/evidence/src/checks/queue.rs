@@ -1,4 +1,4 @@
-//! What is left of queues.
+//! The jobs that are left in queues.
 
 use hothouse_model::{
     config::QueueExpectation,
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Check, Observed, at_most, cut};
 
-/// The name for all queues.
+/// Stands for all queues.
 const ALL: &str = "*";
 
-/// How a queue stands.
+/// The state of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueSeen {
     pub name: String,
-    /// Jobs that still wait, are delayed or run.
+    /// Jobs that are waiting, delayed or running.
     pub open: u64,
-    /// Jobs that failed for good, and why the first of them did.
+    /// Jobs that failed for good, and the reason of the first one.
     pub dead: u64,
     pub error: Option<String>,
 }
 
 impl QueueSeen {
-    /// Counts the jobs of each queue, in the order of their names.
+    /// Counts the jobs of each queue, sorted by name.
     pub fn of(jobs: &[Job]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for job in jobs {

@@ -30,7 +30,7 @@ fn mail(seq: u64, to: &str, subject: &str) -> Record {
     record(seq, Kind::Mail, &format!("{subject} to {to}"), body)
 }
 
-/// Returns the kinds of checks that do not hold.
+/// Returns the kinds of failed checks.
 fn failing(expect: serde_json::Value, page: &PageSeen, records: &[Record]) -> Vec<String> {
     let all = scenario(expect);
     let observed = Observed {
@@ -121,7 +121,7 @@ fn queries_are_counted_by_request_and_timed_and_untraced_ones_prove_nothing() {
         |count: u64, root: &str| (0..count).map(|n| span(10 + n, root, 3.0)).collect::<Vec<_>>();
     let two = [vec![request(1, "r")], quick(2, "r")].concat();
     assert!(fails(&two).is_empty());
-    // Two of each of two requests are two.
+    // Two queries in each of two requests count as two.
     let of_other = (0..2).map(|n| span(30 + n, "other", 3.0));
     let more: Vec<_> = two.iter().cloned().chain([request(2, "other")]).chain(of_other).collect();
     assert!(fails(&more).is_empty());
@@ -142,7 +142,7 @@ fn queries_are_counted_by_request_and_timed_and_untraced_ones_prove_nothing() {
     let check = checks.last().unwrap();
     assert_eq!(check.seen, "812 ms: select * from carts (of GET /cart)");
     assert_eq!(check.records.len(), 1);
-    // A slow query stays slow: nobody waits for it to become quick.
+    // A slow query stays slow: waiting cannot help.
     let slow =
         all.iter().zip(&checks).filter(|(one, _)| matches!(one.wanted, Wanted::SlowestQuery(_)));
     let (one, check): (Vec<_>, Vec<_>) =
@@ -208,7 +208,7 @@ fn a_failed_check_says_what_was_seen_and_how_to_see_more() {
     assert_eq!((check.found, check.seen.as_str()), (0, "2 others of kind mail"));
     let near: Vec<_> = check.nearest.iter().map(|near| near.failed.join(" ")).collect();
     assert_eq!(near, ["to:ann", "subject:Receipt"]);
-    // Of those that fit equally badly, the one that reads most like what was wanted comes first, and each text once.
+    // Of equally bad matches the most similar text comes first, and each text only once.
     let event = |seq: u64, name: &str| record(seq, Kind::Event, name, json!({ "name": name }));
     let records = [
         event(1, "Checkout Started"),
@@ -238,7 +238,7 @@ fn effects_have_their_time_and_absence_needs_quiet() {
         (false, second(3), second(9), Next::Done),
         (true, second(0), second(0), Next::Wait(QUIET)),
         (true, second(0), QUIET, Next::Done),
-        // A room that never rests cannot keep the check from ending.
+        // A room that is never quiet cannot keep the check from ending.
         (true, second(60), second(0), Next::Done),
     ] {
         assert_eq!(next(&all, &checks(has_mail), elapsed, quiet), expected);
@@ -253,7 +253,7 @@ fn a_text_is_shown_with_whole_words_around_it_whatever_its_script() {
         "Table Living Study Search Log in Cart Thank you for your order We have received your"
     );
     assert_eq!(around("Thank you", "thank you"), "Thank you");
-    // Their lower case is longer than they are.
+    // These are longer in lower case.
     for odd in ["İ".repeat(300) + " thank you", "ẞ".repeat(100) + "thank you" + &"İ".repeat(90)]
     {
         assert!(!around(&odd, "thank you").is_empty());

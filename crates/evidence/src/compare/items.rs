@@ -1,4 +1,4 @@
-//! What of a record is compared: a key that it is recognized by, and facts.
+//! What is compared of a record: a key that identifies it, and facts.
 
 use std::collections::BTreeMap;
 
@@ -17,25 +17,25 @@ use serde_json::Value;
 use super::Normal;
 use crate::{checks::flat, queries::Spans};
 
-/// Something that one side did.
+/// Something that happened on one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) kind: &'static str,
-    /// What it is recognized by on the other side.
+    /// Identifies it on the other side.
     pub(super) key: String,
-    /// What it may be recognized by if no key fits; empty for nothing.
+    /// Identifies it if no key matches; empty if there is none.
     pub(super) loose: String,
-    /// What may differ, normalised.
+    /// What may differ, normalized.
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-/// Returns what is compared of the records of a side.
+/// Returns the comparable items of a side's records.
 pub(super) fn of(records: &[Record], normal: &Normal) -> Vec<Item> {
     let mut last: BTreeMap<(&str, &str), &Record> = BTreeMap::new();
     let mut order: Vec<&Record> = Vec::new();
     for record in records {
         let is_first = last.insert((record.kind.as_str(), &record.id), record).is_none();
-        // Each event of an issue has the id of the issue.
+        // Each event of an issue has the issue's id.
         if is_first || record.kind == Kind::Error {
             order.push(record);
         }
@@ -53,7 +53,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         Kind::Mail => mail(&record.body().ok()?, normal),
         Kind::Event => {
             let body: EventBody = record.body().ok()?;
-            // SDKs of analytics mark with it what they capture and add by themselves.
+            // Analytics SDKs prefix events that they capture on their own with `$`.
             if body.name.starts_with('$') {
                 return None;
             }
@@ -67,7 +67,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         }
         Kind::Request => {
             let body: RequestBody = record.body().ok()?;
-            // What a sink takes in has a record of its own.
+            // What a sink takes has a record of its own.
             if body.class.is_some_and(|class| class == IntegrationClass::Sink) {
                 return None;
             }
@@ -99,7 +99,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
         }
         Kind::Connection => {
             let body: ConnectionBody = record.body().ok()?;
-            // One that was allowed shows by its requests.
+            // An allowed connection is covered by its requests.
             let host = body.host.filter(|_| !body.allowed && !is_browser(record))?;
             let facts = vec![("reason", body.reason.unwrap_or_default())];
             (format!("denied: {host}"), String::new(), facts)
@@ -116,7 +116,7 @@ fn item(record: &Record, normal: &Normal) -> Option<Item> {
     Some(Item { kind: record.kind.as_str(), key, loose, facts })
 }
 
-/// Whether the browser did something, which asks its makers for much.
+/// Returns whether it is traffic of the browser, which calls its vendor a lot.
 fn is_browser(record: &Record) -> bool {
     record.process.as_ref().is_some_and(|process| process.command.contains("chrom"))
 }
@@ -146,7 +146,7 @@ fn shown<T: ToString>(value: &Option<T>) -> String {
     value.as_ref().map(T::to_string).unwrap_or_default()
 }
 
-/// Writes the properties that the app itself gave an event, with keys in order.
+/// Writes the properties that the app itself gave an event, sorted by key.
 fn own_properties(properties: &Value, normal: &Normal) -> String {
     let own = properties.as_object().into_iter().flatten();
     let own = own.filter(|(key, _)| !key.starts_with('$') && !CLIENT.contains(&key.as_str()));
@@ -155,7 +155,7 @@ fn own_properties(properties: &Value, normal: &Normal) -> String {
     normal.text(&Value::Object(own).to_string())
 }
 
-/// What SDKs of analytics add about the client and the project.
+/// Properties that analytics SDKs add about the client and the project.
 const CLIENT: [&str; 3] = ["token", "distinct_id", "title"];
 
 /// Counts the queries of each kind of request.
@@ -167,7 +167,7 @@ pub(super) fn queries(spans: &Spans, normal: &Normal) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Returns the longest time of each query of each kind of request, in milliseconds.
+/// Returns the maximum duration of each query of each kind of request, in milliseconds.
 pub(super) fn query_times(spans: &Spans, normal: &Normal) -> BTreeMap<String, f64> {
     let queries = spans.queries().into_iter();
     longest(queries.map(|query| {
@@ -176,7 +176,7 @@ pub(super) fn query_times(spans: &Spans, normal: &Normal) -> BTreeMap<String, f6
     }))
 }
 
-/// Returns the longest time of each kind of span that is no query, in milliseconds, without its queries.
+/// Returns the maximum duration of each kind of span that is not a query, in milliseconds, without its queries.
 pub(super) fn durations(spans: &Spans, normal: &Normal) -> BTreeMap<String, f64> {
     longest(spans.other_times().into_iter().map(|(name, ms)| (normal.text(name), ms)))
 }

@@ -1,53 +1,53 @@
-//! Texts without what differs from run to run: ids, times, tokens, ports, and the names of the sandbox.
+//! Normalizes texts: replaces ids, times, tokens, ports and the names of the sandbox, which differ between runs.
 //!
-//! By hand rather than by regular expressions, because a comparison goes over every text of ten thousand records.
+//! Without regular expressions, because a comparison reads every text of ten thousand records.
 
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
 };
 
-/// Digits in a row that are a moment rather than an amount.
+/// This many digits in a row are a timestamp rather than an amount.
 const MOMENT: usize = 9;
 
-/// How long a mixed word is at least to be a token.
+/// The minimum length of a token of mixed letters and digits.
 const TOKEN: usize = 16;
 
-/// How long a part of a word is at least to be a token, if it has digits and letters of both cases.
+/// The minimum length of a token within a word, if it has digits and letters of both cases.
 const PART: usize = 8;
 
-/// How long the part after a prefix is at least to be an id, as in `pi_3MtwBw`.
+/// The minimum length of an id after a prefix, as in `pi_3MtwBw`.
 const AFTER_PREFIX: usize = 6;
 
-/// How long a part of a word is at least to be the beginning of a token that is known.
+/// The minimum length of a part of a word that can be the beginning of a known token.
 const BEGINNING: usize = 6;
 
-/// How many parts of a word, between hyphens, a token that is known may have.
+/// The maximum number of hyphenated parts of a known token.
 const PARTS: usize = 6;
 
-/// How many tokens of a side are known.
+/// The maximum number of known tokens per side.
 const TOKENS: usize = 10_000;
 
-/// How often digits and letters change in a word that nobody would write.
+/// How often a random word switches between digits and letters.
 const CHANGES: usize = 4;
 
 /// What is replaced in the texts of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Normal {
     names: BTreeMap<String, &'static str>,
-    /// Values of parameters that were made up, such as the key of a link. Apps use their beginnings elsewhere.
+    /// Random values of parameters, such as the key of a link. Apps use their beginnings elsewhere.
     tokens: BTreeSet<String>,
 }
 
 impl Normal {
-    /// Takes the names of a side: of its sandbox and of its run.
+    /// Takes the names of a side's sandbox and run.
     pub fn new(sandbox: &str, run: &str) -> Self {
         let names = [(sandbox.to_owned(), "SANDBOX"), (run.to_owned(), "RUN")];
         let names = names.into_iter().filter(|(name, _)| !name.is_empty()).collect();
         Self { names, tokens: BTreeSet::new() }
     }
 
-    /// Notes values of parameters in a text that look made up: `key=jwWBWaJqHWp9YQ6_`, also where `=` is `%3D`.
+    /// Remembers parameter values in a text that look random: `key=jwWBWaJqHWp9YQ6_`, also with `=` as `%3D`.
     pub fn learn(&mut self, text: &str) {
         for (at, _) in text.match_indices('=').chain(text.match_indices("%3D")) {
             let rest = text[at..].trim_start_matches('=').trim_start_matches("%3D");
@@ -58,13 +58,13 @@ impl Normal {
         }
     }
 
-    /// Whether a word is a token that is known, or the beginning of one.
+    /// Returns whether a word is a known token, or the beginning of one.
     fn is_known(&self, word: &str) -> bool {
         let begins = |token: &String| token.starts_with(word);
         word.len() >= BEGINNING && self.tokens.range(word.to_owned()..).next().is_some_and(begins)
     }
 
-    /// Returns a text with one word for each thing that differs from run to run.
+    /// Returns a text with placeholders for everything that differs between runs.
     pub fn text(&self, text: &str) -> String {
         let mut all = String::with_capacity(text.len());
         let mut rest = text;
@@ -125,7 +125,7 @@ impl Normal {
         }
     }
 
-    /// Returns a word of parts, one of which begins a token that is known. Such a token may have hyphens itself.
+    /// Replaces the part of a hyphenated word that begins a known token. Such a token may contain hyphens.
     fn with_known_parts(&self, word: &str) -> Option<String> {
         if self.tokens.is_empty() || !word.contains('-') {
             return None;
@@ -144,7 +144,7 @@ impl Normal {
     }
 }
 
-/// Returns how many bytes belong to an escape such as `%3D` that the text before has begun.
+/// Returns how many bytes belong to an escape such as `%3D` that begins in the text before.
 fn escaped(before: &str, rest: &str) -> usize {
     let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count();
     if before.ends_with('%') && digits == 2 { 2 } else { 0 }
@@ -154,7 +154,8 @@ fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// Whether a value is one that nobody would write: long, with digits, and with letters of both cases or many changes.
+/// Returns whether a value looks random: long, with digits, and with letters of both cases or many switches between
+/// digits and letters.
 fn is_made_up(value: &str) -> bool {
     let plain: Vec<u8> = value.bytes().filter(u8::is_ascii_alphanumeric).collect();
     let has = |is: fn(&u8) -> bool| plain.iter().any(is);
@@ -170,7 +171,7 @@ fn is_inner(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '+')
 }
 
-/// Whether a word is a moment or a time of day.
+/// Returns whether a word is a timestamp or a time of day.
 fn is_time(word: &str) -> bool {
     let bytes = word.as_bytes();
     let digits = |from: usize, to: usize| {
@@ -188,7 +189,7 @@ fn is_time(word: &str) -> bool {
     clock(0) || date && (word.len() == 10 || matches!(bytes[10], b'T' | b't') && clock(11))
 }
 
-/// Cuts off the port of a host of this machine.
+/// Cuts off the port of a local host.
 fn without_port(token: &str) -> (&str, bool) {
     let Some((host, port)) = token.rsplit_once(':') else { return (token, false) };
     let own = host.ends_with("localhost") || host == "127.0.0.1";
@@ -196,7 +197,7 @@ fn without_port(token: &str) -> (&str, bool) {
     if own && is_port { (host, true) } else { (token, false) }
 }
 
-/// Whether a word is an id rather than a word or an amount.
+/// Returns whether a word is an id, rather than an ordinary word or an amount.
 fn is_id(word: &str) -> bool {
     let all = |is: fn(&u8) -> bool| word.bytes().all(|c| is(&c));
     let is_number = all(u8::is_ascii_digit);
@@ -214,7 +215,7 @@ fn is_uuid(word: &str) -> bool {
         })
 }
 
-/// Whether a part of a word is made up: with digits, and letters of both cases.
+/// Returns whether a part of a word looks random: with digits, and letters of both cases.
 fn is_token(part: &str) -> bool {
     part.len() >= PART
         && is_mixed(part)
@@ -222,12 +223,12 @@ fn is_token(part: &str) -> bool {
         && part.bytes().any(|c| c.is_ascii_uppercase())
 }
 
-/// Whether a name is none that a text would have by chance: a sandbox may be called `cart`, or `a`.
+/// Returns whether a name is unlikely to occur in a text by chance: a sandbox may be called `cart`, or `a`.
 fn is_distinct(name: &str) -> bool {
     name.contains(['-', '_']) || is_mixed(name)
 }
 
-/// Whether a word has both letters and digits.
+/// Returns whether a word has both letters and digits.
 fn is_mixed(word: &str) -> bool {
     word.bytes().any(|c| c.is_ascii_digit()) && word.bytes().any(|c| c.is_ascii_alphabetic())
 }

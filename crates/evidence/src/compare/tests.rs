@@ -173,16 +173,16 @@ fn a_slow_query_is_named_once_and_not_what_waits_for_it() {
     let named = ("query".to_owned(), format!("{query} (of GET /cart)"));
     assert_eq!(shown(traced(query, 3.0), traced(query, 4.0), 0), []);
     assert_eq!(shown(traced(query, 3.0), traced(query, 900.0), 950), [named]);
-    // Another text, as slow: the one is gone, the other is new and slow.
+    // Another query, just as slow: one is gone, the other is new and slow.
     let other = ("query".to_owned(), "SELECT pg_sleep(1) (of GET /cart)".to_owned());
     assert_eq!(shown(traced(query, 3.0), traced("SELECT pg_sleep(1)", 900.0), 950), [other]);
-    // A page that is slow beyond its queries is told.
+    // A page that is slow beyond its queries is reported.
     let kinds: Vec<String> = shown(traced(query, 3.0), traced(query, 900.0), 3000)
         .into_iter()
         .map(|(kind, _)| kind)
         .collect();
     assert_eq!(kinds, ["query", "timing"]);
-    // Parents in a circle come to an end.
+    // A cycle of parents terminates.
     let circle =
         vec![span(1, "a", Some("b"), "SELECT 1", 900.0), span(2, "b", Some("a"), "x", 1.0)];
     assert_eq!(shown(circle.clone(), circle, 0), []);

@@ -4,16 +4,16 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-/// The highest line that is known of.
+/// The highest line number.
 pub(super) const LINE_MOST: u32 = 10_000_000;
 
-/// Lines, counted from 1, as ranges that neither touch nor overlap, in order.
+/// Line numbers from 1, as sorted ranges that neither touch nor overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u32, u32)>", into = "Vec<(u32, u32)>")]
 pub struct LineSet(Vec<(u32, u32)>);
 
 impl From<Vec<(u32, u32)>> for LineSet {
-    /// Whatever the ranges are: they may have been written by somebody else.
+    /// Accepts any ranges: they may come from an untrusted file.
     fn from(ranges: Vec<(u32, u32)>) -> Self {
         let mut ranges: Vec<(u32, u32)> = ranges
             .into_iter()
@@ -54,7 +54,7 @@ impl LineSet {
         self.0.is_empty()
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(from, to)| u64::from(to - from) + 1).sum()
     }
@@ -69,12 +69,12 @@ impl LineSet {
         self.0.get(at).is_some_and(|(from, _)| *from <= line)
     }
 
-    /// Returns the lines of either.
+    /// Returns the union.
     pub fn with(&self, other: &Self) -> Self {
         self.0.iter().chain(&other.0).copied().collect::<Vec<_>>().into()
     }
 
-    /// Returns the lines of both.
+    /// Returns the intersection.
     pub fn within(&self, other: &Self) -> Self {
         let mut all = Vec::new();
         for (from, to) in &self.0 {
@@ -85,7 +85,7 @@ impl LineSet {
         Self(all)
     }
 
-    /// Returns the lines that the other does not have.
+    /// Returns the lines that `other` does not have.
     pub fn without(&self, other: &Self) -> Self {
         let mut all = Vec::new();
         for (from, to) in &self.0 {
@@ -106,7 +106,7 @@ impl LineSet {
 }
 
 impl Display for LineSet {
-    /// The first few ranges.
+    /// Shows the first few ranges.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
         for (at, (from, to)) in self.0.iter().take(SHOWN).enumerate() {

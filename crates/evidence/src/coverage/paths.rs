@@ -1,19 +1,19 @@
-//! Which changed file a script, a source of a map, or a path of a report is.
+//! Matches scripts, sources of maps and paths of reports to changed files.
 
 use super::ChangedText;
 
-/// Whether a file is a page, whose scripts are inside it.
+/// Returns whether a file is an HTML page, which contains its scripts.
 pub(super) fn is_page(path: &str) -> bool {
     [".html", ".htm"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// Whether an address of a page's script may be something that a build made of several files.
+/// Returns whether a script URL may be a bundle that was built from several files.
 pub(super) fn is_bundle(url: &str) -> bool {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     [".js", ".mjs", ".cjs"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// Whether an address or a path is the one of a file of the worktree, which programs see below these roots.
+/// Returns whether a URL or path is that of a file in the worktree, which programs see below these roots.
 pub(super) fn is_path_of(whole: &str, path: &str, roots: &[String]) -> bool {
     let is_path = |whole: &str, path: &str| {
         let below = whole.strip_suffix(path).and_then(|before| before.strip_suffix('/'));
@@ -28,7 +28,7 @@ pub(super) fn is_path_of(whole: &str, path: &str, roots: &[String]) -> bool {
     }
 }
 
-/// Finds the changed file that a source of a map is. Where the map has the source's text, that decides.
+/// Finds the changed file that a map's source refers to. If the map includes the source's text, that decides.
 pub(super) fn source_of(
     script: &str,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn source_of(
     fitting.sort_by(|one, other| other.cmp(one));
     match fitting.as_slice() {
         [(parts, number), rest @ ..] => {
-            // Two files of one name and as much of a path: nobody knows which.
+            // Two files match equally well: it is unknown which one is meant.
             let is_clear = rest.first().is_none_or(|(other, _)| other < parts);
             let is_whole = *parts == files[*number].path.split('/').count()
                 || *parts == name.split('/').count()
@@ -66,7 +66,7 @@ fn same(one: &str, other: &str) -> bool {
     one == other || lines(one.trim_end()) == lines(other.trim_end())
 }
 
-/// Returns the path that a source names: without schemes, hosts, queries and steps upwards.
+/// Returns the path of a source: without scheme, host, query and `..`.
 fn plain(script: &str, name: &str) -> String {
     let name = name.split(['?', '#']).next().unwrap_or_default();
     let path = match name.split_once("://") {
@@ -76,7 +76,7 @@ fn plain(script: &str, name: &str) -> String {
     };
     let mut parts: Vec<&str> = match name.starts_with('/') || name.contains("://") {
         true => Vec::new(),
-        // Relative to the script itself.
+        // Relative to the script.
         false => {
             let script = script.split(['?', '#']).next().unwrap_or_default();
             let script = script.split_once("://").map_or(script, |(_, rest)| rest);
@@ -95,7 +95,7 @@ fn plain(script: &str, name: &str) -> String {
     parts.join("/")
 }
 
-/// Counts the parts that two paths have in common, from their ends.
+/// Counts the trailing path segments that two paths share.
 fn common_parts(one: &str, other: &str) -> usize {
     one.rsplit('/').zip(other.rsplit('/')).take_while(|(one, other)| one == other).count()
 }
@@ -128,7 +128,7 @@ mod tests {
         ] {
             assert_eq!(source_of(script, name, content, &files), expected, "{name}");
         }
-        // A source beside its script, as Vite serves them.
+        // A source next to its script, as Vite serves them.
         let found = source_of("http://x/lib/a.ts", "a.ts", Some("a"), &files);
         assert_eq!(found, Some(2));
     }

@@ -1,5 +1,5 @@
-//! What services write of their own coverage: files of Node.js, of the module that rooms give to Python, and LCOV.
-//! All of it is the room's word.
+//! The coverage reports of services: files of Node.js, of the Python module that rooms provide, and LCOV. All of it
+//! comes from the room.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     v8::{self, ScriptRun, ScriptText},
 };
 
-/// How many scripts and files of one report are looked at.
+/// The maximum number of scripts and files read from one report.
 const SCRIPTS_MOST: usize = 2_000;
 const FILES_MOST: usize = 20_000;
 
@@ -40,7 +40,7 @@ struct NodeMap {
     data: Option<Value>,
 }
 
-/// Reads a file that Node.js wrote for `NODE_V8_COVERAGE`.
+/// Parses a file that Node.js wrote for `NODE_V8_COVERAGE`.
 pub fn node(bytes: &[u8]) -> Vec<ScriptRun> {
     let Ok(mut report) = serde_json::from_slice::<NodeReport>(bytes) else { return Vec::new() };
     let own = std::mem::take(&mut report.result).into_iter();
@@ -69,7 +69,7 @@ struct PythonFile {
     idle: Vec<u32>,
 }
 
-/// Reads a file of the module that rooms give to Python: lines by file.
+/// Parses a file of the Python module that rooms provide: lines by file.
 pub fn python(bytes: &[u8]) -> BTreeMap<String, LineStates> {
     let read = serde_json::from_slice::<BTreeMap<String, PythonFile>>(bytes).unwrap_or_default();
     let states = |file: PythonFile| LineStates {
@@ -79,7 +79,7 @@ pub fn python(bytes: &[u8]) -> BTreeMap<String, LineStates> {
     read.into_iter().take(FILES_MOST).map(|(path, file)| (path, states(file))).collect()
 }
 
-/// Reads LCOV: lines by file.
+/// Parses LCOV: lines by file.
 pub fn lcov(text: &str) -> BTreeMap<String, LineStates> {
     let mut found: BTreeMap<String, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
     let mut path = String::new();

@@ -1,21 +1,21 @@
-//! What coverage says to a reviewer: lines that never ran, and files that nobody measured, with the reason.
+//! Coverage as reported to a reviewer: lines that never ran, and unmeasured files with the reason.
 
 use std::collections::BTreeMap;
 
 use super::{ChangeCoverage, Meter, ScenarioCoverage};
 use crate::judge::ChangedFile;
 
-/// How many files and routes are named.
+/// How many files and routes are listed.
 const NAMED: usize = 12;
 
-/// The languages that files are written in, as far as meters know them.
+/// The languages of files, as far as meters support them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Language {
     Script,
     Python,
-    /// Something that only a command of the project can measure.
+    /// Only a command of the project can measure it.
     Compiled(&'static str),
-    /// Nothing that runs line by line.
+    /// No executable lines.
     NoCode,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn reason(file: &ChangedFile, scenarios: &[&ScenarioCoverage]) -> Str
     }
 }
 
-/// Lists what of the change was not covered.
+/// Lists which parts of the change were not covered.
 pub fn told(coverage: &ChangeCoverage, notes: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     let idle: Vec<_> = coverage.files.iter().filter(|file| !file.not_run.is_empty()).collect();

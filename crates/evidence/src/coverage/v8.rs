@@ -1,6 +1,6 @@
-//! What V8 tells of a script: ranges of it with how often each ran, turned into lines of the files it was made from.
+//! V8 coverage of a script: ranges with execution counts, mapped to lines of the original files.
 //!
-//! Pages and Node.js report alike. Offsets count UTF-16 units, and inner ranges have the last word.
+//! Pages and Node.js use the same format. Offsets count UTF-16 units, and inner ranges override outer ones.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::{ChangedText, LineSet, LineStates};
 
-/// How many ranges of one script are looked at.
+/// The maximum number of ranges read per script.
 const RANGES_MOST: usize = 200_000;
 
-/// The longest script.
+/// The maximum size of a script.
 pub const SCRIPT_MOST: usize = 16 << 20;
 
-/// A part of a script, from and to an offset, and how often it ran.
+/// A range of a script's offsets, and how often it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub from: u32,
@@ -24,10 +24,10 @@ pub struct Range {
     pub count: u64,
 }
 
-/// A script as a browser or a service ran it.
+/// A script as run by a browser or a service.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptRun {
-    /// Where it came from, such as `https://web.a.shop.localhost/app.js` or `file:///srv/app/main.js`.
+    /// Its URL, such as `https://web.a.shop.localhost/app.js` or `file:///srv/app/main.js`.
     pub url: String,
     pub text: ScriptText,
     pub ranges: Vec<Range>,
@@ -35,13 +35,13 @@ pub struct ScriptRun {
     pub map: Option<Vec<u8>>,
 }
 
-/// What is known of a script's text.
+/// What is known about a script's text.
 #[derive(Clone, Debug)]
 pub enum ScriptText {
     Whole(String),
     /// The length of each line, in UTF-16 units.
     Lengths(Vec<u32>),
-    /// It is the file itself, as it is in the worktree.
+    /// The script is a file of the worktree.
     File,
 }
 
@@ -51,7 +51,7 @@ impl Default for ScriptText {
     }
 }
 
-/// Reads the ranges of the functions of one script.
+/// Parses the ranges of the functions of one script.
 pub fn ranges(functions: &Value) -> Vec<Range> {
     let functions = functions.as_array().into_iter().flatten();
     let ranges = functions.flat_map(|one| one["ranges"].as_array().into_iter().flatten());
@@ -63,13 +63,13 @@ pub fn ranges(functions: &Value) -> Vec<Range> {
     ranges.filter_map(read).filter(|range| range.from < range.to).take(RANGES_MOST).collect()
 }
 
-/// Where counts change: from each offset on it is that count; none where no range is.
+/// The offsets where counts change; `None` from an offset that no range covers.
 struct Counts(Vec<(u32, Option<u64>)>);
 
 impl Counts {
     fn of(ranges: &[Range]) -> Self {
         let mut ranges = ranges.to_vec();
-        // Outer ones first, so that inner ones are above them.
+        // Outer ranges first, so that inner ones are above them on the stack.
         ranges.sort_by(|one, other| (one.from, other.to).cmp(&(other.from, one.to)));
         let mut all: Vec<(u32, Option<u64>)> = Vec::new();
         let mut open: Vec<Range> = Vec::new();
@@ -88,16 +88,16 @@ impl Counts {
     }
 }
 
-/// Ends the ranges that end until an offset: the one around each continues.
+/// Closes the ranges that end before an offset; the enclosing range continues.
 fn close(open: &mut Vec<Range>, all: &mut Vec<(u32, Option<u64>)>, until: u32) {
     while let Some(last) = open.pop_if(|last| last.to <= until) {
-        // A range that reaches beyond the one around it is cut off by it.
+        // A range that exceeds the enclosing one is cut off there.
         let around = open.last().filter(|around| around.to > last.to);
         all.push((last.to, around.map(|around| around.count)));
     }
 }
 
-/// Tells which lines of changed files a script ran, by the number of the file.
+/// Returns which lines of changed files a script ran, by file index.
 pub fn lines(
     script: &ScriptRun,
     files: &[ChangedText],
@@ -107,7 +107,7 @@ pub fn lines(
     match script.map.as_deref().filter(|map| map.len() <= MAP_MOST) {
         Some(map) => {
             let mut found = by_map(script, map, &counts, files);
-            // What a build made may be a file of the change as well.
+            // A build output may itself be a changed file.
             if matches!(script.text, ScriptText::Whole(_)) {
                 found.extend(by_text(script, &counts, files, roots));
             }
@@ -129,7 +129,7 @@ fn by_text(
         let above = match &script.text {
             ScriptText::File if super::is_path_of(&script.url, &file.path, roots) => Some(0),
             ScriptText::Whole(own) if own == text => Some(0),
-            // A script inside a page has the lines of the page above it.
+            // The lines of an inline script are offset by the page above it.
             ScriptText::Whole(own) if super::is_page(&file.path) && own.len() >= 16 => {
                 text.find(own.as_str()).map(|at| text[..at].matches('\n').count())
             }
@@ -145,7 +145,7 @@ fn by_text(
     found
 }
 
-/// Judges each line by whether any of its code ran.
+/// Decides for each line whether any of its code ran.
 fn of_text(text: &str, counts: &Counts, above: u32) -> LineStates {
     let (mut ran, mut idle) = (Vec::new(), Vec::new());
     let mut offset = 0_u32;
@@ -171,7 +171,7 @@ fn of_text(text: &str, counts: &Counts, above: u32) -> LineStates {
     LineStates { ran: ran.into_iter().collect(), idle: idle.into_iter().collect() }
 }
 
-/// Whether a line has something that runs: not a comment, and more than brackets.
+/// Returns whether a line is executable: not a comment, and more than brackets.
 fn is_code(line: &str, is_comment: &mut bool) -> bool {
     let line = line.trim();
     if *is_comment {
@@ -298,7 +298,7 @@ mod tests {
             assert_eq!(counts.at(at), Some(expected), "{at}");
         }
         assert_eq!(counts.at(100), None);
-        // Nonsense is taken as it comes, and never panics.
+        // Nonsensical input is tolerated, and never panics.
         let wild = Counts::of(&[range(5, 9, 1), range(7, 20, 2), range(0, 6, 0)]);
         assert!((0..30).all(|at| wild.at(at).is_none_or(|count| count < 3)));
     }
@@ -307,7 +307,7 @@ mod tests {
     fn a_line_ran_if_any_of_its_code_did() {
         let text = "const a = 1;\n// told\nfunction never() {\n  return \"ü😀\";\n}\n\n/* long\n   more */\nalways();\n";
         let begin = u32::try_from(text.find("function").unwrap()).unwrap();
-        // The emoji is two units, the umlaut one.
+        // The emoji takes two units, the umlaut one.
         let units = |part: &str| u32::try_from(part.encode_utf16().count()).unwrap();
         let end = units(&text[..text.find("}\n").unwrap() + 1]);
         let script = ScriptRun {
@@ -322,7 +322,7 @@ mod tests {
         let states = &found[&1];
         assert_eq!(states.ran, [1, 9].into_iter().collect());
         assert_eq!(states.idle, [3, 4].into_iter().collect());
-        // Inside a page, the lines above it count.
+        // In a page, the lines above the script count.
         let page = ["<html>\n<script>", text, "</script>"].concat();
         let found = lines(&script, &[file("public/index.html", &page)], &[]);
         assert_eq!(found[&0].ran, [2, 10].into_iter().collect());

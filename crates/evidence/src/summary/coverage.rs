@@ -1,4 +1,4 @@
-//! What a run did not cover: listed, so that silence is not taken for proof.
+//! What a run did not cover: listed, so that silence is not taken as proof.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     summary::Code,
 };
 
-/// How many files are named.
+/// How many files are listed.
 const NAMED: usize = 12;
 
 /// Something that could have happened unseen.
@@ -25,28 +25,28 @@ pub struct Gap {
     pub count: u64,
 }
 
-/// An outside service, and how it was treated.
+/// An outside service and its treatment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrationSeen {
     pub name: String,
     pub class: IntegrationClass,
-    /// How many records came of it.
+    /// The number of its records.
     pub records: u64,
 }
 
-/// What is known of how much a run covers.
+/// The facts about a run's coverage.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage<'a> {
     pub scenarios: &'a [ScenarioOutcome],
-    /// Every scenario that is declared.
+    /// Every declared scenario.
     pub declared: &'a [String],
     /// Every app.
     pub apps: &'a [String],
     pub gaps: &'a [Gap],
     pub integrations: &'a [IntegrationSeen],
-    /// Fixtures that answer whatever is asked.
+    /// Fixtures that match any request.
     pub catch_all: &'a [String],
-    /// What of the change ran.
+    /// The coverage of the change.
     pub change: Option<&'a ChangeCoverage>,
     pub records: &'a [&'a Record],
 }
@@ -91,7 +91,7 @@ fn looks_at_jobs(outcome: &ScenarioOutcome) -> bool {
     expect.is_some_and(crate::expected::is_about_jobs)
 }
 
-/// Returns why services were not measured, each reason once; of a change without code nobody asks.
+/// Returns why services were not measured, each reason once; empty if the change contains no code.
 fn notes(facts: &Coverage<'_>) -> Vec<String> {
     let all = facts.scenarios.iter().flat_map(|one| one.coverage.notes.iter().cloned());
     let all: BTreeSet<String> = all.collect();
@@ -111,7 +111,7 @@ fn unfinished(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
     facts.scenarios.iter().filter_map(why).collect()
 }
 
-/// Tells a scenario that would hold for almost any page.
+/// Reports a scenario that would pass for almost any page.
 fn says_little(outcome: &ScenarioOutcome) -> Option<String> {
     let declared = outcome.declared.as_ref()?;
     let has_more = crate::expected::of(declared).iter().any(|one| one.wanted.asks_for_an_effect());
@@ -123,7 +123,7 @@ fn says_little(outcome: &ScenarioOutcome) -> Option<String> {
     })
 }
 
-/// Tells a page that is not one of the sandbox's own apps in the end.
+/// Reports a page that ended outside of the sandbox's own apps.
 fn elsewhere(outcome: &ScenarioOutcome) -> Option<String> {
     let page = outcome.page.as_ref()?;
     let (from, to) = (host_of(&page.url)?, host_of(&page.final_url)?);
@@ -148,14 +148,14 @@ fn gap(gap: &Gap) -> String {
     }
 }
 
-/// Tells errors and calls that no check of any scenario limits.
+/// Reports errors and calls that no check of any scenario limits.
 fn unlimited(facts: &Coverage<'_>) -> Vec<String> {
     let limits = |kind: &str| {
         facts.scenarios.iter().flat_map(|one| &one.checks).any(|check| check.kind == kind)
     };
     let errors: BTreeSet<&str> = of(facts, Kind::Error).map(|record| record.id.as_str()).collect();
     let mut told = Vec::new();
-    // What could not be carried out has no checks.
+    // A scenario that could not be carried out has no checks.
     let has_checks = facts.scenarios.iter().any(|one| !one.checks.is_empty());
     if has_checks && !limits("errors") && !limits("no-error") {
         told.push(format!("no scenario limits errors; {} were recorded", errors.len()));
@@ -181,7 +181,7 @@ fn unmatched(facts: &Coverage<'_>) -> Vec<String> {
     told
 }
 
-/// Names integrations by how real they were.
+/// Groups integrations by how real they were.
 fn integrations(facts: &Coverage<'_>) -> Vec<String> {
     let of = |class: IntegrationClass, used: bool| -> Vec<String> {
         let all = facts.integrations.iter();
@@ -201,7 +201,7 @@ fn integrations(facts: &Coverage<'_>) -> Vec<String> {
     told
 }
 
-/// Names scenarios and apps that were left out.
+/// Lists scenarios and apps that were not run.
 fn not_run(facts: &Coverage<'_>) -> Vec<String> {
     let ran: BTreeSet<&str> = facts.scenarios.iter().map(|one| one.scenario.as_str()).collect();
     let opened: BTreeSet<&str> =

@@ -1,6 +1,6 @@
-//! The summary for a pull request: short, and with nothing in it that a room could make act.
+//! The summary for a pull request: short, and without anything that lets a room trigger an action.
 //!
-//! What a room may have chosen stands in code spans: there neither markup nor a mention or a reference is read.
+//! Text that a room may have chosen is in code spans, where markup, mentions and references have no effect.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ const SHOWN: usize = 120;
 /// How many differences are listed.
 const DIFFERENCES: usize = 12;
 
-/// How many lines of a service that did not start are shown.
+/// How many log lines are shown of a service that did not start.
 const LAST_LINES: usize = 3;
 
 /// Writes the summary.
@@ -73,7 +73,7 @@ fn head(text: &mut String, summary: &Summary) {
     );
 }
 
-/// Writes the checks of a scenario. What holds is folded where something else does not.
+/// Writes the checks of a scenario. Passed checks are folded if others failed.
 fn scenario(text: &mut String, outcome: &ScenarioOutcome, is_whole: bool) {
     let about = outcome.about.as_deref().map(|about| format!(": {}", plain(about)));
     push(text, &format!("### {}{}\n", plain(&outcome.scenario), about.unwrap_or_default()));
@@ -137,7 +137,7 @@ fn row(text: &mut String, check: &Check) {
     );
 }
 
-/// Tells what comes near a check that does not hold, and what shows more.
+/// Writes the closest records of a failed check, and the command that shows more.
 fn detail(text: &mut String, check: &Check) {
     for near in &check.nearest {
         let failed: Vec<String> = near.failed.iter().map(|term| code_span(term)).collect();
@@ -169,7 +169,7 @@ fn effects(text: &mut String, summary: &Summary) {
     push(text, &format!("**Effects:** {}\n", all.join(" · ")));
 }
 
-/// Tells how much of the change ran; what did not is under "Not covered".
+/// Writes how much of the change ran; the rest is under "Not covered".
 fn covered(text: &mut String, summary: &Summary) {
     let Some((ran, all)) = summary.lines_run() else { return };
     let meters: Vec<&str> = summary.meters().into_iter().map(Meter::as_str).collect();
@@ -233,14 +233,14 @@ fn list(text: &mut String, title: &str, items: Vec<String>) {
     text.push('\n');
 }
 
-/// Begins a part that a reader unfolds. Its title is ours; nothing of a room is in it.
+/// Starts a collapsed section. Its title contains nothing from a room.
 fn fold(text: &mut String, title: &str) {
     text.push_str("<details><summary>");
     text.push_str(title);
     push(text, "</summary>\n");
 }
 
-/// Folds what is true of every run of this sandbox.
+/// Folds the caveats of this sandbox, which apply to every run.
 fn caveats(text: &mut String, summary: &Summary) {
     if summary.caveats.is_empty() {
         return push(text, "**Caveats:** none\n");
@@ -294,7 +294,7 @@ fn cell(text: &str) -> String {
     code_span(text).replace('|', "\\|")
 }
 
-/// Makes one line of a text, cut.
+/// Makes a text one line, truncated.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = visible::line(&line).into_owned();
@@ -304,7 +304,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Takes everything out of a text that Markdown could read as more than text.
+/// Removes everything from a text that Markdown could interpret.
 fn plain(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut all = String::with_capacity(line.len());
@@ -312,12 +312,12 @@ fn plain(text: &str) -> String {
         match c {
             '<' => all.push_str("&lt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '|' | '~' => all.extend(['\\', c]),
-            // A mention or a reference would notify or link.
+            // A mention or a reference would notify somebody or become a link.
             '@' | '#' => all.extend([c, '\u{2060}']),
             c => all.push(c),
         }
     }
-    // So would an address.
+    // URLs would become links.
     all.replace("://", ":\u{2060}//").replace("www.", "www\u{2060}.")
 }
 

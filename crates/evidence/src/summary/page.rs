@@ -1,4 +1,4 @@
-//! The summary as one page: opens offline, loads nothing, runs nothing.
+//! The summary as a single page that works offline, loads nothing and runs no scripts.
 
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -14,34 +14,34 @@ use crate::{
     pixels::Picture,
 };
 
-/// The most records that are listed.
+/// The maximum number of records listed.
 const RECORDS: usize = 1500;
 
-/// The widest that a screenshot is embedded, and the highest: what is below is cut off.
+/// The maximum width of an embedded screenshot, and the height at which it is cropped.
 const SHOT: (u32, u32) = (760, 1400);
 
-/// How much of the page pictures and mails may take.
+/// The maximum size of images and mails in the page.
 const BUDGET: usize = 7 << 20;
 
-/// How much of a record is shown, and of all of them together.
+/// The maximum size of one record's body, and of all of them.
 const BODY: usize = 2000;
 const BODIES: usize = 1 << 20;
 
-/// How much of what was seen is shown at the top.
+/// The maximum length of the "seen" texts at the top.
 const BRIEF: usize = 110;
 
 /// A screenshot.
 #[derive(Clone, Debug, Default)]
 pub struct Shot {
-    /// The scenario, or what the picture shows.
+    /// The scenario, or what the image shows.
     pub of: String,
-    /// Below the folder of the run.
+    /// The path below the run's folder.
     pub file: String,
-    /// The picture itself, as PNG.
+    /// The image, as PNG.
     pub bytes: Vec<u8>,
 }
 
-/// A mail, with the page of it that is safe to open.
+/// A mail with its sanitized page.
 #[derive(Clone, Debug, Default)]
 pub struct MailShown {
     pub id: String,
@@ -52,7 +52,7 @@ pub struct MailShown {
     pub text: Option<String>,
 }
 
-/// What the page is made of.
+/// The input of the page.
 #[derive(Clone, Debug)]
 pub struct PageInput<'a> {
     pub summary: &'a Summary,
@@ -113,20 +113,20 @@ fn embedded(shot: &Shot, budget: &mut usize) -> Embedded {
 struct Embedded {
     of: String,
     file: String,
-    /// None where there was no room for it, or it is broken.
+    /// `None` if it exceeded the size limit, or is invalid.
     data: Option<String>,
     size: (u32, u32),
 }
 
-/// A record on the page, with its place on a common axis, in thousandths.
+/// A record on the page, with its position on the time axis, in thousandths.
 struct Row<'a> {
     record: &'a Record,
     offset: String,
     left: u64,
     width: u64,
-    /// How long it took, in milliseconds.
+    /// Its duration in milliseconds.
     took: u64,
-    /// All of it; none where the page has no more room.
+    /// `None` if it exceeded the size limit.
     body: Option<String>,
 }
 
@@ -153,7 +153,7 @@ fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
         .collect()
 }
 
-/// Writes the body of a record, as far as there is room for it.
+/// Writes the body of a record, within the limits.
 fn body(record: &Record, budget: &mut usize) -> Option<String> {
     let mut text = serde_json::to_string_pretty(&record.body).ok()?;
     if text.len() > BODY {
@@ -164,7 +164,7 @@ fn body(record: &Record, budget: &mut usize) -> Option<String> {
     Some(text)
 }
 
-/// Returns how long what is recorded took, in milliseconds; a record is written at its end.
+/// Returns a record's duration in milliseconds; a record is written at the end.
 fn duration(record: &Record) -> i64 {
     let ms = record.body["duration_ms"].as_f64().unwrap_or(0.0);
     #[expect(clippy::cast_possible_truncation, reason = "it is clamped to an hour")]
@@ -183,14 +183,14 @@ fn kinds(records: &[&Record]) -> Vec<(&'static str, usize)> {
     all.filter(|(_, count)| *count > 0).collect()
 }
 
-/// A check that does not hold, as it is named at the top.
+/// A failed check, as listed at the top.
 struct Failing<'a> {
     scenario: &'a str,
     check: &'a Check,
     seen: String,
 }
 
-/// A changed file with how much of the bar is for lines that were added.
+/// A changed file, with the shares of its bar for added and removed lines.
 struct FileShown<'a> {
     file: &'a ChangedFile,
     run: Option<&'a FileCoverage>,
@@ -222,7 +222,7 @@ struct Page<'a> {
     files: Vec<FileShown<'a>>,
 }
 
-/// Writes a time that something took.
+/// Formats a duration.
 fn took(ms: &u64) -> String {
     match *ms {
         ms @ 0..1000 => format!("{ms} ms"),
@@ -230,7 +230,7 @@ fn took(ms: &u64) -> String {
     }
 }
 
-/// Returns the beginning of a text, up to a whole word.
+/// Returns the beginning of a text, up to a word boundary.
 fn brief(text: &str) -> String {
     if text.len() <= BRIEF {
         return text.to_owned();
@@ -240,10 +240,10 @@ fn brief(text: &str) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Splits a sentence into what stands between backticks, which is code, and the rest.
+/// Splits a sentence into code, which is in backticks, and other text.
 fn parts(sentence: &str) -> Vec<(&str, bool)> {
     let pieces: Vec<&str> = sentence.split('`').collect();
-    // A backtick without another is a character as any other.
+    // An unpaired backtick is an ordinary character.
     if pieces.len().is_multiple_of(2) {
         return vec![(sentence, false)];
     }
@@ -260,7 +260,7 @@ impl Page<'_> {
         }
     }
 
-    /// Whether a check rests on a record.
+    /// Returns whether a check is based on a record.
     fn is_evidence(&self, id: &str) -> bool {
         let mut checks = self.summary.scenarios.iter().flat_map(|one| &one.checks);
         checks.any(|check| check.records.iter().any(|record| record == id))
@@ -284,7 +284,7 @@ impl Page<'_> {
         }
     }
 
-    /// Returns the checks that do not hold.
+    /// Returns the failed checks.
     fn failing(&self) -> impl Iterator<Item = Failing<'_>> {
         let all = self.summary.scenarios.iter();
         all.flat_map(|one| {

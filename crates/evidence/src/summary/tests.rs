@@ -95,7 +95,7 @@ fn a_verdict_needs_every_scenario_to_hold_and_to_end() {
         (vec![held.clone(), failed.clone()], Verdict::Failed),
         (vec![failed, cut.clone()], Verdict::Incomplete),
         (vec![held.clone(), cut], Verdict::Incomplete),
-        // What held for another commit does not count for this one.
+        // An outcome of another commit does not count.
         (vec![on("a1")], Verdict::Proved),
         (vec![on("a1"), on("b2")], Verdict::Incomplete),
     ] {
@@ -165,7 +165,7 @@ fn the_markdown_has_verdict_claims_and_what_is_not_covered() {
     assert!(failed.contains("## ❌ buy: not proved"), "{failed}");
     assert!(failed.contains("`to:bob` does not hold"), "{failed}");
     assert!(text.lines().count() < 40, "it is to be short");
-    // What the reader must not miss comes before what holds.
+    // Failures come before what passed.
     let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
     assert!(at(&text, "**Not covered**") < at(&text, "| ✅"), "{text}");
     let some = json!({ "page": ["Thank you"], "mail": [{ "query": "to:bob" }] });
@@ -214,7 +214,7 @@ fn the_page_begins_with_what_a_reader_must_not_miss() {
     assert!(order.map(at).is_sorted(), "{:?}", order.map(at));
     // The mail that the failed check did not find is not evidence, so both are folded.
     assert!(!text.contains("<details open>"), "{text}");
-    // A record can be opened where it stands.
+    // A record can be expanded in place.
     assert!(text.contains("&quot;subject&quot;: &quot;Receipt&quot;"), "{text}");
 
     let summary = good();

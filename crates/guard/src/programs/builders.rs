@@ -1,4 +1,4 @@
-//! Compilers, generators and inspectors: what they write, and the commands that they take.
+//! Compilers, generators and inspectors: what they write, and the commands that they run.
 
 use super::{operands, option};
 use crate::{
@@ -33,7 +33,7 @@ impl Judge<'_> {
                 self.write_options(words, &["-o", "-MF", "-dumpdir"]);
                 self.script_options(words, &["-wrapper"]);
             }
-            // The last argument is what they make.
+            // The last argument is their output.
             "ffmpeg" | "convert" | "magick" | "pandoc" => {
                 self.outputs(words);
                 if let Some(to) = words.last().filter(|word| !word.is_option()) {
@@ -59,7 +59,7 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
-    /// Options whose values are files or folders that are written.
+    /// Judges options whose values are written files or folders.
     fn write_options(&mut self, words: &[Word], names: &[&str]) {
         for (at, word) in words.iter().enumerate() {
             let next = || words.get(at + 1).cloned();
@@ -73,7 +73,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Options whose values are commands.
+    /// Judges options whose values are commands.
     fn script_options(&mut self, words: &[Word], names: &[&str]) {
         for name in names {
             if let Some(script) = option(words, &[name]) {
@@ -159,7 +159,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Something that is allowed and worth a look.
+    /// Reports something that is allowed but notable.
     fn remark(&mut self, severity: Severity, program: &str, what: &str) {
         let reason = format!("`{program}` {what}");
         self.note(crate::Verdict::Allow, severity, crate::Confidence::Medium, program, reason);

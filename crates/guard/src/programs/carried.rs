@@ -1,4 +1,4 @@
-//! Commands that a program is given to run, where the program itself is not known: `firejail rm x`, `pnpm exec rm x`.
+//! Commands among the arguments of an unknown program: `firejail rm x`, `pnpm exec rm x`.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use crate::{
     shell::{Flow, Word},
 };
 
-/// Programs that change something, by whose name such a command is recognized.
+/// Programs whose names mark the beginning of such a command.
 const RECOGNIZED: [&str; 26] = [
     "rm", "rmdir", "touch", "mv", "cp", "tee", "dd", "ln", "sh", "bash", "zsh", "dash", "ksh",
     "python", "python3", "node", "perl", "ruby", "sed", "chmod", "chown", "truncate", "mkdir",
     "shred", "curl", "git",
 ];
 
-/// Programs that run each argument that is a whole command.
+/// Programs that run each argument as a complete command.
 const RUNNERS: [&str; 7] =
     ["hyperfine", "concurrently", "nodemon", "watchexec", "chokidar", "onchange", "cargo-watch"];
 
@@ -43,14 +43,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Arguments that are whole commands, as those of `concurrently 'a b' 'c d'`.
+    /// Judges arguments that are complete commands, as in `concurrently 'a b' 'c d'`.
     pub(super) fn whole_commands(&mut self, words: &[Word]) {
         for word in words.iter().filter(|word| word.is_known() && word.text.contains(' ')) {
             self.child(|judge| judge.script(&word.text));
         }
     }
 
-    /// `npm exec`, `pnpm exec`, `yarn exec`, `uv run`, and scripts that are set.
+    /// Judges `npm exec`, `pnpm exec`, `yarn exec`, `uv run`, and newly set scripts.
     pub(super) fn package_commands(&mut self, program: &str, words: &[Word]) {
         let verb = operands(words, &["-C", "--prefix", "--dir", "-F", "--filter"]);
         let verb = verb.first().map_or("", |verb| verb.text.as_str()).to_owned();
@@ -81,14 +81,14 @@ impl Judge<'_> {
         }
     }
 
-    /// The program behind a link, if that has another name.
+    /// Returns the program behind a link, if it has another name.
     pub(super) fn linked_program(&self, program: &str, name: &Word) -> Option<String> {
         let paths = self.paths(&name.text)?;
         let actual = paths.first()?.file_name()?.to_str()?;
         (actual != program).then(|| actual.to_owned())
     }
 
-    /// What the shell runs for completion and keys.
+    /// Judges commands that the shell runs for completion and keys.
     pub(super) fn completion(&mut self, program: &str, words: &[Word]) -> Flow {
         let script = match program {
             "complete" => option(words, &["-C"]).map(|script| script.text),

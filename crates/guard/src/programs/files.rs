@@ -1,4 +1,4 @@
-//! Programs that work on files.
+//! Programs that process files.
 
 use super::{has, operands, option};
 use crate::{
@@ -7,13 +7,13 @@ use crate::{
     shell::{Flow, Word, ansi},
 };
 
-/// From this size on a file is meant to fill the disk.
+/// Files of at least this size are assumed to fill the disk.
 const HUGE: u64 = 10 << 30;
 
 impl Judge<'_> {
     pub(super) fn enter(&mut self, words: &[Word]) -> Flow {
         let mut to = words.iter().find(|word| word.text == "-" || !word.is_option()).cloned();
-        // With `CDPATH` a name may be anywhere.
+        // With `CDPATH` the folder may be anywhere.
         let searches =
             self.state.variables.get("CDPATH").is_some_and(|path| path.as_deref() != Some(""));
         if searches && to.as_ref().is_some_and(|to| !to.text.starts_with(['/', '.', '-'])) {
@@ -76,7 +76,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `xxd -r` and the like make bytes of digits, or digits of bytes.
+    /// Judges `xxd -r` and similar programs, which convert between bytes and digits.
     pub(super) fn dump(&mut self, words: &[Word], input: Flow) -> Flow {
         let files = operands(words, &["-l", "-c", "-g", "-s", "-o", "-N", "-n"]);
         files.iter().take(1).for_each(|word| self.read(word));
@@ -90,7 +90,7 @@ impl Judge<'_> {
         decoded.filter(|_| plain && files.is_empty()).map_or(Flow::Unknown, Flow::Known)
     }
 
-    /// `less +'!command'`.
+    /// Judges `less +'!command'`.
     pub(super) fn pager_commands(&mut self, words: &[Word]) {
         for word in words {
             if let Some(script) =
@@ -213,7 +213,7 @@ impl Judge<'_> {
         let whole = has(words, 'r', &["--recursive"]) || has(words, 'R', &[]);
         for word in files {
             let text = word.text.trim_end_matches('/').to_owned();
-            // `rm -rf dir/*` and `rm -rf dir` take the same away, but for the folder itself.
+            // `rm -rf dir/*` removes the same as `rm -rf dir`, except for the folder itself.
             let everything = text == "*" || text == ".*" || text == "./*";
             let stem = text.strip_suffix("/*").filter(|_| word.is_known());
             let of_top = stem.and_then(|stem| self.paths(stem));
@@ -240,7 +240,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Asks about what takes away all that is in the sandbox.
+    /// Asks about removing everything in the sandbox.
     pub(super) fn empties(&mut self) {
         self.note(
             Verdict::Ask,
@@ -283,13 +283,13 @@ impl Judge<'_> {
             Some(into) => Some(into),
             None if is_folder => None,
             None if files.len() > 1 => files.pop().cloned(),
-            // `ln -s target` makes the link here.
+            // `ln -s target` creates the link here.
             None if program == "ln" => {
                 files.first().and_then(|word| word.text.rsplit('/').next().map(Word::plain))
             }
             None => None,
         };
-        // Before links are noted: the place itself is judged, not what it leads to then.
+        // Before links are recorded: the path itself is judged, not its later target.
         if let Some(to) = &to {
             self.change(to, Change::Write);
         }
@@ -314,7 +314,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is copied or moved stays what it is: a link, or a script that the same call has written.
+    /// Tracks copied and moved links, and scripts that the same call has written.
     fn follows(&mut self, from: &Word, to: &Word, keeps_links: bool) {
         let name = from.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let within = Word::plain(&format!("{}/{name}", to.text.trim_end_matches('/')));
@@ -340,7 +340,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A link that the command makes; what is written through it goes to its target.
+    /// Records a link that the command creates; writes through it go to its target.
     fn linked(&mut self, target: &Word, at: Option<&Word>, symbolic: bool) {
         self.read(target);
         let Some(at) = at.filter(|at| at.is_known()) else { return };
@@ -350,7 +350,7 @@ impl Judge<'_> {
             let at = crate::scene::lexical(&folder.join(&at.text));
             let to = if symbolic || to.is_absolute() { to.clone() } else { folder.join(&to) };
             self.state.links.push((at.clone(), to.clone()));
-            // `ln -s x folder/` puts the link into the folder.
+            // `ln -s x folder/` creates the link in the folder.
             if let Some(name) = to.file_name() {
                 self.state.links.push((at.join(name), to.clone()));
             }
@@ -419,7 +419,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Asks about a file that grows until nothing is left.
+    /// Asks about a file that grows until the disk is full.
     pub(crate) fn fills_the_disk(&mut self) {
         self.note(
             Verdict::Ask,
@@ -546,21 +546,21 @@ impl Judge<'_> {
     }
 }
 
-/// The letters of `tar`: `xzf` and `-C folder -xzf` alike.
+/// Returns the option letters of `tar`: `xzf` and `-C folder -xzf` alike.
 fn tar_letters(words: &[Word]) -> String {
     let old = words.first().filter(|word| !word.text.starts_with('-'));
     let mut letters = old.map_or(String::new(), |word| word.text.clone());
     for word in
         words.iter().filter(|word| word.text.starts_with('-') && !word.text.starts_with("--"))
     {
-        // What comes after such a letter in the same word is its value.
+        // The rest of a word after such a letter is its value.
         let own = word.text.split_inclusive('C').next().unwrap_or(&word.text);
         letters.push_str(own);
     }
     letters
 }
 
-/// The value of a letter in the first word of `tar`: of `xfC a.tar folder` the values come in turn.
+/// Returns the value of a letter in the first word of `tar`: for `xfC a.tar folder` the values follow in order.
 fn tar_value(words: &[Word], letter: char) -> Option<Word> {
     let first = words.first()?;
     let letters = first.text.trim_start_matches('-');
@@ -569,7 +569,7 @@ fn tar_value(words: &[Word], letter: char) -> Option<Word> {
     letters.contains(letter).then(|| words.get(1 + at).cloned()).flatten()
 }
 
-/// Reads a size such as `10G`.
+/// Parses a size such as `10G`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;

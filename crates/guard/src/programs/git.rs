@@ -62,7 +62,7 @@ const EXECUTED: [&str; 21] = [
     "protocol.ext.",
 ];
 
-/// Ends of settings that name a program, whatever they belong to: `gpg.ssh.program`, `merge.x.driver`.
+/// Suffixes of settings that name a program, in any section: `gpg.ssh.program`, `merge.x.driver`.
 const EXECUTED_ENDS: [&str; 8] =
     [".program", ".driver", ".textconv", ".command", ".cmd", ".uploadpack", ".receivepack", ".vcs"];
 
@@ -112,7 +112,7 @@ impl Judge<'_> {
         flow
     }
 
-    /// A folder in which git looks for its own commands.
+    /// Judges a folder in which git looks for its own commands.
     pub(super) fn programs_from(&mut self, place: &Word) {
         let is_own = place.is_known()
             && ["/usr/", "/opt/", "/nix/"].iter().any(|folder| place.text.starts_with(folder))
@@ -122,7 +122,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A setting on the command line, which may be a program.
+    /// Judges a setting on the command line, which may be a program.
     pub(super) fn git_setting(&mut self, setting: Option<&Word>) {
         let Some(setting) = setting else { return };
         let (name, value) = setting.text.split_once('=').unwrap_or((&setting.text, ""));
@@ -233,7 +233,7 @@ impl Judge<'_> {
             }
             "rebase" | "reset" | "clean" | "checkout" | "restore" | "branch" | "stash" | "commit" => {
                 self.git_loss(command, words);
-                // Paths that are removed, or come from a commit.
+                // Paths that are removed, or replaced from a commit.
                 let from = words.iter().position(|word| word.text == "--");
                 let paths = match (command, from) {
                     ("clean", _) => operands(words, &["-e", "--exclude"]),
@@ -250,7 +250,7 @@ impl Judge<'_> {
             }
             "rev-parse" | "hash-object" => {}
             "grep" | "diff" | "apply" | "am" | "archive" | "bundle" | "format-patch" | "log" | "show" => {
-                // `git grep -O` opens what it finds in a program.
+                // `git grep -O` opens the matching files in a program.
                 let pager = option(words, &["-O", "--open-files-in-pager"]).filter(|_| command == "grep");
                 match pager {
                     Some(pager) => {
@@ -409,7 +409,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What loses work that is not committed, or commits.
+    /// Judges commands that lose uncommitted work, or commits.
     fn git_loss(&mut self, command: &str, words: &[Word]) {
         let says = |texts: &[&str]| words.iter().any(|word| texts.contains(&word.text.as_str()));
         let what = match command {

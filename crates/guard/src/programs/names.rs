@@ -1,4 +1,4 @@
-//! What programs print that is known without running them: names of files, numbers, names of things.
+//! Output of programs that is known without running them: file names, numbers, other names.
 
 use super::{has, operands, option};
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     shell::{Flow, Word},
 };
 
-/// How many numbers of `seq` are looked at one by one.
+/// How many numbers of `seq` are evaluated.
 const NUMBERS: i64 = 32;
 
 impl Judge<'_> {
-    /// What a program prints that only reads. `input` is what filters pass on.
+    /// Returns the output of a program that only reads. `input` is passed on by filters.
     pub(super) fn printed(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
         let none_unknown = words.iter().all(Word::is_known);
         match program {
             "ls" if !has(words, 'l', &["--format"]) => {
-                // Names in a folder come without the folder.
+                // Names in a folder are printed without the folder.
                 let shown = operands(words, &["-I"]).into_iter();
                 let patterns =
                     shown.filter(|word| word.text.contains('*')).map(|word| word.text.clone());
@@ -88,7 +88,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Filters that pass whole lines on.
+    /// Returns the output of filters that pass on complete lines.
     pub(super) fn passed_on(words: &[&Word], input: &Flow) -> Flow {
         match input {
             Flow::Names(_) | Flow::Network(_) if words.is_empty() => input.clone(),
@@ -96,7 +96,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What `find` prints. `narrowed` if only some files are meant.
+    /// Returns the output of `find`; patterns make it incomplete.
     pub(super) fn found(words: &[Word], starts: &[Word]) -> Flow {
         let says = |texts: &[&str]| words.iter().any(|word| texts.contains(&word.text.as_str()));
         if says(&["-printf", "-exec", "-execdir", "-ls", "-delete", "-x", "-X"])
@@ -115,7 +115,7 @@ impl Judge<'_> {
         )
     }
 
-    /// What `git` prints that is a name.
+    /// Returns names that `git` prints.
     pub(super) fn git_names(command: &str, words: &[Word]) -> Flow {
         let says = |text: &str| words.iter().any(|word| word.text == text);
         match command {
@@ -134,7 +134,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `read a b`: names of files and a single line are known.
+    /// Evaluates `read a b` for file names and single lines.
     pub(super) fn reads_line(&mut self, words: &[Word], input: &Flow) -> Flow {
         let names = operands(words, &["-p", "-t", "-n", "-N", "-d", "-u", "-i", "-a"]);
         let ifs = self.state.variables.get("IFS").map(|own| own.clone().unwrap_or("?".to_owned()));
@@ -169,7 +169,7 @@ impl Judge<'_> {
     }
 }
 
-/// Names below folders that are searched.
+/// Returns file names below the searched folders.
 fn below(words: &[&Word], skipped: usize, all: bool) -> Flow {
     let end = if all { "*" } else { "x" };
     let folders = words.get(skipped..).unwrap_or_default();
@@ -187,7 +187,7 @@ fn below(words: &[&Word], skipped: usize, all: bool) -> Flow {
     }
 }
 
-/// Some of the names.
+/// Marks names as incomplete.
 fn filtered(names: &[String]) -> Flow {
     Flow::Names(names.iter().map(|name| name.replace("/*", "/x")).collect())
 }

@@ -1,4 +1,4 @@
-//! Programs that reach other machines. Whether they get there is for the wall of the room to decide.
+//! Programs that access other machines. The wall of the room decides whether they can reach them.
 
 use super::{operands, option};
 use crate::{
@@ -22,10 +22,10 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.starts_with("127.") || host.ends_with(".localhost") || host == "["
 }
 
-/// The value of a short option at the end of a bundle: `-so file` and `-sofile`.
+/// Returns the value of a short option at the end of a bundle: `-so file` and `-sofile`.
 fn bundled(words: &[Word], name: &str) -> Option<Word> {
     let letter = name.strip_prefix('-').filter(|letter| letter.len() == 1)?.chars().next()?;
-    // Options of curl and wget that take no value, and so may stand before it.
+    // Options of curl and wget that take no value, and so may precede it.
     const FLAGS: &str = "sSfLkvigNqncb#0123456";
     words.iter().enumerate().find_map(|(at, word)| {
         let text = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
@@ -146,7 +146,7 @@ impl Judge<'_> {
                 format!("asks `{}`", shown(&host)),
             );
         }
-        // `wget` saves to a file unless it is told `-O -`, also as `-qO-`.
+        // `wget` saves to a file unless given `-O -`, also as `-qO-`.
         let prints = words.iter().enumerate().any(|(at, word)| {
             let bundled = word.text.starts_with('-') && !word.text.starts_with("--");
             bundled && word.text.ends_with("O-")
@@ -175,7 +175,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What a request sends along.
+    /// Judges the files that a request sends.
     fn sends(&mut self, words: &[Word], host: &str) {
         let files = words.iter().enumerate().filter_map(|(at, word)| {
             let text = word.text.as_str();
@@ -188,7 +188,7 @@ impl Judge<'_> {
                 "-d" | "--data" | "--data-binary" | "--json" => {
                     next().and_then(|word| word.after("@"))
                 }
-                // `name@file`, and `name=@file` of a form.
+                // `name@file`, and `name=@file` in a form.
                 "--data-urlencode" => next().and_then(|word| {
                     let (name, file) = word.text.split_once('@')?;
                     (!name.contains(['=', ' ', '"', '{'])).then(|| Word::plain(file))
@@ -285,7 +285,7 @@ impl Judge<'_> {
         Flow::Network(String::new())
     }
 
-    /// Options of ssh and its like that name a command: `-o ProxyCommand=…`.
+    /// Judges options of ssh and similar programs that name a command: `-o ProxyCommand=…`.
     fn by_command(&mut self, words: &[Word]) {
         let settings = words.iter().enumerate().filter_map(|(at, word)| match word.text.as_str() {
             "-o" => words.get(at + 1).cloned(),
@@ -345,7 +345,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A connection by the shell itself, `/dev/tcp/HOST/PORT`.
+    /// Judges a connection made by the shell itself, `/dev/tcp/HOST/PORT`.
     pub(crate) fn raw_connection(&mut self, host: &str) {
         self.note(
             Verdict::Deny,
@@ -359,7 +359,7 @@ impl Judge<'_> {
         );
     }
 
-    /// A variable by which other code gets into a program.
+    /// Judges a variable that loads code into a program.
     pub(crate) fn loader_variable(&mut self, name: &str, value: &Word) {
         if secrets::value(&value.text).is_some() {
             self.secrets_in(&value.text);

@@ -19,7 +19,7 @@ impl Judge<'_> {
 
     pub(super) fn source(&mut self, words: &[Word], input: Flow) -> Flow {
         match words.first() {
-            // In this very shell: its folder and variables stay.
+            // In the current shell: its folder and variables are kept.
             Some(file) if is_input(&file.text) => match input {
                 Flow::Known(script) => self.script(&script),
                 other => self.piped_script(other),
@@ -33,7 +33,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What the user's own shell reads too, such as `~/.nvm/nvm.sh`.
+    /// Whether a file is one that the user's own shell reads too, such as `~/.nvm/nvm.sh`.
     fn is_of_the_user(&self, file: &Word) -> bool {
         let paths = if file.is_known() { self.paths(&file.text) } else { None };
         let in_home = paths.is_some_and(|all| {
@@ -43,7 +43,7 @@ impl Judge<'_> {
         in_home && self.written(file).is_none()
     }
 
-    /// A file that is executed: the guard does not read it, but knows what the same call has written to it.
+    /// Judges an executed file: the guard does not read it, but knows what the same call has written to it.
     fn script_file(&mut self, file: &Word) -> Flow {
         self.read(file);
         if !file.is_known() {
@@ -86,7 +86,7 @@ impl Judge<'_> {
             words.get(at).filter(|word| word.text != "-" && !has(&words[..at], 's', &[]))
         {
             if file.text.starts_with("/dev/fd/") {
-                // `bash <(curl …)`: what the substitution runs has been looked at on its own.
+                // `bash <(curl …)`: the command of the substitution is judged separately.
                 self.note(
                     Verdict::Deny,
                     Severity::High,
@@ -119,7 +119,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A script on standard input.
+    /// Judges a script on standard input.
     pub(super) fn piped_script(&mut self, input: Flow) -> Flow {
         match input {
             // Its own standard input is the rest of the script.
@@ -239,7 +239,7 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
-    /// Files that a program in an argument is for: `perl -pe 1 FILE`.
+    /// Judges files that an inline program processes: `perl -pe 1 FILE`.
     fn read_files(&mut self, words: &[Word]) {
         let mut is_code = false;
         for word in words {
@@ -251,7 +251,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `python -m MODULE`.
+    /// Judges `python -m MODULE`.
     fn module(&mut self, module: &str, words: &[Word]) -> Flow {
         let at = words.iter().position(|word| word.text == module).map_or(words.len(), |at| at + 1);
         let rest = words.get(at..).unwrap_or_default().to_vec();
@@ -364,7 +364,7 @@ impl Judge<'_> {
     pub(super) fn editor(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
         let commands = words.iter().enumerate().filter(|(_, word)| {
             let text = word.text.as_str();
-            // Short options come in bundles, as in `ex -sc`.
+            // Short options can be bundled, as in `ex -sc`.
             matches!(text, "--cmd" | "-S" | "--eval" | "-f")
                 || text.starts_with('-') && !text.starts_with("--") && text.ends_with('c')
         });
@@ -401,7 +401,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a name is the standard input of the program itself.
+/// Whether a name refers to the program's own standard input.
 fn is_input(name: &str) -> bool {
     matches!(name, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-")
 }

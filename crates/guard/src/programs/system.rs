@@ -1,4 +1,4 @@
-//! Programs that reach beyond files: processes, packages, accounts, clouds.
+//! Programs with effects beyond files: processes, packages, accounts, clouds.
 
 use super::{has, operands, option};
 use crate::{
@@ -136,7 +136,7 @@ impl Judge<'_> {
         self.note(Verdict::Ask, severity, Confidence::High, program, format!("`{program}` {why}"));
     }
 
-    /// The commands of a makefile.
+    /// Judges the commands of a makefile.
     fn recipes(&mut self, rules: &str) {
         for line in rules.lines() {
             let recipe =
@@ -166,7 +166,7 @@ impl Judge<'_> {
                     || word.text.starts_with("-u")
                     || word.text.starts_with("--user=")
             });
-        // `pkill -f .` names every process.
+        // `pkill -f .` matches every process.
         let all_names = program == "pkill"
             && operands(words, &["-s", "-t", "-P", "-g"])
                 .iter()
@@ -402,7 +402,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Files and programs in statements: `COPY … TO '…'`, `INTO OUTFILE '…'`.
+    /// Judges files and programs in SQL statements: `COPY … TO '…'`, `INTO OUTFILE '…'`.
     fn written_by_statements(&mut self, text: &str) {
         let upper = text.to_ascii_uppercase();
         for (verb, runs) in
@@ -425,7 +425,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What the clients of databases do themselves: `\! command`, `.shell command`, `.output file`.
+    /// Judges built-in commands of database clients: `\! command`, `.shell command`, `.output file`.
     pub(super) fn client_command(&mut self, line: &str) {
         let runs = ["\\!", ".shell ", ".system ", "system "];
         let writes = [
@@ -445,7 +445,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Packages whose code comes from a place that is no registry.
+    /// Judges packages whose code does not come from a registry.
     fn fetched_elsewhere(&mut self, program: &str, words: &[Word]) {
         let places = ["git+", "git://", "http://", "https://", "git@"];
         let own = operands(
@@ -464,7 +464,7 @@ impl Judge<'_> {
         );
         let named =
             option(words, &["--git", "--from"]).filter(|_| matches!(program, "cargo" | "uvx"));
-        // What comes after the package of `npx` is for the package.
+        // Arguments after the package of `npx` are for the package.
         let runs = matches!(program, "npx" | "uvx" | "pipx");
         let count = if runs { 1 } else { own.len() };
         let place = own.into_iter().take(count).cloned().chain(named).find(|word| {
@@ -473,7 +473,7 @@ impl Judge<'_> {
         let verbs = ["install", "i", "add", "wheel", "download"];
         let installs = runs || words.iter().any(|word| verbs.contains(&word.text.as_str()));
         let Some(place) = place.filter(|_| installs) else { return };
-        // In a room the wall decides what is reached.
+        // In a room the wall decides what is reachable.
         let verdict = if self.scene.in_room { Verdict::Allow } else { Verdict::Ask };
         self.note(
             verdict,

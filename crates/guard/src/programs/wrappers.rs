@@ -1,4 +1,4 @@
-//! Programs that run another one.
+//! Programs that run other programs.
 
 use super::{operands, option};
 use crate::{
@@ -66,7 +66,7 @@ impl Judge<'_> {
                 }
             };
         }
-        // These run in the shell itself; all others have a process, whose folder ends with it.
+        // These run in the shell itself; all others are a process, which has its own current folder.
         if matches!(program, "exec" | "command" | "builtin" | "noglob" | "time") {
             let inner = self.inner(program, words);
             return self.run(inner, input);
@@ -77,7 +77,7 @@ impl Judge<'_> {
         })
     }
 
-    /// A whole script that is an argument.
+    /// Returns an argument that is a complete script.
     fn inner_script(&mut self, program: &str, words: &[Word]) -> Option<Word> {
         match program {
             "script" => self.recorded(words),
@@ -90,7 +90,7 @@ impl Judge<'_> {
                 let cut =
                     rest.iter().position(|word| word.text.starts_with(":::")).unwrap_or(rest.len());
                 let mut texts: Vec<_> = rest[..cut].iter().map(|word| word.text.as_str()).collect();
-                // `parallel command ::: a b` runs it with each of them.
+                // `parallel command ::: a b` runs the command with each value.
                 texts.extend(rest[cut..].iter().skip(1).map(|word| word.text.as_str()));
                 match rest.iter().all(|word| word.is_known()) {
                     true if program == "parallel" && cut == rest.len() => Some(Word::unknown()),
@@ -102,7 +102,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `script`: a command, whose output goes to a file.
+    /// Judges `script`, which writes the output of a command to a file.
     fn recorded(&mut self, words: &[Word]) -> Option<Word> {
         let at = words.iter().position(|word| {
             let text = word.text.as_str();
@@ -118,11 +118,11 @@ impl Judge<'_> {
             .map(|(_, word)| word.clone())
             .collect();
         files.iter().for_each(|file| self.change(file, Change::Write));
-        // Without a command it is a shell for somebody who types.
+        // Without a command it starts an interactive shell.
         command.or_else(|| Some(Word::plain(":")))
     }
 
-    /// The command that a wrapper runs.
+    /// Returns the command that a wrapper runs.
     fn inner(&mut self, program: &str, words: &[Word]) -> Vec<Word> {
         let valued: &[&str] = match program {
             "sudo" | "doas" => {
@@ -185,7 +185,7 @@ impl Judge<'_> {
             }
             at += 1 + usize::from(valued.contains(&text));
         }
-        // What comes before the command without being an option.
+        // Positional arguments before the command.
         at += match program {
             "timeout" | "gosu" | "flock" | "chroot" | "taskset" | "chrt" => 1,
             _ => 0,
@@ -267,7 +267,7 @@ impl Judge<'_> {
                 .filter(|word| !word.is_option())
                 .cloned()
                 .collect(),
-            // Of `fd` and its like the pattern comes first.
+            // `fd` and similar programs expect the pattern first.
             _ => {
                 let own = words.iter().position(|word| {
                     matches!(word.text.as_str(), "-x" | "--exec" | "-X" | "--exec-batch")
@@ -324,7 +324,7 @@ impl Judge<'_> {
         Self::found(words, &starts)
     }
 
-    /// Runs a command for files below the folders that are searched.
+    /// Runs a command for files below the searched folders.
     fn for_each_found(&mut self, starts: &[Word], name: &str, words: &[Word], appends: bool) {
         let end = words
             .iter()
@@ -352,7 +352,7 @@ impl Judge<'_> {
     }
 }
 
-/// The value of a short option at the end of a bundle: `-vS script` and `-vSscript`.
+/// Returns the value of a short option at the end of a bundle: `-vS script` and `-vSscript`.
 pub(super) fn bundled(words: &[Word], letter: char, flags: &str) -> Option<Word> {
     words.iter().enumerate().find_map(|(at, word)| {
         let text = word.text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;

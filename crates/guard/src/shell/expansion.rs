@@ -1,4 +1,4 @@
-//! `${…}`: the value of a variable, with what is taken off it.
+//! `${…}`: the value of a variable, and operators on it.
 
 use tree_sitter::Node;
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::judge::Judge;
 
-/// The longest value that a pattern is matched with.
+/// The maximum length of a value that is matched with a pattern.
 const VALUE_LIMIT: usize = 256;
 
 impl Judge<'_> {
-    /// `${…}`: what is not known to the guard stays unknown.
+    /// Expands `${…}`; unknown parts stay unknown.
     pub(super) fn expansion(&mut self, node: Node<'_>, source: &str) -> String {
         let inside = text_of(node, source);
         let inside =
@@ -35,7 +35,7 @@ impl Judge<'_> {
         let default = ["-", ":-", ":="].iter().any(|sign| rest.starts_with(sign));
         let operand = children(node).into_iter().skip(1).last();
         match (default, operand) {
-            // A variable that is not set here takes its default.
+            // An unset variable expands to its default.
             (true, Some(operand)) if value.contains(UNKNOWN) => self.marked(operand, source),
             (true, _) if !value.contains(UNKNOWN) => value,
             _ if value.contains(UNKNOWN) => UNKNOWN.to_string(),
@@ -43,7 +43,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `${name[index]}`.
+    /// Expands `${name[index]}`.
     fn element(&mut self, name: &str, index: &str) -> String {
         let unknown = UNKNOWN.to_string();
         let Some(all) = self.state.arrays.get(name) else { return unknown };
@@ -56,7 +56,7 @@ impl Judge<'_> {
         }
     }
 
-    /// `"$@"` and `"${name[@]}"`, which become as many words as there are values.
+    /// Expands `"$@"` and `"${name[@]}"` to one word per value.
     pub(super) fn spread(&self, own: &str) -> Option<Vec<Word>> {
         let inside = own.strip_prefix('"')?.strip_suffix('"')?;
         if matches!(inside, "$@" | "${@}") {
@@ -68,9 +68,9 @@ impl Judge<'_> {
     }
 }
 
-/// What an operator leaves of a value; none for those that are not known.
+/// Applies an operator to a value; `None` for unknown operators.
 fn edited(value: &str, rest: &str) -> Option<String> {
-    // What a pattern expands, quotes or chooses from is not followed.
+    // Expansions, quotes and alternatives in a pattern are not supported.
     if value.len().max(rest.len()) > VALUE_LIMIT
         || rest.contains(['$', '`', '"', '\'', '\\', '[', '('])
     {
@@ -125,7 +125,7 @@ fn edited(value: &str, rest: &str) -> Option<String> {
     Some(cut.to_owned())
 }
 
-/// Whether a text is what a pattern with `*` and `?` describes.
+/// Whether a text matches a pattern with `*` and `?`.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());

@@ -9,11 +9,11 @@ use crate::{
     scene::lexical,
 };
 
-/// How many values of a loop are looked at one by one.
+/// How many values of a loop are evaluated.
 const ROUNDS: usize = 32;
 
 impl Judge<'_> {
-    /// Runs the statements below a node; what the last one prints is what is printed.
+    /// Runs the statements below a node; returns the output of the last one.
     pub(super) fn statements(&mut self, node: Node<'_>, source: &str) -> Flow {
         let mut printed = Flow::Nothing;
         for child in children(node) {
@@ -31,7 +31,7 @@ impl Judge<'_> {
         printed
     }
 
-    /// A `cd` into a folder that is not there fails, and the next statement runs where it was.
+    /// Adds the previous folder if a `cd` may have failed, because its target may not exist.
     fn doubt_folder(&mut self, before: Option<&Vec<std::path::PathBuf>>) {
         let (Some(now), Some(then)) = (&self.state.folders, before) else { return };
         if now == then {
@@ -60,7 +60,7 @@ impl Judge<'_> {
         let passes_on = matches!(node.kind(), "command" | "redirected_statement" | "pipeline");
         let flow = match passes_on || input == Flow::Nothing {
             true => self.statement_now(node, source, input),
-            // What goes into a group is read by the commands in it.
+            // Commands in a group read the group's input.
             false => {
                 let before = std::mem::replace(&mut self.state.input, input);
                 let flow = self.statement_now(node, source, Flow::Nothing);
@@ -93,7 +93,7 @@ impl Judge<'_> {
                 Flow::Unknown
             }
             "while_statement" | "c_style_for_statement" => {
-                // Twice: what the first round has changed, the second may use.
+                // Twice: the second round may use what the first one has changed.
                 self.statements(node, source);
                 self.branches(node, source);
                 Flow::Unknown
@@ -137,7 +137,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Runs something whose folder and variables end with it.
+    /// Runs a node whose changes of folder and variables end with it.
     pub(super) fn in_subshell(&mut self, node: Node<'_>, source: &str) -> Flow {
         if self.state.depth >= DEPTH {
             self.unknown("", "a script that is nested this deep");
@@ -149,7 +149,8 @@ impl Judge<'_> {
         })
     }
 
-    /// Runs something as a process of its own: what it does to files and the count outlive it, its folder and variables do not.
+    /// Runs something as a child process: its effects on files and its command count remain, its folder and variables
+    /// do not.
     pub(crate) fn child(&mut self, run: impl FnOnce(&mut Self) -> Flow) -> Flow {
         let before = self.state.clone();
         let flow = run(self);
@@ -161,7 +162,7 @@ impl Judge<'_> {
         flow
     }
 
-    /// `a && b`, `a || b`.
+    /// Runs `a && b` or `a || b`.
     fn list(&mut self, node: Node<'_>, source: &str) -> Flow {
         let parts = children(node);
         let [left, right] = parts.as_slice() else { return self.statements(node, source) };
@@ -193,7 +194,7 @@ impl Judge<'_> {
         Flow::Unknown
     }
 
-    /// Each branch may be taken, or not.
+    /// Runs branches, each of which may be taken or not.
     fn branches(&mut self, node: Node<'_>, source: &str) -> Flow {
         for child in children(node) {
             match child.kind() {
@@ -231,7 +232,7 @@ impl Judge<'_> {
             .filter_map(|at| node.child(at))
             .any(|child| child.kind() == "in");
         if names_none && !says_in {
-            // `for x; do` goes through the arguments.
+            // `for x; do` iterates over the arguments.
             words.clone_from(&self.state.arguments);
             if words.is_empty() {
                 words.push(Word::unknown());
@@ -253,7 +254,7 @@ impl Judge<'_> {
     fn define(&mut self, node: Node<'_>, source: &str) {
         let name = node.child_by_field_name("name").map(|name| text_of(name, source).to_owned());
         let body = node.child_by_field_name("body").map(|body| text_of(body, source).to_owned());
-        // `f() { … } > file` is opened at each call.
+        // The redirection of `f() { … } > file` is opened at each call.
         for part in children(node).into_iter().filter(|part| part.kind() == "file_redirect") {
             self.file_redirect(part, source);
         }
@@ -296,12 +297,12 @@ impl Judge<'_> {
         }
     }
 
-    /// `name=(…)` and `name+=(…)`.
+    /// Assigns `name=(…)` or appends `name+=(…)`.
     fn array(&mut self, name: &str, value: Node<'_>, source: &str, adds: bool) {
         let mut all = Vec::new();
         for part in children(value) {
             match text_of(part, source).starts_with('[') {
-                // With names of its own: not followed.
+                // Explicit indexes are not supported.
                 true => {
                     self.look_inside(part, source);
                     all.push(Word::unknown());
@@ -316,7 +317,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Gives a variable a value.
+    /// Assigns a variable.
     pub(crate) fn set(&mut self, name: &str, word: &Word) {
         let value = word.is_known().then(|| word.text.clone());
         self.state.variables.insert(name.to_owned(), value);
@@ -359,14 +360,14 @@ impl Judge<'_> {
                 _ => body = Some(part),
             }
         }
-        // Of `a && b > file` the redirection is part of `b`.
+        // In `a && b > file` the redirection belongs to `b`.
         if let Some(list) = body.filter(|body| body.kind() == "list")
             && let [left, right] = children(list).as_slice()
         {
             self.statement(*left, source, Flow::Nothing);
             body = Some(*right);
         }
-        // The shell opens files before it runs the command, in the folder where it stands.
+        // The shell opens files before it runs the command, in its current folder.
         let mut outputs = Vec::new();
         for file in files {
             if let Some(flow) = self.read_back(file, source) {
@@ -402,7 +403,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What `< file` reads, if the script has written it.
+    /// Returns what `< file` reads, if the script has written it.
     fn read_back(&mut self, node: Node<'_>, source: &str) -> Option<Flow> {
         let reads = (0..node.child_count())
             .filter_map(|at| node.child(at))
@@ -412,7 +413,7 @@ impl Judge<'_> {
         self.written(&file)
     }
 
-    /// Judges a redirection; true if it takes the standard output away.
+    /// Judges a redirection; `true` if it redirects standard output.
     fn file_redirect(&mut self, node: Node<'_>, source: &str) -> bool {
         let operator = (0..node.child_count())
             .filter_map(|at| node.child(at))
@@ -468,7 +469,7 @@ impl Judge<'_> {
                 _ => words.extend(self.words(part, source)),
             }
         }
-        // `X=1 command` sets X for the command alone.
+        // `X=1 command` sets X only for the command.
         let before = (!words.is_empty()).then(|| self.state.variables.clone());
         for part in assigned {
             self.assign(part, source);
@@ -485,7 +486,7 @@ impl Judge<'_> {
         let flow = self.run(words, input);
         if let Some(before) = before {
             let after = std::mem::replace(&mut self.state.variables, before);
-            // `read` and `export` set variables that stay.
+            // `read` and `export` set variables permanently.
             for (name, value) in after {
                 self.state.variables.entry(name).or_insert(value);
             }
@@ -493,7 +494,7 @@ impl Judge<'_> {
         flow
     }
 
-    /// Notes what a command writes to a file.
+    /// Records what a command writes to a file.
     pub(crate) fn writes(&mut self, to: &Word, what: &Flow) {
         const MOST: usize = 64;
         let paths = if to.is_known() { self.paths(&to.text) } else { None };
@@ -504,14 +505,14 @@ impl Judge<'_> {
         }
     }
 
-    /// What the script itself has written to a file.
+    /// Returns what the script itself has written to a file.
     pub(crate) fn written(&self, file: &Word) -> Option<Flow> {
         let paths = if file.is_known() { self.paths(&file.text)? } else { return None };
         let last = self.state.written.iter().rev();
         last.into_iter().find(|(path, _)| paths.contains(path)).map(|(_, flow)| flow.clone())
     }
 
-    /// Notes folders that a command makes.
+    /// Records folders that a command creates.
     pub(crate) fn makes(&mut self, word: &Word) {
         if let (true, Some(folders)) = (word.is_known(), &self.state.folders) {
             let made: Vec<_> = folders.iter().map(|own| lexical(&own.join(&word.text))).collect();
@@ -520,7 +521,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a command prints without an end.
+/// Whether the output of a command never ends.
 fn never_ends(command: &str) -> bool {
     let mut words = command.split_whitespace();
     match words.next() {
@@ -532,7 +533,7 @@ fn never_ends(command: &str) -> bool {
     }
 }
 
-/// What a command reads from a text.
+/// Returns the input that a text provides to a command.
 fn flow_of(word: &Word, line: bool) -> Flow {
     match word.is_known() {
         true => Flow::Known(if line { format!("{}\n", word.text) } else { word.text.clone() }),

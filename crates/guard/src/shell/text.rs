@@ -1,12 +1,12 @@
-//! Texts as a shell writes them: escapes, quotes, braces.
+//! Shell syntax in texts: escapes, quotes, braces.
 
-/// Stands for a part of a word that is not known.
+/// Marks an unknown part of a word.
 pub(super) const UNKNOWN: char = '\u{E0FF}';
 
-/// Characters that mean something unless they are quoted.
+/// Characters that are special unless quoted.
 const SPECIAL: &str = "{},*?[]~ \t\n";
 
-/// Hides characters that are quoted, so that nothing expands them.
+/// Hides quoted characters, so that they are not expanded.
 pub(super) fn quoted(text: &str) -> String {
     text.chars().map(|c| if SPECIAL.contains(c) { hidden(c) } else { c }).collect()
 }
@@ -15,7 +15,7 @@ fn hidden(c: char) -> char {
     char::from_u32(0xE000 + u32::from(c)).unwrap_or(c)
 }
 
-/// Shows hidden characters again.
+/// Restores hidden characters.
 pub(super) fn plain(text: &str) -> String {
     let shown = |c: char| match u32::from(c) {
         code @ 0xE000..=0xE07F => char::from_u32(code - 0xE000).unwrap_or(c),
@@ -24,7 +24,7 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Reads an unquoted word: a backslash quotes the next character.
+/// Parses an unquoted word: a backslash quotes the next character.
 pub(super) fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -42,7 +42,7 @@ pub(super) fn unescaped(text: &str) -> String {
     out
 }
 
-/// Reads a text in double quotes.
+/// Parses a text in double quotes.
 pub(super) fn in_double_quotes(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -60,7 +60,7 @@ pub(super) fn in_double_quotes(text: &str) -> String {
     quoted(&out)
 }
 
-/// Reads what is between `$'` and `'`, and what `printf` and `echo -e` print.
+/// Parses the text between `$'` and `'`, and what `printf` and `echo -e` print.
 pub(crate) fn ansi(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::new();
@@ -113,10 +113,10 @@ pub(crate) fn ansi(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// How many words braces may make of one.
+/// The maximum number of words from one word with braces.
 const WORDS: usize = 64;
 
-/// Expands `a{b,c}d`; hidden braces are text. None if there would be too many words.
+/// Expands `a{b,c}d`; hidden braces are literal. `None` if there would be too many words.
 pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     let mut done = Vec::new();
     let mut open = vec![text.to_owned()];
@@ -135,7 +135,7 @@ pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     Some(done)
 }
 
-/// Finds the first group of braces with a comma: what is before it, its parts, and what is after it.
+/// Finds the first group of braces with a comma: the text before it, its parts, and the text after it.
 fn group(text: &str) -> Option<(&str, Vec<&str>, &str)> {
     for (from, _) in text.match_indices('{') {
         if text[..from].ends_with('$') {

@@ -1,4 +1,4 @@
-//! Words: what a shell makes of the text of an argument.
+//! Words: the result of expanding an argument.
 
 use tree_sitter::Node;
 
@@ -12,9 +12,9 @@ use crate::judge::Judge;
 /// An argument, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Its text; parts that are not known are `…`.
+    /// Its text; unknown parts are `…`.
     pub(crate) text: String,
-    /// Where the first part begins that is not known.
+    /// The start of the first unknown part.
     unknown: Option<usize>,
 }
 
@@ -37,18 +37,18 @@ impl Word {
         self.unknown.is_none()
     }
 
-    /// What is certain of it at its beginning.
+    /// Returns the known beginning.
     pub(crate) fn known(&self) -> &str {
         &self.text[..self.unknown.unwrap_or(self.text.len())]
     }
 
-    /// The folders at its beginning that are certain.
+    /// Returns the known folders at the beginning.
     pub(crate) fn known_folder(&self) -> &str {
         let known = self.known();
         known.rfind('/').map_or("", |at| &known[..=at])
     }
 
-    /// The rest after a prefix, as a word.
+    /// Returns the rest after a prefix, as a word.
     pub(crate) fn after(&self, prefix: &str) -> Option<Self> {
         let text = self.text.strip_prefix(prefix)?;
         if self.known().len() < prefix.len() {
@@ -62,7 +62,7 @@ impl Word {
         self.text.len() > 1 && self.text.starts_with('-')
     }
 
-    /// As a text with marks, so that it can be put into another word.
+    /// Returns a text with marks, for insertion into another word.
     pub(super) fn marked(&self) -> String {
         match self.unknown {
             None => text::quoted(&self.text),
@@ -72,7 +72,7 @@ impl Word {
 }
 
 impl Judge<'_> {
-    /// What an argument becomes: none, one or several words.
+    /// Expands an argument to any number of words.
     pub(super) fn words(&mut self, node: Node<'_>, source: &str) -> Vec<Word> {
         if let Some(all) = self.spread(text_of(node, source)) {
             return all;
@@ -81,7 +81,7 @@ impl Judge<'_> {
         let marked = tilde(&marked, &self.scene.home.to_string_lossy());
         let fields: Vec<&str> = match node.kind() {
             "string" | "raw_string" | "ansi_c_string" | "translated_string" => vec![&marked],
-            // Only what an expansion has brought in can still hold white space.
+            // Remaining white space comes from expansions.
             _ => marked.split([' ', '\t', '\n']).filter(|field| !field.is_empty()).collect(),
         };
         let mut words = Vec::new();
@@ -94,13 +94,13 @@ impl Judge<'_> {
         words
     }
 
-    /// One word, for places that take no more.
+    /// Expands an argument to a single word, where only one is allowed.
     pub(super) fn word(&mut self, node: Node<'_>, source: &str) -> Word {
         let marked = self.marked(node, source);
         Word::of(&tilde(&marked, &self.scene.home.to_string_lossy()))
     }
 
-    /// The text of a word with marks.
+    /// Expands a word to a text with marks.
     pub(super) fn marked(&mut self, node: Node<'_>, source: &str) -> String {
         let own = text_of(node, source);
         if own.contains(|c| ('\u{E000}'..='\u{F8FF}').contains(&c)) {
@@ -147,7 +147,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The parts of a text in double quotes; `edge` is the length of the quotes.
+    /// Expands a text in double quotes; `edge` is the length of the quotes.
     fn parts_quoted(&mut self, node: Node<'_>, source: &str, edge: usize) -> String {
         let range = node.byte_range();
         let (mut at, end) =
@@ -159,7 +159,7 @@ impl Judge<'_> {
             }
             let inside = part.byte_range();
             out.push_str(&text::in_double_quotes(source.get(at..inside.start).unwrap_or_default()));
-            // What is expanded in quotes stays one word.
+            // Quoted expansions are not split into words.
             out.push_str(&text::quoted(&self.marked(part, source)));
             at = inside.end;
         }
@@ -167,7 +167,7 @@ impl Judge<'_> {
         out
     }
 
-    /// The value of a variable, with marks.
+    /// Returns the value of a variable, with marks.
     pub(super) fn variable(&mut self, name: &str) -> String {
         let unknown = UNKNOWN.to_string();
         if name == "0" {
@@ -203,7 +203,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Runs what is in `$(…)`, and puts in what it prints if that is known.
+    /// Runs the script of `$(…)`, and returns its output if known.
     fn substitution(&mut self, node: Node<'_>, source: &str) -> String {
         match self.in_subshell(node, source) {
             Flow::Known(text) => {
@@ -215,7 +215,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Looks for commands in what is not a word.
+    /// Judges the commands in a node that is not a word.
     pub(super) fn look_inside(&mut self, node: Node<'_>, source: &str) {
         if self.state.depth >= super::DEPTH {
             return;

@@ -7,7 +7,7 @@ use rustix::{
     io::Errno,
 };
 
-/// The owner and mode bits that new files get by default; a copy only sets what differs.
+/// The owner and mode bits that new files get by default. A copy sets only what differs.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
     user: u32,
@@ -17,14 +17,14 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// Determines the defaults for files in a folder of ours.
+    /// Determines the defaults for files in a folder that is ours.
     pub(super) fn of(target: BorrowedFd<'_>) -> Self {
         // An inherited (default) ACL overrides the umask.
         let list = rustix::fs::flistxattr_query(target);
         let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
         let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
-        // With setgid, a folder passes its group on to new files, and the bit to new folders.
+        // A folder with setgid passes its group on to new files, and the bit to new folders.
         let group = match rustix::fs::fstat(target) {
             Ok(stat) if Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID) => stat.st_gid,
             _ => rustix::process::getegid().as_raw(),

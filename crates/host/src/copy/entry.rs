@@ -34,7 +34,7 @@ impl Copier {
         let mut from = File::from(rustix::fs::openat(source, name, flags, Mode::empty())?);
         let stat = rustix::fs::fstat(&from)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            // It changed its type after it was listed.
+            // Its type has changed since it was listed.
             self.found().copied.left_out.push(place.path().join(name));
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Copier {
     ) -> io::Result<()> {
         let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
-        // overlayfs marks a deleted name with a character device 0/0, which is harmless.
+        // Overlayfs marks a deleted name with the character device 0/0, which is harmless.
         let is_mark = kind == FileType::CharacterDevice && stat.st_rdev == 0;
         if kind != FileType::Fifo && !(is_mark && self.tree == Tree::OverlayUpper) {
             self.found().copied.left_out.push(place.path().join(name));
@@ -158,8 +158,8 @@ impl Copier {
         Ok(true)
     }
 
-    /// Whether an attribute is copied: the user's own and ACLs, but nothing that grants privileges,
-    /// and overlay marks only if the tree is an overlay's upper folder.
+    /// Whether an attribute is copied. That is the user's own attributes and ACLs, but nothing that
+    /// grants privileges, and overlay marks only if the tree is an overlay's upper folder.
     fn takes_attribute(&self, name: &[u8]) -> bool {
         let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
         let list = name.starts_with(b"system.posix_acl_");
@@ -168,7 +168,7 @@ impl Copier {
     }
 }
 
-/// Copies a file that fits the buffer; bytes appended meanwhile are not copied.
+/// Copies a file that fits the buffer. Bytes appended in the meantime are not copied.
 fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut left = usize::try_from(size).unwrap_or(buffer.len());
     while left > 0 {
@@ -183,7 +183,7 @@ fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> i
     Ok(())
 }
 
-/// Copies only allocated data, keeping the holes.
+/// Copies only allocated data, and so keeps the holes.
 fn copy_sparse(from: &mut File, to: &mut File, size: u64) -> io::Result<()> {
     let mut at = 0;
     while at < size {
@@ -203,7 +203,7 @@ fn copy_sparse(from: &mut File, to: &mut File, size: u64) -> io::Result<()> {
     Ok(rustix::fs::ftruncate(&*to, size)?)
 }
 
-/// Returns the timestamps for a copy: the modification time; access times carry no information.
+/// Returns the timestamps for a copy: the modification time, because access times carry no information.
 pub(super) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

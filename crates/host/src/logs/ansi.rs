@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-/// Returns the bytes without colours, cursor movements and titles. Line ends are kept.
+/// Returns the bytes without colours, cursor movements and titles. Keeps line ends.
 pub fn strip(bytes: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = memchr::memchr(ESCAPE, bytes) else { return Cow::Borrowed(bytes) };
     let mut plain = bytes[..first].to_vec();

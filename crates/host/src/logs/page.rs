@@ -1,4 +1,4 @@
-//! Pages of log lines: from one or several logs, ordered by time, with a cursor to continue from.
+//! Pages of log lines from one or more logs, ordered by time, with a cursor to continue from.
 
 use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, str::FromStr};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::crew;
 
-/// How much of a line is returned; a longer one is truncated and marked as such.
+/// How much of a line is returned; a longer line is truncated and marked as such.
 pub const LINE_SHOWN: usize = 64 << 10;
 
 /// A log and the service it belongs to.
@@ -28,7 +28,7 @@ pub struct Wanted {
     /// Lines of context before and after a match.
     pub before: usize,
     pub after: usize,
-    /// Only the newest lines, this many.
+    /// The number of lines if only the newest are wanted.
     pub tail: Option<usize>,
     /// The approximate size limit of a page, in bytes.
     pub limit: usize,
@@ -81,7 +81,7 @@ pub struct Line {
     /// Nanoseconds since 1970.
     pub time: u64,
     pub text: String,
-    /// Whether the line itself matched, as opposed to being context.
+    /// Whether the line itself matched, and is not only context.
     pub matched: bool,
 }
 
@@ -115,10 +115,10 @@ pub fn read(streams: &[Stream], wanted: &Wanted) -> Page {
     merge(streams, found, wanted)
 }
 
-/// Sorts the lines of all logs, and applies the limit.
+/// Sorts the lines of all logs and applies the limit.
 fn merge(streams: &[Stream], found: Vec<Found>, wanted: &Wanted) -> Page {
     let mut page = Page { more: found.iter().any(|found| found.more), ..Page::default() };
-    // Beyond the last line of a log that was not read to its end, the order is still unknown.
+    // Beyond the last line of a log that was not read to its end, the order is unknown.
     let unfinished = found.iter().filter(|found| found.more);
     let horizon = unfinished.filter_map(|found| found.lines.last().map(|line| line.time)).min();
     let mut rest = Vec::new();
@@ -206,7 +206,7 @@ impl Search<'_> {
         found
     }
 
-    /// Returns where a segment ends, if none of its lines matches the pattern.
+    /// Returns the end of a segment, if none of its lines matches the pattern.
     fn end_without_match(&self, segment: &Segment) -> Option<u64> {
         let pattern = self.wanted.pattern.as_ref()?;
         segment.end_without(|lines| match self.wanted.raw {
@@ -232,7 +232,7 @@ impl Search<'_> {
         found
     }
 
-    /// Returns the wanted lines of a segment and the number of the line after its last whole one.
+    /// Returns the wanted lines of a segment, and the number of the line after its last complete one.
     fn scan(&self, segment: &Segment) -> Option<Scanned> {
         let wanted = match (self.wanted.tail, &self.wanted.pattern) {
             (Some(tail), None) => segment.before_last(tail).max(self.from),

@@ -10,10 +10,10 @@ use hothouse_supervise::log::{Head, Mark, RECORD, SEGMENT_LIMIT, SEGMENTS};
 
 use super::{data_file, index_file};
 
-/// How much of a segment is searched at a time: it stays in the processor's cache.
+/// How much of a segment is searched at a time: it fits in the processor's cache.
 const BLOCK: usize = 256 << 10;
 
-/// A segment with its index; the data is read when it is wanted.
+/// A segment with its index. The data is read when needed.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) head: Head,
@@ -36,7 +36,7 @@ pub(super) fn stamp(folder: &Path) -> u64 {
 pub(super) fn list(folder: &Path) -> Vec<Segment> {
     let mut all: Vec<Segment> = (0..SEGMENTS).filter_map(|slot| open(folder, slot)).collect();
     all.sort_by_key(|segment| segment.head.segment);
-    // A stale slot that a lost index left out of order would mix up the lines.
+    // A stale slot, left out of order after an index was lost, would mix up the lines.
     let mut next = 0;
     all.retain(|segment| {
         let fits = segment.head.first_line >= next;
@@ -64,10 +64,10 @@ fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
 
 impl Segment {
     /// Reads the data from a line on, or from slightly before it, with the number of the first line
-    /// read. `None` if the segment was reused meanwhile.
+    /// read. Returns `None` if the segment was reused in the meantime.
     pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
         let after = self.marks.partition_point(|mark| mark.line < line);
-        // A mark may be in the middle of its line, so start from the mark before.
+        // A mark may be in the middle of its line, so start from the mark before it.
         let mark = after.checked_sub(2).and_then(|at| self.marks.get(at));
         let (offset, first) =
             mark.map_or((0, self.head.first_line), |mark| (mark.offset, mark.line));
@@ -79,9 +79,8 @@ impl Segment {
         self.is_current().then_some((first, bytes))
     }
 
-    /// Returns the number of the line after the last whole one, if none of the lines matches. Reads block by block,
-    /// which takes a fraction of the time that it takes to hold the segment whole: few segments have a line that is
-    /// searched for.
+    /// Returns the number of the line after the last complete one, if no line matches. Reads block by block, which
+    /// takes a fraction of the time of reading the whole segment: few segments contain a match.
     pub(super) fn end_without(&self, is_match: impl Fn(&[u8]) -> bool) -> Option<u64> {
         let mut file = File::open(&self.data).ok()?;
         let (mut block, mut filled, mut lines) = (vec![0; BLOCK], 0, 0);
@@ -91,7 +90,7 @@ impl Segment {
                 0 => break,
                 count => filled += count,
             }
-            // Only whole lines are searched; the rest is kept for the next block.
+            // Only complete lines are searched; the rest is kept for the next block.
             match memchr::memrchr(b'\n', &block[..filled]).map(|at| at + 1) {
                 Some(whole) if is_match(&block[..whole]) => return None,
                 Some(whole) => {
@@ -113,7 +112,7 @@ impl Segment {
         read.is_ok() && Head::decode(&head).is_some_and(|head| head == self.head)
     }
 
-    /// Returns a line that is certainly not among the last `count`.
+    /// Returns a line that is certainly before the last `count` lines.
     pub(super) fn before_last(&self, count: usize) -> u64 {
         let last = self.marks.last().map_or(self.head.first_line, |mark| mark.line);
         last.saturating_sub(count as u64).max(self.head.first_line)
@@ -126,7 +125,7 @@ impl Segment {
         mark.map_or(0, |mark| mark.time)
     }
 
-    /// Returns the time of the last line, as far as it is indexed.
+    /// Returns the time of the last indexed line.
     pub(super) fn last_time(&self) -> u64 {
         self.marks.last().map_or(0, |mark| mark.time)
     }

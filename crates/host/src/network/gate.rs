@@ -1,7 +1,7 @@
 //! Updates a room's nftables rules from the daemon, on the socket that installed them.
 //!
-//! The kernel checks permissions twice: of whoever opened the socket (the wall, which owns the
-//! network namespace) and of whoever uses it (the daemon, whose user owns the wall).
+//! The kernel checks the permissions of two processes: the one that opened the socket (the wall,
+//! which owns the network namespace) and the one that uses it (the daemon, whose user owns the wall).
 
 use super::netlink::verdicts;
 use super::rules;
@@ -30,8 +30,8 @@ impl PacketGate {
         Self(Mutex::new(Line { socket, sequence: 0 }))
     }
 
-    /// Opens ports to datagrams, and the room to echo requests, and closes all others. Accepted
-    /// packets arrive at the sockets that receive the room's traffic.
+    /// Opens these ports to datagrams, and the room to echo requests if `echo`, and closes all
+    /// others. Accepted packets arrive at the sockets that receive the room's traffic.
     pub fn open(&self, ports: &BTreeSet<u16>, echo: bool) -> io::Result<()> {
         let line = self.line();
         line.forget_answers()?;
@@ -49,7 +49,7 @@ impl PacketGate {
         Ok(())
     }
 
-    /// Whether the kernel reports the original destination of datagrams, without which none can be
+    /// Whether the kernel reports the original destination of datagrams. Without it none can be
     /// forwarded.
     pub fn tracks(&self) -> bool {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -87,7 +87,7 @@ impl PacketGate {
 }
 
 impl Line {
-    /// Reads an answer. The kernel queues it before the request's send returns.
+    /// Reads an answer, which the kernel queues before `send` returns.
     fn hear(&self, answer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(&self.socket, answer, RecvFlags::DONTWAIT)?.0)
     }

@@ -1,12 +1,12 @@
-//! A dummy link that makes a room look online. Programs treat a machine with only a loopback
-//! interface as offline: browsers report it, and package managers do not even try.
+//! A dummy link that makes a room look online. Programs treat a machine with only a loopback interface
+//! as offline: browsers report it, and package managers do not even try.
 //!
 //! ```text
 //! eth0  198.51.100.2/24, default route      an address for documentation (RFC 5737): it shadows no host
 //! ```
 //!
 //! No traffic uses it. The local routing table is consulted before its route, and contains every
-//! address; packets of a socket bound to the link are dropped there.
+//! address. Packets from a socket bound to the link are dropped there.
 
 use super::netlink::{ACK, CREATE, EXCLUSIVE, Message};
 use super::talk;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// The address that programs of a room find for it.
+/// The address that programs in a room find for it.
 pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
 const PREFIX: u8 = 24;
@@ -36,7 +36,7 @@ pub(super) fn add(route: &OwnedFd) -> Result<(), Errno> {
     let disabled = files::write(by_default, "1").is_ok();
     let made = KINDS.iter().try_fold(Errno::OPNOTSUPP, |_, kind| {
         match talk(route, &new_link(kind), 1) {
-            // Success stops the loop.
+            // Stops the loop on success.
             Ok(()) => Err(()),
             Err(errno) => Ok(errno),
         }
@@ -78,7 +78,7 @@ fn address() -> Vec<u8> {
         .finish()
 }
 
-/// A route without a gateway: every address is local, so there are no neighbours.
+/// Returns a route without a gateway: every address is local, so there are no neighbours.
 fn default_route() -> Vec<u8> {
     const NEW_ROUTE: u16 = 24;
     const INET: u8 = 2;

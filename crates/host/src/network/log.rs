@@ -1,6 +1,6 @@
 //! The sockets on which the kernel reports packets (NFLOG).
 //!
-//! They are opened and bound here, with the required privilege; the daemon only reads from them.
+//! They are opened and bound here, with the required privileges; the daemon only reads from them.
 //! Until it does, the kernel buffers as much as the sockets hold.
 
 use super::netfilter::*;

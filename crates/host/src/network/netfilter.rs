@@ -1,6 +1,6 @@
-//! Constants of netfilter messages, under their names in the kernel's headers.
+//! Constants of netfilter messages, with their names from the kernel's headers.
 //!
-//! Only those that we send or read. They are part of the kernel's ABI, so they never change.
+//! Contains only those that we send or read. They are part of the kernel's ABI, so they never change.
 
 // `linux/netfilter/nfnetlink.h`, `linux/netfilter.h`: subsystems, batches, families, hooks, verdicts
 pub(super) const NFNL_SUBSYS_CTNETLINK: u16 = 1;
@@ -54,7 +54,7 @@ pub(super) const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 pub(super) const NFTA_SET_ELEM_KEY: u16 = 1;
 pub(super) const NFT_SET_POL_MEMORY: u32 = 1;
 
-// what all expressions are made of
+// parts of all expressions
 pub(super) const NFTA_LIST_ELEM: u16 = 1;
 pub(super) const NFTA_EXPR_NAME: u16 = 1;
 pub(super) const NFTA_EXPR_DATA: u16 = 2;

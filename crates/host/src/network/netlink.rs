@@ -1,4 +1,4 @@
-//! Netlink messages, encoded by hand: too few to justify a library.
+//! Netlink messages, encoded by hand: there are too few to justify a library.
 
 /// One message under construction.
 pub(super) struct Message(Vec<u8>);
@@ -76,7 +76,7 @@ pub(super) struct Verdict {
     pub(super) errno: i32,
 }
 
-/// Parses the verdicts in a reply of the kernel.
+/// Parses the verdicts in a reply from the kernel.
 pub(super) fn verdicts(mut bytes: &[u8]) -> Vec<Verdict> {
     const ERROR: u16 = 2;
     let mut found = Vec::new();

@@ -34,10 +34,10 @@
 //! that passes the gate: `silence` prevents that.
 //!
 //! The room's own address (`link`) reaches only the room, like loopback: programs that look up
-//! their address find each other there.
+//! their address reach each other through it.
 //!
-//! Sent directly to the kernel: `nft` would cost a process per room, and need not be installed. The
-//! expressions are those that `nft --debug=netlink` prints for this text.
+//! The rules are sent directly to the kernel: `nft` would cost a process per room, and may not be
+//! installed. The expressions are those that `nft --debug=netlink` prints for this text.
 
 use super::link;
 use super::log::{self, Book};
@@ -74,7 +74,7 @@ const ICMP_V6: u8 = 58;
 const ECHO_V4: (u8, u8) = (ICMP, 8);
 const ECHO_V6: (u8, u8) = (ICMP_V6, 128);
 
-/// The first byte of an IPv4 destination, which tells loopback.
+/// The first byte of an IPv4 destination, which identifies loopback.
 const DESTINATION_V4_NETWORK: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 16, 1);
 const DESTINATION_V4: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 16, 4);
 const DESTINATION_V6: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
@@ -92,7 +92,7 @@ pub(super) enum Told {
     No,
 }
 
-/// Returns the whole rule set as one transaction, and the number of acknowledgements to expect.
+/// Returns the whole ruleset as one transaction, and the number of acknowledgements to expect.
 pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     batch.add(NEW_TABLE, 0, |m| m.text(NFTA_TABLE_NAME, TABLE));
@@ -143,7 +143,7 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     batch.finish()
 }
 
-/// Replaces the contents of both sets in one transaction; also returns the number of
+/// Replaces the content of both sets in one transaction. Also returns the number of
 /// acknowledgements to expect.
 pub(super) fn opening(ports: &BTreeSet<u16>, echo: bool) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
@@ -261,7 +261,7 @@ impl Batch {
     }
 }
 
-/// The expressions of one rule; all use register 1.
+/// The expressions of one rule. All use register 1.
 struct Expressions(Message);
 
 const REGISTER: u32 = NFT_REG_1;

@@ -1,5 +1,5 @@
 //! Queries to the kernel's connection tracking table: a redirected datagram no longer carries its
-//! original destination, which only that table has.
+//! original destination, which only that table contains.
 
 use super::netfilter::*;
 use super::netlink::Message;
@@ -27,7 +27,7 @@ const OWN_HEAD: usize = 4;
 /// The upper bits of an attribute's type are flags.
 const KIND: u16 = 0x3fff;
 
-/// Asks for the flow whose answers go from `at` to `from`.
+/// Builds the query for the flow whose answers go from `at` to `from`.
 pub(super) fn question(at: SocketAddr, from: SocketAddr, sequence: u32) -> Vec<u8> {
     let family = if at.is_ipv4() { NFPROTO_IPV4 } else { NFPROTO_IPV6 };
     let message = Message::new(GET, 0, sequence).raw(&[family, 0, 0, 0]);
@@ -49,12 +49,12 @@ fn tuple(message: Message, from: SocketAddr, to: SocketAddr, protocol: u8) -> Me
         })
 }
 
-/// Returns the sequence number of the question that an answer belongs to.
+/// Returns the sequence number of the query that an answer belongs to.
 pub(super) fn sequence(answer: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(answer.get(8..12)?.try_into().ok()?))
 }
 
-/// Parses an answer; `None` if it is not a UDP flow.
+/// Parses an answer; returns `None` if it is not a UDP flow.
 pub fn read_tracked(answer: &[u8]) -> Option<Tracked> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let size = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?);

@@ -1,4 +1,4 @@
-//! ACLs of files (acl(5)), as the kernel stores them in extended attributes.
+//! File ACLs (acl(5)), as the kernel stores them in extended attributes.
 
 use std::{io, os::fd::BorrowedFd};
 
@@ -28,8 +28,7 @@ pub(super) const WRITE: u16 = 2;
 pub(super) const EXECUTE: u16 = 1;
 const ALL: u16 = READ | WRITE | EXECUTE;
 
-/// An ACL. An entry is a tag, an id and permissions; they are in the order that the kernel
-/// requires.
+/// An ACL. Each entry is a tag, an id and permissions, in the order that the kernel requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct List(Vec<(u16, u32, u16)>);
 

@@ -1,4 +1,4 @@
-//! Remembers which folders of a tree were inspected, so that a repeated scan costs next to nothing.
+//! Remembers which folders of a tree were inspected, so that a repeated scan costs almost nothing.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ use crate::{
     walk::{Deadline, weight},
 };
 
-/// The minimum age of a folder's change time for it to reveal the next change.
+/// The minimum age of a folder's change time at which it reliably reveals the next change.
 const SETTLED_NANOSECONDS: i128 = 50_000_000;
 
 /// The time limit of one scan; the next one continues with the rest.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The change time of a folder, which nobody can set.
 type Stamp = (i64, i64);
 
-/// The folders of a tree that held nothing of ours when last inspected.
+/// The folders of a tree that contained nothing of ours when last inspected.
 #[derive(Debug, Default)]
 pub struct Seen(HashMap<PathBuf, Folder>);
 
@@ -43,7 +43,7 @@ struct Folder {
 
 impl Seen {
     /// Returns the paths in a tree that are ours and that an agent with this group may read, except
-    /// below `skip`. Only changed folders are read. Sockets of ours are closed to the agent.
+    /// below `skip`. Reads only changed folders. Closes our sockets to the agent.
     pub fn ours(
         &mut self,
         tree: &Path,
@@ -64,7 +64,7 @@ impl Seen {
             let folder = or_gone(look(root.as_fd(), &relative, known, &skip, &whose, &mut ours))
                 .map_err(about("look into", &tree.join(&relative)))?;
             let Some(folder) = folder else { continue };
-            // The user does not create files at paths too long to name.
+            // The user does not create files at paths that are too long to name.
             let Some(weight) = weight(&relative) else { continue };
             names += (folder.folders.len() + 1) * weight;
             left.extend(folder.folders.iter().map(|name| relative.join(name)));
@@ -84,7 +84,7 @@ struct Whose {
     group: u32,
 }
 
-/// Removes the agent's permissions on a socket that a program of the user created in the tree.
+/// Removes the agent's permissions on a socket that one of the user's programs created in the tree.
 fn close_socket(folder: BorrowedFd<'_>, name: &OsStr, user: u32) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let held = rustix::fs::openat(folder, name, flags, Mode::empty())?;
@@ -93,7 +93,7 @@ fn close_socket(folder: BorrowedFd<'_>, name: &OsStr, user: u32) -> io::Result<(
     if !is_it || stat.st_mode & 0o022 == 0 {
         return Ok(());
     }
-    // An `O_PATH` descriptor can be changed through its link in `/proc`.
+    // The file of an `O_PATH` descriptor can be changed through the link in `/proc`.
     let by_number = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
     Ok(rustix::fs::chmod(by_number, Mode::from_raw_mode(stat.st_mode & 0o755))?)
 }
@@ -108,7 +108,7 @@ fn look(
 ) -> io::Result<Option<Folder>> {
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
-        // Also skip what only others may enter, and what has no path that the kernel accepts.
+        // Also skip folders that only others may enter, and paths that the kernel does not accept.
         Err(Errno::NAMETOOLONG | Errno::ACCESS) => return Ok(None),
         other => other?,
     };
@@ -118,7 +118,7 @@ fn look(
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let folder = match open_beneath(root, relative, flags, Mode::empty()) {
-        // A folder that the agent keeps for itself contains nothing of the user's.
+        // A folder that the agent closed to others contains nothing of the user's.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         other => other?,
     };

@@ -32,18 +32,18 @@ use crate::{
 /// The time limit for changing the owners of a tree.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The mode of a worktree's top folder: agents write in it through its group, and because it is
-/// sticky they cannot rename or remove the user's entries, `.git` above all.
+/// The mode of a worktree's top folder. Agents write to it through its group, and because it is
+/// sticky they cannot rename or remove the user's entries, above all `.git`.
 const SHARED_TOP: u32 = 0o1775;
 
 /// The mode of a folder that belongs only to the user again.
 const FOLDER_MODE: u32 = 0o755;
 
-/// The maximum mode of new entries in a folder that user and agent share: the user is in the
+/// The maximum mode of new entries in a folder that user and agent share. The user is in the
 /// agent's group.
 const SHARED_MODE: u32 = 0o775;
 
-/// The new owner of files, in ids of the current user namespace.
+/// The new owner of files, as ids in the current user namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gift {
     pub(crate) agent: Owner,
@@ -62,9 +62,9 @@ pub struct Give {
 /// The owner of a tree's top folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Top {
-    /// The user, while the agent may write in it: a worktree. The user can reach all of its files.
+    /// The user, while the agent may write to it: a worktree. The user can reach all of its files.
     Shared,
-    /// The agent, as for everything below: data of a program that requires ownership.
+    /// The agent, like everything below: data of a program that requires ownership.
     Given,
 }
 
@@ -86,7 +86,7 @@ pub fn is_shared_top(stat: &Stat, group: u32) -> bool {
     stat.st_gid == group && stat.st_mode & SHARED_TOP == SHARED_TOP
 }
 
-/// Whether a top folder is shared with an agent. A missing one is not.
+/// Whether a top folder is shared with an agent. A missing folder is not.
 pub(crate) fn is_shared(path: &Path, agent: Owner) -> Result<bool, FileError> {
     match rustix::fs::lstat(path) {
         Ok(stat) => Ok(is_shared_top(&stat, agent.group)),
@@ -123,7 +123,7 @@ struct Part {
     from: Option<Bookmark>,
 }
 
-/// Visits every name of a tree, folder by folder and in parts. `enters` is called once per folder.
+/// Visits every name in a tree, folder by folder and in parts. Calls `enters` once per folder.
 fn visit(
     root: OwnedFd,
     enters: impl Fn(&Spot, &Arc<OwnedFd>) -> io::Result<bool> + Sync,
@@ -152,7 +152,7 @@ fn visit(
     })
 }
 
-/// Parameters of a tree that is being given away.
+/// The parameters of giving away a tree.
 struct Giving<'a> {
     gift: &'a Gift,
     /// The owner of the tree.
@@ -162,7 +162,7 @@ struct Giving<'a> {
     given: AtomicU64,
 }
 
-/// Gives the files that belong to the owner of a tree's top folder to an agent; returns the number
+/// Gives the files that belong to the owner of a tree's top folder to an agent. Returns the number
 /// of files and folders.
 pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -203,7 +203,7 @@ impl Giving<'_> {
         let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
         let stat = rustix::fs::fstat(&held)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
-            // A program of the user listens on it.
+            // One of the user's programs listens on it.
             return Ok(false);
         }
         if stat.st_uid == self.user.user {
@@ -224,11 +224,10 @@ impl Giving<'_> {
     }
 }
 
-/// Gives everything in a tree with ids of a room back to the owner of its top folder, which is then
-/// no longer shared. `first` is the id of the room's root.
+/// Gives everything in a tree with ids of a room back to the owner of its top folder, which is no
+/// longer shared afterwards. `first` is the id of the room's root.
 ///
-/// Repositories that a room created below the top stay the agent's, so that git keeps refusing
-/// them.
+/// Repositories that a room created below the top stay the agent's, so that git still refuses them.
 pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::open(path, flags, Mode::empty());
@@ -271,8 +270,7 @@ fn is_repository(folder: BorrowedFd<'_>) -> bool {
 
 /// Gives those of the named files that are ours and that the agent may read; returns their number.
 ///
-/// Files that only their owner may read are not given: an agent may have renamed a secret of the
-/// user's.
+/// Files that only their owner may read are not given: an agent may have renamed one of the user's secrets.
 pub(crate) fn give_some(path: &Path, gift: &Gift, names: &[PathBuf]) -> Result<u64, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())
@@ -318,12 +316,12 @@ pub(super) fn is_readable(stat: &Stat, group: u32) -> bool {
         FileType::Symlink => true,
         FileType::Directory => allows(0o005),
         FileType::RegularFile => allows(0o004),
-        // In particular sockets of the host's programs.
+        // In particular, sockets of host programs.
         _ => false,
     }
 }
 
-/// Lets an agent write in a folder of the user and in all of the user's files below.
+/// Lets an agent write to a folder of the user's and to all of the user's files below it.
 pub(crate) fn open_to(path: &Path, gift: &Gift) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(path, flags, Mode::empty())
@@ -366,7 +364,7 @@ fn open_file_to(folder: BorrowedFd<'_>, name: &OsStr, gift: &Gift, us: Owner) ->
         .set_access(file.as_fd())
 }
 
-/// Lets the user access a file or folder of the agent through its group.
+/// Gives the user access to a file or folder of the agent through its group.
 fn open_to_group(folder: BorrowedFd<'_>, name: &OsStr, kind: EntryKind) -> io::Result<()> {
     if !matches!(kind, EntryKind::Folder | EntryKind::File) {
         return Ok(());
@@ -389,7 +387,7 @@ fn owner_permissions(stat: &Stat) -> u16 {
 }
 
 /// Gives a file of ours to an agent. If its group is not mapped in the namespace, such as another
-/// group of the user, it gets our group first.
+/// group of the user, the file gets our group first.
 fn give_away(of: BorrowedFd<'_>, agent: Owner) -> io::Result<()> {
     match change_owner(of, agent) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -34,15 +34,15 @@ pub(super) struct Report {
     pub user: Option<Result<(), String>>,
     pub overlay: Option<Result<(), String>>,
     pub network: Option<Result<(), String>>,
-    /// Whether the network of a room could be brought up.
+    /// Whether a room's network could be brought up.
     pub rules: Option<Result<(), String>>,
-    /// Whether that network has a link that looks online.
+    /// Whether that network has a link that makes it look online.
     pub link: Option<Result<(), String>>,
     /// Tried by the parent, as root only, with the child's user namespace.
     pub idmap: Option<Result<(), String>>,
 }
 
-/// Spawns the child and collects its report; a child that hangs is killed.
+/// Spawns the child and collects its report. A child that hangs is killed.
 pub(super) fn ask(spec: &ProbeSpec, folder: Option<&Path>) -> Report {
     let argument = folder.unwrap_or(Path::new("-")).as_os_str();
     let Ok(mut child) = spawn(spec, &[argument]) else { return Report::default() };
@@ -86,7 +86,7 @@ fn watch(child: &Child) {
     });
 }
 
-/// Reads until the child is done or gone.
+/// Reads until the child is done or has exited.
 fn listen(stdout: impl Read) -> String {
     let mut said = String::new();
     for line in BufReader::new(stdout.take(MOST_SAID)).lines().map_while(Result::ok) {
@@ -99,7 +99,7 @@ fn listen(stdout: impl Read) -> String {
     said
 }
 
-/// Maps a detached copy of a folder's mount; it is never attached, so it stays invisible.
+/// Maps a detached copy of a folder's mount. The copy is never attached, so it stays invisible.
 fn try_idmap(folder: &Path, child: u32) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{child}/ns/user"))?;
     let tree =
@@ -107,10 +107,10 @@ fn try_idmap(folder: &Path, child: u32) -> io::Result<()> {
     sys::map_ids(&tree, &namespace)
 }
 
-/// Tries everything that needs namespaces and reports the results on standard output.
+/// Tries everything that needs namespaces, and reports the results on standard output.
 ///
 /// For the hidden argument [`super::CHILD_ARGUMENT`]; `arguments` are those after it. Call it
-/// before any thread is made.
+/// before any thread is created.
 pub fn probe_child(arguments: &[OsString]) -> ExitCode {
     let folder = arguments.first().filter(|argument| *argument != "-").map(PathBuf::from);
     let user = enter_user_namespace();
@@ -145,7 +145,7 @@ fn say(name: &str, result: io::Result<()>) {
 }
 
 fn enter_user_namespace() -> io::Result<()> {
-    // Read first: inside the new namespace they appear as the overflow ids.
+    // Read first: in the new namespace they appear as the overflow ids.
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
     put("/proc/self/setgroups", "deny")?;
@@ -165,7 +165,7 @@ fn try_overlay(folder: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).create(folder.join(name))?;
     }
     File::create(folder.join("lower/file"))?;
-    // Relative paths: a comma or colon in the folder's own path would split the options.
+    // Relative paths, because a comma or colon in the folder's own path would split the options.
     std::env::set_current_dir(folder)?;
     let options = c"lowerdir=lower,upperdir=upper,workdir=work,userxattr";
     mount("overlay", "merged", "overlay", MountFlags::empty(), options)?;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{groups, login};
 
-/// With less, a repository of some size runs out of watches.
+/// With fewer, a larger repository runs out of watches.
 const ENOUGH_WATCHES: u64 = 65_536;
 const ENOUGH_INSTANCES: u64 = 128;
 
@@ -20,7 +20,7 @@ pub(super) fn version() -> Finding {
     decide_version(&release)
 }
 
-/// 5.11 brought `userxattr` to overlayfs, 5.13 Landlock and, shortly before, idmapped mounts.
+/// Linux 5.11 added `userxattr` to overlayfs, 5.13 added Landlock; idmapped mounts came shortly before.
 fn decide_version(release: &str) -> Finding {
     let (id, title) = ("kernel", "Linux kernel");
     match parse_version(release) {
@@ -38,7 +38,7 @@ pub(super) fn landlock() -> Finding {
     decide_landlock(sys::landlock_version().map_err(|error| error.to_string()))
 }
 
-/// Namespaces isolate files. What rooms use of Landlock came with version 6: nothing in a room
+/// Namespaces isolate files. What rooms use of Landlock came with its version 6: nothing in a room
 /// signals a process outside, or reaches its abstract sockets.
 fn decide_landlock(version: Result<i64, String>) -> Finding {
     const SCOPES: i64 = 6;
@@ -114,8 +114,8 @@ fn decide_inotify(watches: u64, instances: u64) -> Finding {
     .fixed_by("sudo sysctl -w fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512")
 }
 
-/// Looks at the group of the daemon, which makes the rooms; without one, at where it would be
-/// started.
+/// Inspects the control group of the daemon, which starts the rooms; without a daemon, the group in
+/// which it would be started.
 pub(super) fn cgroups(daemon: Option<u32>) -> Finding {
     let process = process(daemon);
     let own = text_of(process.join("cgroup"));
@@ -153,12 +153,12 @@ fn is_writable(folder: &Path) -> bool {
     access(folder, Access::WRITE_OK).is_ok()
 }
 
-/// What decides how a user's rooms get limits.
+/// The facts that decide how a user's rooms can get limits.
 struct WayOut {
     user: u32,
     name: String,
     has_systemd: bool,
-    /// Whether the user's own systemd runs.
+    /// Whether the user's own systemd is running.
     has_manager: bool,
     has_daemon: bool,
 }
@@ -176,7 +176,7 @@ fn way_out(daemon: Option<u32>) -> WayOut {
 }
 
 impl WayOut {
-    /// Returns the commands after which rooms have limits.
+    /// Returns the commands that give rooms limits.
     fn commands(&self) -> String {
         if !self.has_systemd {
             return "run the daemon as root, or in a control group of version 2 that you own and that has no other \
@@ -219,7 +219,7 @@ fn decide_cgroups(version: Option<u8>, usable: &[String], own: &str, way_out: &W
                 format!("version {version}: {}; without {}", usable.join(", "), missing.join(", "));
             let finding = Finding::limited(id, title, detail, costs);
             match version {
-                // systemd before 252 gives users no `cpu`.
+                // Before version 252 systemd delegates no `cpu` controller to users.
                 2 => finding.fixed_by(format!(
                     "as root: add `Delegate={}` below `[Service]` by `systemctl edit user@.service`, then log in again",
                     groups::CONTROLLERS.join(" ")
@@ -230,7 +230,7 @@ fn decide_cgroups(version: Option<u8>, usable: &[String], own: &str, way_out: &W
     }
 }
 
-/// Whether rooms go on when the user logs out.
+/// Whether rooms keep running when the user logs out.
 pub(super) fn logout(daemon: Option<u32>) -> Finding {
     let user = user();
     let own = text_of(process(daemon).join("cgroup"));
@@ -244,7 +244,7 @@ pub(super) fn logout(daemon: Option<u32>) -> Finding {
         }
         None => Place::Elsewhere,
     };
-    // By default logind spares root.
+    // By default, logind exempts root.
     let sessions_take_all = || user != 0 && login::sessions_take_all();
     decide_logout(place, login::lingers(user), sessions_take_all)
 }

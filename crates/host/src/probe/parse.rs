@@ -1,4 +1,4 @@
-//! Parsers for small texts of the host.
+//! Parsers for small texts from the host.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) fn parse_version(text: &str) -> Option<Version> {
     }
 }
 
-/// Finds a user's name in the text of `/etc/passwd`.
+/// Finds the name of a user in the text of `/etc/passwd`.
 pub(crate) fn user_name(passwd: &str, id: u32) -> Option<&str> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -28,7 +28,7 @@ pub(crate) fn user_name(passwd: &str, id: u32) -> Option<&str> {
     })
 }
 
-/// Counts the ids that `/etc/subuid` or `/etc/subgid` gives to a user, named or numbered.
+/// Counts the ids that `/etc/subuid` or `/etc/subgid` grants a user, who is named or numbered there.
 pub(super) fn subordinate_ids(text: &str, name: Option<&str>, id: u32) -> u64 {
     let number = id.to_string();
     let counts = text.lines().filter_map(|line| {
@@ -44,7 +44,7 @@ pub(super) fn subordinate_ids(text: &str, name: Option<&str>, id: u32) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cgroups {
     None,
-    /// The folder of the one hierarchy, and of our own group in it.
+    /// The folder of the single hierarchy, and our own group in it.
     V2 {
         root: PathBuf,
         own: PathBuf,
@@ -111,7 +111,7 @@ fn parse_mount(line: &str) -> Option<CgroupMount> {
     })
 }
 
-/// Finds our group for a controller, or that of version 2 for an empty name.
+/// Finds our group for a controller, or our version 2 group if the name is empty.
 fn group_of(own: &str, controller: &str) -> String {
     let group = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -126,7 +126,7 @@ fn group_of(own: &str, controller: &str) -> String {
     group.unwrap_or("/").to_owned()
 }
 
-/// Parses the child's report, a line per probe: `NAME ok` or `NAME reason`.
+/// Parses the child's report, one line per probe: `NAME ok` or `NAME reason`.
 pub(super) fn parse_report(said: &str) -> Report {
     let mut report = Report::default();
     for line in said.lines() {

@@ -1,4 +1,4 @@
-//! Programs and container engines of the host.
+//! Programs and container engines on the host.
 
 use std::{
     ffi::OsStr,
@@ -16,10 +16,10 @@ use crate::command::Program;
 /// The oldest git that is supported.
 const OLDEST_GIT: Version = Version(2, 38);
 
-/// Where system programs are, even when `PATH` leaves these folders out.
+/// Where system programs are, even if `PATH` does not contain these folders.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Finds the first of several programs, in `PATH` and in the system's folders.
+/// Finds the first of several programs in `PATH` and the system's folders.
 pub(super) fn find(search_path: &OsStr, names: &[&str]) -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
@@ -177,7 +177,7 @@ fn engine(
     )
 }
 
-/// Whether someone listens on a socket; never blocks, even if the engine hangs.
+/// Whether something listens on a socket. Never blocks, even if the engine hangs.
 fn listens(socket: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let ours = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);

@@ -12,7 +12,7 @@ use rustix::thread::UnshareFlags;
 pub(super) fn landlock_version() -> io::Result<i64> {
     const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel takes a null pointer and a size of 0, touches no memory of
-    // ours and makes no descriptor (landlock_create_ruleset(2)).
+    // ours and creates no descriptor (landlock_create_ruleset(2)).
     let answer = unsafe {
         let nothing = std::ptr::null::<libc::c_void>();
         libc::syscall(

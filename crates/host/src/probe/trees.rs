@@ -32,7 +32,7 @@ impl Ground {
         self.folder.as_deref()
     }
 
-    /// Returns the folder that is probed, for messages.
+    /// Returns the name of the probed folder, for messages.
     pub(super) fn shown(&self) -> String {
         self.parent.display().to_string()
     }
@@ -41,7 +41,7 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         let Some(folder) = &self.folder else { return };
-        // The kernel creates the work folder of overlayfs with mode 0, which its owner cannot list.
+        // The kernel creates the work folder of overlayfs with mode 0, so its owner cannot list it.
         std::fs::set_permissions(folder.join("work/work"), Permissions::from_mode(0o700)).ok();
         files::remove_tree(folder).ok();
     }

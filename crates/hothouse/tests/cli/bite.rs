@@ -216,7 +216,7 @@ fn edit(ground: &Ground, is_over: &AtomicBool) -> usize {
     looked
 }
 
-/// How many imports an editor watches: the given number if `HOTHOUSE_LONG` is set, else a tenth.
+/// Returns how many imports an editor watches: the given number if `HOTHOUSE_LONG` is set, else a tenth.
 fn imports(many: usize) -> usize {
     if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
 }

@@ -205,7 +205,8 @@ fn sessions(lines: &[&str], first: usize) -> Vec<Command> {
     found
 }
 
-/// Whether the shown output matches; a line `…` stands for any lines, `…` in a line for any text.
+/// Returns whether the shown output matches; a line `…` stands for any lines, `…` in a line for any
+/// text.
 fn fits(shown: &[String], printed: &str) -> bool {
     let printed: Vec<String> = printed.trim_end().lines().map(filtered).collect();
     let shown: Vec<String> = shown.iter().map(|line| filtered(line)).collect();

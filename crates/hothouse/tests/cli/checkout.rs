@@ -133,7 +133,8 @@ fn folder_of_a_run(folder: &Path) {
     assert!(logs.iter().any(|name| name.starts_with("api")), "{logs:?}");
 }
 
-/// Page, vendor calls with their service, webhook, order, mail, events, invoice and no error.
+/// Checks page, vendor calls with their service, webhook, order, mail, events, invoice, and that
+/// there is no error.
 fn paid(env: &TestEnv, repository: &Path) {
     let find = |kind: &str, query: &str| {
         ask(env, repository, &["wait", kind, query, "--since", "before", "--timeout", "60s"])
@@ -178,7 +179,7 @@ fn paid(env: &TestEnv, repository: &Path) {
     );
 }
 
-/// The grouped error, new, and the missing mail.
+/// Checks the grouped error, which is new, and the missing mail.
 fn broken(env: &TestEnv, repository: &Path) {
     let script = repository.join("broken.toml");
     fs::write(&script, BROKEN).unwrap();

@@ -66,7 +66,7 @@ fn installed(folder: &Path, program: &str, words: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// A running sandbox, with packages in its worktree.
+/// Starts a sandbox, with packages in its worktree.
 fn sandbox(env: &TestEnv, program: &str, words: &[&str]) -> Option<std::path::PathBuf> {
     if !env.can_have_rooms("clients in a room") {
         return None;

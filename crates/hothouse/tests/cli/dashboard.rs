@@ -168,7 +168,7 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     assert!(fs::metadata(&shot).is_ok_and(|file| file.len() > 5_000), "there is a picture");
 }
 
-/// Whether a browser can be driven here, and if not, what is missing.
+/// Returns whether a browser can be driven here, and if not, what is missing.
 pub(crate) fn has_browser() -> bool {
     let question = "process.exit(typeof WebSocket == 'function' ? 0 : 1)";
     let node = Command::new("node").args(["--experimental-websocket", "-e", question]).status();

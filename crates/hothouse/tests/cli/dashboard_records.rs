@@ -132,7 +132,7 @@ fn attacked() -> Option<(TestEnv, std::path::PathBuf)> {
     Some((env, repository))
 }
 
-/// Writes a script of Playwright, and what all of them share.
+/// Writes a Playwright script, with the parts that all of them share.
 fn script(client: &Path, name: &str, text: &str) {
     fs::write(client.join("page.mjs"), include_str!("dashboard_page.mjs")).unwrap();
     fs::write(client.join(name), text).unwrap();

@@ -253,7 +253,7 @@ fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// Whether a program is on the path, or where Debian keeps databases.
+/// Returns whether a program is on the path, or where Debian keeps databases.
 fn has(env: &TestEnv, program: &str) -> bool {
     let line = format!("command -v {program} || ls /usr/lib/postgresql/*/bin/{program}");
     !env.shell(env.root(), &line).stdout.is_empty()

@@ -140,7 +140,7 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
             (&asked["body"]["matched"], &asked["body"]["status"]),
             (&false.into(), &501.into())
         );
-        // A request from outside of every service has none.
+        // A request from outside any service has none.
         let call = "import urllib.request as u\ntry: u.urlopen('https://api.vendor.example/exec')\nexcept OSError as e: print(e)";
         env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", call]);
         let asked = ask(env, repository, &["wait", "request", "path=/exec", "-w", "a"]);
@@ -382,7 +382,7 @@ fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
     tampered(&env, &repository, &run, &artifacts);
 }
 
-/// The number of writes: the given one if `HOTHOUSE_LONG` is set, else a tenth.
+/// Returns the number of writes: the given one if `HOTHOUSE_LONG` is set, else a tenth.
 fn writes(many: u64) -> u64 {
     if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
 }
@@ -465,7 +465,7 @@ fn ten_thousand_writes_and_a_daemon_that_dies_among_them() {
     assert_eq!(verified["ok"], true, "{verified:#}");
 }
 
-/// For every modification of the file, `verify` reports the first affected line.
+/// Checks that `verify` reports the first affected line for every modification of the file.
 fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     let (file, held) = (artifacts.join("timeline.jsonl"), artifacts.join(".timeline/lock"));
     wait_until("the timeline has ended", || {

@@ -32,7 +32,7 @@ fn neighbour(env: &TestEnv, repository: &Path) -> u32 {
     env.daemon_pid().unwrap()
 }
 
-/// During the flood: another room works, a new one can be started, the daemon is the same.
+/// Checks that during the flood another room works, a new one can be started, and the daemon is the same.
 fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
     for fresh in [&[][..], &["--fresh"]] {
         let words =
@@ -44,7 +44,7 @@ fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
     assert_eq!(env.daemon_pid(), Some(daemon), "the daemon did not die");
 }
 
-/// The flooding room stops on request, and works again afterwards.
+/// Checks that the flooding room stops on request, and works again afterwards.
 fn it_ends(env: &TestEnv, repository: &Path, mut flood: Child) {
     env.ok(repository, &["down", "-w", "a"]);
     flood.wait().unwrap();
@@ -165,8 +165,8 @@ except urllib.error.HTTPError as error: print(error.code)
     });
 }
 
-/// Begins to speak on every socket that a room has, and never goes on: to `sudo`, to the API, to the proxy
-/// port, for a name, and to a host. Then says how many of each are still open.
+/// Starts to speak on every socket that a room has, and never continues: to `sudo`, to the API, to the proxy port, to
+/// DNS, and to a host. Then prints how many of each are still open.
 const UNFINISHED: &str = r#"
 import os, socket, struct, time
 held = {}
@@ -218,7 +218,7 @@ fn words_that_never_end_on_the_sockets_of_a_room_hold_nobody_up() {
             let root = env.run(repository, &["exec", "-w", "a", "--", "sudo", "id", "-u"]);
             assert_eq!(root.stdout, "0\n", "{root}");
         }
-        // More calls than the API serves at once wait for those that are there.
+        // More calls than the API serves at once wait for the earlier ones.
         let inside = env.run(repository, &["exec", "-w", "a", "--", "hothouse", "status", "-q"]);
         assert_eq!(inside.code, 0, "{inside}");
         assert!(since.elapsed().as_secs() < 45, "{:?}", since.elapsed());
@@ -244,7 +244,7 @@ except OSError as e: print(errno.errorcode[e.errno], n>1000)
         let ran = env.run(repository, &["exec", "-w", "a", "--", "python3", "-c", in_memory]);
         assert_eq!(ran.stdout, "ENOSPC True\n", "{ran}");
         others_work(env, repository, daemon);
-        // On disk, too many files are as bad as too large ones.
+        // On disk, too many files are as bad as files that are too large.
         let on_disk = "
 import os,time
 os.mkdir(os.path.expanduser('~/many'))
@@ -261,7 +261,7 @@ time.sleep(100)
         assert!(why["text"].as_str().unwrap().contains("of 32 MiB"), "{why}");
         assert!(status["fences"]["disk"].as_str().unwrap().starts_with("watched: "), "{status}");
         others_work(env, repository, daemon);
-        // There is a way out: some time after a resume, in which files can be deleted.
+        // A way out: after a resume, there is some time in which files can be deleted.
         env.ok(repository, &["resume", "-w", "a"]);
         let clean = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", CLEAN_UP]);
         assert_eq!(clean.code, 0, "{clean}");

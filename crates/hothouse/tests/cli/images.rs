@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use crate::room::each_mode;
 
-/// Whether the programs for building test images are installed.
+/// Returns whether the programs for building test images are installed.
 pub(crate) fn can_make(what: &str) -> bool {
     let missing = ["busybox", "docker-registry", "skopeo"].into_iter().find(|name| {
         // A dynamically linked busybox would not find its libraries in an image.

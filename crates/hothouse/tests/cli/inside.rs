@@ -64,7 +64,7 @@ impl Ground {
     }
 }
 
-/// Root, a user with subordinate ids, and one with a single uid.
+/// Returns root, a user with subordinate ids, and one with a single uid.
 fn users() -> Vec<Option<User>> {
     let mut users = vec![None];
     if hothouse_testkit::is_root() {

@@ -188,7 +188,7 @@ fn a_login_by_chatgpt_is_renewed_on_the_host_and_never_in_the_room() {
     }
 }
 
-/// Neither the daemon's files nor the room's contain the value.
+/// Checks that neither the daemon's files nor the room's contain the value.
 fn nothing_leaks(host: &Host, value: &str) {
     let state = host.env.state();
     let found = Command::new("grep").args(["-rlF", "--", value]).arg(&state).output().unwrap();
@@ -241,7 +241,7 @@ fn a_login_by_google_is_renewed_with_the_client_of_the_installed_tool() {
     nothing_leaks(&host, "1//second");
 }
 
-/// A login by a Claude account, as Claude Code keeps it.
+/// Builds a login by a Claude account, as Claude Code keeps it.
 fn claude(expires: u64, refresh: &str) -> Value {
     json!({ "claudeAiOauth": {
         "accessToken": "sk-ant-oat01-of-the-host-0123456789", "refreshToken": refresh, "expiresAt": expires,

@@ -46,7 +46,7 @@ fn write(repository: &Path, path: &Path, text: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-/// Whether files created by the room have another owner than the user.
+/// Returns whether files created by the room have another owner than the user.
 fn has_second_uid(env: &TestEnv, repository: &Path, worktree: &Path) -> bool {
     assert_eq!(agent(env, repository, "touch probe").code, 0);
     let (made, own) = (fs::metadata(worktree.join("probe")), fs::metadata(repository));

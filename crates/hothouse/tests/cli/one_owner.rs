@@ -30,7 +30,7 @@ while True:
 "'''
 "#;
 
-/// A sandbox `b` that was up once, with a service that detects a second writer.
+/// Runs a test with a sandbox `b` that was up once, with a service that detects a second writer.
 fn writers(test: impl Fn(&TestEnv, &Path, &Path)) {
     rooms_with(CONFIG, |env, repository| {
         let exclude = repository.join(".git/info/exclude");
@@ -66,7 +66,7 @@ fn at_once(env: &TestEnv, repository: &Path, all: &[&[&str]]) -> Vec<Ran> {
     ended.map(|(child, words)| Ran::of(words, child.wait_with_output().unwrap())).collect()
 }
 
-/// The pid of room-init on the host.
+/// Returns the pid of room-init on the host.
 fn room_pid(env: &TestEnv, repository: &Path, name: &str) -> u32 {
     let services = status(env, repository, name)["services"].clone();
     let mut pid = services[0]["pid"].as_u64().unwrap();
@@ -443,7 +443,7 @@ fn a_room_for_one_command_ends_with_its_daemon() {
     });
 }
 
-/// The processes of this host whose command line is this one.
+/// Returns the processes of this host with this command line.
 fn processes(line: &str) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let entry = entry.ok()?;
@@ -502,7 +502,7 @@ fn a_lost_database_is_made_again_from_what_sandboxes_say_of_themselves() {
         );
         assert_eq!(told.stderr.lines().count(), 1, "{told}");
         same("a damaged database");
-        // A running room tells where its sandbox is, and so does the user's current folder.
+        // A running room shows where its sandbox is, and so does the user's current folder.
         let folders = env.state().join("sandbox-folders");
         remove();
         fs::remove_file(&folders).unwrap();
@@ -598,7 +598,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A sandbox `a` made by copying, with files and state on a small disk.
+/// Runs a test with a sandbox `a` made by copying, with files and state on a small disk.
 fn on_a_small_disk(test: impl Fn(&TestEnv, &Path, &SmallDisk)) {
     if !is_root() {
         return skip("a full disk", "root, to mount a small file system");

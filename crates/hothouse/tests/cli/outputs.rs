@@ -42,7 +42,7 @@ pub(crate) fn check(ran: &Ran) {
     }
 }
 
-/// Whether a command prints no JSON but errors.
+/// Returns whether a command prints no JSON but errors.
 pub(crate) fn is_text_alone(command: &str) -> bool {
     document()["commands"][command]["type"] == "null"
 }

@@ -6,8 +6,8 @@ use hothouse_testkit::{User, is_root, skip};
 
 use crate::bite::{Ground, with_drivers};
 
-/// Programs of the user's that are found in the current folder, as `python -m NAME`, `npx NAME` and
-/// the hooks of husky are.
+/// Settings of the user that run programs from the current folder, as `python -m NAME`, `npx NAME`
+/// and husky's hooks do.
 const CONFIG: [(&str, &str); 10] = [
     ("core.hooksPath", ".githooks"),
     ("filter.clean.clean", "sh ./tool clean"),
@@ -22,7 +22,7 @@ const CONFIG: [(&str, &str); 10] = [
     ("protocol.file.allow", "always"),
 ];
 
-/// Commits what git would run by that config, and a submodule with a remote that is a command.
+/// Commits what git would run with that config, and a submodule with a remote that is a command.
 const PLANT: &str = r#"
 set -eu
 trap=$1
@@ -78,7 +78,7 @@ const COMMANDS: [&[&str]; 21] = [
     &["switch", "-c", "elsewhere"],
 ];
 
-/// Everything that the trap can say.
+/// Everything that the trap can print.
 const ALL: [&str; 8] =
     ["clean", "command", "hook", "merge", "process", "smudge", "submodule", "textconv"];
 
@@ -105,7 +105,7 @@ impl Ground {
         }
     }
 
-    /// Runs the commands in a folder; returns what the trap says.
+    /// Runs the commands in a folder; returns what the trap printed.
     fn bites(&self, folder: &std::path::Path) -> BTreeSet<String> {
         fs::remove_file(self.trap()).ok();
         for words in COMMANDS {
@@ -116,7 +116,7 @@ impl Ground {
     }
 }
 
-/// Runs a test as root and as a user with ranges, each with another git.
+/// Runs a test as root and as a user with ranges, each with another tree driver.
 fn as_users(test: impl Fn(&Ground)) {
     if !is_root() {
         return skip("git in worktrees of other users", "root");
@@ -144,7 +144,7 @@ fn the_users_own_git_runs_nothing_that_an_agents_files_name() {
         // Control: the same files in a worktree of the user's.
         let plain = ground.env.root().join("plain");
         let add = ["worktree", "add", "-q", "-b", "plain", plain.to_str().unwrap(), "a"];
-        // A process that is not there yet would end it.
+        // A filter process that is not there yet would make it fail.
         let add = [&["-c", "filter.process.process="], &add[..]].concat();
         ground.git(&ground.repository, &add);
         let copy = "cp -r ../acme-sandboxes/a/deep . && cp ../acme-sandboxes/a/a.* .";

@@ -66,7 +66,7 @@ fn what_contains_the_path_of_its_sandbox_works_in_forks_of_it() {
             env.ok(repository, &["up", fork]);
             assert_eq!(agent(env, repository, fork, ".venv/bin/tool"), "ran\n", "in {fork}");
         }
-        // The path leads to the fork's own files, also for the pointer of git.
+        // The path leads to the fork's own files, and so does git's pointer.
         let old = agent(env, repository, "c", "sed -n '1s/^#!//; 1s,/.venv.*,,p' .venv/bin/tool");
         let old = old.trim_end();
         let write = format!("echo own >{old}/mark && cat mark && git -C {old} status --short mark");

@@ -130,7 +130,7 @@ impl Shop {
         Some(Self { env, repository })
     }
 
-    /// Makes a sandbox that is up.
+    /// Creates a running sandbox.
     fn up(&self, name: &str) {
         self.env.ok(&self.repository, &["fork", name]);
         self.env.ok(&self.repository, &["up", "-w", name]);
@@ -269,7 +269,7 @@ fn a_proof_leaves_a_folder_that_a_stranger_can_verify_and_nothing_else() {
 
 /// Returns a summary without what differs from run to run.
 fn steady(markdown: &str) -> String {
-    // How often a service was seen on its way to be ready is a matter of time, and so is the number of records.
+    // How often a service was seen starting depends on timing, and so does the number of records.
     let (before, after) = markdown.split_once(" records;").unwrap();
     let markdown = [before.trim_end_matches(|c: char| c.is_ascii_digit()), after].concat();
     let words = markdown.split_inclusive(|c: char| c.is_whitespace());
@@ -321,7 +321,7 @@ fn stranger(shop: &Shop, folder: &Path) {
     edit("verdict", "summary.json", "\"proved\"", "\"failed\"");
     edit("page", "summary.html", "Proved", "Passed");
     edit("markdown", "summary.md", "buy: proved", "buy: PROVED");
-    // Texts of a summary without the summary that they follow from are nobody's claims.
+    // Texts without the summary that they follow from cannot be verified.
     let texts = copy("texts");
     fs::remove_file(texts.join("summary.json")).unwrap();
     let (ok, found) = shop.judge(&["verify", texts.to_str().unwrap(), "--json"]);
@@ -361,7 +361,7 @@ fn the_next_proof_of_the_same_files_begins_with_the_data_of_the_first() {
     let first = prove();
     assert!(first.parse::<u64>().is_ok(), "{first}");
     assert_eq!(prove(), first, "the bundle did not run again");
-    // Other files are other data.
+    // A commit with other files gets other data.
     let worktree = shop.worktree("a");
     fs::write(worktree.join("notes.md"), "more\n").unwrap();
     git(&worktree, &["add", "notes.md"]);

@@ -79,7 +79,7 @@ app.conf.result_extended = True
 def boom(): raise ValueError("planted-celery")
 "#;
 
-/// A running sandbox, with the queue libraries in its worktree.
+/// Starts a sandbox, with the queue libraries in its worktree.
 fn sandbox(env: &TestEnv) -> Option<(PathBuf, PathBuf)> {
     if !is_installed("postgres") || !is_installed("redis-server") {
         skip("queues", "postgresql and redis-server");

@@ -11,7 +11,7 @@ use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait
 
 use crate::surroundings;
 
-/// A running sandbox `a`, for each user that is available here.
+/// Runs a test with a running sandbox `a`, for each user that is available here.
 pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
     rooms_with("", test);
 }
@@ -26,7 +26,8 @@ pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     });
 }
 
-/// An environment for each user that is available here, and whether its rooms have a single uid.
+/// Runs a test with an environment for each user that is available here, and whether its rooms have
+/// a single uid.
 pub(crate) fn each_mode(test: impl Fn(&TestEnv, bool)) {
     let mut users = vec![(None, false)];
     if is_root() {
@@ -524,9 +525,9 @@ fn the_programs_of_a_granted_tool_folder_are_found_and_its_secrets_are_not() {
     assert!(write.code != 0 && !tool.join("planted").exists(), "{write}");
 }
 
-/// The processes below one, as far down as the first that matters.
+/// Returns all descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
-    // Children are those of the thread that made them.
+    // The kernel lists children under the thread that created them.
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
     let children = children.map(Result::unwrap_or_default).collect::<Vec<_>>().join(" ");
@@ -534,7 +535,8 @@ fn descendants(pid: u32) -> Vec<u32> {
     own.flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
 }
 
-/// The process that waits to become the next room: below the launcher, in its own PID namespace.
+/// Returns the process that waits to become the next room: below the launcher, in its own PID
+/// namespace.
 fn first_process(daemon: u32) -> Option<u32> {
     let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let host = namespace(std::process::id());

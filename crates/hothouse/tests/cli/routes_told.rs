@@ -120,7 +120,7 @@ fn frameworks_are_asked_in_the_room_for_routes_that_no_source_shows() {
     assert!(!told(&["flask", "--ask"]).iter().any(|line| line.contains("xxxx")));
 }
 
-/// A repository with one service in `app`, which serves files: what is asked is the framework's own command.
+/// Creates a repository with one service in `app`, which serves files: only the framework's own command is queried.
 fn app(env: &TestEnv, files: &[(&str, &str)]) -> PathBuf {
     let config = "[project]\nname = \"apps\"\n[service.web]\nrun = \"python3 -m http.server 3000 --bind 127.0.0.1\"\ndir = \"app\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
     let repository = env.repository_with("apps", config, files);
@@ -129,7 +129,7 @@ fn app(env: &TestEnv, files: &[(&str, &str)]) -> PathBuf {
     repository
 }
 
-/// Checks which routes are told that no source shows.
+/// Checks that these routes are reported, and that they are not found in the source.
 fn adds(env: &TestEnv, repository: &Path, lines: &[&str]) {
     let found = told(env, repository, &[]);
     assert!(!found.iter().any(|line| line.contains("/cats")), "{found:#?}");
@@ -181,7 +181,7 @@ fn rails_is_asked() {
     adds(&env, &repository, &lines);
 }
 
-/// An app of Laravel as Debian packages it: without Composer, its classes below one folder.
+/// A Laravel app as Debian packages Laravel: without Composer, its classes below one folder.
 const LARAVEL: [(&str, &str); 5] = [
     (
         "app/artisan",

@@ -14,7 +14,7 @@ use crate::{room::rooms_with, surroundings};
 
 const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
 
-/// Concatenated, so that no file of ours looks like it contains a key.
+/// Returns a live key, concatenated so that none of our files seems to contain one.
 fn live_key() -> String {
     format!("sk_{}_51abcdefghijklmnopqrstuvwx", "live")
 }
@@ -40,7 +40,7 @@ pub(crate) fn with_input(env: &TestEnv, folder: &Path, words: &[&str], input: &s
     }
 }
 
-/// Starts the room of sandbox `a`, where this host can have rooms.
+/// Starts the room of sandbox `a`, if this host can have rooms.
 fn up(env: &TestEnv, folder: &Path) -> bool {
     let can = env.can_have_rooms("secrets in a room");
     if can {
@@ -403,7 +403,7 @@ fn agents_get_the_keys_of_the_users_env_file_and_services_do_not() {
 #[test]
 fn the_authority_of_a_project_is_trusted_in_its_rooms_alone() {
     rooms_with(DECLARED, |env, repository| {
-        // Node has it alone, or at the end of the whole bundle where the host has authorities of its own.
+        // Node has only that CA, or has it at the end of the whole bundle if the host has CAs of its own.
         let say = "last() { tac \"$1\" | sed '/BEGIN CERTIFICATE/q' | tac; }; \
                    last $NODE_EXTRA_CA_CERTS | grep -v '^#' >/tmp/node; last $SSL_CERT_FILE >/tmp/all; \
                    grep -v '^#' /tmp/all | cmp - /tmp/node && cat /tmp/node /tmp/all";
@@ -435,7 +435,7 @@ fn the_authority_of_a_project_is_trusted_in_its_rooms_alone() {
             repository,
             "echo \"$SSL_CERT_FILE$NODE_EXTRA_CA_CERTS\"; grep -c Hothouse: /etc/ssl/certs/ca-certificates.crt; true",
         );
-        // They are set where the host has authorities of its own, and lead to those alone.
+        // They are only set if the host has CAs of its own, and refer only to those.
         let rest =
             said.lines().next().map(|line| line.replace("/etc/ssl/certs/ca-certificates.crt", ""));
         assert_eq!(rest.as_deref(), Some(""), "{said}");

@@ -33,8 +33,8 @@ const RECIPES: [(&str, &str); 6] = [
     ("rabbitmq", "rabbitmq-server"),
 ];
 
-/// A repository with this config, and a stopped sandbox `a` of it; `None` if this host lacks what
-/// the stack needs.
+/// Creates a repository with this config, and a stopped sandbox `a` of it; `None` if this host
+/// lacks what the stack needs.
 fn forked(user: Option<User>, config: &str) -> Option<(TestEnv, PathBuf)> {
     let mut env = surroundings();
     if let Some(user) = user {
@@ -48,7 +48,7 @@ fn forked(user: Option<User>, config: &str) -> Option<(TestEnv, PathBuf)> {
     Some((env, repository))
 }
 
-/// Whether this host supports rooms, and has the databases of a stack.
+/// Returns whether this host supports rooms, and has the databases of a stack.
 pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
     let asks = |recipe: &str| config.contains(&format!("recipe = \"{recipe}\""));
     let lacks = |program: &str| !is_installed(program);
@@ -61,7 +61,7 @@ pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
     }
 }
 
-/// Whether a server program is installed; Debian separates those of PostgreSQL by version.
+/// Returns whether a server program is installed; Debian separates those of PostgreSQL by version.
 pub(crate) fn is_installed(program: &str) -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
@@ -69,7 +69,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
     folders.chain(usual).any(|folder| folder.join(program).exists())
 }
 
-/// Runs a test for each user that can be had here.
+/// Runs a test for each user that is available here.
 fn users(test: impl Fn(Option<User>)) {
     test(None);
     if !is_root() {

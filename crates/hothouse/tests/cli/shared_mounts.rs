@@ -16,7 +16,7 @@ fn run_where_mounts_are_shared(env: &TestEnv, folder: &Path, words: &[&str]) -> 
     Ran::of(words, command.output().unwrap())
 }
 
-/// The mounts of the daemon's namespace at the environment's files, by their places.
+/// Returns the mounts of the daemon's namespace at the environment's files, by their places.
 fn mounts(env: &TestEnv) -> Vec<String> {
     let daemon = env.daemon_pid().unwrap();
     let table = std::fs::read_to_string(format!("/proc/{daemon}/mountinfo")).unwrap();

@@ -48,7 +48,7 @@ impl Tmux<'_> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A session of 100 columns with a command.
+    /// Opens a session of 100 columns with a command.
     fn open(&self, name: &str, command: &str) {
         self.run(&["new-session", "-d", "-s", name, "-x", "100", "-y", "30", command]);
         self.run(&["set-option", "-g", "remain-on-exit", "on"]);

@@ -132,7 +132,7 @@ impl Story {
         commands.iter().map(run).collect()
     }
 
-    /// The same commands, each as text and as JSON.
+    /// Compares the output of commands, each as text and as JSON, with a page.
     fn both(&self, name: &str, commands: &[&str]) {
         self.both_with(name, commands, &[]);
     }
@@ -158,7 +158,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split(split).map(|word| word.trim_matches('\'')).collect()
 }
 
-/// Asks for JSON in the command's own options, not in those of a command that it runs.
+/// Adds `--json` to the command's own options, not to those of a command that it runs.
 fn as_json(command: &str) -> String {
     match command.split_once(" -- ") {
         Some((own, inner)) => format!("{own} --json -- {inner}"),
@@ -243,7 +243,7 @@ fn making_a_pool_prints_its_page() {
     let first = story.print(&[&commands[..], &made].concat());
     let status = story.env.json(&story.repository, &["pool", "status", "--json"]);
     assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
-    // With its mount.
+    // Including its mount.
     story.env.ok(&story.repository, &["nuke", "--yes"]);
     let again = story.print(&["pool create --size 1G --json"]);
     story.env.ok(&story.repository, &["nuke", "--yes"]);
@@ -395,7 +395,7 @@ const AGENTS: [(&str, &str); 6] = [
     (r"(?m)^\d\d:\d\d:\d\d", "[TIME]"),
 ];
 
-/// The guard, and where it is installed.
+/// Checks the pages of the guard, and of its installation.
 fn guards(story: &Story) {
     story.both("guard", &["guard", "guard --tool nothing"]);
     let install = ["guard install --for claude", "guard install --for nothing"];
@@ -404,7 +404,7 @@ fn guards(story: &Story) {
     story.both("guard-uninstall", &uninstall);
 }
 
-/// The timeline of `a`, in commands that do not depend on timing.
+/// Checks the pages of the timeline of `a`, for commands that do not depend on timing.
 fn timeline(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
     both("mark", &["mark before -w a", "mark 5m -w a", "mark before -w nothing"]);

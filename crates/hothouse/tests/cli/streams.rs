@@ -72,7 +72,7 @@ for total in [5, 10]:
 tls.sendall(b"0\r\n\r\n")
 "#;
 
-/// A curl whose output is read as it arrives.
+/// Starts a curl whose output is read as it arrives.
 fn slow(words: &[&str]) -> (std::process::Child, impl Iterator<Item = String> + use<>) {
     let mut child = Command::new("curl")
         .args(["-skN", "--noproxy", "*", "-m", "60"])

@@ -75,7 +75,8 @@ fn what_happened_is_counted_waited_for_and_verified_also_after_delete() {
     });
 }
 
-/// A query without matches shows the nearest records, one that cannot match a suggestion.
+/// Checks that a query without matches shows the nearest records, and one that cannot match a
+/// suggestion.
 fn misses(env: &TestEnv, repository: &Path) {
     let wait = |kind: &str, query: &str| {
         env.run(repository, &["wait", kind, query, "--timeout", "300ms", "-w", "a"])
@@ -93,7 +94,7 @@ fn misses(env: &TestEnv, repository: &Path) {
     assert!(unknown.stderr.contains("did you mean `subject`?"), "{unknown}");
 }
 
-/// A changed byte, and a truncated end, are detected.
+/// Checks that a changed byte, and a truncated end, are detected.
 fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
     let file = artifacts.join("timeline.jsonl");
     // The daemon closes the timeline first; then the last anchor is stored.

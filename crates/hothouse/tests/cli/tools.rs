@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::surroundings;
 
-/// A package of npm, of the version that the contract was read from.
+/// An npm package, in the version that the contract was read from.
 pub(crate) struct Package {
     name: &'static str,
     version: &'static str,
@@ -58,7 +58,7 @@ struct Session {
 }
 
 impl Session {
-    /// `fixtures` returns the responses of the integration, given the worktree.
+    /// Opens a session. `fixtures` returns the responses of the integration, given the worktree.
     fn open(
         package: &Package,
         integration: &str,
@@ -122,7 +122,7 @@ impl Session {
     }
 }
 
-/// A fixture that returns one answer after the other.
+/// Builds a fixture that returns one answer after the other.
 fn sequence(request: Value, answers: Vec<Value>) -> Value {
     let mut answers = answers.into_iter();
     json!({ "request": request, "answer": answers.next(), "then": answers.collect::<Vec<_>>() })
@@ -136,7 +136,7 @@ fn events(all: Vec<Value>) -> Value {
     json!({ "events": named.collect::<Vec<_>>() })
 }
 
-/// A response of OpenAI's Responses API.
+/// Builds a response of OpenAI's Responses API.
 fn response(item: &Value) -> Value {
     let response = json!({
         "id": "resp_{{uid}}", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [item],
@@ -222,7 +222,7 @@ fn gemini_makes_an_edit_and_is_kept_from_another() {
     session.check();
 }
 
-/// A chunk of OpenAI's chat completions.
+/// Builds a chunk of OpenAI's chat completions.
 fn chunk(delta: Value, finish: &str) -> Value {
     let of = |delta: Value, finish: Value| {
         json!({ "id": "chatcmpl-{{uid}}", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5",
@@ -285,7 +285,7 @@ fn copilot_makes_an_edit_and_is_kept_from_another() {
 
 const OPENCODE: Package = Package { name: "opencode-ai", version: "1.18.33", program: "opencode" };
 
-/// A message of Anthropic's API.
+/// Builds a message of Anthropic's API.
 fn message(block: &Value) -> Value {
     let (start, delta, stop) = match block["type"].as_str() {
         Some("tool_use") => (

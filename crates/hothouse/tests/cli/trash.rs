@@ -125,7 +125,7 @@ ready = { tcp = true }
 url = "web"
 "#;
 
-/// The port of the host that an app has.
+/// Returns the host port of an app.
 fn direct(env: &TestEnv, repository: &Path, name: &str) -> u16 {
     let status = env.json(repository, &["status", "-w", name, "--json"]);
     let url = status["apps"]["web"]["direct"].as_str().unwrap().to_owned();

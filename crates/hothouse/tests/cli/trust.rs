@@ -9,7 +9,7 @@ use crate::{
     url::{apps, has},
 };
 
-/// Whether this host can change what it trusts, so that a copy of it can be changed.
+/// Returns whether this host can change what it trusts, so that a copy of it can be changed.
 pub(crate) fn can_trust() -> bool {
     is_root()
         && (has("certutil") || fs::metadata("/usr/bin/certutil").is_ok())

@@ -48,12 +48,12 @@ SELF_URL = "{web.url}"
 INSIDE = "{web.local}"
 "#;
 
-/// Whether a program is installed.
+/// Returns whether a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// Two running sandboxes, `a` and `b`, with the same app on the same port.
+/// Starts two sandboxes, `a` and `b`, with the same app on the same port.
 pub(crate) fn apps() -> Option<(TestEnv, PathBuf)> {
     for program in ["curl", "python3"] {
         if !has(program) {

@@ -91,7 +91,7 @@ impl Shop {
         self.env.root().join("shop-sandboxes/a")
     }
 
-    /// The requests that the app received, in order.
+    /// Returns the requests that the app received, in order.
     fn got(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.worktree().join("got.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -102,7 +102,7 @@ impl Shop {
         assert_eq!(paid.trim(), "succeeded");
     }
 
-    /// What the room gets when it requests a file of the run.
+    /// Returns what the room gets when it requests a file of the run.
     fn artifact_in_the_room(&self, file: &str) -> String {
         let ask = format!(
             "import http.client, socket\nc = http.client.HTTPConnection('x')\nc.sock = socket.socket(socket.AF_UNIX)\n\

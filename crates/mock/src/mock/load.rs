@@ -1,4 +1,4 @@
-//! From files to a mock. Broken fixtures are left out and named; the others work.
+//! Loads a mock from files. Broken fixtures are reported and left out; the others work.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Mock {
-    /// Loads fixtures and packages. Problems name file, line and near miss.
+    /// Loads fixtures and packages. Problems name the file, the line and a suggestion.
     pub fn load(spec: MockSpec) -> (Self, Vec<Problem>) {
         let MockSpec { integrations, files, seed, id_seed } = spec;
         let mut problems = Vec::new();
@@ -45,7 +45,7 @@ impl Mock {
             let host = host.to_ascii_lowercase();
             let package = vendor::choose(&host, wanted);
             let packages: Vec<&str> = match host.contains('*') {
-                // Which package a pattern leads to is known with the name.
+                // The package for a pattern depends on the host name of the call.
                 true => vendor::names(),
                 false => package.into_iter().collect(),
             };
@@ -56,7 +56,7 @@ impl Mock {
             let answers = Host { integration: number, package: package.map(str::to_owned) };
             match host.contains('*') {
                 true => self.patterns.push((host, answers)),
-                // The first one stays, as the config's order decides everywhere.
+                // The first one wins, as everywhere in the config.
                 false => drop(self.hosts.entry(host).or_insert(answers)),
             }
         }
@@ -86,7 +86,7 @@ fn mocked(integration: Integration, files: &[&FixtureFile], problems: &mut Vec<P
         fixtures: Vec::new(),
         descriptions: Vec::new(),
     };
-    // What a fixture names as its body is not a fixture itself, even where it is JSON.
+    // A file that a fixture uses as its body is not itself a fixture, even if it is JSON.
     for source in files.iter().filter_map(|file| Source::open(&file.name, &file.bytes).ok()) {
         collect_bodies(&source.value, &mut reader.bodies);
     }
@@ -103,7 +103,7 @@ fn mocked(integration: Integration, files: &[&FixtureFile], problems: &mut Vec<P
 /// Reads the files of one integration.
 struct FileReader<'a> {
     files: &'a [&'a FixtureFile],
-    /// Files that a fixture names as its body.
+    /// Files that a fixture uses as its body.
     bodies: BTreeSet<String>,
     fixtures: Vec<Fixture>,
     descriptions: Vec<OpenApiMock>,
@@ -147,7 +147,7 @@ fn is_plainly_no_fixture(value: &Value) -> bool {
     value.get("request").is_none() && value.get("fixture").is_none()
 }
 
-/// Collects what stands at `file` in answers.
+/// Collects the values of `file` in answers.
 fn collect_bodies(value: &Value, bodies: &mut BTreeSet<String>) {
     let parts = match value.get("fixture") {
         Some(Value::Array(items)) => items.iter().collect(),

@@ -132,7 +132,7 @@ fn a_stub_makes_the_call_match() {
         body: b"",
     };
     assert_eq!(stub::file_name(&request), "get-v1-things-id.toml");
-    // The value of a secret is found in a name only if it is written as it is.
+    // Redaction finds a secret value in a name only if it is unchanged.
     let long = "long-".repeat(14);
     for (path, name) in [
         ("/v1/Secret_in-the.path/x", "get-v1-secret_in-the.path-x.toml"),

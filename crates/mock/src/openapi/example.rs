@@ -1,4 +1,4 @@
-//! Examples: those of the description, else values that fit its schemas.
+//! Examples: those of the description, or values generated from its schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -7,14 +7,15 @@ use super::{
     validate::{list, types},
 };
 
-/// Schemas nest no deeper; what lies below is left out where it may be.
+/// The maximum nesting of schemas; optional values below it are left out.
 const DEPTH: usize = 8;
 
-/// The most values of one example: schemas that refer to each other grow without end.
+/// The maximum number of values in one example: schemas that refer to each other could grow
+/// forever.
 const VALUES: usize = 5_000;
 
 impl OpenApiMock {
-    /// Returns the example of a media type, or makes one.
+    /// Returns the example of a media type, or generates one.
     pub(super) fn example_of(&self, media: &Value) -> Value {
         if let Some(example) = media.get("example") {
             return example.clone();
@@ -88,7 +89,7 @@ impl OpenApiMock {
         {
             let is_required = required.contains(&name.as_str());
             let is_write_only = self.followed(inner).get("writeOnly") == Some(&Value::Bool(true));
-            // Near the bound only what must be there.
+            // Near the limits, only required properties are generated.
             if is_write_only || (!is_required && (depth < 2 || *left < 500)) {
                 continue;
             }
@@ -108,7 +109,7 @@ fn kind(schema: &Value) -> &str {
     }
 }
 
-/// Makes a value that needs no others.
+/// Generates a value without nested values.
 fn bare(schema: &Value) -> Value {
     match kind(schema) {
         "object" => json!({}),

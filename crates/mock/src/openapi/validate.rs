@@ -1,15 +1,15 @@
-//! Values against schemas, as far as descriptions of APIs use them.
+//! Validates values against schemas, as far as API descriptions use them.
 
 use regex_lite::RegexBuilder;
 use serde_json::Value;
 
 use super::OpenApiMock;
 
-/// Schemas nest no deeper; a schema that contains itself ends here.
+/// The maximum nesting of schemas, which ends recursive ones.
 const DEPTH: usize = 32;
 
 impl OpenApiMock {
-    /// Returns why a value does not fit a schema, with its place.
+    /// Returns why a value does not fit a schema, with the place.
     pub(super) fn check(&self, value: &Value, schema: &Value, place: &str) -> Vec<String> {
         let mut found = Vec::new();
         Check { mock: self, texts: false, found: &mut found }.run(value, schema, place, DEPTH);
@@ -31,7 +31,7 @@ impl OpenApiMock {
 
 struct Check<'a> {
     mock: &'a OpenApiMock,
-    /// Whether texts stand for numbers and switches too.
+    /// Whether texts also count as numbers and booleans.
     texts: bool,
     found: &'a mut Vec<String>,
 }
@@ -136,7 +136,7 @@ impl Check<'_> {
         }
         let pattern = schema.get("pattern").and_then(Value::as_str);
         if let (Value::String(text), Some(pattern)) = (value, pattern)
-            // An expression that only JavaScript knows is not judged.
+            // A pattern that only JavaScript supports is not checked.
             && let Ok(regex) = RegexBuilder::new(pattern).size_limit(64 << 10).build()
             && text.len() < 64 << 10
             && !regex.is_match(text)

@@ -1,14 +1,14 @@
-//! Calls as they come, and the fixtures that they make together.
+//! Collects calls, and makes fixtures from them.
 //!
-//! Calls that ask for the same make one fixture: its answers follow each other as they were seen.
+//! Calls with the same request make one fixture, with its answers in the recorded order.
 
 use super::{FixtureFiles, Response, body, headers, quoted, request_lines, table};
 use crate::{request::Request, stub};
 
-/// The first line of every recording, by which it is told from what people wrote.
+/// The first line of every recording, which distinguishes it from handwritten files.
 pub const FIRST_LINE: &str = "# Recorded.";
 
-/// How many different calls are kept, how many answers of one, and how many bytes of answers in all.
+/// How many different calls are kept, how many answers of each, and how many bytes of answers in total.
 const CALLS: usize = 500;
 const ANSWERS: usize = 50;
 const BYTES: usize = 32 << 20;
@@ -35,7 +35,7 @@ struct RecordedCall {
 struct RecordedAnswer {
     status: u16,
     headers: Vec<String>,
-    /// How its file ends, and its bytes.
+    /// The extension of its file, and its bytes.
     body: Option<(&'static str, Vec<u8>)>,
 }
 
@@ -61,7 +61,7 @@ impl RecordedAnswer {
 }
 
 impl Recorder {
-    /// Adds a call. `redact` replaces what else must not be kept.
+    /// Adds a call. `redact` replaces anything else that must not be kept.
     pub fn add(
         &mut self,
         request: &Request<'_>,
@@ -95,7 +95,7 @@ impl Recorder {
         self.calls.is_empty()
     }
 
-    /// Writes fixtures. A name that is `taken` is that of a fixture that somebody wrote.
+    /// Formats the fixtures, avoiding names that are `taken` by handwritten ones.
     pub fn files(&self, taken: &dyn Fn(&str) -> bool) -> Vec<FixtureFiles> {
         let mut names: Vec<String> = Vec::new();
         let each = self.calls.iter().map(|call| {

@@ -59,7 +59,7 @@ impl<'a, 'd> Api<'a, 'd> {
         }
     }
 
-    /// Forgets what was done, but not that a request was made.
+    /// Undoes all changes, except that a request was made.
     pub(super) fn roll_back(&mut self) {
         self.events.clear();
         self.draft.reset();
@@ -109,7 +109,7 @@ impl<'a, 'd> Api<'a, 'd> {
         })
     }
 
-    /// Returns a new id of a kind.
+    /// Generates an id for a kind.
     pub(super) fn new_id(&mut self, kind: &str) -> String {
         let (prefix, length) = resources::shape(kind);
         self.id(prefix, length)
@@ -120,14 +120,14 @@ impl<'a, 'd> Api<'a, 'd> {
         self.draft.id(prefix, number, length)
     }
 
-    /// Stores a new object; what is private to the mock lies beside it.
+    /// Stores a new object, and the mock's private data next to it.
     pub(super) fn insert(&mut self, kind: &str, object: &Value, private: Value) {
         let number = self.draft.count("stripe/objects");
         let key = key(kind, id_of(object));
         self.draft.put(&key, json!({ "number": number, "object": object, "private": private }));
     }
 
-    /// Stores an object again.
+    /// Stores a changed object.
     pub(super) fn save(&mut self, kind: &str, object: &Value) {
         let key = key(kind, id_of(object));
         let mut entry = self.draft.get(&key).cloned().unwrap_or_else(|| json!({}));
@@ -139,7 +139,7 @@ impl<'a, 'd> Api<'a, 'd> {
         self.draft.get(&key(kind, id)).map(|entry| &entry["object"])
     }
 
-    /// Returns an object, or Stripe's refusal that names the parameter.
+    /// Returns an object, or Stripe's error that names the parameter.
     pub(super) fn load(&self, kind: &str, id: &str, param: &str) -> Done {
         self.find(kind, id).cloned().ok_or_else(|| StripeError::not_found(kind, id, param))
     }
@@ -201,7 +201,7 @@ pub(super) fn id_of(object: &Value) -> &str {
     object["id"].as_str().unwrap_or_default()
 }
 
-/// Reads a whole number as forms have it.
+/// Parses an integer, which is text in a form.
 pub(super) fn integer(name: &str, value: &Value) -> Done<i64> {
     let number = match value {
         Value::Number(number) => number.as_i64(),

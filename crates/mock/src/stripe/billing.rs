@@ -1,5 +1,5 @@
-//! Subscriptions in a simple form: the first period is billed, later ones never come, because a
-//! mock has no clock. Trials, cancellation and changes of items are kept as they are asked for.
+//! Simplified subscriptions: the first period is billed, later ones never come, because a mock has
+//! no clock. Trials, cancellations and changes of items are stored as requested.
 
 pub(super) mod invoice;
 
@@ -14,7 +14,7 @@ use super::{
 
 const DAY: i64 = 86_400;
 
-/// Begins a subscription, and bills its first period.
+/// Starts a subscription, and bills its first period.
 pub(super) fn subscribe(api: &mut Api<'_, '_>) -> Done {
     let customer = api.required("customer")?;
     let customer = api.load("customer", &customer, "customer")?;
@@ -49,7 +49,7 @@ pub(super) fn subscribe(api: &mut Api<'_, '_>) -> Done {
     Ok(subscription)
 }
 
-/// Pays the first invoice, or leaves it open as the call wants.
+/// Pays the first invoice, or leaves it open, as the call requests.
 fn settle(
     api: &mut Api<'_, '_>,
     subscription: &mut Value,
@@ -111,7 +111,7 @@ fn period(price: &Value) -> i64 {
     days * DAY * price["recurring"]["interval_count"].as_i64().unwrap_or(1).clamp(1, 36)
 }
 
-/// Changes a subscription.
+/// Updates a subscription.
 pub(super) fn update(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut subscription = api.load("subscription", id, "subscription")?;
     if let Value::Array(changes) = api.part("items")? {
@@ -160,7 +160,7 @@ fn change_items(api: &mut Api<'_, '_>, subscription: &mut Value, changes: &[Valu
     Ok(())
 }
 
-/// Ends a subscription.
+/// Cancels a subscription.
 pub(super) fn cancel(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut subscription = api.load("subscription", id, "subscription")?;
     if subscription["status"] == "canceled" {

@@ -1,14 +1,14 @@
-//! Test cards, by number and by token, and what becomes of a payment with each.
+//! Test cards, by number and by token, and the outcome of a payment with each.
 
-/// What a card does.
+/// How a card behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behaviour {
     Pays,
-    /// Asks for authentication (3D Secure), then pays.
+    /// Requires authentication (3D Secure), then pays.
     Authenticates,
     /// Is declined, with code and decline code; also when it is attached.
     Declines(&'static str, Option<&'static str>),
-    /// Can be attached, and is declined when it is charged.
+    /// Can be attached, but is declined when charged.
     FailsLater,
 }
 
@@ -16,7 +16,7 @@ pub(super) enum Behaviour {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Card {
     pub number: &'static str,
-    /// What stands after `pm_card_` and `tok_`.
+    /// The part after `pm_card_` and `tok_`.
     pub token: &'static str,
     pub brand: &'static str,
     pub behaviour: Behaviour,
@@ -74,19 +74,19 @@ const CARDS: [Card; 28] = [
     card("4000008260000000", "gb", "visa", Pays),
 ];
 
-/// Returns the card of a number, spaces and dashes aside.
+/// Returns the card with a number, ignoring spaces and dashes.
 pub(super) fn by_number(number: &str) -> Option<Card> {
     let digits: String = number.chars().filter(char::is_ascii_digit).collect();
     CARDS.into_iter().find(|card| card.number == digits)
 }
 
-/// Returns the card of `pm_card_visa` or `tok_visa`.
+/// Returns the card for `pm_card_visa` or `tok_visa`.
 pub(super) fn by_token(token: &str) -> Option<Card> {
     let name = token.strip_prefix("pm_card_").or_else(|| token.strip_prefix("tok_"))?;
     CARDS.into_iter().find(|card| card.token == name)
 }
 
-/// Whether a number could be that of a card, by its check digit.
+/// Returns whether a number could be a card number, by its check digit.
 pub(super) fn is_plausible(number: &str) -> bool {
     let digits: Vec<u32> = number.chars().filter_map(|c| c.to_digit(10)).collect();
     let sum: u32 = digits
@@ -101,7 +101,7 @@ pub(super) fn is_plausible(number: &str) -> bool {
     (12..=19).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
-/// Returns what Stripe says of a decline.
+/// Returns Stripe's message for a decline.
 pub(super) fn message(code: &str, decline_code: Option<&str>) -> &'static str {
     match (code, decline_code) {
         (_, Some("insufficient_funds")) => "Your card has insufficient funds.",

@@ -1,4 +1,4 @@
-//! Checkout sessions: made by the shop, completed on the hosted page ([`super::page`]).
+//! Checkout sessions: created by the shop, completed on the hosted page ([`super::page`]).
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const DAY: i64 = 86_400;
 /// The token of a card that pays, and could have been authenticated.
 const AUTHENTICATED: &str = "threeDSecureOptional";
 
-/// Makes a session.
+/// Creates a session.
 pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     let mode = api.required("mode")?;
     if !["payment", "setup", "subscription"].contains(&mode.as_str()) {
@@ -99,7 +99,7 @@ fn blank(api: &Api<'_, '_>, id: &str, mode: &str) -> Value {
     session
 }
 
-/// Pages lead back to these, so they are web addresses and nothing else.
+/// Checks a URL that pages link back to: only web addresses are allowed.
 fn check_url(api: &Api<'_, '_>, name: &str, is_required: bool) -> Done<()> {
     let Some(url) = api.text(name) else {
         return if is_required { Err(StripeError::missing_param(name)) } else { Ok(()) };
@@ -143,7 +143,7 @@ fn lines(api: &mut Api<'_, '_>, mode: &str) -> Done<Vec<Value>> {
     Ok(lines)
 }
 
-/// Returns the price of a line, or makes one of `price_data`.
+/// Returns the price of a line, or creates one from `price_data`.
 pub(super) fn price(api: &mut Api<'_, '_>, item: &Value, param: &str) -> Done {
     if let Some(id) = item["price"].as_str() {
         return api.load("price", id, &format!("{param}[price]"));
@@ -172,7 +172,7 @@ fn discount(api: &Api<'_, '_>, subtotal: i64) -> Done<i64> {
     Ok(reduction(&coupon, subtotal))
 }
 
-/// Returns what a coupon takes off an amount.
+/// Returns the discount that a coupon gives on an amount.
 pub(super) fn reduction(coupon: &Value, amount: i64) -> i64 {
     if let Some(off) = coupon["amount_off"].as_i64() {
         return off.clamp(0, amount.max(0));
@@ -195,7 +195,7 @@ pub(super) fn line_items(api: &Api<'_, '_>, id: &str) -> Done {
     Ok(list::of(&format!("/v1/checkout/sessions/{id}/line_items"), lines, false))
 }
 
-/// Ends a session that nobody paid.
+/// Expires an unpaid session.
 pub(super) fn expire(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut session = api.load("checkout.session", id, "session")?;
     if session["status"] != "open" {
@@ -242,7 +242,7 @@ pub(super) fn pay(api: &mut Api<'_, '_>, session: &Value, payer: &Payer<'_>) -> 
     Ok(outcome)
 }
 
-/// Keeps a card for later: sets it up, or subscribes with it. A card that does not pay leaves the session open.
+/// Saves a card for later: sets it up, or subscribes with it. A declined card leaves the session open.
 fn keep_method(api: &mut Api<'_, '_>, mut session: Value, method: &str) -> Done {
     ensure_customer(api, &mut session, method)?;
     match session["mode"].as_str() {
@@ -252,13 +252,13 @@ fn keep_method(api: &mut Api<'_, '_>, mut session: Value, method: &str) -> Done 
     finish(api, session)
 }
 
-/// Returns the card that waits for the customer's authentication, if one is to be kept.
+/// Returns the card that waits for the customer's authentication, if one is to be saved.
 pub(super) fn waiting_method(api: &Api<'_, '_>, session: &Value) -> Option<String> {
     let private = api.private("checkout.session", id_of(session));
     private["waiting_method"].as_str().map(str::to_owned)
 }
 
-/// Ends the wait for authentication: the card is kept, or the customer refused.
+/// Ends the wait for authentication: the card is saved, or the customer refused.
 pub(super) fn end_wait(
     api: &mut Api<'_, '_>,
     session: Value,
@@ -272,7 +272,7 @@ pub(super) fn end_wait(
         let refused = methods::decline("setup_intent_authentication_failure", None);
         return Err(StripeError { keeps_changes: true, ..refused });
     }
-    // From here on it pays without being asked again.
+    // From now on it pays without authentication.
     api.set_private("payment_method", method, json!({ "token": AUTHENTICATED }));
     keep_method(api, session, method)
 }
@@ -284,7 +284,7 @@ pub(super) enum Step {
     Authenticate,
 }
 
-/// Returns the intent of a session, made on the first attempt and used by later ones.
+/// Returns the intent of a session, created on the first attempt and used by later ones.
 fn pay_once(api: &mut Api<'_, '_>, session: &Value, method: &str) -> Done<Step> {
     let id = id_of(session);
     let mut private = api.private("checkout.session", id);
@@ -372,7 +372,7 @@ fn subscribe(api: &mut Api<'_, '_>, session: &mut Value, method: &str) -> Done<(
     Ok(())
 }
 
-/// Ends a session that is paid.
+/// Completes a paid session.
 pub(super) fn finish(api: &mut Api<'_, '_>, mut session: Value) -> Done {
     let private = api.private("checkout.session", id_of(&session));
     session["payment_intent"] = private["intent"].clone();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::api::Api;
 use crate::answer::Endpoint;
 
-/// How many endpoints hear of one event; a test account of Stripe has as many.
+/// The maximum number of endpoints per event, as in a Stripe test account.
 const MOST: usize = 16;
 
 /// Returns the endpoints that want events of a type.

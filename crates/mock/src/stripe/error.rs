@@ -1,8 +1,8 @@
-//! Stripe's errors, in its shapes.
+//! Stripe's errors, in its format.
 
 use serde_json::{Map, Value, json};
 
-/// A request that is refused, and how.
+/// The refusal of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StripeError {
     pub status: u16,
@@ -12,7 +12,7 @@ pub(super) struct StripeError {
     pub message: String,
     /// Further fields: `decline_code`, `payment_intent`, `charge`.
     pub more: Map<String, Value>,
-    /// Whether what was done so far stays: a declined card leaves its attempt behind.
+    /// Whether changes so far are kept: a declined card leaves its attempt behind.
     pub keeps_changes: bool,
 }
 
@@ -107,7 +107,7 @@ impl StripeError {
         refusal
     }
 
-    /// Adds a field, and keeps what was done.
+    /// Adds a field, and keeps changes so far.
     #[must_use]
     pub(super) fn with(mut self, name: &str, value: Value) -> Self {
         self.more.insert(name.to_owned(), value);

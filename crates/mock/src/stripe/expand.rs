@@ -9,10 +9,10 @@ use super::{
     resources,
 };
 
-/// As deep as Stripe goes.
+/// The maximum depth, as with Stripe.
 const DEPTH: usize = 4;
 
-/// Replaces ids by what they name, where the call asked for it.
+/// Replaces ids with the objects that they name, where the call requests it.
 pub(super) fn expand(api: &mut Api<'_, '_>, mut object: Value) -> Done {
     let paths = match api.params.get("expand") {
         Some(Value::Array(paths)) => paths.clone(),

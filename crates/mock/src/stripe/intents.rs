@@ -19,7 +19,7 @@ use super::{
     methods,
 };
 
-/// Fields that are taken over as they are given.
+/// Fields that are copied unchanged.
 const TAKEN: [&str; 14] = [
     "customer",
     "description",
@@ -37,7 +37,7 @@ const TAKEN: [&str; 14] = [
     "return_url",
 ];
 
-/// Makes an intent, and confirms it if that is asked for.
+/// Creates an intent, and confirms it if requested.
 pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     let amount = api.required_integer("amount")?;
     let currency = currency(api)?;
@@ -61,7 +61,7 @@ pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     }
 }
 
-/// Makes an intent that has nothing but an amount.
+/// Creates an intent with only an amount.
 pub(super) fn blank(api: &mut Api<'_, '_>, amount: i64, currency: &str) -> Value {
     let id = api.new_id("payment_intent");
     let secret = api.id(&format!("{id}_secret_"), 25);
@@ -144,7 +144,7 @@ pub(super) fn given_method(api: &mut Api<'_, '_>) -> Done<Option<Value>> {
     }
 }
 
-/// Changes an intent that is not done.
+/// Updates an intent that is not completed.
 pub(super) fn update(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("payment_intent", id, "intent")?;
     expect_state(
@@ -206,7 +206,7 @@ pub(super) fn confirm(api: &mut Api<'_, '_>, id: &str) -> Done {
     }
 }
 
-/// Leads the customer to authentication.
+/// Requires the customer's authentication.
 fn ask(api: &mut Api<'_, '_>, mut intent: Value) -> Value {
     let page = format!("https://{}/c/authenticate/{}", page_host(api), id_of(&intent));
     intent["status"] = "requires_action".into();
@@ -223,13 +223,13 @@ fn ask(api: &mut Api<'_, '_>, mut intent: Value) -> Value {
     intent
 }
 
-/// Returns the host of pages that people see.
+/// Returns the host of customer-facing pages.
 pub(super) fn page_host(api: &Api<'_, '_>) -> String {
     let pages = api.hosts.iter().find(|host| host.starts_with("checkout."));
     pages.cloned().unwrap_or_else(|| "checkout.stripe.com".to_owned())
 }
 
-/// Pays.
+/// Completes a payment.
 pub(super) fn succeed(api: &mut Api<'_, '_>, mut intent: Value) -> Done {
     let captures = intent["capture_method"] != "manual";
     let charge = charge::of_intent(api, &intent, captures);
@@ -250,7 +250,7 @@ pub(super) fn succeed(api: &mut Api<'_, '_>, mut intent: Value) -> Done {
     Ok(intent)
 }
 
-/// Notes a decline on the intent; the refusal carries it, as at Stripe.
+/// Records a decline on the intent; the error carries it, as with Stripe.
 pub(super) fn declined(
     api: &mut Api<'_, '_>,
     mut intent: Value,
@@ -275,7 +275,7 @@ pub(super) fn declined(
     Err(refusal.with("payment_intent", intent).with("payment_method", method.unwrap_or_default()))
 }
 
-/// Takes what was reserved.
+/// Captures the authorized amount.
 pub(super) fn capture(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("payment_intent", id, "intent")?;
     expect_state(&intent, "capture", &["requires_capture"])?;
@@ -298,7 +298,7 @@ pub(super) fn capture(api: &mut Api<'_, '_>, id: &str) -> Done {
     Ok(intent)
 }
 
-/// Gives an intent up.
+/// Cancels an intent.
 pub(super) fn cancel(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("payment_intent", id, "intent")?;
     let open = [

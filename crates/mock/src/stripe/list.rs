@@ -1,4 +1,4 @@
-//! Lists with pages, and searches.
+//! Paginated lists, and searches.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn of(url: &str, data: Vec<Value>, has_more: bool) -> Value {
     json!({ "object": "list", "data": data, "has_more": has_more, "url": url })
 }
 
-/// Returns a page of the objects of a kind that fit the parameters and `filters`.
+/// Returns a page of the objects of a kind that match the parameters and `filters`.
 pub(super) fn list(api: &Api<'_, '_>, kind: &str, filters: &[(&str, &str)]) -> Done {
     let limit = limit(api)?;
     let mut wanted = filters_of(api);
@@ -52,7 +52,7 @@ fn limit(api: &Api<'_, '_>) -> Done<usize> {
     }
 }
 
-/// Returns the parameters that narrow a list.
+/// Returns the parameters that filter a list.
 fn filters_of(api: &Api<'_, '_>) -> Vec<(String, Value)> {
     let paging = ["limit", "starting_after", "ending_before", "expand", "query", "page"];
     let narrowing = api.params.iter().filter(|(name, _)| !paging.contains(&name.as_str()));
@@ -89,7 +89,7 @@ fn matches(object: &Value, name: &str, wanted: &Value) -> bool {
                 found == *text
             }
         },
-        // What cannot be compared does not narrow.
+        // Values that cannot be compared do not filter.
         _ => true,
     }
 }

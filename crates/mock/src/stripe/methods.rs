@@ -1,4 +1,5 @@
-//! Payment methods and tokens. Of a card only what Stripe shows is ever kept, never its number.
+//! Payment methods and tokens. Only the parts of a card that Stripe shows are kept, never its
+//! number.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::{
     error::{Done, StripeError},
 };
 
-/// Makes a payment method of the call's parameters.
+/// Creates a payment method from the call's parameters.
 pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     let kind = api.required("type")?;
     let details = api.part("card")?;
@@ -17,7 +18,7 @@ pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     make(api, &kind, &details, &billing, metadata)
 }
 
-/// Makes a payment method of `payment_method_data`.
+/// Creates a payment method from `payment_method_data`.
 pub(super) fn of_data(api: &mut Api<'_, '_>, data: &Value) -> Done {
     let kind = data["type"].as_str().unwrap_or("card").to_owned();
     make(api, &kind, &data["card"], &data["billing_details"], json!({}))
@@ -85,7 +86,7 @@ fn shown(card: &Card, given: &Value) -> Value {
     })
 }
 
-/// Makes a token of a card.
+/// Creates a token for a card.
 pub(super) fn create_token(api: &mut Api<'_, '_>) -> Done {
     let details = api.part("card")?;
     let card = read_card(api, &details)?;
@@ -97,7 +98,7 @@ pub(super) fn create_token(api: &mut Api<'_, '_>) -> Done {
     Ok(token)
 }
 
-/// Returns a payment method by its id, or makes one of a test token such as `pm_card_visa`.
+/// Returns a payment method by its id, or creates one from a test token such as `pm_card_visa`.
 pub(super) fn resolve(api: &mut Api<'_, '_>, id: &str, param: &str) -> Done {
     if let Some(method) = api.find("payment_method", id) {
         return Ok(method.clone());
@@ -113,14 +114,14 @@ pub(super) fn resolve(api: &mut Api<'_, '_>, id: &str, param: &str) -> Done {
     Ok(method)
 }
 
-/// Returns what a payment method does when it is used.
+/// Returns how a payment method behaves when it is used.
 pub(super) fn behaviour(api: &Api<'_, '_>, id: &str) -> Behaviour {
     let private = api.private("payment_method", id);
     let token = format!("tok_{}", private["token"].as_str().unwrap_or("visa"));
     cards::by_token(&token).map_or(Behaviour::Pays, |card| card.behaviour)
 }
 
-/// Returns the refusal of a card that does not pay.
+/// Returns the error for a declined card.
 pub(super) fn decline(code: &str, decline_code: Option<&str>) -> StripeError {
     StripeError::card(code, decline_code, cards::message(code, decline_code))
 }

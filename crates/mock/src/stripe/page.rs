@@ -1,6 +1,6 @@
 //! Pages that a customer sees: the hosted checkout, authentication, a receipt.
 //!
-//! No key is asked for; whoever knows the session may pay it, as at Stripe. All markup comes from
+//! No key is required: as with Stripe, whoever knows the session may pay it. All markup comes from
 //! templates, which escape what they show.
 
 use askama::Template;
@@ -38,7 +38,7 @@ struct Line {
     amount: String,
 }
 
-/// The page of the bank.
+/// The bank's authentication page.
 #[derive(Template)]
 #[template(path = "authenticate.html")]
 struct AuthenticationPage {
@@ -53,7 +53,7 @@ struct NotePage<'a> {
     text: &'a str,
 }
 
-/// Answers for a page.
+/// Answers a request for a page.
 pub(super) fn answer(api: &mut Api<'_, '_>, call: &Call<'_>) -> Answer {
     let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
     match (call.request.method, segments.as_slice()) {
@@ -119,7 +119,7 @@ fn pay(api: &mut Api<'_, '_>, session: &Value) -> Answer {
     }
 }
 
-/// Shows the form again with what the bank said. The attempt stays, unless nothing was begun.
+/// Shows the form again with the bank's message. The attempt is kept, unless nothing was started.
 fn declined(api: &mut Api<'_, '_>, session: &Value, refusal: &StripeError) -> Answer {
     if !refusal.keeps_changes {
         api.roll_back();
@@ -151,7 +151,7 @@ fn authenticated(api: &mut Api<'_, '_>, session: &Value, is_done: bool) -> Answe
     }
 }
 
-/// Notes that the customer did not authenticate.
+/// Records that the customer did not authenticate.
 fn refuse(api: &mut Api<'_, '_>, intent: Value) -> StripeError {
     let code = "payment_intent_authentication_failure";
     match intents::declined(api, intent, code, None) {
@@ -160,7 +160,7 @@ fn refuse(api: &mut Api<'_, '_>, intent: Value) -> StripeError {
     }
 }
 
-/// The bank's page for an intent that a program confirmed.
+/// Answers with the bank's page for an intent that a program confirmed.
 fn authentication(api: &mut Api<'_, '_>, method: &str, id: &str) -> Answer {
     let kind = if id.starts_with("seti_") { "setup_intent" } else { "payment_intent" };
     let Some(intent) = api.find(kind, id).cloned() else {
@@ -222,7 +222,7 @@ fn bank(about: &Value) -> Answer {
     html(200, &AuthenticationPage { amount: money(amount, &about["currency"]) })
 }
 
-/// Leads back to the shop.
+/// Redirects back to the shop.
 fn back(session: &Value, name: &str) -> Answer {
     match session[name].as_str() {
         Some(url) => redirect(&url.replace("{CHECKOUT_SESSION_ID}", id_of(session))),

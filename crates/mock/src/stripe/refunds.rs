@@ -7,7 +7,7 @@ use super::{
     error::{Done, StripeError},
 };
 
-/// Gives money back.
+/// Creates a refund.
 pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     let mut charge = charge_of(api)?;
     let left = charge["amount_captured"].as_i64().unwrap_or(0)
@@ -66,14 +66,14 @@ fn charge_of(api: &Api<'_, '_>) -> Done {
     }
 }
 
-/// A refund that is done cannot be taken back.
+/// Refuses to cancel a refund: a completed one cannot be undone.
 pub(super) fn cancel(api: &Api<'_, '_>, id: &str) -> Done {
     let refund = api.load("refund", id, "refund")?;
     let status = refund["status"].as_str().unwrap_or_default();
     Err(StripeError::invalid(format!("You cannot cancel a refund with status {status}.")))
 }
 
-/// Adds up what charges and refunds have left.
+/// Computes the balance from charges and refunds.
 pub(super) fn balance(api: &Api<'_, '_>) -> Value {
     let mut sums: std::collections::BTreeMap<String, i64> = [("usd".to_owned(), 0)].into();
     for charge in api.all("charge") {

@@ -16,7 +16,7 @@ static RESOURCES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     serde_json::from_slice(bytes).expect("a test reads it")
 });
 
-/// Parameters that are whole numbers, wherever they stand.
+/// Integer parameters, wherever they occur.
 const INTEGERS: [&str; 24] = [
     "amount",
     "unit_amount",
@@ -44,7 +44,7 @@ const INTEGERS: [&str; 24] = [
     "due_date",
 ];
 
-/// Parameters that are switches.
+/// Boolean parameters.
 const SWITCHES: [&str; 19] = [
     "active",
     "confirm",
@@ -67,10 +67,10 @@ const SWITCHES: [&str; 19] = [
     "valid",
 ];
 
-/// Parameters that speak to the API, and are not stored.
+/// Parameters that control the API, and are not stored.
 const NOT_STORED: [&str; 5] = ["expand", "limit", "starting_after", "ending_before", "id"];
 
-/// Returns how ids of a kind look.
+/// Returns the prefix and the length of a kind's ids.
 pub(super) fn shape(kind: &str) -> (&'static str, usize) {
     let resource = RESOURCES.get(kind);
     let prefix = resource.and_then(|resource| resource["prefix"].as_str()).unwrap_or("obj_");
@@ -78,16 +78,16 @@ pub(super) fn shape(kind: &str) -> (&'static str, usize) {
     (prefix, usize::try_from(length).unwrap_or(14))
 }
 
-/// Returns what a new object of a kind has.
+/// Returns the default fields of a kind.
 pub(super) fn defaults(kind: &str) -> Value {
     RESOURCES.get(kind).map_or(Value::Null, |resource| resource["defaults"].clone())
 }
 
-/// Returns the kind whose ids begin as this one does.
+/// Returns the kind whose ids have the same prefix.
 pub(super) fn kind_of_id(id: &str) -> Option<&'static str> {
     let fits = |resource: &Value| {
         let prefix = resource["prefix"].as_str().unwrap_or_default();
-        // `price_1` and `pi_3`: the digit belongs to the id of today, not to the kind.
+        // In `price_1` and `pi_3`, the digit belongs to the id, not to the kind.
         let prefix = prefix.trim_end_matches(|c: char| c != '_');
         !prefix.is_empty() && id.starts_with(prefix)
     };
@@ -97,7 +97,7 @@ pub(super) fn kind_of_id(id: &str) -> Option<&'static str> {
         .map(|(kind, _)| kind.as_str())
 }
 
-/// Returns the kind that is kept at a path such as `checkout/sessions`.
+/// Returns the kind that is stored at a path such as `checkout/sessions`.
 pub(super) fn kind_at(path: &str) -> Option<&'static str> {
     let found = RESOURCES.iter().find(|(_, resource)| resource["path"].as_str() == Some(path));
     found.map(|(kind, _)| kind.as_str())
@@ -107,13 +107,13 @@ pub(super) fn path_of(kind: &str) -> &'static str {
     RESOURCES.get(kind).and_then(|resource| resource["path"].as_str()).unwrap_or_default()
 }
 
-/// Whether a kind can be used so.
+/// Returns whether a kind supports an operation.
 pub(super) fn can(kind: &str, operation: &str) -> bool {
     let list = RESOURCES.get(kind).and_then(|resource| resource["operations"].as_array());
     list.is_some_and(|list| list.iter().any(|one| one.as_str() == Some(operation)))
 }
 
-/// Returns method and path of everything that is stored.
+/// Returns method and path of all stored resources.
 pub(super) fn routes() -> Vec<(&'static str, String)> {
     let mut routes = Vec::new();
     for kind in RESOURCES.keys() {
@@ -134,12 +134,12 @@ pub(super) fn routes() -> Vec<(&'static str, String)> {
     routes
 }
 
-/// Gives a parameter its type; forms know only text. An empty text unsets.
+/// Converts a parameter to its type; forms only have text. An empty text unsets.
 pub(super) fn typed(name: &str, value: Value) -> Done {
     Ok(match value {
         Value::String(text) if text.is_empty() => Value::Null,
         Value::Object(entries) if name == "metadata" => {
-            // Metadata is text, and an empty one is removed.
+            // Metadata is text, and an empty value removes an entry.
             let kept = entries.into_iter().filter(|(_, value)| value.as_str() != Some(""));
             Value::Object(kept.collect())
         }
@@ -178,7 +178,7 @@ fn check_params(api: &Api<'_, '_>, kind: &str) -> Done<()> {
     }
 }
 
-/// Makes an object of a kind.
+/// Creates an object of a kind.
 pub(super) fn create(api: &mut Api<'_, '_>, kind: &str) -> Done {
     check_params(api, kind)?;
     let resource = RESOURCES.get(kind).cloned().unwrap_or_default();
@@ -207,7 +207,7 @@ pub(super) fn create(api: &mut Api<'_, '_>, kind: &str) -> Done {
     Ok(object)
 }
 
-/// Changes an object.
+/// Updates an object.
 pub(super) fn update(api: &mut Api<'_, '_>, kind: &str, id: &str) -> Done {
     let mut object = api.load(kind, id, "id")?;
     check_params(api, kind)?;
@@ -222,7 +222,7 @@ pub(super) fn update(api: &mut Api<'_, '_>, kind: &str, id: &str) -> Done {
     Ok(object)
 }
 
-/// Removes an object.
+/// Deletes an object.
 pub(super) fn delete(api: &mut Api<'_, '_>, kind: &str, id: &str) -> Done {
     let object = api.load(kind, id, "id")?;
     api.delete(kind, id);
@@ -232,13 +232,13 @@ pub(super) fn delete(api: &mut Api<'_, '_>, kind: &str, id: &str) -> Done {
     Ok(json!({ "id": id, "object": kind, "deleted": true }))
 }
 
-/// Stores all parameters that are not for the API itself.
+/// Stores all parameters except those that control the API.
 pub(super) fn apply(api: &Api<'_, '_>, object: &mut Value) -> Done<()> {
     for (name, value) in api.params.clone() {
         if NOT_STORED.contains(&name.as_str()) {
             continue;
         }
-        // Metadata is merged, and an empty value removes.
+        // Metadata is merged, and an empty value removes an entry.
         if let (true, Value::Object(new)) = (name == "metadata", &value) {
             let mut metadata = object["metadata"].as_object().cloned().unwrap_or_default();
             for (key, value) in new {
@@ -265,11 +265,11 @@ pub(super) fn merge(object: &mut Value, more: &Value) {
     }
 }
 
-/// What some kinds need besides what they are given.
+/// Adds what some kinds need besides their parameters.
 fn complete(api: &mut Api<'_, '_>, kind: &str, object: &mut Value) -> Done<()> {
     match kind {
         "customer" => {
-            // The token of an old integration, or a payment method to begin with.
+            // The token of an old integration, or an initial payment method.
             if let Some(method) = api.text("payment_method").map(str::to_owned) {
                 let method = super::methods::attach(api, &method, id_of(object))?;
                 object["payment_method"] = method["id"].clone();

@@ -1,4 +1,4 @@
-//! Which call does what.
+//! Routes calls to their implementation.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::{
     request::Call,
 };
 
-/// What is answered besides resources that are only stored.
+/// Routes other than those of stored resources.
 const SPECIAL: [(&str, &str); 44] = [
     ("GET", "/v1/account"),
     ("GET", "/v1/accounts/{id}"),
@@ -80,7 +80,7 @@ pub(super) fn all() -> &'static [(&'static str, PathTemplate)] {
     &TABLE.0
 }
 
-/// Returns the template of a call's path, if it is answered at all.
+/// Returns the template of a call's path, if the path is supported.
 pub(super) fn label(call: &Call<'_>) -> Option<&'static PathTemplate> {
     let (routes, tree) = &*TABLE;
     let found = tree.find(&call.segments).into_iter().map(|number| &routes[number]);
@@ -88,7 +88,7 @@ pub(super) fn label(call: &Call<'_>) -> Option<&'static PathTemplate> {
     fitting.max_by_key(|(_, path)| path.weight()).map(|(_, path)| path)
 }
 
-/// Does what a call asks for, and expands the answer.
+/// Performs a call, and expands the answer.
 pub(super) fn act(api: &mut Api<'_, '_>, call: &Call<'_>) -> Done {
     let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
     let object = dispatch(api, call.request.method, segments.get(1..).unwrap_or_default())?;
@@ -182,7 +182,7 @@ fn billing(api: &mut Api<'_, '_>, method: &str, path: &[&str]) -> Done {
     }
 }
 
-/// What is only stored: `path`, `path/id`, `path/search`.
+/// Handles stored resources: `path`, `path/id`, `path/search`.
 fn stored(api: &mut Api<'_, '_>, method: &str, path: &[&str]) -> Done {
     let unknown = || {
         StripeError::invalid(format!(

@@ -408,7 +408,7 @@ fn parameters_that_stripe_does_not_know_are_refused() {
     let id = shop.post("/v1/customers", "email=a@b.example&expand[]=tax")["id"].clone();
     let path = format!("/v1/customers/{}", id.as_str().unwrap());
     assert_eq!(shop.call("POST", &path, "colour=red").1["error"]["param"], "colour");
-    // What is not listed is stored.
+    // A kind without listed parameters stores all of them.
     let endpoint = "url=https://shop.example/hook&enabled_events[]=*&own=1";
     assert_eq!(shop.post("/v1/webhook_endpoints", endpoint)["own"], "1");
 }

@@ -1,4 +1,4 @@
-//! From templates to values.
+//! Evaluates templates.
 
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use super::{
 use crate::request::{Content, at};
 
 impl Template {
-    /// Fills the template. A template that is one reference keeps the type of what it leads to.
+    /// Renders the template. A single reference keeps the type of its value.
     pub fn value(&self, context: &mut Context<'_, '_>) -> Result<Value, RenderError> {
         match self.0.as_slice() {
             [Part::Expression(expression)] => expression.value(context),
@@ -17,7 +17,7 @@ impl Template {
         }
     }
 
-    /// Fills the template as text; what comes from references goes through `escape`.
+    /// Renders the template as text; values of references go through `escape`.
     pub fn text(
         &self,
         context: &mut Context<'_, '_>,
@@ -35,7 +35,7 @@ impl Template {
 }
 
 impl Tree {
-    /// Fills all templates.
+    /// Renders all templates.
     pub fn value(&self, context: &mut Context<'_, '_>) -> Result<Value, RenderError> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
@@ -84,7 +84,7 @@ impl Expression {
 }
 
 impl Context<'_, '_> {
-    /// Counts a value that was made on the way to another.
+    /// Counts an intermediate value.
     fn worked(&mut self, made: &Value) -> Result<(), RenderError> {
         self.work = self.work.checked_sub(size(made)).ok_or(RenderError::TooLarge)?;
         Ok(())
@@ -174,7 +174,7 @@ fn descend<'v>(tree: &'v Value, names: &[&str]) -> Option<&'v Value> {
     })
 }
 
-/// Looks in what fixtures have set: the longest name that was set, then into its value.
+/// Looks up a value that fixtures have set: the longest matching name, then a path into its value.
 fn remembered(names: &[&str], context: &Context<'_, '_>) -> Option<Value> {
     (1..=names.len()).rev().find_map(|length| {
         let key = format!("set/{}", names[..length].join("."));
@@ -182,7 +182,7 @@ fn remembered(names: &[&str], context: &Context<'_, '_>) -> Option<Value> {
     })
 }
 
-/// A named counter counts once per answer, however often it is referred to.
+/// Increments a named counter, once per answer however often it is used.
 fn named_counter(name: &str, context: &mut Context<'_, '_>) -> u64 {
     if let Some(count) = context.counters.get(name) {
         return *count;
@@ -215,7 +215,7 @@ fn now(form: Option<&str>, context: &Context<'_, '_>) -> Value {
     }
 }
 
-/// Returns a value as people write it: texts as they are, anything else as JSON.
+/// Formats a value: texts unchanged, anything else as JSON.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

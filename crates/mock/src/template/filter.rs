@@ -1,4 +1,4 @@
-//! What can be done with a value in a template.
+//! Filters of templates.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -60,7 +60,7 @@ impl Filter {
         place.map_or("", |place| Self::NAMES[place])
     }
 
-    /// Applies the filter. `default` is not for here: it acts on what is missing.
+    /// Applies the filter. `default` does nothing here: it applies to missing values.
     pub(super) fn apply(
         self,
         value: Value,
@@ -115,7 +115,7 @@ impl Filter {
         figure.ok_or_else(|| self.unfit(value))
     }
 
-    /// Whole numbers are written as such.
+    /// Builds a number, without a fraction if it is whole.
     fn number(self, figure: f64) -> Result<Value, RenderError> {
         #[expect(clippy::cast_possible_truncation, reason = "only within what f64 counts exactly")]
         if figure.fract() == 0.0 && figure.abs() < 9e15 {

@@ -1,17 +1,17 @@
-//! From text to templates.
+//! Parses templates.
 
 use hothouse_model::config::rules::nearest;
 use serde_json::Value;
 
 use super::{Expression, Operand, Part, Step, Template, TemplateError, filter::Filter};
 
-/// References nest no deeper.
+/// The maximum nesting of references.
 const DEPTH: usize = 8;
 
-/// What a reference may begin with.
+/// The first words of references.
 const ROOTS: [&str; 8] = ["request", "path", "seed", "state", "counter", "uid", "now", "answer"];
 
-/// What may stand after `request.`
+/// The words after `request.`
 const REQUEST: [&str; 8] = ["method", "host", "path", "query", "header", "json", "form", "body"];
 
 const UID: [&str; 2] = ["hex", "number"];
@@ -32,7 +32,7 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Reads a text; `parameters` are the names of the path template.
+    /// Parses a text; `parameters` are the names of the path template.
     pub fn parse(text: &str, parameters: &[&str]) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Finds what is wrong with a reference without a request.
+/// Reports errors in a reference that do not depend on a request.
 fn check(steps: &[Step], parameters: &[&str]) -> Result<(), TemplateError> {
     let Some(Step::Word(root)) = steps.first() else {
         return Err(TemplateError::new("a reference begins with a word, such as `request`"));

@@ -96,7 +96,7 @@ fn filters_that_make_texts_longer_and_longer_are_stopped_on_the_way() {
         let text = format!("{{{{counter {} | length}}}}", format!("| {filter} ").repeat(times));
         assert!(fill(&text).unwrap_err().contains("larger than"), "{text}");
     }
-    // However short the end is: what is read again and again counts as well.
+    // Intermediate values count as well, however short the result.
     let (long, steps) = ("x".repeat(10_000), "| text ".repeat(20));
     let again = format!("{{{{\"{long}\" {steps} | length}}}}");
     assert!(fill(&again.repeat(10)).is_ok());

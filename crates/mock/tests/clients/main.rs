@@ -1,7 +1,7 @@
 //! The official SDKs of vendors, unmodified, against mocks that listen on loopback.
 //!
-//! They are installed from their registries into a folder of the test. Where there is none, the
-//! test says so; the same calls are made by hand beside the code.
+//! They are installed from their registries into a folder of the test. If there is no registry, the
+//! test says so; the same calls are made manually in unit tests.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
 mod server;

@@ -1,4 +1,4 @@
-//! Mocks on loopback: a port for each host, so that a client needs nothing but a base URL.
+//! Mocks on loopback: a port for each host, so that a client only needs a base URL.
 
 use std::{
     convert::Infallible,
@@ -67,7 +67,7 @@ fn serve(
                     (host.clone(), Arc::clone(&mock), Arc::clone(&webhooks));
                 async move { Ok::<_, Infallible>(answer(request, &host, &mock, &webhooks).await) }
             });
-            // A client that leaves is not a failure of the server.
+            // A client that disconnects is not an error of the server.
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
         }
     });

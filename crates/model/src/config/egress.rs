@@ -1,4 +1,4 @@
-//! The rules of egress as the config writes them; `Policy` decides with them.
+//! Egress rules as written in the config; `Policy` makes decisions with them.
 
 use std::{
     fmt,
@@ -22,13 +22,13 @@ choice_type! {
         Open = "open",
         /// Every public host by DNS, HTTP, TLS and SSH, each checked to be that protocol.
         Web = "web",
-        /// The same, but only the hosts that the rules list.
+        /// Like `web`, but only hosts that the rules list.
         Allowlist = "allowlist",
     }
 }
 
 choice_type! {
-    /// A method of HTTP.
+    /// An HTTP method.
     Method {
         Get = "GET", Head = "HEAD", Options = "OPTIONS", Post = "POST", Put = "PUT", Patch = "PATCH",
         Delete = "DELETE",
@@ -36,7 +36,7 @@ choice_type! {
 }
 
 choice_type! {
-    /// A list of hosts that has a name.
+    /// A named list of hosts.
     NamedHosts {
         /// The package registries that the host's own tools are configured for.
         Toolchain = "@toolchain",
@@ -46,7 +46,7 @@ choice_type! {
 }
 
 choice_type! {
-    /// What carries what a rule means.
+    /// The transport that a rule applies to.
     RuleTransport {
         /// Connections.
         Tcp = "tcp",
@@ -57,7 +57,7 @@ choice_type! {
     }
 }
 
-/// `[egress]`: what leaves the room.
+/// `[egress]`: what may leave the room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Egress {
@@ -66,12 +66,12 @@ pub struct Egress {
     pub allow: Vec<Rule>,
     #[serde(default)]
     pub deny: Vec<Rule>,
-    /// Asked instead of the host's own; a project cannot name one.
+    /// Used instead of the host's resolvers; a project cannot set it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolvers: Vec<Server>,
 }
 
-/// A resolver: an address, with a port where it is not 53.
+/// A resolver: an address, with a port unless it is 53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Server(pub SocketAddr);
 
@@ -102,20 +102,20 @@ impl fmt::Display for Server {
     }
 }
 
-/// One rule: the hosts it means and, on terminated hosts, the requests.
+/// One rule: its hosts and, on terminated hosts, its requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "RawRule")]
 pub struct Rule {
     pub host: Destination,
-    /// The methods it is limited to; none means all.
+    /// The methods it is limited to; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<Method>,
-    /// The paths, with everything below each, it is limited to; none means all.
+    /// The paths it is limited to, with everything below them; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<UrlPath>,
 }
 
-/// A rule as it is written, where port and transport may stand beside the host.
+/// A rule as written; port and transport may be separate keys.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawRule {
@@ -135,13 +135,13 @@ impl From<RawRule> for Rule {
     }
 }
 
-/// Hosts, and port and transport if the rule names them: `github.com`, `*.example.com:8443`,
+/// Hosts, with port and transport if the rule names them: `github.com`, `*.example.com:8443`,
 /// `10.0.0.0/8`, `time.example.com:123/udp`, `example.com/icmp`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
     pub hosts: Hosts,
     pub port: Option<u16>,
-    /// Connections where a rule that allows names none; all where one that denies does not.
+    /// Without one, an allow rule covers connections only, and a deny rule everything.
     pub transport: Option<RuleTransport>,
 }
 
@@ -185,7 +185,7 @@ impl FromStr for Destination {
     }
 }
 
-/// Returns what is wrong with the port of a rule, by what carries it.
+/// Checks that the port of a rule goes with its transport.
 pub fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Complaint> {
     match (transport, port) {
         (RuleTransport::Udp, None) => {
@@ -201,7 +201,7 @@ pub fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Com
     }
 }
 
-/// Splits off what carries it; a number behind the slash is the length of a block's prefix.
+/// Splits off the transport; a number after the slash is the prefix length of a network.
 fn split_transport(text: &str) -> Result<(&str, Option<RuleTransport>), Complaint> {
     let Some((rest, word)) = text.rsplit_once('/') else { return Ok((text, None)) };
     let transport = match word {
@@ -230,7 +230,7 @@ fn named(text: &str) -> Result<NamedHosts, Complaint> {
     }
 }
 
-/// Splits off a port; an IPv6 address has one only after brackets, as in `[::1]:443`.
+/// Splits off the port; an IPv6 address needs brackets to have one, as in `[::1]:443`.
 fn split_port(text: &str) -> Result<(&str, Option<u16>), Complaint> {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (hosts, port) = match bracketed {

@@ -1,8 +1,8 @@
 //! The two halves of a configuration that an agent can edit.
 //!
-//! What describes the stack is taken from the worktree; what could loosen the wall or the room is
-//! pinned from the user's base commit. A new key is pinned unless it is named here as free, so
-//! forgetting this file errs on the safe side.
+//! What describes the stack is read from the worktree; what could weaken the wall or the room is
+//! pinned from the user's base commit. A new key is pinned unless it is listed here as free, so
+//! forgetting this file is safe.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::ServiceName;
 /// Services by name.
 pub type Services = BTreeMap<ServiceName, Service>;
 
-/// The half that could loosen the wall or the room; keys of the other half are empty in it.
+/// The half that could weaken the wall or the room; keys of the other half are empty in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PinnedHalf {
@@ -39,7 +39,7 @@ pub struct PinnedHalf {
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
     pub live_keys: LiveKeys,
-    /// The services on the host, of the base and of each profile that has any.
+    /// The host services of the base, and of each profile that has any.
     #[serde(rename = "service")]
     pub host_services: Services,
     #[serde(rename = "profile")]
@@ -58,13 +58,13 @@ pub struct PinnedProfile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingChange {
     pub key: String,
-    /// What holds now; none if the base does not have the key.
+    /// The current value; `None` if the base does not have the key.
     pub base: Option<Value>,
-    /// What the worktree requests; none if it drops the key.
+    /// The requested value; `None` if the worktree drops the key.
     pub worktree: Option<Value>,
 }
 
-/// The worktree declares a service on the host that no human has approved.
+/// The worktree declares a host service that the user has not approved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("service `{service}` on the host is not approved")]
 pub struct UnapprovedService {
@@ -95,7 +95,7 @@ impl Config {
         }
     }
 
-    /// Returns the worktree's stack under a pinned half, which is what a room is made of.
+    /// Combines the worktree's stack with a pinned half, which is what a room is made from.
     pub fn with_pinned(self, pin: &PinnedHalf) -> Result<Self, UnapprovedService> {
         let none = Services::new();
         let under = |(name, profile): (EntryName, Profile)| {
@@ -122,7 +122,7 @@ impl Config {
             secrets: pin.secrets.clone(),
             variables: pin.variables.clone(),
             live_keys: pin.live_keys.clone(),
-            // The user alone says how they are told, in a file that no room and no project writes.
+            // Only the user's own file sets how they are notified; no room or project can write it.
             notify: Notify::default(),
             flags: self.flags,
             mail: self.mail,
@@ -139,7 +139,7 @@ impl Config {
     }
 }
 
-/// Lists what a worktree's configuration would change in the pinned half, in the order of the keys.
+/// Lists what a worktree's configuration would change in the pinned half, sorted by key.
 pub fn pending_changes(base: &Config, worktree: &Config) -> Vec<PendingChange> {
     let (base, mut worktree) =
         (pinned_leaves(&base.pinned_half()), pinned_leaves(&worktree.pinned_half()));
@@ -160,7 +160,8 @@ pub fn pending_changes(base: &Config, worktree: &Config) -> Vec<PendingChange> {
     changes
 }
 
-/// The pinned part of an integration: webhooks, fixtures and variables stay with the worktree.
+/// Returns the pinned part of an integration: webhooks, fixtures and variables stay with the
+/// worktree.
 fn pinned(whole: &Integration) -> Integration {
     Integration { webhook: None, fixtures: None, env: BTreeMap::new(), ..whole.clone() }
 }
@@ -174,7 +175,7 @@ fn on_host(services: &Services) -> Services {
     hosted.map(|(name, service)| (name.clone(), service.clone())).collect()
 }
 
-/// Puts the approved host services in, and refuses others.
+/// Adds the approved host services, and rejects others.
 fn with_hosted(mut services: Services, hosted: &Services) -> Result<Services, UnapprovedService> {
     services.extend(hosted.iter().map(|(name, service)| (name.clone(), service.clone())));
     match services.iter().find(|(name, service)| service.host && !hosted.contains_key(*name)) {
@@ -183,7 +184,7 @@ fn with_hosted(mut services: Services, hosted: &Services) -> Result<Services, Un
     }
 }
 
-/// Flattens a half into its keys; a list counts as one value, and what is not set as absent.
+/// Flattens a half into its keys; a list counts as one value, and unset keys are left out.
 pub fn pinned_leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let whole =

@@ -1,4 +1,4 @@
-//! Names of hosts, and the patterns by which rules mean them.
+//! Host names, and the patterns that rules use for them.
 
 use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr};
 
@@ -9,11 +9,11 @@ use super::{
     text::TextRule,
 };
 
-/// A host's name in the one form that is compared: lower case, no trailing dot, ASCII.
+/// A host name in the only form that is compared: lower case, no trailing dot, ASCII.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
-/// The hosts that a rule means.
+/// The hosts that a rule covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostPattern {
     /// Exactly this name.
@@ -43,7 +43,7 @@ impl HostName {
         &self.0
     }
 
-    /// Whether this name is `suffix` or below it.
+    /// Returns whether this name is `suffix` or below it.
     pub fn is_within(&self, suffix: &Self) -> bool {
         let rest = self.0.strip_suffix(&suffix.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -51,7 +51,7 @@ impl HostName {
 }
 
 impl HostPattern {
-    /// Whether the pattern means `host`.
+    /// Returns whether the pattern matches `host`.
     pub fn matches(&self, host: &HostName) -> bool {
         match self {
             Self::Name(name) => name == host,
@@ -61,7 +61,7 @@ impl HostPattern {
 }
 
 impl HostPattern {
-    /// Whether every host that `other` means is meant by this pattern too.
+    /// Returns whether the pattern matches every host that `other` matches.
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Name(name)) => self.matches(name),
@@ -77,12 +77,12 @@ impl Network {
         self.address
     }
 
-    /// Returns how many leading bits are fixed.
+    /// Returns the number of fixed leading bits.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether the block holds `address`; an IPv4-mapped address counts as IPv4.
+    /// Returns whether the block holds `address`; an IPv4-mapped address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
@@ -127,16 +127,16 @@ impl FromStr for HostName {
     }
 }
 
-/// Returns the ASCII form of a name in any alphabet (UTS 46, as browsers do it), by which names are
-/// compared and requested; none if it has none. What is ASCII already is looked at only where it
-/// claims to stand for another alphabet (`xn--…`).
+/// Returns the ASCII form of an internationalized name (UTS 46, as in browsers), which is used for
+/// comparisons and requests; `None` if the name has none. A name that is already ASCII is checked
+/// only if it has a label such as `xn--…`.
 pub(crate) fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
     let stands_for_another =
         |label: &str| label.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("xn--"));
     if text.is_ascii() && !text.split('.').any(stands_for_another) {
         return Some(Cow::Borrowed(text));
     }
-    // The caller checks which ASCII characters a name may have.
+    // The caller checks which ASCII characters are allowed.
     let (letters, hyphens) = (AsciiDenyList::EMPTY, Hyphens::Allow);
     Uts46::new().to_ascii(text.as_bytes(), letters, hyphens, DnsLength::Ignore).ok()
 }
@@ -149,7 +149,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Whether resolvers would take the name for an address (`127.1`, `0x7f.1`): WHATWG URL,
+/// Returns whether resolvers would treat the name as an address (`127.1`, `0x7f.1`): WHATWG URL,
 /// "ends in a number".
 fn ends_in_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -239,7 +239,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Gives a type that is read with `FromStr` and written with `Display` the same form in serde.
+/// Implements serde for a type as text, with `FromStr` and `Display`.
 macro_rules! serde_as_text {
     ($($name:ty),+) => { $(
         impl serde::Serialize for $name {

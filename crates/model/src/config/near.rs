@@ -1,9 +1,9 @@
-//! The near miss: which known word a mistyped one was meant to be.
+//! Suggests the known word that a mistyped one was probably meant to be.
 
-/// Words longer than this are not typing mistakes.
+/// Longer words are not typing mistakes.
 const LONGEST: usize = 40;
 
-/// Returns the known word closest to `typed`, if one is close enough to be worth a question.
+/// Returns the known word closest to `typed`, if one is close enough to suggest.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = fold(typed);
     if typed.is_empty() || typed.len() > LONGEST {
@@ -23,31 +23,31 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// Returns hints for a name that is none of those that are known: the one that was meant, and all of them.
+/// Returns hints for an unknown name: the one that was probably meant, and all known ones.
 pub fn among(typed: &str, known: &[&str]) -> Vec<String> {
     let meant = nearest(typed, known.iter().copied());
     let meant = meant.map(|meant| format!("did you mean `{meant}`?"));
     meant.into_iter().chain([format!("available: {}", known.join(", "))]).collect()
 }
 
-/// Counts how far two texts are apart: 0 for the same, 1 for one that holds the other.
+/// Returns the distance between two texts: 0 for equal ones, 1 if one contains the other.
 pub fn difference(typed: &str, word: &str) -> usize {
     distance_to(&fold(typed), word)
 }
 
-/// Folds what people mix up without noticing: case, and the two dashes.
+/// Normalizes what people easily confuse: case, and dash and underscore.
 fn fold(word: &str) -> Vec<char> {
     word.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Scores a known word; a word that holds the typed one (`TERM` in `SIGTERM`) is one step away.
+/// Returns the distance to a known word; one that contains the typed word (`TERM` in `SIGTERM`) has distance 1.
 fn distance_to(typed: &[char], word: &str) -> usize {
     let word = fold(word);
     let holds = typed.len() >= 3 && word.windows(typed.len()).any(|part| part == typed);
     if holds { usize::from(word.len() != typed.len()) } else { distance(typed, &word) }
 }
 
-/// Counts the edits between two words: insert, delete, replace, swap of neighbours.
+/// Counts the edits between two words: insertions, deletions, replacements, swaps of adjacent letters.
 fn distance(left: &[char], right: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=right.len()).collect();

@@ -1,4 +1,4 @@
-//! Paths and path patterns of the config, each kind with its own reach.
+//! Paths and path patterns of the config, each type with its own base folder.
 
 use super::{
     problem::{Complaint, shown},
@@ -6,7 +6,7 @@ use super::{
 };
 
 text_type! {
-    /// A path below the worktree: relative, and never climbing out of it.
+    /// A path below the worktree: relative, and never leaving it.
     TreePath: "a path below the repository such as `apps/api`", None, check_tree_path
 }
 text_type! {
@@ -14,11 +14,11 @@ text_type! {
     HostPath: "an absolute path, or one such as `~/.cargo`", Some("^(/|~/|~$)"), check_host_path
 }
 text_type! {
-    /// A pattern of files: below the worktree, or of the host when it begins with `/` or `~/`.
+    /// A file pattern: below the worktree, or on the host if it begins with `/` or `~/`.
     FilePattern: "a file pattern such as `.env.*` or `~/.aws`", None, check_file_pattern
 }
 text_type! {
-    /// A pattern of files below the worktree.
+    /// A file pattern below the worktree.
     TreePattern: "a file pattern such as `src/**`", None, check_tree_path
 }
 text_type! {
@@ -27,7 +27,7 @@ text_type! {
 }
 
 text_type! {
-    /// The host that an HTTP request asks for, with its port if it has one.
+    /// The host that an HTTP request names, with its port if it has one.
     HostHeader: "a host such as `shop.example.com` or `localhost:3000`", Some("^[A-Za-z0-9._:\\[\\]-]+$"), check_host_header
 }
 

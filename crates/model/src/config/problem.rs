@@ -1,13 +1,13 @@
-//! What is wrong with a configuration, said so that a reader can fix it.
+//! Problems of a configuration, worded so that a reader can fix them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The most problems that are reported at once; a file with more is not a config.
+/// The maximum number of problems reported at once; a file with more is not a config.
 pub const MAX_PROBLEMS: usize = 1000;
 
-/// One thing that is wrong, and where.
+/// A problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Problem {
     /// The file as the reader knows it, or `environment NAME`.
@@ -16,17 +16,17 @@ pub struct Problem {
     pub line: usize,
     /// The column in characters, from 1; 0 if there is none.
     pub column: usize,
-    /// The path of the key, such as `service.api.port`; empty for a problem of the whole file.
+    /// The path of the key, such as `service.api.port`; empty for a problem with the whole file.
     pub key: String,
     pub message: String,
     /// The word that was probably meant.
     pub suggestion: Option<String>,
-    /// What may stand here, where that is a list.
+    /// The allowed values, if they form a list.
     pub allowed: Vec<String>,
 }
 
 impl Problem {
-    /// Returns the problem as lines for a terminal, without a line end after the last.
+    /// Returns the problem as lines for a terminal, without a final line ending.
     pub fn render(&self) -> String {
         self.to_string()
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A problem before it has a place: what is said about a value, after its key.
+/// A problem without a position yet: the text that follows the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Complaint {
@@ -62,12 +62,12 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// Builds a complaint that has neither a near miss nor a list.
+    /// Builds a complaint without a suggestion or a list.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), suggestion: None, allowed: Vec::new() }
     }
 
-    /// Adds what is allowed, and the near miss of `found` among it.
+    /// Adds the allowed values, and the one closest to `found` as a suggestion.
     pub fn among<'a>(self, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let suggestion = super::near::nearest(found, known.iter().copied()).map(str::to_owned);
@@ -75,7 +75,7 @@ impl Complaint {
     }
 }
 
-/// Sorts problems by place, drops what is said twice, and ends an endless list.
+/// Sorts problems by position, drops duplicates, and truncates a long list.
 pub fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort();
     problems.dedup();
@@ -95,7 +95,7 @@ pub fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// Makes a hostile text fit for one line of a message.
+/// Makes a hostile text safe for one line of a message.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 60;
     let mut line: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
@@ -105,7 +105,7 @@ pub fn shown(text: &str) -> String {
     line
 }
 
-/// Adds a key to a path; a hostile key is cut, so that paths stay short.
+/// Appends a key to a path; a hostile key is truncated, so that paths stay short.
 pub fn join_key(path: &str, key: &str) -> String {
     let bare =
         !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');

@@ -1,7 +1,7 @@
-//! The configuration as types: what was read and proved valid.
+//! The configuration as types: everything read and validated.
 //!
-//! The field names are the keys of `hothouse.toml`, so that a stored config, the pinned half and
-//! a problem all speak of the same thing.
+//! The field names are the keys of `hothouse.toml`, so that a stored config, the pinned half and a problem use the same
+//! names.
 
 mod data;
 mod room;
@@ -37,10 +37,10 @@ use serde_json::Value;
 
 use crate::ServiceName;
 
-/// The profile that is meant when none is named.
+/// The default profile.
 pub const DEFAULT_PROFILE: &str = "dev";
 
-/// A whole configuration, defaults applied and every reference checked.
+/// A whole configuration, with defaults applied and every reference checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Config {
@@ -51,7 +51,7 @@ pub struct Config {
     pub sandbox: Lifetime,
     #[serde(default, rename = "service")]
     pub services: BTreeMap<ServiceName, Service>,
-    /// Every profile with *all* services as they are under it; `dev` and `e2e` always exist.
+    /// Every profile with *all* of its effective services; `dev` and `e2e` always exist.
     #[serde(rename = "profile")]
     pub profiles: BTreeMap<EntryName, Profile>,
     pub egress: Egress,
@@ -65,10 +65,10 @@ pub struct Config {
     pub live_keys: LiveKeys,
     #[serde(default)]
     pub notify: Notify,
-    /// What apps are told about a feature flag, unless a sandbox pins another value.
+    /// The value of a feature flag that apps get, unless a sandbox pins another.
     #[serde(default)]
     pub flags: BTreeMap<FlagKey, Value>,
-    /// What breaks on purpose for mail of apps.
+    /// Deliberate faults in the mail of apps.
     #[serde(default)]
     pub mail: Mail,
     #[serde(default)]
@@ -87,12 +87,12 @@ pub struct Config {
     pub agent: Agent,
     #[serde(default)]
     pub terminal: Terminal,
-    /// What `init` could not find out, by id.
+    /// What `init` could not determine, by id.
     #[serde(default, rename = "question")]
     pub questions: BTreeMap<EntryName, Line>,
 }
 
-/// A profile was requested that the config does not have.
+/// A requested profile that the config does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no profile `{name}`")]
 pub struct UnknownProfile {
@@ -102,15 +102,15 @@ pub struct UnknownProfile {
 }
 
 impl Config {
-    /// Returns the configuration as it is under a profile; without a name, under `dev`.
+    /// Returns the configuration under a profile, by default `dev`.
     pub fn for_profile(&self, name: Option<&str>) -> Result<Self, UnknownProfile> {
         let name = name.unwrap_or(DEFAULT_PROFILE);
         let profile = self.profiles.get(name).ok_or_else(|| self.unknown_profile(name))?;
         Ok(Self { services: profile.services.clone(), ..self.clone() })
     }
 
-    /// Returns the hosts whose TLS the wall opens: those of secrets, of integrations that are recorded
-    /// or stood in for, and of rules that look at requests.
+    /// Returns the hosts whose TLS the wall terminates: those of secrets, of integrations whose requests it reads, and
+    /// of rules that look at requests.
     pub fn terminated_hosts(&self) -> Vec<HostPattern> {
         let of_secrets = self.secrets.values().flat_map(|secret| &secret.hosts);
         let seen = self.integrations.values().filter(|one| one.class.is_terminated());
@@ -128,7 +128,7 @@ impl Config {
         hosts
     }
 
-    /// Returns the same with one integration in test mode: what the wall goes by while its answers are recorded.
+    /// Returns the same with one integration in test mode, for the wall to use while its responses are recorded.
     #[must_use]
     pub fn recording(&self, integration: &str) -> Self {
         let mut config = self.clone();
@@ -138,13 +138,13 @@ impl Config {
         config
     }
 
-    /// Returns the integration that decides about a host: the first that means it and looks at its requests.
+    /// Returns the integration that decides about a host: the first that covers it and reads its requests.
     pub fn integration_of(&self, host: &HostName) -> Option<(&EntryName, &Integration)> {
         let means = |one: &Integration| one.hosts.iter().any(|pattern| pattern.matches(host));
         self.integrations.iter().find(|(_, one)| one.class.is_terminated() && means(one))
     }
 
-    /// Returns a service by its name, as an argument of a command gives it.
+    /// Returns a service by its name, as given on the command line.
     pub fn service(&self, name: &str) -> Option<&Service> {
         name.parse::<ServiceName>().ok().and_then(|name| self.services.get(&name))
     }

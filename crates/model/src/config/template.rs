@@ -1,6 +1,6 @@
 //! Values of environment variables with references in braces: `postgres://{db.host}:{db.port}`.
 //!
-//! Messages name a reference but never the rest of the value, which may hold a credential.
+//! Messages name a reference but never the rest of the value, which may contain a credential.
 
 use super::{
     problem::{Complaint, shown},
@@ -12,7 +12,7 @@ text_type! {
     Template: "a text, with references such as `{db.url}`", None, |text| parse_template(text).map(|_| ())
 }
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Text(String),
@@ -22,26 +22,26 @@ pub enum Part {
 /// What a pair of braces refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The service; none means the one that has the variable, as in `{port}`.
+    /// The service; `None` means the one that has the variable, as in `{port}`.
     pub service: Option<String>,
     pub field: String,
 }
 
-/// What a reference to another service may ask for.
+/// The fields that a reference to another service may use.
 pub const SERVICE_FIELDS: &[&str] =
     &["url", "hostname", "local", "port", "host", "database", "user", "password"];
 
-/// What a reference to the service itself may ask for.
+/// The fields that a reference to the service itself may use.
 pub const OWN_FIELDS: &[&str] = &["port"];
 
 impl Template {
-    /// Returns the pieces in order.
+    /// Returns the parts in order.
     pub fn parts(&self) -> Vec<Part> {
         parse_template(self.as_str()).expect("a template was parsed when it was made")
     }
 }
 
-/// Splits a text into plain pieces and references.
+/// Splits a text into plain parts and references.
 pub fn parse_template(text: &str) -> Result<Vec<Part>, Complaint> {
     if text.contains('\0') {
         return Err(Complaint::new("cannot hold a NUL character"));
@@ -86,7 +86,7 @@ fn parse_reference(inner: &str) -> Result<Reference, Complaint> {
     if word(field) && service.is_none_or(word) {
         return Ok(Reference { service: service.map(str::to_owned), field: field.to_owned() });
     }
-    // A long or odd text between braces is no reference that was meant, and may be a credential.
+    // A long or odd text in braces was not meant as a reference, and may be a credential.
     let inner = if inner.len() <= 40 {
         format!("`{{{}}}` is not", shown(inner))
     } else {

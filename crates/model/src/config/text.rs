@@ -1,20 +1,19 @@
-//! Values that are texts of a certain form, and the two macros that make types of them.
+//! Text values with a required format, and the two macros that define types for them.
 //!
-//! A rule is used by the walker (problems), by the type (proof) and by the JSON Schema, so that
-//! the three cannot disagree.
+//! The walker (problems), the type (validation) and the JSON Schema share each rule, so the three cannot disagree.
 
 use super::problem::{Complaint, shown};
 
-/// The form of a text value.
+/// The format of a text value.
 pub struct TextRule {
     /// What the text is, with an example: `a byte size such as "4G"`.
     pub what: &'static str,
-    /// The form as a regular expression of JSON Schema, where one can say it.
+    /// The format as a regular expression of JSON Schema, if it can be expressed.
     pub pattern: Option<&'static str>,
     pub check: fn(&str) -> Result<(), Complaint>,
 }
 
-/// Makes a type of a text that follows a rule.
+/// Defines a type for a text that follows a rule.
 macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident: $what:literal, $pattern:expr, $check:expr) => {
         $(#[$doc])*
@@ -69,7 +68,7 @@ macro_rules! text_type {
     };
 }
 
-/// Makes an enum of a closed list of words.
+/// Defines an enum for a fixed list of words.
 macro_rules! choice_type {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -79,10 +78,10 @@ macro_rules! choice_type {
         }
 
         impl $name {
-            /// Every word, as it is written in the config.
+            /// Every word, as written in the config.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// Returns the word, as it is written in the config.
+            /// Returns the word, as written in the config.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -114,15 +113,15 @@ macro_rules! choice_type {
 pub(super) use {choice_type, text_type};
 
 text_type! {
-    /// A command line, given to a shell in the room.
+    /// A command line, run by a shell in the room.
     Command: "a command such as `npm start`", None, check_line
 }
 text_type! {
-    /// A text without line ends, for people to read or for a sink to look for.
+    /// A single line of text, for people to read or for a sink to search for.
     Line: "a text", None, check_line
 }
 text_type! {
-    /// A name of a thing that the config declares: profile, integration, bundle, scenario, role.
+    /// The name of something that the config declares: profile, integration, bundle, scenario, role.
     EntryName: "a name such as `admin-user`", Some(NAME_PATTERN), check_name
 }
 text_type! {
@@ -130,7 +129,7 @@ text_type! {
     AppLabel: "a label such as `web`", Some(NAME_PATTERN), check_name
 }
 text_type! {
-    /// The name of a secret, as the room's environment shows it.
+    /// The name of a secret, as in the room's environment.
     SecretName: "a name such as `GITHUB_TOKEN`", Some("^[A-Z_][A-Z0-9_]*$"), check_secret_name
 }
 text_type! {
@@ -146,11 +145,11 @@ text_type! {
     Version: "a version such as `16`", Some("^[0-9]+(\\.[0-9]+)*$"), check_version
 }
 text_type! {
-    /// The name of a database, or of the user of one.
+    /// The name of a database or a database user.
     DatabaseName: "a name such as `shop`", Some("^[A-Za-z0-9_-]{1,63}$"), check_database_name
 }
 text_type! {
-    /// The password of a database in a room, which protects nothing: only what must agree with an app's own settings.
+    /// The password of a database in a room. It protects nothing, but must match the app's own settings.
     DatabasePassword: "a password of letters, digits and `._~-`", Some("^[A-Za-z0-9._~-]{1,128}$"), check_database_password
 }
 text_type! {
@@ -158,11 +157,11 @@ text_type! {
     Stack: "a stack such as `host`, `node` or an image", Some("^[^\\s]+$"), check_word
 }
 text_type! {
-    /// The name of an image: of a registry, `oci:FOLDER`, or `archive:FILE`.
+    /// The name of an image: in a registry, `oci:FOLDER`, or `archive:FILE`.
     ImageName: "an image such as `postgres:16`", Some("^[^\\s]+$"), check_word
 }
 text_type! {
-    /// A pattern of URLs, in which `*` is any text.
+    /// A URL pattern, in which `*` is any text.
     UrlPattern: "a URL such as `https://js.vendor.example/*`", Some("^(https?|\\*)://[^\\s]+$"), check_url_pattern
 }
 text_type! {
@@ -174,7 +173,7 @@ pub(super) const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$";
 
 pub const NAME_RULE: TextRule = EntryName::RULE;
 
-/// Refuses the empty text; every rule begins with this.
+/// Rejects the empty text; every rule begins with this.
 pub(super) fn check_filled(text: &str) -> Result<(), Complaint> {
     if text.trim().is_empty() {
         return Err(Complaint::new("cannot be empty"));
@@ -267,7 +266,7 @@ fn check_version(text: &str) -> Result<(), Complaint> {
 
 fn check_regex(text: &str) -> Result<(), Complaint> {
     check_filled(text)?;
-    // By the engine that room-init has, which knows no Unicode classes.
+    // The same engine as in room-init, which has no Unicode classes.
     match regex_lite::Regex::new(text) {
         Ok(_) => Ok(()),
         Err(_) => Err(Complaint::new(format!("is not a regular expression: `{}`", shown(text)))),

@@ -1,4 +1,4 @@
-//! Sizes and times, written with their unit.
+//! Sizes and durations, written with their unit.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -63,7 +63,7 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     SIZE_UNITS.iter().find(|(name, _)| *name == bare).map(|(_, bytes)| *bytes)
 }
 
-/// Multiplies a decimal such as `1.5` by a unit in integer arithmetic: no float, no rounding up.
+/// Multiplies a decimal such as `1.5` by a unit in integer arithmetic: no floats, no rounding up.
 fn scaled(digits: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let number = |text: &str| {
@@ -123,7 +123,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, Complaint> {
     }
 }
 
-/// Splits `1h30m` into its first number, that number's unit in milliseconds, and the rest.
+/// Splits `1h30m` into its first number, the unit of that number in milliseconds, and the rest.
 fn split_term(text: &str) -> Option<(u64, u64, &str)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let letters =
@@ -133,7 +133,7 @@ fn split_term(text: &str) -> Option<(u64, u64, &str)> {
     Some((text[..digits].parse().ok()?, *milliseconds, &text[digits + letters..]))
 }
 
-/// Writes a duration as [`parse_duration`] reads it; what is below a millisecond is dropped.
+/// Writes a duration as [`parse_duration`] reads it; fractions of a millisecond are dropped.
 pub fn format_duration(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();

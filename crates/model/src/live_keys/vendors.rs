@@ -1,12 +1,12 @@
 //! What the credentials of common vendors look like.
 //!
-//! Only forms that tell production from test, or that have no test mode at all. To add one: a line in
-//! the right table, and one in `tests.rs`.
+//! Only formats that tell production from test, or that have no test mode at all. To add one: a line in the right
+//! table, and one in `tests.rs`.
 
 /// What follows a prefix.
 pub(super) struct Form {
     pub(super) alphabet: fn(char) -> bool,
-    /// How many characters at least.
+    /// The minimum number of characters.
     pub(super) least: usize,
 }
 
@@ -18,11 +18,11 @@ pub(super) struct Vendor {
     pub(super) form: Form,
 }
 
-/// A credential that only the name of its variable gives away.
+/// A credential that is recognizable only by the name of its variable.
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    /// What the name of the variable ends with.
+    /// The end of the variable's name.
     pub(super) variable: &'static str,
     pub(super) length: usize,
     pub(super) alphabet: fn(char) -> bool,
@@ -159,7 +159,7 @@ pub(super) static NAMED: &[Named] = &[
     },
 ];
 
-/// Hosts below which managed databases are.
+/// Parent domains of managed databases.
 pub(super) static MANAGED: &[(&str, &str)] = &[
     ("rds.amazonaws.com", "Amazon RDS"),
     ("cache.amazonaws.com", "Amazon ElastiCache"),

@@ -1,26 +1,26 @@
-//! The name that a connection gives for its target, in the one form that is compared.
+//! The name that a connection gives for its target, in the only form that is compared.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::{HostName, ascii_form};
 
-/// How much of a name that makes no sense is repeated.
+/// How much of an invalid name is shown.
 const SHOWN: usize = 64;
 
-/// What a connection claims to be for. These are bytes of a room, so they may be anything.
+/// What a connection claims to be for. The bytes come from a room, so they may be anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     None,
     Name(HostName),
-    /// An address where a name is expected, in any of the forms that resolvers understand.
+    /// An address in place of a name, in any form that resolvers accept.
     Address(IpAddr),
-    /// Neither: a zero byte, an empty label, letters that no name has.
+    /// Neither: a zero byte, an empty label, characters that are not allowed in names.
     Bad(String),
 }
 
 impl Claim {
-    /// Reads a host without a port. Names in other alphabets are turned into their ASCII form before
-    /// anything is compared (`bücher.de`, `xn--bcher-kva.de`); digits and dots of theirs count as ours.
+    /// Parses a host without a port. Internationalized names are converted to ASCII before anything is compared
+    /// (`bücher.de`, `xn--bcher-kva.de`); their digits and dots count as ASCII ones.
     pub fn of(host: &[u8]) -> Self {
         if host.is_empty() {
             return Self::None;
@@ -43,7 +43,7 @@ impl Claim {
         text.parse().map_or_else(|_| bad(), Self::Name)
     }
 
-    /// Reads a host that may have a port, as `Host` and CONNECT write it.
+    /// Parses a host with an optional port, as in `Host` and CONNECT.
     pub fn with_port(authority: &[u8]) -> (Self, Option<u16>) {
         let end = match authority.iter().position(|byte| *byte == b']') {
             Some(end) if authority.first() == Some(&b'[') => Some(end + 1),
@@ -58,7 +58,7 @@ impl Claim {
         let number = std::str::from_utf8(digits).ok().filter(|_| port[0] == b':');
         let number = number.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         match number {
-            // `host:` means the usual port.
+            // `host:` means the default port.
             Some("") => (Self::of(host), None),
             Some(text) => match text.parse::<u16>() {
                 Ok(port) => (Self::of(host), Some(port)),
@@ -77,15 +77,15 @@ impl Claim {
     }
 }
 
-/// Shows bytes escaped and truncated.
+/// Escapes and truncates bytes.
 fn shown(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(SHOWN)];
     let text = cut.escape_ascii().to_string();
     if cut.len() < bytes.len() { format!("{text}…") } else { text }
 }
 
-/// Reads an IPv4 address as resolvers do: up to four parts, each decimal, octal or hexadecimal, the
-/// last filling what is left (`127.1`, `0x7f.1`, `2130706433`).
+/// Parses an IPv4 address as resolvers do: up to four parts, each decimal, octal or hexadecimal, with the last filling
+/// the remaining bytes (`127.1`, `0x7f.1`, `2130706433`).
 pub fn parse_ipv4_loosely(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<&str> = text.split('.').collect();
     let (last, first) = parts.split_last().filter(|(_, first)| first.len() < 4)?;
@@ -105,7 +105,7 @@ fn number(text: &str) -> Option<u64> {
         None if lower.len() > 1 && lower.starts_with('0') => (&lower[1..], 8),
         None => (lower.as_str(), 10),
     };
-    // `0x` alone counts as zero; a sign does not count at all.
+    // `0x` alone counts as zero; signs are not allowed.
     if digits.is_empty() && radix == 16 {
         return Some(0);
     }

@@ -1,17 +1,17 @@
-//! What is not a connection: datagrams and echo requests. None of them passes in any mode unless a rule
-//! names its transport, and what is inside is not looked at: such a rule grants the port of an address.
+//! Traffic without a connection: datagrams and echo requests. In every mode it passes only if a rule names its
+//! transport, and its content is not inspected: such a rule grants a port of an address.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
 use super::{Policy, Reason, Sphere, Verdict, is_public_resolver, reason::Basis, rules::Grant};
 use crate::config::{EgressMode, HostName};
 
-/// What carries something that is not a connection.
+/// The transport of traffic without a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     Udp,
     Icmp,
-    /// Another one, by its number.
+    /// Another protocol, by its number.
     Other(u8),
 }
 
@@ -25,17 +25,17 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Something that a room sends without a connection.
+/// Traffic that a room sends without a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     pub transport: Transport,
-    /// Where it goes; none where the room was given a synthetic address.
+    /// The destination; `None` if the room was given a synthetic address.
     pub address: Option<IpAddr>,
-    /// The names for which our DNS answered with this address.
+    /// The names for which our DNS returned this address.
     pub answered: &'a [HostName],
-    /// Only for UDP.
+    /// For UDP only.
     pub port: Option<u16>,
-    /// Whether the host is one that is terminated. Datagrams cannot be.
+    /// Whether the host is terminated. Datagrams cannot be.
     pub terminated: bool,
 }
 
@@ -74,17 +74,17 @@ impl Policy {
         forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
     }
 
-    /// Returns the ports to which rules open datagrams for any host.
+    /// Returns the ports that rules open for datagrams, to any host.
     pub fn datagram_ports(&self) -> BTreeSet<u16> {
         self.datagrams.iter().filter_map(Grant::datagram_port).collect()
     }
 
-    /// Whether a rule allows echo requests to any host.
+    /// Returns whether a rule allows echo requests to any host.
     pub fn allows_echo(&self) -> bool {
         self.datagrams.iter().any(|rule| rule.carries(Transport::Icmp, None))
     }
 
-    /// Returns the names that rules open for what is carried so, as far as they name one exactly.
+    /// Returns the exact names that rules open for a transport.
     pub fn datagram_names(&self, transport: Transport, port: Option<u16>) -> Vec<&HostName> {
         let rules = self.datagrams.iter().filter(|rule| rule.carries(transport, port));
         rules.filter_map(Grant::exact_name).collect()
@@ -95,7 +95,7 @@ impl Policy {
         rules.filter(move |rule| rule.concerns(transport, port))
     }
 
-    /// Returns why an address is out of reach unless a rule names it, and what it is to get.
+    /// Denies an address that is not public, unless a rule names it.
     fn forbidden_datagram(
         &self,
         address: IpAddr,
@@ -115,7 +115,7 @@ impl Policy {
             let listed = self.mode != EgressMode::Allowlist || !self.is_resolver_of_datagrams(name);
             listed && rule.names_host(name)
         });
-        // Where names decide, `*` does not match an address without a name.
+        // If names decide, `*` does not match an address without a name.
         let by_name = self.is_by_name() || !self.no_datagrams.is_empty();
         let anybody = sent.answered.is_empty() && sent.address.is_some() && !by_name;
         held || named || (anybody && rule.means_any())
@@ -138,14 +138,14 @@ impl Policy {
         Verdict::denied(Basis::Always, Reason::Datagram { transport, port })
     }
 
-    /// Whether a name is a public resolver that no rule for datagrams means exactly.
+    /// Returns whether a name is a public resolver that no datagram rule names exactly.
     pub(super) fn is_resolver_of_datagrams(&self, name: &HostName) -> bool {
         is_public_resolver(name) && !self.datagrams.iter().any(|rule| rule.names_exactly(name))
     }
 }
 
 impl Grant {
-    /// Whether a rule of denial means a datagram.
+    /// Returns whether a deny rule covers a datagram.
     fn means(&self, sent: &Datagram<'_>) -> bool {
         self.means_any()
             || sent.address.is_some_and(|address| self.holds(address))

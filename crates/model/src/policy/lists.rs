@@ -1,12 +1,12 @@
-//! Lists of hosts that are compiled in: common development hosts, and public resolvers.
+//! Built-in lists of hosts: common development hosts, and public resolvers.
 
 use crate::config::{Destination, HostName};
 
-/// The bundled list, one host per line. Package registries are not in it: `@toolchain` asks the
-/// host's own tools which they use.
+/// The bundled list, one host per line. Package registries are not on it: `@toolchain` asks the
+/// host's own tools which ones they use.
 pub const COMMON_HOSTS: &str = include_str!("common-hosts.txt");
 
-/// Resolvers that answer over TLS or HTTPS, by which a room could look names up unseen.
+/// Resolvers over TLS or HTTPS, with which a room could look up names unseen.
 const PUBLIC_RESOLVERS: &[&str] = &[
     "dns.google",
     "dns64.dns.google",
@@ -48,13 +48,13 @@ const PUBLIC_RESOLVERS: &[&str] = &[
     "odoh.cloudflare-dns.com",
 ];
 
-/// Reads the bundled list.
+/// Parses the bundled list.
 pub fn common_hosts() -> Vec<Destination> {
     let lines = COMMON_HOSTS.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty()).filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Whether a name is a public resolver, or below one.
+/// Returns whether a name is a public resolver, or below one.
 pub fn is_public_resolver(name: &HostName) -> bool {
     PUBLIC_RESOLVERS.iter().any(|known| {
         let rest = name.as_str().strip_suffix(known);

@@ -1,27 +1,26 @@
-//! The path of a request, read in the one way in which every server reads it. Pure.
+//! The path of a request, interpreted in the only way that all servers agree on. Pure.
 //!
-//! A rule about paths works only if the proxy and the server interpret a path in the same way.
-//! Servers differ: some decode twice, drop `;params`, take a backslash for a slash, join empty segments, or
-//! leave out a dot at the end. So a path is decoded once, and one that any of them could take for
-//! another is not judged at all: [`PlainPath::of`] refuses it, and so does every gate, whether its rule
-//! allows or denies.
+//! A rule about paths works only if the proxy and the server interpret a path in the same way. Servers differ: some
+//! decode twice, drop `;params`, treat a backslash as a slash, merge empty segments, or ignore a trailing dot. So a
+//! path is decoded once, and one that any server could take for another is not judged at all: [`PlainPath::of`] rejects
+//! it, and so does every gate, whether its rule allows or denies.
 //!
-//! An encoded slash is the one exception, because names of packages (`/@scope%2fname`) and of projects
-//! (`/projects/group%2Fname`) have it: some servers take it for a slash and some for a letter. Both readings
-//! are kept; a rule that allows must match both, one that denies either.
+//! An encoded slash is the one exception, because names of packages (`/@scope%2fname`) and projects
+//! (`/projects/group%2Fname`) contain it: some servers treat it as a slash, others as an ordinary character. Both
+//! readings are kept; an allow rule must match both, a deny rule either.
 
 use std::fmt;
 
-/// A path without anything that could be read in two ways but encoded slashes, decoded.
+/// A decoded path that is unambiguous except for encoded slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainPath {
     /// Encoded slashes are slashes.
     split: String,
-    /// Encoded slashes are parts of their segments, and written `%2F`. No other `%` is left.
+    /// Encoded slashes are part of their segments, written as `%2F`. There is no other `%`.
     whole: String,
 }
 
-/// What can be read in two ways in a request.
+/// What makes a request ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ambiguity {
     /// It does not begin with a slash: `*`, or nothing.
@@ -39,9 +38,9 @@ pub enum Ambiguity {
     Encoded,
     /// `%` without two digits after it, or bytes that are not UTF-8.
     BadEncoding,
-    /// A character that some servers take for another, such as a wide dot.
+    /// A character that some servers treat as another, such as a fullwidth dot.
     Lookalike,
-    /// A method in other capitals than its name has.
+    /// A method in other capitals than usual.
     Method,
 }
 
@@ -63,7 +62,7 @@ impl fmt::Display for Ambiguity {
 }
 
 impl PlainPath {
-    /// Reads the path of a request, without its query.
+    /// Parses the path of a request, without its query.
     pub fn of(path: &str) -> Result<Self, Ambiguity> {
         let Some(below) = path.strip_prefix('/') else { return Err(Ambiguity::NoPath) };
         let whole = decode(path)?;
@@ -80,7 +79,7 @@ impl PlainPath {
         if decoded.contains(is_lookalike) {
             return Err(Ambiguity::Lookalike);
         }
-        // What is ambiguous in a segment of the other reading is ambiguous in one of these as well.
+        // Whatever is ambiguous in a segment of the other reading is ambiguous in one of these too.
         let segments: Vec<&str> = decoded.split('/').skip(1).collect();
         if segments.iter().any(|segment| segment.ends_with('.')) {
             return Err(Ambiguity::Dots);
@@ -95,23 +94,23 @@ impl PlainPath {
         Ok(Self { split: decoded, whole })
     }
 
-    /// Whether it is a path of a rule, or below it, however a server reads it.
+    /// Returns whether it is the path of a rule, or below it, for every server.
     pub fn is_below(&self, above: &str) -> bool {
         let above = plain(above);
         is_below(&self.whole, &above.whole) && is_below(&self.split, &above.split)
     }
 
-    /// Whether a server that does not tell capitals apart would take it for a path of a rule, or one
-    /// below it. What is denied is denied there too.
+    /// Returns whether a case-insensitive server would treat it as the path of a rule, or one below it. A denied path
+    /// is denied in any case.
     pub fn is_below_in_any_case(&self, above: &str) -> bool {
         is_below(&self.split.to_lowercase(), &plain(above).split.to_lowercase())
     }
 }
 
-/// How the path of [`PlainPath::whole`] has an encoded slash.
+/// How [`PlainPath::whole`] writes an encoded slash.
 const SLASH: &str = "%2F";
 
-/// The path of a rule as it is compared; one that is not plain equals no path that is.
+/// Returns the path of a rule as it is compared; an ambiguous one equals no valid path.
 fn plain(above: &str) -> PlainPath {
     let as_it_is = || PlainPath { split: above.to_owned(), whole: above.to_owned() };
     PlainPath::of(above).unwrap_or_else(|_| as_it_is())
@@ -122,7 +121,7 @@ fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Decodes a path once, except slashes.
+/// Decodes a path once, except for slashes.
 fn decode(path: &str) -> Result<String, Ambiguity> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
@@ -145,16 +144,16 @@ fn decode(path: &str) -> Result<String, Ambiguity> {
     String::from_utf8(decoded).map_err(|_| Ambiguity::BadEncoding)
 }
 
-/// Whether a character becomes one of ASCII where text is folded (NFKC, capitals, Windows' best fit), or
-/// is dropped on the way.
+/// Returns whether a character becomes ASCII when text is folded (NFKC, case, Windows' best fit), or is dropped on the
+/// way.
 fn is_lookalike(c: char) -> bool {
     matches!(c,
         // Dots and slashes.
         '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}'
         | '\u{3002}' | '\u{fe30}' | '\u{fe52}' | '\u{fe68}' | '\u{ff61}'
-        // Wide letters, and those that are ASCII in the other case.
+        // Fullwidth letters, and those with an ASCII letter in the other case.
         | '\u{ff00}'..='\u{ff5e}' | '\u{130}' | '\u{131}' | '\u{17f}' | '\u{212a}' | '\u{212b}'
-        // Letters in circles, as symbols, and as mathematics.
+        // Circled, letterlike and mathematical letters.
         | '\u{aa}' | '\u{ba}' | '\u{2070}'..='\u{209c}' | '\u{2100}'..='\u{214f}'
         | '\u{2460}'..='\u{24ff}' | '\u{1d400}'..='\u{1d7ff}' | '\u{1f100}'..='\u{1f1ff}'
         // Invisible characters.
@@ -257,7 +256,7 @@ mod tests {
             ("/@scope%2fname", "/@scope%2Fname", true, true),
             ("/@scope%2fname/-/x.tgz", "/@scope%2fname", true, true),
             ("/projects/group%2Fname/x", "/projects", true, true),
-            // One server serves what is below the rule, and another does not.
+            // Servers disagree whether this path is below the rule.
             ("/@scope%2fname", "/@scope", false, true),
             ("/@scope%2fname", "/@scope/name", false, true),
             ("/@scope/name", "/@scope%2fname", false, true),
@@ -275,7 +274,7 @@ mod tests {
         }
     }
 
-    /// What servers do to a path before they look for what it means.
+    /// Returns what servers do to a path before they look it up.
     fn served(path: &str) -> Vec<String> {
         let once = |text: &str| {
             let mut all = Vec::new();
@@ -318,10 +317,10 @@ mod tests {
                 for served in served(&path) {
                     let judged = plain.is_below_in_any_case("/admin");
                     let meant = served.to_lowercase();
-                    // A server that decodes nothing finds nothing under a name that is encoded.
+                    // A server that decodes nothing finds nothing under an encoded name.
                     let undecoded = meant.contains('%');
                     prop_assert!(undecoded || judged == is_below(&meant, "/admin"), "{path} {served}");
-                    // What is allowed is below the rule for every server.
+                    // An allowed path is below the rule for every server.
                     let allowed = plain.is_below("/admin");
                     let lower = is_below(&served, "/admin");
                     prop_assert!(!allowed || lower, "{path} {served}");

@@ -1,4 +1,4 @@
-//! Why something may or may not pass, so that an agent can act on it.
+//! Why something may or may not pass, in a form that an agent can act on.
 
 use std::{fmt, net::IpAddr};
 
@@ -12,11 +12,11 @@ use crate::{
 /// What a decision is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// Something that applies in every mode.
+    /// A rule of Hothouse that applies in every mode.
     Always,
     Mode(EgressMode),
     Rule(String),
-    /// The class of an integration, by which its hosts are never dialled.
+    /// The class of an integration, whose hosts are never dialled.
     Integration,
 }
 
@@ -24,18 +24,18 @@ pub(super) enum Basis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub allowed: bool,
-    /// What it is based on, as the config writes it.
+    /// What it is based on, as written in the config.
     pub rule: String,
-    /// Why not.
+    /// Why it was denied.
     pub reason: Option<Reason>,
 }
 
-/// Why something may not pass.
+/// Why something was denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     DenyRule,
     NotListed,
-    /// The name is not one that could be compared.
+    /// The name is not in a form that can be compared.
     BadName(String),
     Port {
         port: u16,
@@ -56,33 +56,33 @@ pub enum Reason {
         sphere: Sphere,
     },
     Request,
-    /// A rule looks at what servers read in different ways.
+    /// A rule depends on something that servers interpret in different ways.
     Ambiguous(Ambiguity),
     Unseen,
-    /// It leads to a terminated host, and cannot be terminated itself.
+    /// It leads to a terminated host, but cannot be terminated itself.
     Covered {
         host: HostName,
     },
-    /// It is not a connection, and no rule allows what carries it.
+    /// It is not a connection, and no rule allows its transport.
     Datagram {
         transport: Transport,
         port: Option<u16>,
     },
     /// The host is terminated, which datagrams cannot be.
     Sealed,
-    /// The host itself may not send what carries it.
+    /// The host itself cannot send this transport.
     NoEcho,
-    /// A tunnel in a tunnel.
+    /// A tunnel inside a tunnel.
     Nested,
     /// The address in a request's target and its `Host` differ.
     TwoNames,
-    /// It took too long to say what it is.
+    /// It took too long to identify itself.
     Slow,
-    /// The sandbox has as much as it may have; so many were refused since that was last recorded.
+    /// The sandbox has used up its share; `refused` counts the refusals since the last record.
     Budget {
         refused: u64,
     },
-    /// The bytes are not what they claim to be.
+    /// The bytes are not valid for their protocol.
     Malformed,
 }
 
@@ -92,14 +92,14 @@ word_type! {
 }
 
 impl Decision {
-    /// Returns the decision for a flag.
+    /// Returns the decision for a boolean.
     pub fn of(allowed: bool) -> Self {
         if allowed { Self::Allowed } else { Self::Denied }
     }
 }
 
 word_type! {
-    /// The word for a [`Reason`]; it stays the same in ledgers, in the API and in the body of a 403.
+    /// The code of a [`Reason`]; stable in ledgers, in the API and in the body of a 403.
     ReasonCode {
         DenyRule = "deny-rule",
         NotListed = "not-listed",
@@ -127,8 +127,7 @@ word_type! {
     }
 }
 
-/// The code of a record. Another release may have written one that this one does not know, and a
-/// reader shows it as it is.
+/// The code of a record. Another release may have written an unknown one, which is shown as it is.
 pub type RecordedCode = Word<ReasonCode>;
 
 impl Verdict {
@@ -140,13 +139,13 @@ impl Verdict {
         Self { allowed: false, rule: basis.to_string(), reason: Some(reason) }
     }
 
-    /// A denial that applies in every mode.
+    /// Returns a denial that applies in every mode.
     pub fn refused(reason: Reason) -> Self {
         Self::denied(Basis::Always, reason)
     }
 
-    /// Whether it was denied as a registry of the host's tools would be while nobody knows it:
-    /// such a one may have its own port, an address that is not public, or be on no list yet.
+    /// Returns whether it was denied for a reason that could also apply to an unknown registry of the host's tools,
+    /// which may have its own port, an address that is not public, or be on no list yet.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {
             Some(Reason::Port { .. } | Reason::NotListed) => true,
@@ -155,7 +154,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the reason as a sentence, empty where it may pass.
+    /// Returns the reason as a sentence; empty if allowed.
     pub fn why(&self) -> String {
         self.reason.as_ref().map(ToString::to_string).unwrap_or_default()
     }

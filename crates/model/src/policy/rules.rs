@@ -1,4 +1,4 @@
-//! One rule, with the lists that have a name spelt out.
+//! A rule with its named lists expanded.
 
 use std::net::IpAddr;
 
@@ -10,18 +10,18 @@ use crate::config::{
     UrlPath,
 };
 
-/// A rule as it is decided with.
+/// A rule in the form used for decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     hosts: Meant,
     pub(super) port: Option<u16>,
-    /// What carries it, where the rule names that.
+    /// The transport, if the rule names one.
     transport: Option<RuleTransport>,
     methods: Vec<Method>,
     paths: Vec<UrlPath>,
-    /// Whether its hosts may have private addresses: the host's own tools are configured to use them.
+    /// Whether its hosts may have private addresses, because the host's own tools are configured to use them.
     private: bool,
-    /// The rule in the words of the config.
+    /// The rule as written in the config.
     text: String,
 }
 
@@ -33,14 +33,14 @@ enum Meant {
 }
 
 impl Rule {
-    /// Whether the rule means a list.
+    /// Returns whether the rule names the list.
     pub(super) fn names(&self, list: NamedHosts) -> bool {
         self.host.hosts == Hosts::Named(list)
     }
 }
 
 impl Grant {
-    /// Spells a rule out.
+    /// Expands a rule.
     pub(super) fn of(rule: &Rule, word: &str, lists: &NamedLists) -> Vec<Self> {
         let text = format!("{word} = \"{}\"", rule.host);
         let one = |target: &Destination, text: String| {
@@ -48,7 +48,7 @@ impl Grant {
                 Hosts::Any => Meant::Any,
                 Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
                 Hosts::Network(network) => Meant::Network(*network),
-                // A list holds no lists.
+                // Lists cannot contain lists.
                 Hosts::Named(_) => return None,
             };
             let (methods, paths) = (rule.methods.clone(), rule.paths.clone());
@@ -65,7 +65,7 @@ impl Grant {
         spelt.collect()
     }
 
-    /// Makes a rule of what a user has granted by name.
+    /// Makes a rule from what the user granted by name.
     pub(super) fn approved(target: &Destination) -> Self {
         let hosts = match &target.hosts {
             Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
@@ -78,17 +78,17 @@ impl Grant {
         Self { hosts, port, transport, methods, paths, private: false, text }
     }
 
-    /// Whether a rule that allows something allows connections.
+    /// Returns whether an allow rule allows connections.
     pub(super) fn allows_connections(&self) -> bool {
         matches!(self.transport, None | Some(RuleTransport::Tcp))
     }
 
-    /// Whether it allows any datagrams.
+    /// Returns whether an allow rule allows any datagrams.
     pub(super) fn allows_datagrams(&self) -> bool {
         !self.allows_connections()
     }
 
-    /// Whether a rule that allows something allows what is carried so, to a port.
+    /// Returns whether an allow rule allows a transport, to a port.
     pub(super) fn carries(&self, transport: Transport, port: Option<u16>) -> bool {
         match (self.transport, transport) {
             (Some(RuleTransport::Udp), Transport::Udp) => self.port.is_some() && self.port == port,
@@ -97,7 +97,7 @@ impl Grant {
         }
     }
 
-    /// Whether a rule of denial is about what is carried so, to a port.
+    /// Returns whether a deny rule concerns a transport, to a port.
     pub(super) fn concerns(&self, transport: Transport, port: Option<u16>) -> bool {
         let carried = match self.transport {
             None => true,
@@ -108,12 +108,12 @@ impl Grant {
         carried && (self.port.is_none() || self.port == port)
     }
 
-    /// Returns the port for datagrams that it allows.
+    /// Returns the port to which it allows datagrams.
     pub(super) fn datagram_port(&self) -> Option<u16> {
         self.port.filter(|_| self.transport == Some(RuleTransport::Udp))
     }
 
-    /// Returns the name, if it means exactly one.
+    /// Returns the name, if it names exactly one.
     pub(super) fn exact_name(&self) -> Option<&HostName> {
         match &self.hosts {
             Meant::Pattern(HostPattern::Name(name)) => Some(name),
@@ -121,7 +121,7 @@ impl Grant {
         }
     }
 
-    /// Whether it means everything.
+    /// Returns whether it covers all hosts.
     pub(super) fn means_any(&self) -> bool {
         self.hosts == Meant::Any
     }
@@ -130,12 +130,12 @@ impl Grant {
         Basis::Rule(self.text.clone())
     }
 
-    /// Whether it lets a name have a private address.
+    /// Returns whether it allows a name to have a private address.
     pub(super) fn privileges(&self, name: &HostName) -> bool {
         self.private && self.names_host(name)
     }
 
-    /// Whether it means every request of its hosts.
+    /// Returns whether it covers every request to its hosts.
     pub(super) fn is_whole(&self) -> bool {
         self.methods.is_empty() && self.paths.is_empty()
     }
@@ -160,7 +160,7 @@ impl Grant {
         matches!(&self.hosts, Meant::Network(network) if network.contains(address))
     }
 
-    /// Whether a rule of denial means a connection.
+    /// Returns whether a deny rule covers a connection.
     pub(super) fn forbids(&self, attempt: &Attempt<'_>) -> bool {
         let named = match attempt.claim {
             Claim::Name(name) => self.names_host(name),
@@ -169,26 +169,26 @@ impl Grant {
         };
         let reached = attempt.address.is_some_and(|address| self.holds(address));
         let answered = attempt.answered.iter().any(|name| self.names_host(name));
-        // An address may serve many names, so a name that is claimed counts before those of DNS.
+        // An address may serve many names, so a claimed name takes precedence over those of DNS.
         let answered = answered && !matches!(attempt.claim, Claim::Name(_));
         self.is_whole() && self.fits(attempt.port) && (named || reached || answered)
     }
 
-    /// Returns what it cannot tell of a request that it looks at.
+    /// Returns what makes a request ambiguous for this rule.
     pub(super) fn unsure_of(&self, asked: &Asked<'_>) -> Option<Ambiguity> {
         let path = asked.path.as_ref().err().filter(|_| !self.paths.is_empty()).copied();
         let method = Some(Ambiguity::Method).filter(|_| asked.odd && !self.methods.is_empty());
         path.or(method)
     }
 
-    /// Whether a rule of denial means a request. What a connection carries once it is no longer HTTP
-    /// may be anything, so it counts as every method.
+    /// Returns whether a deny rule covers a request. After an upgrade a connection may carry anything, so it counts as
+    /// every method.
     pub(super) fn denies(&self, asked: &Asked<'_>) -> bool {
         let below = |path: &PlainPath, own: &UrlPath| path.is_below_in_any_case(own.as_str());
         (asked.upgrades || self.covers_method(asked)) && self.covers_path(asked, below)
     }
 
-    /// Whether a rule that allows something means a request.
+    /// Returns whether an allow rule covers a request.
     pub(super) fn allows(&self, asked: &Asked<'_>) -> bool {
         let below = |path: &PlainPath, own: &UrlPath| path.is_below(own.as_str());
         let every = self.methods.is_empty();
@@ -208,7 +208,7 @@ impl Grant {
 /// A request as rules see it.
 pub(super) struct Asked<'a> {
     method: &'a str,
-    /// Whether the method is one that we know, but not in these capitals.
+    /// Whether it is a known method in other capitals.
     odd: bool,
     path: Result<PlainPath, Ambiguity>,
     upgrades: bool,

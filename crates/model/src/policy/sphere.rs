@@ -1,11 +1,11 @@
-//! What kind of place an address is. Everything but the public Internet is out of reach by default.
+//! The kind of network that an address belongs to. Everything except the public Internet is out of reach by default.
 
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Where an address is.
+/// The kind of network of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sphere {
     Public,
@@ -13,20 +13,20 @@ pub enum Sphere {
     Loopback,
     Private,
     LinkLocal,
-    /// Where clouds hand out credentials.
+    /// Cloud metadata services, which hand out credentials.
     Metadata,
-    /// Shared by customers of one provider (RFC 6598).
+    /// Shared by the customers of one provider (RFC 6598).
     Shared,
     Multicast,
     /// Set aside: documentation, benchmarks, future use.
     Reserved,
-    /// An address of this very host.
+    /// An address of this host.
     OwnHost,
 }
 
 impl Sphere {
-    /// Whether a registry that the host's own tools use may be there. Reserved addresses count:
-    /// a mirror in a network without Internet access may have one.
+    /// Returns whether a registry of the host's own tools may have such an address. Reserved addresses count: a mirror
+    /// in a network without Internet access may use one.
     pub fn may_hold_registries(self) -> bool {
         matches!(self, Self::Private | Self::Shared | Self::Reserved)
     }
@@ -49,19 +49,18 @@ impl fmt::Display for Sphere {
     }
 }
 
-/// How many addresses of each version stand in for names.
+/// The number of synthetic addresses of each version.
 pub const STAND_INS: u32 = 16_384;
 
-/// The first addresses that stand in for names in rooms, of each version.
+/// The first synthetic address of each version, which rooms get for names.
 ///
-/// Apps refuse to call addresses that their guards against forged requests take for private or reserved, so
-/// these look public. No host answers there: the first block is a corner of a network that its owner keeps off
-/// the Internet, the second was returned when the 6bone ended (RFC 3701). Here they are [`Sphere::Reserved`],
-/// so a connection to one that was not given out is denied, and nothing is ever dialled there.
+/// Apps' guards against SSRF refuse private and reserved addresses, so these look public. No host answers there: the
+/// owner of the first block keeps it off the Internet, the second was returned when the 6bone ended (RFC 3701). Here
+/// they are [`Sphere::Reserved`], so a connection to one that was not given out is denied, and none is ever dialled.
 const STAND_IN_V4: u32 = u32::from_be_bytes([55, 233, 64, 0]);
 const STAND_IN_V6: u128 = 0x3ffe << 112;
 
-/// Returns the addresses that stand in for the name of a number below [`STAND_INS`].
+/// Returns the synthetic addresses for a number below [`STAND_INS`].
 pub fn stand_ins(number: u32) -> [IpAddr; 2] {
     [
         Ipv4Addr::from_bits(STAND_IN_V4 + number).into(),
@@ -82,7 +81,7 @@ fn is_stand_in(address: IpAddr) -> bool {
     stand_in_number(address).is_some()
 }
 
-/// Returns what kind of place an address is. One that carries an IPv4 address is judged by that.
+/// Returns the kind of network of an address. One that embeds an IPv4 address is judged by that.
 pub fn sphere_of(address: IpAddr) -> Sphere {
     match address.to_canonical() {
         IpAddr::V4(address) => sphere_of_v4(address),
@@ -131,14 +130,13 @@ fn sphere_of_v6(address: Ipv6Addr) -> Sphere {
         }
         [0x5f00, ..] => Sphere::Reserved,
         _ if is_stand_in(IpAddr::V6(address)) => Sphere::Reserved,
-        // What the Internet uses is 2000::/3.
+        // The public Internet uses 2000::/3.
         [0x2000..=0x3fff, ..] => Sphere::Public,
         _ => Sphere::Reserved,
     }
 }
 
-/// Returns the IPv4 address in one of the forms that lead there: compatible, translated by NAT64
-/// (RFC 6052, RFC 8215), 6to4.
+/// Returns the embedded IPv4 address of forms that lead there: IPv4-compatible, NAT64 (RFC 6052, RFC 8215), 6to4.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
     match address.segments() {

@@ -1,4 +1,4 @@
-//! Where a reader begins: `--since`.
+//! The position where a reader begins: `--since`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use crate::config::{format_duration, parse_duration};
 
-/// The longest name of a mark.
+/// The maximum length of a mark's name.
 const MARK_LIMIT: usize = 64;
 
-/// A place in a timeline.
+/// A position in a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Since {
     /// After the record with this number.
@@ -21,7 +21,7 @@ pub enum Since {
     Span(Duration),
 }
 
-/// A text that is no place in a timeline.
+/// A text that is not a position in a timeline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a cursor, a mark, a moment or a span")]
 pub struct SinceError(String);
@@ -36,7 +36,7 @@ impl crate::Explain for SinceError {
     }
 }
 
-/// Returns whether a mark may have this name: it begins with a letter, so that no number, moment or span does.
+/// Returns whether this is a valid name for a mark: it begins with a letter, so no number, time or duration is one.
 pub fn is_mark_name(name: &str) -> bool {
     name.len() <= MARK_LIMIT
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

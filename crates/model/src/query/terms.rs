@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::QueryError;
 
-/// A word of a query. Each character knows whether it stood in quotes, where it means only itself.
+/// A word of a query. Each character knows whether it was quoted, which makes it literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word(Vec<(char, bool)>);
 
 impl Word {
-    /// Splits off the minus sign.
+    /// Splits off a leading minus.
     pub(super) fn sign(&self) -> (bool, Self) {
         match self.0.split_first() {
             Some((('-', false), rest)) if !rest.is_empty() => (true, Self(rest.to_vec())),
@@ -17,7 +17,7 @@ impl Word {
         }
     }
 
-    /// Returns field, operator and text, if it has an operator after what can be a name.
+    /// Returns field, operator and text, if there is an operator after a possible field name.
     pub(super) fn condition(&self) -> Option<(String, char, String)> {
         let is_operator = |(c, quoted): &(char, bool)| !quoted && matches!(c, ':' | '=' | '~');
         let at = self.0.iter().position(is_operator)?;
@@ -29,7 +29,7 @@ impl Word {
         (begins && name.iter().all(named)).then(|| (text(name), rest[0].0, text(&rest[1..])))
     }
 
-    /// Returns it without quotes.
+    /// Returns the text without quotes.
     pub(super) fn text(&self) -> String {
         text(&self.0)
     }
@@ -59,9 +59,10 @@ fn text(characters: &[(char, bool)]) -> String {
     characters.iter().map(|(c, _)| c).collect()
 }
 
-/// Splits a query at spaces outside of quotes.
+/// Splits a query at unquoted spaces.
 ///
-/// A double quote opens anywhere, a single one only where a word or a text begins: `don't` has none.
+/// A double quote begins a quotation anywhere, a single one only at the beginning of a word or text, so that `don't`
+/// needs no escaping.
 pub(super) fn split(text: &str) -> Result<Vec<Word>, QueryError> {
     let (mut words, mut word) = (Vec::new(), Vec::new());
     let mut rest = text.chars();
@@ -96,7 +97,7 @@ fn quoted(
             _ if c == quote => return Ok(()),
             '\\' if quote == '"' => match rest.next() {
                 Some(next @ ('"' | '\\')) => word.push((next, true)),
-                // A backslash of a regular expression.
+                // A backslash that belongs to a regular expression.
                 Some(next) => word.extend([('\\', true), (next, true)]),
                 None => return Err(QueryError::Quote),
             },
@@ -106,7 +107,7 @@ fn quoted(
     Err(QueryError::Quote)
 }
 
-/// Returns whether a value contains a text that is in lower case, whatever the case of the value.
+/// Returns whether a value contains a lower-case text, ignoring the value's case.
 pub(super) fn contains(value: &str, lower: &str) -> bool {
     if !lower.is_ascii() {
         return value.to_lowercase().contains(lower);

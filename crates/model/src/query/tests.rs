@@ -179,7 +179,8 @@ proptest! {
         }
     }
 
-    /// What a field finds an index finds too: it may list too much, never too little.
+    /// Every value that a field finds is also in the index: an index may list too much, but never
+    /// too little.
     #[test]
     fn leaves_list_whatever_a_field_finds(
         first in values(),

@@ -1,6 +1,6 @@
 //! The bodies of records, by kind.
 //!
-//! Field names are API: they are what `--json` of the kind's own command prints and what queries name.
+//! Field names are API: `--json` of the kind's own command prints them, and queries name them.
 
 mod agent;
 mod error;

@@ -1,7 +1,7 @@
-//! The fields that a query may name, and where a record has them.
+//! The fields that queries may name, and where records have them.
 //!
-//! Two ways lead to the values: [`Field::any`] asks one record, [`leaves`] lists all values of a record for an
-//! index. What the first finds the second lists, under the same name; a property test holds them together.
+//! There are two ways to get the values: [`Field::any`] checks one record, [`leaves`] lists all values of a record for
+//! an index. Both use the same names, and the second lists whatever the first finds; a property test checks that.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::{Kind, Record};
 use crate::config::rules::nearest;
 
-/// Stands in [`leaves`] for a list or an object, whose text no index holds.
+/// Stands in [`leaves`] for a list or an object, whose text is not indexed.
 pub const COMPOUND: &str = "\u{0}";
 
-/// The most dots in a field.
+/// The maximum number of dots in a field.
 const DOTS: usize = 8;
 
 /// Fields of the envelope, which every kind has.
@@ -32,7 +32,7 @@ pub const ENVELOPE: [&str; 11] = [
 ];
 
 impl Kind {
-    /// Returns the fields of its body that a query may name. One that ends in `.*` is open-ended.
+    /// Returns the fields of the kind's body that a query may name. One that ends in `.*` has arbitrary keys.
     pub fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Mail => &[
@@ -273,11 +273,11 @@ impl Kind {
     }
 }
 
-/// A field that some kind has.
+/// A field of some kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     place: Place,
-    /// As [`leaves`] names it.
+    /// The name in [`leaves`].
     name: String,
 }
 
@@ -295,7 +295,7 @@ pub struct UnknownField {
 }
 
 impl Field {
-    /// Finds the field of a name, in one kind or in all.
+    /// Finds a field by name, in one kind or in all.
     pub fn find(typed: &str, kind: Option<Kind>) -> Result<Self, UnknownField> {
         let name = typed.strip_prefix("body.").filter(|rest| !rest.is_empty());
         let plain = typed.matches('.').count() <= DOTS && !typed.ends_with('.');
@@ -325,7 +325,7 @@ impl Field {
         }
     }
 
-    /// Returns whether a test holds for any of the values that a record has in the field.
+    /// Returns whether a test passes for any value of the field in a record.
     pub fn any(&self, record: &Record, test: &mut dyn FnMut(&str) -> bool) -> bool {
         match self.place {
             Place::Envelope => {
@@ -387,7 +387,7 @@ fn envelope<'a>(record: &'a Record, name: &str) -> Option<Cow<'a, str>> {
     })
 }
 
-/// Visits headers until a test holds. They are objects, or lists of pairs.
+/// Visits headers until a test passes. They are objects, or lists of pairs.
 fn headers(body: &Value, test: &mut dyn FnMut(&str, &str) -> bool) -> bool {
     let places = [Some(body), body.get("request"), body.get("response")];
     places.into_iter().flatten().filter_map(|place| place.get("headers")).any(|found| match found {
@@ -402,7 +402,7 @@ fn headers(body: &Value, test: &mut dyn FnMut(&str, &str) -> bool) -> bool {
     })
 }
 
-/// Visits what lies at a path until a test holds. A key may itself hold dots.
+/// Visits the values at a path until a test passes. A key may itself contain dots.
 fn walk(value: &Value, path: &str, test: &mut dyn FnMut(&str) -> bool) -> bool {
     match value {
         Value::Array(values) => values.iter().any(|value| walk(value, path, test)),
@@ -416,7 +416,7 @@ fn walk(value: &Value, path: &str, test: &mut dyn FnMut(&str) -> bool) -> bool {
     }
 }
 
-/// Visits a value, and each value of a list. An object is its JSON.
+/// Visits a value, and each value of a list. An object is visited as JSON.
 fn leaf(value: &Value, test: &mut dyn FnMut(&str) -> bool) -> bool {
     match value {
         Value::String(text) => test(text),
@@ -427,7 +427,7 @@ fn leaf(value: &Value, test: &mut dyn FnMut(&str) -> bool) -> bool {
 
 /// Lists the values of a record by field, single values before lists and objects. [`COMPOUND`] stands for an object.
 ///
-/// Left out of the envelope is what an index has otherwise or never needs: `seq`, `id`, `time`, `sandbox`, `run`.
+/// It skips fields of the envelope that an index has already or never needs: `seq`, `id`, `time`, `sandbox`, `run`.
 pub fn leaves(record: &Record, visit: &mut dyn FnMut(&str, &str)) {
     for name in ["kind", "service", "trace", "summary", "process.command", "process.room_pid"] {
         if let Some(value) = envelope(record, name) {
@@ -436,7 +436,7 @@ pub fn leaves(record: &Record, visit: &mut dyn FnMut(&str, &str)) {
     }
     let Value::Object(map) = &record.body else { return };
     let is_deep = |value: &Value| matches!(value, Value::Array(_) | Value::Object(_));
-    // The kind's own fields first: an index that keeps only so many keeps these.
+    // Body fields before headers, simple values first: an index with a limit keeps these.
     for deep in [false, true] {
         for (key, value) in map.iter().filter(|(_, value)| is_deep(value) == deep) {
             below(value, &mut format!("body.{key}"), visit);
@@ -456,7 +456,7 @@ pub fn is_listed(name: &str) -> bool {
 fn below(value: &Value, path: &mut String, visit: &mut dyn FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(path, text),
-        // Headers are listed by their names.
+        // Headers are listed by name.
         Value::Array(values) if path.ends_with(".headers") => {
             visit(path, COMPOUND);
             values

@@ -1,4 +1,4 @@
-//! One trace from end to end: spans below those that caused them, and all else that bears its id.
+//! One trace from end to end: spans below their parents, and everything else with the same trace id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,25 +13,25 @@ use super::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub begins: Timestamp,
-    /// None for what has no length.
+    /// `None` for what has no duration.
     pub lasts_ms: Option<f64>,
-    /// How many spans it is below.
+    /// The number of spans above it.
     pub depth: usize,
     pub kind: Kind,
     pub text: String,
     pub failed: bool,
 }
 
-/// A line's place within the whole.
+/// A line's place on the time axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
-    /// When it begins, in milliseconds after the first.
+    /// When it begins, in milliseconds since the first line.
     pub at_ms: f64,
-    /// How long all of it takes.
+    /// The total duration.
     pub whole_ms: f64,
 }
 
-/// Returns where each line is within the whole.
+/// Returns the place of each line on the time axis.
 pub fn extents(lines: &[Line]) -> Vec<Extent> {
     let begin = lines.iter().map(|line| line.begins).min().unwrap_or_default();
     let at = |line: &Line| line.begins.duration_since(begin).as_secs_f64() * 1000.0;
@@ -40,7 +40,7 @@ pub fn extents(lines: &[Line]) -> Vec<Extent> {
     lines.iter().map(|line| Extent { at_ms: at(line), whole_ms }).collect()
 }
 
-/// Orders records: each span before those below it, by time among their own; what is no span by time.
+/// Orders records: each span before its children, siblings by time; everything else by time.
 pub fn lines(records: &[Record]) -> Vec<Line> {
     let spans: Vec<(&Record, TraceBody)> = records
         .iter()
@@ -58,7 +58,7 @@ pub fn lines(records: &[Record]) -> Vec<Line> {
     let mut lines = Vec::new();
     let (mut open, mut seen) = (stacked(&below, "", 0), BTreeSet::new());
     while let Some((at, depth)) = open.pop() {
-        // Spans of a hostile app may be each other's parents.
+        // Spans of a hostile app may form a cycle.
         if !seen.insert(at) {
             continue;
         }
@@ -81,7 +81,7 @@ pub fn lines(records: &[Record]) -> Vec<Line> {
     lines
 }
 
-/// Returns the spans below one, the first on top.
+/// Returns the children of a span as a stack, the first on top.
 fn stacked(below: &BTreeMap<&str, Vec<usize>>, id: &str, depth: usize) -> Vec<(usize, usize)> {
     let all = below.get(id).map(Vec::as_slice).unwrap_or_default();
     all.iter().rev().map(|at| (*at, depth)).collect()

@@ -1,4 +1,4 @@
-//! Frameworks whose routes are files: Next, Remix, SvelteKit, Nuxt.
+//! File-based routing: Next, Remix, SvelteKit, Nuxt.
 
 use super::{
     Found, SourceFile,
@@ -13,7 +13,7 @@ enum Framework {
     Nuxt,
 }
 
-/// Finds pages and handlers below the packages that use such a framework.
+/// Finds pages and handlers in packages that use such a framework.
 pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let exports = pattern(
         r"export\s+(?:const|let|async\s+function|function)\s+(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|action|loader)\b",
@@ -71,7 +71,7 @@ enum Kind {
     Page,
     Any,
     Only(&'static str),
-    /// What the file exports.
+    /// The functions that the file exports.
     Handlers,
     Remix,
 }
@@ -87,7 +87,7 @@ fn route_of(framework: Framework, path: &str) -> Option<(String, Kind)> {
     }
 }
 
-/// Splits the ending off a name, if it is one of a script.
+/// Splits off the extension of a script.
 fn script(path: &str) -> Option<&str> {
     let (name, ending) = path.rsplit_once('.')?;
     matches!(ending, "js" | "jsx" | "ts" | "tsx" | "mjs" | "mdx" | "vue").then_some(name)

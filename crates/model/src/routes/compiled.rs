@@ -1,4 +1,4 @@
-//! Spring, axum, actix, Gin and their like.
+//! Spring, axum, actix, Gin and similar frameworks.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -60,7 +60,7 @@ fn spring(file: &SourceFile<'_>) -> Vec<Found> {
     found
 }
 
-/// Returns the prefixes of functions that make routers which are nested elsewhere.
+/// Returns the prefixes of functions that build routers which are nested elsewhere.
 fn nests(files: &[SourceFile<'_>]) -> BTreeMap<String, String> {
     let nest = pattern(r#"\.nest\(\s*"(/[^"\n]*)"\s*,\s*(?:\w+::)*(\w+)\("#);
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
@@ -131,7 +131,7 @@ fn actix(file: &SourceFile<'_>) -> Vec<Found> {
     found
 }
 
-/// Returns where the chain of calls that continues at a place ends: at the bracket that closes what is around it.
+/// Returns the end of a method chain that continues at `from`: a semicolon, or the bracket that closes around it.
 fn end_of_chain(text: &str, from: usize) -> usize {
     let mut depth = 0_i32;
     for (at, byte) in text.bytes().enumerate().skip(from) {

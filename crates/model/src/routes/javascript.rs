@@ -1,4 +1,4 @@
-//! Express, Fastify, Hono, Koa and their like: calls of methods with a path and a handler.
+//! Express, Fastify, Hono, Koa and similar frameworks: method calls with a path and a handler.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use super::{
     scan::{before, closing, folder, pattern, resolve},
 };
 
-/// How often prefixes are passed on from file to file.
+/// How many times prefixes are propagated between files.
 const ROUNDS: usize = 5;
 
-/// How many scopes of a file are looked at.
+/// The maximum number of scopes per file.
 const SCOPES: usize = 200;
 
-/// How many prefixes a file can have.
+/// The maximum number of prefixes per file.
 const MOUNTS: usize = 16;
 
-/// Names of things that have paths but are no routers.
+/// Receivers whose methods take paths but that are not routers.
 const CLIENTS: [&str; 14] = [
     "axios",
     "http",
@@ -39,7 +39,7 @@ const CLIENTS: [&str; 14] = [
     "headers",
 ];
 
-/// A part of a file whose routes have a prefix.
+/// A part of a file whose routes share a prefix.
 struct Scope {
     range: Range<usize>,
     prefix: String,
@@ -84,7 +84,7 @@ impl Patterns {
     }
 }
 
-/// Finds routes with the prefixes under which their files are mounted.
+/// Finds routes, with the prefixes under which their files are mounted.
 pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let patterns = Patterns::new();
     let is_script = |file: &&SourceFile<'_>| {
@@ -108,7 +108,7 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
             }
         }
     }
-    // A file that is mounted somewhere is not also at the top, unless it was mounted there.
+    // A mounted file is not also served at the top level, unless it is mounted there too.
     let none: BTreeSet<String> = [String::new()].into();
     let mut found = Vec::new();
     for file in &files {
@@ -122,7 +122,7 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     found
 }
 
-/// Leaves out prefixes that are only the beginnings of others: what is known of a mount grows from round to round.
+/// Drops prefixes that are only the end of others: known mounts grow with each round.
 fn longest(all: &BTreeSet<String>) -> BTreeSet<String> {
     let is_part =
         |one: &&String| all.iter().any(|other| other != *one && other.ends_with(one.as_str()));
@@ -130,7 +130,7 @@ fn longest(all: &BTreeSet<String>) -> BTreeSet<String> {
     if kept.is_empty() { all.clone() } else { kept }
 }
 
-/// Returns path, method and place of the routes of one file, with the prefixes of the file itself.
+/// Returns path, method and position of the routes of one file, with the prefixes set in the file itself.
 fn routes(file: &SourceFile<'_>, patterns: &Patterns) -> Vec<(String, String, usize)> {
     let text = file.text;
     let scopes = scopes(text, patterns);
@@ -148,7 +148,7 @@ fn routes(file: &SourceFile<'_>, patterns: &Patterns) -> Vec<(String, String, us
     };
     for found in patterns.call.captures_iter(text) {
         let (whole, receiver) = (place(&found), &found[1]);
-        // A call whose result is used is a client's.
+        // A call whose result is used belongs to a client.
         let is_statement =
             matches!(before(text, whole), None | Some('\n' | ';' | '{' | '}' | '(' | ')' | '>'));
         let is_awaited = text[..whole].trim_end().ends_with("await");
@@ -190,18 +190,18 @@ fn place(found: &Captures<'_>) -> usize {
     found.get(0).map_or(0, |whole| whole.start())
 }
 
-/// Returns the prefixes around a place, outermost first.
+/// Joins the prefixes of the scopes around a position, outermost first.
 fn around(scopes: &[Scope], at: usize) -> String {
     let holding = scopes.iter().filter(|scope| scope.range.contains(&at));
     holding.fold(String::new(), |all, scope| join(&all, &scope.prefix))
 }
 
-/// Returns the parts that `register(…, { prefix })` encloses.
+/// Returns the ranges enclosed by `register(…, { prefix })`.
 fn scopes(text: &str, patterns: &Patterns) -> Vec<Scope> {
     let scope = |found: regex_lite::Match<'_>| {
         let end = closing(text, found.end() - 1);
         let part = text.get(found.start()..end)?;
-        // The options are last.
+        // The options are the last argument.
         let options = part.rfind('{').map_or("", |at| &part[at..]);
         let prefix = patterns.prefix.captures(options)?[1].to_owned();
         Some(Scope { range: found.start()..end, prefix })
@@ -209,7 +209,7 @@ fn scopes(text: &str, patterns: &Patterns) -> Vec<Scope> {
     patterns.register.find_iter(text).take(SCOPES).filter_map(scope).collect()
 }
 
-/// Returns the prefixes of routers that are mounted in the file that makes them.
+/// Returns the prefixes of routers that are mounted in the file that creates them.
 fn routers(text: &str, patterns: &Patterns) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for found in patterns.mount.captures_iter(text) {
@@ -223,7 +223,7 @@ fn routers(text: &str, patterns: &Patterns) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the last name among arguments: what is mounted comes after its middlewares.
+/// Returns the last name of an argument list: the mounted router follows its middleware.
 fn last_name(arguments: &str) -> String {
     let first = |part: &str| {
         let name: String =
@@ -234,7 +234,7 @@ fn last_name(arguments: &str) -> String {
     first(end.rsplit(',').next().unwrap_or_default())
 }
 
-/// Returns which other files a file mounts, and under which prefix.
+/// Returns the files that a file mounts, with their prefixes.
 fn mounts(
     file: &SourceFile<'_>,
     patterns: &Patterns,
@@ -276,7 +276,7 @@ fn mounts(
     all
 }
 
-/// Returns the file that an import means.
+/// Returns the file that an import refers to.
 fn resolved(from: &str, import: &str, known: &BTreeSet<&str>) -> Option<String> {
     let path = resolve(folder(from), import);
     let bare =

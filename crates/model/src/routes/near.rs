@@ -1,9 +1,9 @@
-//! The route that a path was meant to be.
+//! Suggests the route that a path was probably meant to be.
 
 use super::Route;
 use crate::config::rules::nearest;
 
-/// Returns the known path that is closest to one that no route answers; none if one does, or if none is close.
+/// Returns the known path that is closest to one without a route; `None` if the path has a route, or no other is close.
 pub fn near_route(path: &str, routes: &[Route]) -> Option<String> {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     if routes.iter().any(|route| answers(&route.path, path)) {
@@ -16,7 +16,7 @@ pub fn near_route(path: &str, routes: &[Route]) -> Option<String> {
             true => (0..own.len()).filter(|at| !fits(own[*at], parts[*at])).collect(),
             false => return None,
         };
-        // One part is mistyped, and the others fit.
+        // Exactly one segment is mistyped.
         let [at] = wrong.as_slice() else { return None };
         nearest(parts[*at], [own[*at]]).map(|_| {
             let filled = own.iter().zip(&parts).enumerate();
@@ -46,7 +46,7 @@ fn fits(own: &str, typed: &str) -> bool {
     is_open(own) || own == typed
 }
 
-/// Whether a route answers a path.
+/// Returns whether a route matches a path.
 pub fn answers(route: &str, path: &str) -> bool {
     let (own, parts) = (parts_of(route), parts_of(path));
     match own.iter().position(|part| *part == "*") {

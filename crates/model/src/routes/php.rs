@@ -7,7 +7,7 @@ use super::{
     scan::{closing, pattern},
 };
 
-/// Finds what the files below `routes/` declare.
+/// Finds the routes declared in files below `routes/`.
 pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let is_routes = |file: &&SourceFile<'_>| {
         file.path.ends_with(".php")
@@ -60,7 +60,7 @@ fn read(file: &SourceFile<'_>) -> Vec<Found> {
     found
 }
 
-/// Returns the parts of a file that have a prefix, outermost first.
+/// Returns the ranges of a file that have a prefix, outermost first.
 fn groups(text: &str) -> Vec<(Range<usize>, String)> {
     let chained = pattern(r#"prefix\(\s*['"]([^'"\n]*)['"]\s*\)[^;{]*?(?:->|::)group\("#);
     let listed = pattern(r#"Route::group\(\s*\[[^\]]*['"]prefix['"]\s*=>\s*['"]([^'"\n]*)['"]"#);

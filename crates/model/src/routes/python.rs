@@ -7,10 +7,10 @@ use super::{
     scan::{closing, pattern},
 };
 
-/// How deep Django's lists of URLs include each other.
+/// The maximum depth of nested URL lists in Django.
 const DEPTH: usize = 6;
 
-/// Finds decorated functions and lists of URLs.
+/// Finds decorated functions and URL lists.
 pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let files: Vec<SourceFile<'_>> =
         files.iter().filter(|file| file.path.ends_with(".py")).copied().collect();
@@ -54,7 +54,7 @@ fn words(list: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Returns the prefixes of blueprints and routers, by the variables that hold them.
+/// Returns the prefixes of blueprints and routers, by variable name.
 fn own_prefixes(file: &SourceFile<'_>) -> BTreeMap<String, String> {
     let made = pattern(r"([A-Za-z_]\w*)\s*=\s*(?:\w+\.)?(?:Blueprint|APIRouter)\(");
     let prefix = pattern(r#"(?:url_prefix|prefix)\s*=\s*['"]([^'"\n]*)['"]"#);
@@ -69,7 +69,7 @@ fn own_prefixes(file: &SourceFile<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the prefixes under which routers of other modules are included, by the name of the module.
+/// Returns the prefixes under which routers of other modules are included, by module name.
 fn mounted(files: &[SourceFile<'_>]) -> Vec<(String, String)> {
     let include = pattern(r"(?:include_router|register_blueprint)\(\s*([A-Za-z_][\w.]*)");
     let prefix = pattern(r#"(?:url_prefix|prefix)\s*=\s*['"]([^'"\n]*)['"]"#);
@@ -85,7 +85,7 @@ fn mounted(files: &[SourceFile<'_>]) -> Vec<(String, String)> {
             let module = match name.rsplit_once('.') {
                 // `users.router`: the module itself was imported.
                 Some((module, _)) => module.rsplit('.').next().unwrap_or(module).to_owned(),
-                // A name out of a module, perhaps under another one.
+                // A name imported from a module, perhaps renamed.
                 None => import
                     .captures_iter(file.text)
                     .find(|line| {
@@ -107,7 +107,7 @@ fn is_module(path: &str, module: &str) -> bool {
     path == module || path.ends_with(&format!("/{module}"))
 }
 
-/// Lists of URLs, from those that no other includes.
+/// Finds the entries of URL lists, starting at lists that no other includes.
 fn django(files: &[SourceFile<'_>]) -> Vec<Found> {
     let entry = pattern(
         r#"\b(path|re_path|url)\(\s*r?['"]([^'"\n]*)['"]\s*,\s*(?:include\(\s*\(?\s*['"]([\w.]+)['"])?"#,
@@ -131,7 +131,7 @@ fn django(files: &[SourceFile<'_>]) -> Vec<Found> {
     for file in &lists {
         let prefixes = prefixes(file.path, &included, DEPTH);
         for one in entry.captures_iter(file.text).filter(|one| one.get(3).is_none()) {
-            // `include(router.urls)` and the like have no path of their own.
+            // `include(router.urls)` and similar have no path of their own.
             let end = one.get(0).map_or(0, |whole| whole.end());
             if file.text[end..].trim_start().starts_with("include(") {
                 continue;
@@ -159,7 +159,7 @@ fn prefixes(
     by.iter().flat_map(outer).take(16).collect()
 }
 
-/// Writes what an entry matches as a path.
+/// Converts the pattern of an entry to a path.
 fn segment(kind: &str, text: &str) -> String {
     if kind == "path" {
         return text.to_owned();

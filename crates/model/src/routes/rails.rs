@@ -1,14 +1,14 @@
-//! Rails and Phoenix: one file of nested blocks, which end with `end`.
+//! Rails and Phoenix: one file of nested blocks that end with `end`.
 
 use regex_lite::Regex;
 
 use super::{Found, SourceFile, join, scan::pattern};
 
-/// A block that is open.
+/// An open block.
 #[derive(Clone, Default)]
 struct Block {
     prefix: String,
-    /// The part that one of the block's resources has, such as `:photo_id`.
+    /// The segment for one of the block's resources, such as `:photo_id`.
     member: Option<String>,
 }
 
@@ -20,7 +20,7 @@ struct Patterns {
     list: Regex,
 }
 
-/// Finds what the router's file declares.
+/// Finds the routes that a router file declares.
 pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let patterns = Patterns {
         verb: pattern(
@@ -101,7 +101,7 @@ fn read(file: &SourceFile<'_>, patterns: &Patterns) -> Vec<Found> {
     found
 }
 
-/// Returns what a resource has, by its name.
+/// Returns the routes of a resource.
 fn rest<'a>(
     base: &str,
     is_many: bool,

@@ -1,16 +1,16 @@
-//! Looking at source without understanding it: lines, brackets, names.
+//! Scans source code without parsing it: lines, brackets, names.
 
 use std::{cell::RefCell, collections::HashMap};
 
 use regex_lite::Regex;
 
-/// Returns the line of a byte, from 1.
+/// Returns the line of a byte offset, from 1.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Returns the end of what a bracket at `open` encloses: the place of the one that closes it, or the end of the text.
-/// Brackets in texts are skipped.
+/// Returns the end of what a bracket at `open` encloses: the position of the closing bracket, or the end of the text.
+/// Brackets in strings are skipped.
 pub(super) fn closing(text: &str, open: usize) -> usize {
     let (bytes, mut depth, mut quote) = (text.as_bytes(), 0_usize, None);
     let mut at = open;
@@ -37,11 +37,11 @@ pub(super) fn closing(text: &str, open: usize) -> usize {
 }
 
 thread_local! {
-    /// Patterns that were compiled: each is used for every file.
+    /// Compiled patterns, because each is used for every file.
     static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
 }
 
-/// Compiles a pattern of ours, once.
+/// Compiles one of our patterns, once.
 pub(super) fn pattern(text: &str) -> Regex {
     COMPILED.with_borrow_mut(|known| match known.get(text) {
         Some(compiled) => compiled.clone(),
@@ -53,7 +53,7 @@ pub(super) fn pattern(text: &str) -> Regex {
     })
 }
 
-/// Returns the character before a place, spaces left out.
+/// Returns the character before a position, skipping spaces.
 pub(super) fn before(text: &str, at: usize) -> Option<char> {
     text[..at].chars().rev().find(|c| !matches!(c, ' ' | '\t'))
 }
@@ -63,7 +63,7 @@ pub(super) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Resolves a path that is relative to a folder, `.` and `..` included.
+/// Resolves a path relative to a folder, including `.` and `..`.
 pub(super) fn resolve(folder: &str, relative: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in relative.split('/') {

@@ -1,18 +1,17 @@
-//! Routes as frameworks tell them when they are asked. What is printed is the room's word: bounded, and nothing of it
-//! is more than a text.
+//! Routes as reported by frameworks. The output comes from the room: it is bounded, and nothing in it is trusted.
 
 use serde_json::Value;
 
 use super::{ROUTES_LIMIT, Route, plain_path};
 
-/// Reads lines of `METHODS<TAB>PATH`, as our questions have frameworks print them.
+/// Parses lines of `METHODS<TAB>PATH`, as our scripts make frameworks print them.
 pub fn read_lines(text: &str, app: &str, framework: &str) -> Vec<Route> {
     let lines = text.lines().filter_map(|line| line.trim_end().split_once('\t'));
     let routes = lines.filter_map(|(methods, path)| route(methods, path, app, framework));
     collected(routes)
 }
 
-/// Reads what `artisan route:list --json` prints.
+/// Parses the output of `artisan route:list --json`.
 pub fn read_laravel(text: &str, app: &str) -> Vec<Route> {
     let printed: Value = serde_json::from_str(text.trim()).unwrap_or_default();
     let all = printed.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -22,7 +21,7 @@ pub fn read_laravel(text: &str, app: &str) -> Vec<Route> {
     )
 }
 
-/// Reads the paths of a description in OpenAPI, as FastAPI serves one of itself.
+/// Parses the paths of an OpenAPI document, such as FastAPI serves.
 pub fn read_openapi(text: &str, app: &str) -> Vec<Route> {
     let document: Value = serde_json::from_str(text).unwrap_or_default();
     let paths = document["paths"].as_object().into_iter().flatten();
@@ -52,7 +51,7 @@ fn route(methods: &str, path: &str, app: &str, framework: &str) -> Option<Route>
     let is_word = |word: &&str| !word.is_empty() && word.bytes().all(|c| c.is_ascii_alphabetic());
     let words = methods.split(['|', ',', ' ']).filter(is_word).take(10);
     let mut methods: Vec<String> = words.map(str::to_ascii_uppercase).collect();
-    // Every framework answers these along with the others.
+    // Every framework adds these to other methods.
     let is_implied = |method: &String| method == "HEAD" || method == "OPTIONS";
     if !methods.iter().all(is_implied) {
         methods.retain(|method| !is_implied(method));
@@ -66,8 +65,8 @@ fn route(methods: &str, path: &str, app: &str, framework: &str) -> Option<Route>
     Some(Route { app: Some(app.to_owned()), path: plain_path(&path), methods, source })
 }
 
-/// Adds what frameworks told to what their source shows: a path that is known already keeps its source, and gets a line
-/// only for methods that the source does not show.
+/// Merges reported routes into those found in the source: a known path keeps its source, and gets another entry only
+/// for methods that the source does not show.
 pub fn merge(found: &mut Vec<Route>, told: Vec<Route>) {
     for mut route in told {
         let same = |known: &&mut Route| {
@@ -82,7 +81,7 @@ pub fn merge(found: &mut Vec<Route>, told: Vec<Route>) {
         let is_any = |methods: &[String]| methods.iter().any(|method| method == "ANY");
         match known_methods.is_empty() {
             true => {}
-            // One of them names no method: what it answers is known by its path.
+            // One of them names no method, so only the path can be compared.
             false if is_any(&known_methods) || is_any(&route.methods) => continue,
             false => route.methods.retain(|method| !known_methods.contains(method)),
         }
@@ -94,7 +93,7 @@ pub fn merge(found: &mut Vec<Route>, told: Vec<Route>) {
     found.sort();
 }
 
-/// Returns a path without the names of its parameters, which source and framework may write differently.
+/// Returns a path without parameter names, which source and framework may write differently.
 fn shape(path: &str) -> String {
     let part = |part: &str| if part.starts_with(':') { ":".to_owned() } else { part.to_owned() };
     path.split('/').map(part).collect::<Vec<_>>().join("/")

@@ -1,22 +1,22 @@
-//! The context that bundles share: one JSON object, which each reads and adds to.
+//! The context that bundles share: one JSON object that each can read and extend.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The most that a context may have, in bytes.
+/// The maximum size of a context, in bytes.
 pub const CONTEXT_LIMIT: usize = 4 << 20;
 
-/// How many ids are listed.
+/// The maximum number of ids listed.
 pub const IDS_LIMIT: usize = 200;
 
-/// The maximum length of an id that is listed, in bytes.
+/// The maximum length of a listed id, in bytes.
 const ID_LENGTH: usize = 200;
 
-/// How deep ids are looked for.
+/// The maximum depth at which ids are searched for.
 const DEPTH: usize = 8;
 
-/// A context that a bundle broke.
+/// A context that a bundle made invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     #[error("the context is larger than {} MiB", CONTEXT_LIMIT >> 20)]
@@ -33,7 +33,7 @@ fn listed(keys: &[String]) -> String {
     keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a context, which may only grow: no key of `before` may be gone. Nothing at all is an empty context.
+/// Parses a context, which may only grow: no key of `before` may be missing. Empty input is an empty context.
 pub fn check_context(
     bytes: &[u8],
     before: &Map<String, Value>,
@@ -70,8 +70,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the ids of a context by where they are: all below a top-level `ids`, and elsewhere what is called `id` or
-/// ends in `_id` or `Id`. `{"user": {"id": 7}}` has `user = 7`.
+/// Returns the ids of a context by path: everything below a top-level `ids`, and elsewhere keys named `id` or ending in
+/// `_id` or `Id`. `{"user": {"id": 7}}` has `user = 7`.
 pub fn ids(context: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (key, value) in context {
@@ -101,7 +101,7 @@ fn collect(
         Value::Object(entries) => entries.iter().for_each(|(key, value)| {
             let path =
                 if key == "id" && !path.is_empty() { path.to_owned() } else { join(path, key) };
-            // Below `ids` everything is one.
+            // Everything below `ids` is an id.
             collect(value, &path, wanted || is_id(key), depth - 1, found);
         }),
         Value::Array(values) => values.iter().enumerate().for_each(|(at, value)| {
@@ -122,8 +122,8 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Returns what a context says under one of its well-known words, at the top or one level below: objects are merged,
-/// lists joined; anything else is one entry of a list.
+/// Returns what a context has under its well-known keys, at the top or one level below: objects are merged, lists
+/// joined; anything else becomes an entry of a list.
 pub fn collected(context: &Map<String, Value>, words: &[&str]) -> Value {
     let of = |map: &Map<String, Value>| {
         let found = words.iter().filter_map(|word| map.get(*word).cloned());

@@ -1,4 +1,4 @@
-//! Which bundles a list of names means, in which order.
+//! Which bundles a list of names stands for, in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ pub struct SeedPlan {
     pub radius: Option<Radius>,
     /// In the order in which they run.
     pub bundles: Vec<EntryName>,
-    /// Those that were named, by themselves or by a radius; the others are only needed.
+    /// Those that were named, directly or by a radius; the others are only needed by them.
     pub named: BTreeSet<EntryName>,
 }
 
-/// A list of names that means no seed.
+/// A list of names that is not a valid seed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeedPlanError {
     #[error("there is no bundle, radius or scenario `{name}`")]
@@ -57,9 +57,9 @@ impl Explain for SeedPlanError {
     }
 }
 
-/// Decides which bundles a list of bundles, radii and scenarios means.
+/// Resolves a list of bundles, radii and scenarios to bundles.
 ///
-/// Names keep their order; what one needs comes right before it, and nothing runs twice.
+/// Names keep their order; the needs of a bundle come right before it, and nothing runs twice.
 pub fn plan(
     seed: &Seed,
     scenarios: &BTreeMap<EntryName, Scenario>,
@@ -80,7 +80,7 @@ pub fn plan(
     }
 }
 
-/// Expands every radius that is declared.
+/// Expands every declared radius.
 pub fn radii(seed: &Seed) -> BTreeMap<String, Vec<String>> {
     let none = BTreeMap::new();
     let of = |radius: &Radius| {
@@ -101,7 +101,8 @@ impl Known<'_> {
         radii.chain(self.seed.bundles.keys().map(ToString::to_string)).collect()
     }
 
-    /// Returns the bundles that a name stands for. `above` are the names that led here.
+    /// Returns the bundles that a name stands for. `above` is the chain of names that led here, to
+    /// detect cycles.
     fn expand(&self, name: &str, above: &mut Vec<String>) -> Result<Vec<EntryName>, SeedPlanError> {
         if let Some((bundle, _)) = self.seed.bundles.get_key_value(name) {
             return Ok(vec![bundle.clone()]);
@@ -128,7 +129,7 @@ impl Known<'_> {
         Ok(found)
     }
 
-    /// Adds a bundle after all that it needs.
+    /// Adds a bundle after everything it needs.
     fn add(
         &self,
         name: &EntryName,

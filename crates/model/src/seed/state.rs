@@ -1,5 +1,5 @@
-//! What a sandbox was seeded with. It lies beside the context in the worktree, so that snapshots and forks have it too;
-//! a room can change it, which misleads only that room.
+//! What a sandbox was seeded with. It is stored beside the context in the worktree, so that snapshots and forks have it
+//! too; a room can change it, but that misleads only that room.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::word_type;
 
-/// The bundles that a sandbox has.
+/// The bundles that a sandbox has been seeded with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SeedState {
     pub bundles: BTreeMap<String, SeededBundle>,
 }
 
-/// One bundle that a sandbox has.
+/// A bundle that a sandbox has been seeded with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SeededBundle {
-    /// What it was made of.
+    /// The key of its inputs.
     pub key: String,
     pub time: Option<Timestamp>,
 }
 
 word_type! {
-    /// How a bundle stands in a sandbox.
+    /// The state of a bundle in a sandbox.
     BundleState {
         /// Not seeded.
         None = "none",
         Seeded = "seeded",
-        /// Seeded, but what it is made of has changed since.
+        /// Seeded, but its inputs have changed since.
         Stale = "stale",
     }
 }
@@ -44,12 +44,12 @@ word_type! {
 }
 
 impl SeedState {
-    /// Reads a state; what cannot be read says nothing.
+    /// Parses a state; an invalid one counts as empty.
     pub fn read(bytes: &[u8]) -> Self {
         serde_json::from_slice(bytes).unwrap_or_default()
     }
 
-    /// Returns how a bundle stands that would be made of `key` now.
+    /// Returns the state of a bundle whose inputs now have the key `key`.
     pub fn of(&self, bundle: &str, key: &str) -> BundleState {
         match self.bundles.get(bundle) {
             None => BundleState::None,

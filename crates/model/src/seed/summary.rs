@@ -1,4 +1,4 @@
-//! What is said about a seed: `seed-summary.json`, and the same for people.
+//! The report of a seed: `seed-summary.json`, and the same for people.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 use super::context::{collected, ids};
 use crate::config::Radius;
 
-/// How a bundle ended.
+/// The outcome of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BundleOutcome {
     Done,
-    /// It was there already, unchanged.
+    /// The data existed already, unchanged.
     Kept,
-    /// It came with the data of a snapshot.
+    /// The data came from a snapshot.
     Restored,
     Failed,
-    /// A bundle before it failed.
+    /// Skipped, because an earlier bundle failed.
     Left,
 }
 
@@ -38,13 +38,13 @@ pub struct BundleResult {
 }
 
 impl BundleResult {
-    /// Whether the data is there.
+    /// Returns whether the data exists.
     pub fn is_there(&self) -> bool {
         !matches!(self.state, BundleOutcome::Failed | BundleOutcome::Left)
     }
 }
 
-/// A table that a bundle changed although it had run before.
+/// A table that a bundle changed although the bundle had run before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableChange {
     pub service: String,
@@ -75,15 +75,15 @@ pub struct SeedSummary {
     pub caveats: Vec<String>,
     /// What bundles changed although they had run before.
     pub changed: Vec<TableChange>,
-    /// All that bundles told each other.
+    /// The complete context.
     pub context: Map<String, Value>,
     pub duration_ms: u64,
-    /// Where the summary is.
+    /// The paths of the summary.
     pub files: BTreeMap<String, String>,
 }
 
 impl SeedSummary {
-    /// Takes what the context says.
+    /// Takes everything that the context declares.
     pub fn describe(&mut self, context: Map<String, Value>) {
         self.ids = ids(&context);
         self.roles = collected(&context, &["roles"]);
@@ -108,7 +108,7 @@ impl SeedSummary {
         self.caveats.extend(again.collect::<Vec<_>>());
     }
 
-    /// Adds what was seeded earlier in the same run, and not again since.
+    /// Adds what was seeded earlier in the same run, unless it was seeded again.
     pub fn after(&mut self, earlier: &Self) {
         let is_new =
             |bundle: &&BundleResult| self.bundles.iter().all(|new| new.name != bundle.name);
@@ -123,7 +123,7 @@ impl SeedSummary {
         self.snapshot = self.snapshot.take().or_else(|| earlier.snapshot.clone());
     }
 
-    /// Returns the names of the bundles that the run has.
+    /// Returns the names of the bundles whose data exists.
     pub fn seeded(&self) -> Vec<String> {
         self.bundles
             .iter()
@@ -140,7 +140,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Returns the tables whose digest changed, by service and table. Each table has its digest and its rows.
+/// Returns the tables whose digest changed, by service and table. Each table has its digest and row count.
 pub fn changed_tables(
     service: &str,
     before: &BTreeMap<String, (String, Option<u64>)>,
@@ -221,7 +221,7 @@ fn list(text: &mut String, title: &str, value: &Value) {
     }
 }
 
-/// Makes a text of the room one line that cannot leave its cell.
+/// Makes a text from the room one line that cannot break out of its table cell.
 fn line(text: &str) -> String {
     let plain = crate::visible::line(text);
     let plain: String = plain.chars().take(500).collect();

@@ -164,7 +164,7 @@ fn is_reported(call: &TranscriptCall, said: &[Record]) -> bool {
     })
 }
 
-/// A call that is only in the tool's own transcript.
+/// Returns the row of a call that is only in the tool's own transcript.
 fn unreported(call: &TranscriptCall) -> AuditRow {
     AuditRow {
         time: call.time,
@@ -179,7 +179,7 @@ fn unreported(call: &TranscriptCall) -> AuditRow {
     }
 }
 
-/// A reported call, and whether the room did it.
+/// Returns the row of a reported call, and whether the room did it.
 fn said_row<'s>(record: &Record, seen: &'s Done, named: &mut BTreeSet<&'s str>) -> AuditRow {
     let AuditBody { tool, target, decision, severity, confidence, mut reason, .. } =
         record.body().unwrap_or_default();
@@ -237,7 +237,7 @@ fn names(target: &str, file: &str, worktree: &str) -> bool {
     })
 }
 
-/// Connections, one row per host and outcome.
+/// Returns the connections, one row per host and outcome.
 fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> {
     let mut rows: BTreeMap<(String, bool), (AuditRow, BTreeSet<&str>)> = BTreeMap::new();
     for record in records {
@@ -275,7 +275,7 @@ fn connected(records: &[&Record], says: &dyn Fn(&str) -> bool) -> Vec<AuditRow> 
     counted.collect()
 }
 
-/// Programs that were observed, one row per command line. Without a guard, none of them counts as
+/// Returns the observed programs, one row per command line. Without a guard, none of them counts as
 /// unreported.
 fn ran(records: &[&Record], says: &dyn Fn(&str) -> bool, is_guarded: bool) -> Vec<AuditRow> {
     let mut rows: BTreeMap<String, (AuditRow, usize)> = BTreeMap::new();
@@ -322,7 +322,7 @@ fn names_program(says: &dyn Fn(&str) -> bool, argv: &[&str]) -> bool {
     }
 }
 
-/// Something that the room did.
+/// Returns the row of something that the room did.
 fn seen_row(record: &Record, says: &dyn Fn(&str) -> bool) -> Option<AuditRow> {
     let body = &record.body;
     let row = |tool: &str,

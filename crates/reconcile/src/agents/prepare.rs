@@ -41,7 +41,7 @@ pub(super) fn prompt(wish: &AgentWish, sandbox: &SandboxRecord) -> Result<Option
     })
 }
 
-/// Runs a command of the shell in the room, with arguments that it has as `$1` and so on.
+/// Runs a shell command in the room; it gets the arguments as `$1` and so on.
 pub(super) async fn shell(
     inside: &InRoom,
     script: &str,
@@ -90,7 +90,7 @@ pub(super) fn is_done(output: &TaskOutput) -> bool {
     matches!(output.end, TaskEnd::Exit(0))
 }
 
-/// Refuses a tool that the room does not have.
+/// Fails if the room does not have the tool.
 pub(super) async fn check_installed(inside: &InRoom, tool: &Tool) -> Result<(), Failure> {
     let Some((program, how)) = tool.program() else { return Ok(()) };
     let found = shell(inside, "command -v \"$1\"", &[program], &[], TIMEOUT).await?;

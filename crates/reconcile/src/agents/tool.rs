@@ -9,7 +9,7 @@ pub enum Tool {
     Copilot,
     OpenCode,
     Aider,
-    /// A command of the shell.
+    /// A shell command.
     Command(String),
 }
 
@@ -25,11 +25,12 @@ pub(super) const GOOGLE_TOKEN: &str = "GOOGLE_CLOUD_ACCESS_TOKEN";
 pub struct Launch<'a> {
     pub prompt: Option<&'a str>,
     pub model: Option<&'a str>,
-    /// It works through its prompt and ends.
+    /// Whether it works through its prompt and ends.
     pub unattended: bool,
-    /// It continues its last conversation.
+    /// Whether it continues its last conversation.
     pub resumed: bool,
-    /// Codex needs an option to run hooks that the user has not reviewed, such as the guard's own.
+    /// Whether it needs an option to run hooks that the user has not reviewed, such as the guard's
+    /// own (Codex).
     pub unseen_hooks: bool,
 }
 
@@ -84,7 +85,7 @@ impl Tool {
         }
     }
 
-    /// Returns the variables with which the tool accepts a login.
+    /// Returns the variables through which the tool accepts a login.
     pub fn login_variable(&self) -> Option<&'static [&'static str]> {
         match self {
             Self::Claude => Some(&["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),

@@ -196,7 +196,7 @@ fn signal_of(exit: &Exit) -> Option<i32> {
     }
 }
 
-/// Keeps the end of a browser's standard error.
+/// Keeps the tail of a browser's standard error.
 async fn listen(mut stderr: pipe::Receiver, said: Arc<Mutex<Vec<u8>>>) {
     let mut piece = vec![0; 4096];
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {

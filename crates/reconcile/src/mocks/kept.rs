@@ -65,7 +65,7 @@ impl StateFile {
         (Self { file: DurableFile::new(path), length }, state)
     }
 
-    /// Stores what has changed; durable once the receipt, if any, was waited for.
+    /// Stores what has changed; durable after a wait on the receipt, if there is one.
     pub(crate) fn keep(&mut self, state: &mut State) -> Result<Option<Receipt>, FileError> {
         let kept = self.try_keep(state);
         if kept.is_err() {

@@ -64,7 +64,7 @@ pub fn verify_folder(path: &Path, head: Option<&str>) -> Result<FolderCheck, Fai
     Ok(FolderCheck { chain, problems, has_summary })
 }
 
-/// Returns the texts of a summary that is not there: nothing ties them to the records.
+/// Reports the texts of a missing summary: nothing ties them to the records.
 fn without_claims(folder: &Folder) -> Vec<String> {
     let texts = [MARKDOWN, HTML].into_iter().filter(|name| artifacts::read(folder, name).is_some());
     texts

@@ -170,7 +170,8 @@ impl Seeding<'_> {
 }
 
 impl Seeds {
-    /// Updates the URLs of a sandbox: while its data was copied its room was paused, and its apps may be shown as that.
+    /// Updates the URLs of a sandbox: its room was paused while its data was copied, so its apps may still be shown as
+    /// paused.
     async fn show_running(&self, sandbox: &SandboxRecord) {
         if let Some(urls) = self.urls.get() {
             urls.refresh_one(sandbox).await;

@@ -244,7 +244,7 @@ fn own_host(link: &str) -> Option<OwnHost> {
     }
 }
 
-/// A link without its query and fragment, which may be sensitive.
+/// Returns a link without its query and fragment, which may be sensitive.
 fn shown(link: &str) -> String {
     let plain = link.split(['?', '#']).next().unwrap_or_default();
     format!("`{}`", plain.chars().take(120).collect::<String>())

@@ -1,9 +1,9 @@
 //! Real models: calls that cost money are counted, recorded, and stopped at the caps of their
 //! integration.
 //!
-//! The maximum cost of a call is reserved before it is sent, so that concurrent calls cannot exceed
-//! a cap together. Calls allowed by an earlier daemon are read from the timeline, so each must be recorded: a task
-//! waits for the end of each, and the walls wait for the tasks before a daemon ends.
+//! The maximum cost of a call is reserved before it is sent, so that concurrent calls cannot exceed a cap together.
+//! Calls allowed by an earlier daemon are read from the timeline, so every call must be recorded: a task waits for the
+//! end of each, and the walls wait for these tasks before the daemon ends.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -48,7 +48,7 @@ fn answered(
     }
 }
 
-/// The answer for a path that the mock of the model does not know.
+/// Returns the answer for a path that the mock of the model does not know.
 fn unknown(request: &StandInRequest) -> Answer {
     let StandInRequest { method, host, path, .. } = request;
     let tree = json!({ "error": {

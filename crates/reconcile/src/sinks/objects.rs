@@ -578,7 +578,7 @@ async fn short(body: &mut StreamedBody, most: usize) -> Result<Vec<u8>, StoreErr
     Ok(bytes)
 }
 
-/// Bytes that came and are not written yet. Long pieces are kept as they came, short ones are put together.
+/// Bytes that were received but not written yet. Long pieces are kept as they are, short ones are combined.
 #[derive(Default)]
 struct Held {
     pieces: Vec<Bytes>,
@@ -614,7 +614,7 @@ impl Held {
     }
 }
 
-/// Writes bytes.
+/// Writes bytes on a blocking thread.
 async fn written(mut incoming: Incoming, pieces: Vec<Bytes>) -> Result<Incoming, StoreError> {
     blocking(move || {
         take_all(&mut incoming, pieces)?;

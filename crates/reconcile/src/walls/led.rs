@@ -120,7 +120,7 @@ fn forwarded(request: StandInRequest) -> Result<Request<Full<Bytes>>, String> {
         }
     }
     strip_hop_by_hop(&mut headers, false);
-    // The body comes whole and decoded.
+    // The body arrives complete and decoded.
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::EXPECT] {
         headers.remove(name);
     }

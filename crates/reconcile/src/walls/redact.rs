@@ -1,5 +1,5 @@
-//! Keeps values of secrets out of the ledger. What is terminated redacts its own requests; here it is about all else that
-//! a room can have written into it: names, and requests that are not terminated.
+//! Keeps values of secrets out of the ledger. The terminator redacts its own requests; this module covers everything
+//! else that a room can write there: names, and requests that are not terminated.
 
 use std::{
     borrow::Cow,
@@ -12,11 +12,11 @@ use hothouse_engine::Engine;
 use hothouse_model::SandboxRecord;
 use hothouse_timeline::Redactor;
 
-/// The values of a project's secrets that were read so far.
+/// The values of a project's secrets that have been fetched so far.
 pub(super) struct KnownValues {
     engine: Arc<Engine>,
     project: PathBuf,
-    /// What finds the values of a generation.
+    /// The redactor for the values of a generation.
     made: Mutex<Option<(u64, Redactor)>>,
 }
 
@@ -34,7 +34,7 @@ impl KnownValues {
         }
         let (generation, values) = self.engine.known_secrets(&self.project);
         let values = values.iter().map(|(name, value)| (name.as_str(), value.expose()));
-        // The salt is for hashes, of which there are none here.
+        // The salt is only used for hashes, and there are none here.
         let redactor = Redactor::new(values, [0; 16]);
         *made = Some((generation, redactor.clone()));
         redactor

@@ -292,7 +292,7 @@ impl Gate for PolicyGate {
     fn changes(&self) -> Option<Changes> {
         let mut changes = self.edge.upgrade()?.watch_policy();
         Some(Box::pin(async move {
-            // Without a wall, which is taken down with its connections, nothing changes any more.
+            // Without a wall, which ends with its connections, nothing changes any longer.
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

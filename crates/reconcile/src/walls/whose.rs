@@ -18,7 +18,7 @@ use hothouse_backend::{
 use hothouse_edge::Processes;
 use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
-/// The time limit for a room's report. It is asked for once for each start of a service.
+/// The time limit for a room's report, which is requested once per start of a service.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 /// The processes of a room, for the ledger.

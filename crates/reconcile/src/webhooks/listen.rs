@@ -1,4 +1,4 @@
-//! Deliveries of real vendors: the user's listener passes on each, and it is forwarded to the app.
+//! Deliveries from real vendors: the user's listener passes each on, and it is forwarded to the app.
 //!
 //! The app has its own signing secret, so a delivery is verified here with the vendor's secret and
 //! signed again. The vendor's secret is in a file of the run that no room can request, and nowhere
@@ -176,8 +176,8 @@ pub async fn forward(
     Ok(Forwarded { attempt, refused })
 }
 
-/// The record of a delivery that the app never saw. Its content is forged or from live mode, so it
-/// is not stored.
+/// Returns the record of a delivery that the app never saw. Its content is forged or from live mode, so it is not
+/// stored.
 fn not_passed(pending: &Pending, to: String, why: Refused, time: Timestamp) -> Attempt {
     let mut request = message(Vec::new(), &[]);
     request.bytes = pending.body.len() as u64;

@@ -192,7 +192,7 @@ impl RunFile {
         (Self { file, waiting }, left)
     }
 
-    /// Stores deliveries, or refuses all of them. Durable once the receipt was waited for.
+    /// Stores deliveries, or refuses all of them. Durable after a wait on the receipt.
     pub(crate) fn add(
         &mut self,
         all: &[Pending],
@@ -339,7 +339,7 @@ mod tests {
         let found: Vec<_> = left.iter().map(|one| (&*one.id, one.attempts, one.due)).collect();
         assert_eq!(found, [("a", 0, None), ("c", 2, Some(at(9)))]);
         assert_eq!(left[0].body, b"\xff{}");
-        // A torn line is ignored, and harms none after it.
+        // A torn line is ignored, and does not affect later ones.
         let path = folder.path().join(PRIVATE).join(FILE);
         files::open_append(&path).unwrap().write_all(b"{\"add\":{\"id\":\"d").unwrap();
         let (mut torn, left) = RunFile::open(folder.path());

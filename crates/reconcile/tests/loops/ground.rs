@@ -135,12 +135,12 @@ impl Daemon {
     }
 }
 
-/// Starting a wall blocks on the runtime, so the caller must not be on it.
+/// Runs work on a blocking thread: starting a wall blocks on the runtime, so the caller must not be on it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-/// A runtime with real time, for tests with other processes.
+/// Creates a runtime with real time, for tests with other processes.
 pub(crate) fn runtime() -> Runtime {
     Runtime::new().unwrap()
 }

@@ -23,7 +23,7 @@ impl OwnPages for NoPages {
     }
 }
 
-/// An app of a fake room runs on the host: it greets every client.
+/// Starts an app that greets every client, on the host like all programs of fake rooms; returns its port.
 fn app() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -81,7 +81,7 @@ impl Room {
         };
         let peer = self.daemons.get_mut(&daemon).ok_or(Gone)?;
         peer.connection.send(&Reply { seq, answer }, descriptors)?;
-        // One attempt at the token per connection.
+        // Each connection gets one attempt at the token.
         if refused && !peer.authorized { Err(Gone) } else { Ok(()) }
     }
 
@@ -139,7 +139,7 @@ impl Room {
         if !same(token, &self.boot.token) {
             return Err(refuse(CallRefusalKind::Unauthorized, "wrong token"));
         }
-        // A newer daemon learns our version, and decides itself whether it supports it.
+        // A newer daemon is told our version, and decides itself whether it supports it.
         if protocol < PROTOCOL && !speaks(protocol) {
             let message = format!("protocol {protocol} is too old for this room");
             return Err(refuse(CallRefusalKind::Unauthorized, message));
@@ -235,7 +235,7 @@ impl Room {
     fn signal(&mut self, id: &ExecId, signal: i32) -> Outcome {
         let exec = self.find(id).ok_or_else(|| unknown(id))?;
         if exec.exit.is_none() {
-            // The group first; a child that has not yet made its session is reached by pid.
+            // The group first. A child that has not created its session yet is reached by its pid.
             sys::kill(-exec.pid, signal)
                 .or_else(|_| sys::kill(exec.pid, signal))
                 .map_err(system("signal the command"))?;
@@ -270,7 +270,7 @@ impl Room {
         }
     }
 
-    /// A service may listen only on `::1`, as Node's `localhost` does.
+    /// Tries `::1` next: a service may listen only there, as with Node's `localhost`.
     fn connect_failed(
         &mut self,
         daemon: u32,
@@ -369,11 +369,11 @@ impl Room {
 struct Plumbing {
     child: Streams,
     terminal: Option<terminal::Terminal>,
-    /// What we read from.
+    /// The ends that we read from.
     outputs: Vec<OwnedFd>,
-    /// What the daemon gets.
+    /// The ends that the daemon gets.
     given: Vec<OwnedFd>,
-    /// Where output is written for the daemon.
+    /// The ends into which we write output for the daemon.
     followers: Vec<OwnedFd>,
 }
 
@@ -433,14 +433,14 @@ impl Plumbing {
     }
 }
 
-/// A pipe from a command to us: only our end does not block.
+/// Creates a pipe from a command to us; only our end is non-blocking.
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     Ok((ours, theirs))
 }
 
-/// A pipe from us to the daemon: only our end does not block.
+/// Creates a pipe from us to the daemon; only our end is non-blocking.
 fn follower_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;

@@ -6,13 +6,13 @@ use crate::sys;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The grace period if the host's SIGTERM ends the room, not a daemon.
+/// The grace period when the host's SIGTERM, and not a daemon, ends the room.
 pub(super) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
-/// The longest that services may take to stop in order, whatever their grace periods add up to.
+/// The longest that an ordered stop of the services may take, whatever their grace periods add up to.
 const SERVICES_LIMIT: Duration = Duration::from_secs(120);
 
-/// A room that is about to end: its services first, then everything else.
+/// A room that is ending: its services first, then everything else.
 pub(super) struct Ending {
     deadline: Instant,
     /// The time left for other processes once the services have stopped.
@@ -61,7 +61,7 @@ impl Room {
         }
     }
 
-    /// Exits PID 1, whereupon the kernel kills whatever is left.
+    /// Exits PID 1, and the kernel kills whatever is left.
     pub(super) fn finish(&mut self) -> ExitCode {
         let _ = sys::kill(-1, libc::SIGKILL);
         self.reap();

@@ -15,7 +15,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Records the state of a service; returns whether it has changed.
+    /// Records the state of a service; returns whether it differs from the last one.
     pub(super) fn is_new(&mut self, service: usize, stands: (ServiceState, u32)) -> bool {
         if self.last.len() <= service {
             self.last.resize(service + 1, None);

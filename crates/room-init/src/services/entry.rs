@@ -22,7 +22,7 @@ use std::time::Duration;
 /// How many results of a probe are kept.
 const ANSWERS: usize = 3;
 
-/// The pipe size for bursts of output, so that a service need not wait for us.
+/// The pipe size, large enough for bursts so that a service need not wait for us.
 const PIPE_BYTES: usize = 256 << 10;
 
 const WINDOW: WindowSize = WindowSize { rows: 24, cols: 120 };
@@ -31,7 +31,7 @@ const WINDOW: WindowSize = WindowSize { rows: 24, cols: 120 };
 pub(super) struct Entry {
     pub(super) spec: ServiceSpec,
     pub(super) log: Log,
-    /// It was removed, and its record is kept until its processes are gone.
+    /// Whether it was removed, and is kept only until its processes have exited.
     pub(super) hidden: bool,
     pub(super) kept: Option<Kept>,
     pub(super) source: Option<Pipe>,
@@ -42,7 +42,7 @@ pub(super) struct Entry {
     pub(super) wanted: Option<u64>,
     /// The log line at which the first process of the last requested start begins.
     pub(super) first_line: Option<u64>,
-    /// Whether it is up without a process: something outside the room answers on its port.
+    /// Whether it is up without a process: something outside the room serves its port.
     is_served: bool,
     main_lives: bool,
     pattern: Option<regex_lite::Regex>,
@@ -85,9 +85,8 @@ impl Entry {
         self.first_line = Some(self.log.next_line());
     }
 
-    /// Separates the output of the next process from that of the last, which may have ended within
-    /// a line; records where it begins, unless the process is a restart or the second phase of a
-    /// start.
+    /// Ends an incomplete last line, and records the line at which the next process begins, unless
+    /// that process is a restart or the second phase of a start.
     pub(super) fn begin_output(&mut self, phase: Phase, is_first: bool) {
         self.log.end_line();
         if is_first && (phase == Phase::Build || self.spec.build.is_none()) {
@@ -95,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// Starts the first process of a phase; on failure returns false, with the reason in the log.
+    /// Starts the first process of a phase. On failure returns false and writes the reason to the log.
     pub(super) fn spawn(&mut self, phase: Phase, boot: &Adopted) -> bool {
         self.exit = None;
         self.answers.clear();
@@ -145,8 +144,7 @@ impl Entry {
         }
     }
 
-    /// Commands of projects run as `agent`; only commands that the daemon marks run as the room's
-    /// root.
+    /// Returns the user to run as: `agent`, or the room's root for commands that the daemon marks.
     fn user(&self, phase: Phase) -> RoomUser {
         let is_marked = self.spec.run.first().is_some_and(|word| word == AS_ROOT);
         match phase {
@@ -174,7 +172,7 @@ impl Entry {
         Ok(env)
     }
 
-    /// Ends a service without a process; `true` if it was one.
+    /// Ends a service that is up without a process; returns true if this was one.
     pub(super) fn stop_serving(&mut self) -> bool {
         std::mem::replace(&mut self.is_served, false)
     }
@@ -211,14 +209,14 @@ impl Entry {
         matches!(&self.asking, Some((_, Asking::Running { pid: own, .. })) if *own == pid)
     }
 
-    /// Receives a notification from one of its own processes.
+    /// Reads notifications; returns whether one of its own processes reported that it is ready.
     pub(super) fn hears_ready(&self) -> bool {
         let Some(socket) = &self.notify else { return false };
         let own = self.kept.as_ref().map(|kept| tree::below(kept.keeper)).unwrap_or_default();
         notify::hears_ready(socket, &own)
     }
 
-    /// Records a result; true if it differs from the last one.
+    /// Records a result; returns true if it differs from the last one.
     pub(super) fn remember(&mut self, answer: ProbeAnswer) -> bool {
         if self.answers.back() == Some(&answer) {
             return false;
@@ -254,7 +252,7 @@ impl Entry {
         }
     }
 
-    /// Kills what a killed keeper left; true if there was something.
+    /// Kills what a killed keeper left behind; returns true if there was something.
     pub(super) fn abandon(&mut self) -> bool {
         if !self.main_lives {
             return false;
@@ -278,13 +276,14 @@ impl Entry {
         self.notify = None;
     }
 
-    /// Sends its stop signal: to the group of its first process, else to the remaining processes.
+    /// Sends its stop signal to the group of its first process or, if that is gone, to the
+    /// remaining processes.
     pub(super) fn signal(&self, signal: i32) {
         let Some(kept) = &self.kept else { return };
         let grouped = self.main_lives && sys::kill(-kept.main, signal).is_ok();
         if !grouped {
             for pid in tree::below(kept.keeper) {
-                // It may be gone by now.
+                // It may have exited in the meantime.
                 let _ = sys::kill(pid, signal);
             }
         }
@@ -332,7 +331,7 @@ fn streams(pty: bool, has_root: bool) -> io::Result<(Streams, OwnedFd)> {
     }
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    // Best effort: the user's limit of pipe memory may be reached.
+    // Best effort: the user may have reached the limit for pipe memory.
     let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
     let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let second = rustix::io::fcntl_dupfd_cloexec(&theirs, 3)?;

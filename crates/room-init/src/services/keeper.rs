@@ -1,8 +1,8 @@
 //! A keeper: the small process between room-init and the first process of a service.
 //!
 //! It is the parent of every orphan below it (a subreaper), so a process that daemonizes or starts its
-//! own session still descends from it. It exits when no process of the service is left, which the
-//! kernel reports to room-init. It keeps room-init's ids, where the room cannot reach it.
+//! own session still descends from it. It exits when no process of the service is left, which tells
+//! room-init so. It keeps room-init's ids, so processes in the room cannot signal or trace it.
 
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
@@ -45,7 +45,7 @@ fn keep(
     failure: &OwnedFd,
     report: &OwnedFd,
 ) -> ! {
-    // Without it orphans would go to room-init, which is worse but not wrong.
+    // If this fails, orphans go to room-init, which is worse but not wrong.
     let _ = sys::adopt_orphans();
     let _ = rustix::thread::set_name(c"keeper");
     let main = match sys::fork() {
@@ -54,7 +54,7 @@ fn keep(
         Err(_) => sys::exit_now(1),
     };
     sys::close_all_but(report.as_raw_fd());
-    // A pipe takes eight bytes without blocking; if room-init is gone, so are we.
+    // A pipe takes these eight bytes without blocking; if room-init is gone, so is this process.
     let _ = rustix::io::write(report, &main.to_le_bytes());
     while let Some((pid, status)) = sys::wait_any() {
         if pid == main {

@@ -9,7 +9,7 @@ use rustix::net::{
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Opens the socket of a service; its name is abstract, in the room's own network.
+/// Opens the socket of a service. Its name is abstract, so it exists only in the room's network namespace.
 pub(super) fn open(service: &str) -> io::Result<(OwnedFd, String)> {
     let name = format!("hothouse-notify-{service}");
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -19,7 +19,7 @@ pub(super) fn open(service: &str) -> io::Result<(OwnedFd, String)> {
     Ok((socket, name))
 }
 
-/// Reads waiting datagrams; reports `READY=1` from one of `own`, or from a helper that has exited.
+/// Reads waiting datagrams; returns whether `READY=1` came from one of `own`, or from a helper that has exited.
 pub(super) fn hears_ready(socket: &OwnedFd, own: &[i32]) -> bool {
     let mut ready = false;
     let mut bytes = [0_u8; 4096];

@@ -6,7 +6,7 @@ use hothouse_supervise::log::{Position, RECORD, SEGMENTS, Write, Writer, slot_of
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-/// How much one iteration reads, so that one service cannot block the loop.
+/// How much one iteration reads at most, so that one service cannot block the loop.
 const TURN: usize = 1 << 20;
 
 /// The longest part of a line that is matched.
@@ -23,7 +23,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Wraps the files: data first, then indexes.
+    /// Creates a log from its files: data first, then indexes.
     pub(super) fn new(mut files: Vec<OwnedFd>, start: LogStart) -> Option<Self> {
         if files.len() != 2 * SEGMENTS {
             return None;
@@ -34,7 +34,7 @@ impl Log {
         Some(Self { data: files, index, writer, index_offset: start.index, is_within_line: false })
     }
 
-    /// Completes a line that was begun.
+    /// Ends an incomplete last line.
     pub(super) fn end_line(&mut self) {
         if self.is_within_line {
             self.append(b"\n");
@@ -88,7 +88,7 @@ fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) {
     }
 }
 
-/// Looks for a matching line while a service is starting.
+/// Searches the output for a matching line while a service is starting.
 pub(super) struct LineWatch {
     pattern: regex_lite::Regex,
     line: Vec<u8>,
@@ -121,14 +121,14 @@ pub(super) struct Source {
     pub(super) pipe: OwnedFd,
 }
 
-/// The result of an iteration.
+/// The result of one iteration.
 pub(super) enum Turn {
     More,
-    /// No writer is left.
+    /// All writers have closed it.
     Over,
 }
 
-/// Moves available output into the log; returns a matching line.
+/// Moves available output into the log; returns the first matching line.
 pub(super) fn drain(
     source: &Source,
     log: &mut Log,
@@ -148,7 +148,7 @@ pub(super) fn drain(
             }
             Err(Errno::AGAIN) => return (Turn::More, found),
             Err(Errno::INTR) => {}
-            // A terminal without users reports EIO.
+            // A terminal without open slaves reports EIO.
             Err(_) => return (Turn::Over, found),
         }
     }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// How much of an answer is read.
 const ANSWER_LIMIT: usize = 16 << 10;
 
-/// How much of an answer is kept to be shown.
+/// How much of an answer is kept for display.
 const SHOWN: usize = 400;
 
 /// A running probe.
@@ -59,13 +59,13 @@ pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> 
     connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http)
 }
 
-/// Checks whether something outside the room serves a port. Does not connect: it would be mistaken
-/// for a client.
+/// Checks whether something outside the room serves a port. Does not connect, because that would
+/// look like a client.
 pub(super) fn ask_served(port: u16) -> Step {
     Step::Answered(match tree::listener(port, &tree::all()) {
         Listener::Nobody => ProbeAnswer::bad(Found::NobodyListens { port }),
         Listener::Stranger => ProbeAnswer::good(Found::Tcp { port }),
-        // A process of the room has taken it.
+        // A process in the room has taken the port.
         Listener::Own => ProbeAnswer::bad(Found::Stranger { port }),
     })
 }
@@ -86,7 +86,7 @@ fn connect(to: SocketAddr, http: Option<String>) -> Step {
     }
 }
 
-/// A service may listen only on `::1`, as Node's `localhost` does.
+/// Tries `::1` next: a service may listen only there, as with Node's `localhost`.
 fn refused(to: SocketAddr, http: Option<String>, error: Errno) -> Step {
     match to {
         SocketAddr::V4(_) => {
@@ -121,7 +121,7 @@ pub(super) fn ask_command(boot: &Adopted, program: &Program) -> Step {
 }
 
 impl Asking {
-    /// Returns what to wait for; a command that has closed its output is waited for by its exit.
+    /// Returns what to wait for. For a command that has closed its output that is nothing: its exit is reaped.
     pub(super) fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         match self {
             Self::Connecting { socket, .. } => Some((socket.as_fd(), PollFlags::OUT)),
@@ -224,7 +224,7 @@ fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
     }
 }
 
-/// Reads output; false at its end.
+/// Reads output; returns false at its end.
 fn collect(output: &OwnedFd, said: &mut Vec<u8>, scratch: &mut [u8]) -> bool {
     loop {
         match rustix::io::read(output, &mut *scratch) {
@@ -239,7 +239,7 @@ fn collect(output: &OwnedFd, said: &mut Vec<u8>, scratch: &mut [u8]) -> bool {
     }
 }
 
-/// Whether head and body of an HTTP answer are complete.
+/// Whether the head and body of an HTTP answer are complete.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|part| part == b"\r\n\r\n") else { return false };
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
@@ -247,7 +247,7 @@ fn is_whole(answer: &[u8]) -> bool {
     let length = length.and_then(|length| length.trim().parse::<usize>().ok());
     match length {
         Some(length) => answer.len() >= (head + 4).saturating_add(length),
-        // A successful answer may never end; the text of an error is worth waiting for.
+        // A successful answer may never end, so its head is enough. The text of an error is worth waiting for.
         None => status_of(answer).is_some_and(|status| status < 400),
     }
 }

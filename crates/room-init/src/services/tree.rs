@@ -1,4 +1,4 @@
-//! Which process descends from which, and which has which socket, from `/proc`.
+//! Which process descends from which, and which holds which socket, from `/proc`.
 
 #![expect(clippy::disallowed_methods, reason = "hothouse_host is too large for room-init")]
 
@@ -6,7 +6,7 @@ use crate::sys;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// How often a tree is walked in one attempt to kill it.
+/// How often one attempt to kill a tree walks it.
 const ROUNDS: usize = 16;
 
 /// Returns the living processes below `root`, without `root` itself.
@@ -38,7 +38,7 @@ pub(super) fn kill_below(root: i32) {
             break;
         }
         for pid in new {
-            // It may have exited meanwhile.
+            // It may have exited in the meantime.
             let _ = sys::kill(pid, libc::SIGSTOP);
         }
     }
@@ -59,7 +59,7 @@ fn processes() -> Vec<Process> {
     pids.filter_map(|pid| parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
-/// Parses state and parent. The process chooses the name before them.
+/// Parses state and parent. The name before them is chosen by the process.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;

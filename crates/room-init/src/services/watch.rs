@@ -1,6 +1,6 @@
 //! Files whose change restarts a service.
 //!
-//! room-init cannot read all of the worktree, and should not: an ordinary process of the room, run
+//! room-init cannot read all of the worktree, and should not. An ordinary process in the room, run
 //! as `agent`, watches the files and prints which service is affected.
 
 use crate::boot::Adopted;
@@ -28,16 +28,16 @@ pub(crate) const ARGUMENT: &str = "--hothouse-watch";
 /// How long to wait for more changes after a change.
 const QUIET_MS: i64 = 100;
 
-/// How long to wait at most while changes continue.
+/// How long to wait at most if the changes do not stop.
 const LONGEST_MS: u128 = 1_000;
 
 /// How many folders one room watches.
 const FOLDER_LIMIT: usize = 8_192;
 
-/// How long to wait before a watcher that ended is restarted.
+/// How long to wait before restarting a watcher that ended.
 const AGAIN_AFTER: u64 = 5_000;
 
-/// Folders that tools write into constantly.
+/// Folders that tools constantly write to.
 const IGNORED: [&[u8]; 4] = [b"node_modules", b".git", b"target", b"__pycache__"];
 
 /// room-init's end of the watcher.
@@ -56,7 +56,7 @@ struct Running {
 }
 
 impl Watcher {
-    /// Starts, replaces or stops the watcher, as the services need.
+    /// Starts, replaces or stops the watcher to match the services.
     pub(super) fn tend<'a>(
         &mut self,
         now: u64,
@@ -107,7 +107,7 @@ impl Watcher {
         self.running.as_ref().map(|running| running.output.as_fd())
     }
 
-    /// Returns the services whose files changed. A watcher with invalid output is stopped.
+    /// Returns the services whose files changed. Stops a watcher whose output is invalid.
     pub(super) fn changed(&mut self, scratch: &mut [u8]) -> Vec<String> {
         let Some(running) = &mut self.running else { return Vec::new() };
         match rustix::io::read(&running.output, &mut *scratch) {
@@ -126,7 +126,7 @@ impl Watcher {
         names.into_iter().collect()
     }
 
-    /// Records the exit of the watcher; false if it was another child.
+    /// Records the exit of the watcher; returns false if it was another child.
     pub(super) fn reaped(&mut self, pid: i32, now: u64) -> bool {
         if self.running.as_ref().is_none_or(|running| running.pid != pid) {
             return false;
@@ -150,10 +150,10 @@ fn start(boot: &Adopted, pairs: &[Vec<u8>]) -> io::Result<Running> {
     Ok(Running { pid: child.pid, output, rest: Vec::new() })
 }
 
-/// One pattern, and the service that it restarts.
+/// A pattern, and the service that it restarts.
 struct Rule {
     service: Vec<u8>,
-    /// The folder or file above everything that can match.
+    /// The deepest folder or file that contains everything that can match.
     base: PathBuf,
     pattern: PathBuf,
 }
@@ -202,7 +202,7 @@ fn part_fits(part: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// The watcher: runs in the room as `agent`, and prints the names of services.
+/// Runs the watcher in the room as `agent`, which prints the names of services.
 pub(crate) fn main(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     let words: Vec<Vec<u8>> = arguments.map(OsStringExt::into_vec).collect();
     let pairs = words.chunks_exact(2).map(|pair| Rule::new(pair[0].clone(), pair[1].clone()));

@@ -84,7 +84,7 @@ fn run(arguments: &[String]) -> Outcome {
     }
 }
 
-/// A folder with everything of one room.
+/// The folder that contains everything of one room.
 struct State(PathBuf);
 
 impl State {
@@ -229,7 +229,7 @@ async fn talk(verb: &str, state: &State, words: &mut Words) -> Outcome {
             Ok(0)
         }
         "egress" => {
-            // Takes over the room's traffic, prints the destination of the first connection.
+            // Takes over the room's traffic and prints the destination of the first connection.
             let egress = client.take_egress().await?;
             println!(
                 "{} {} {}",
@@ -241,7 +241,7 @@ async fn talk(verb: &str, state: &State, words: &mut Words) -> Outcome {
             Ok(0)
         }
         "datagrams" => {
-            // Opens a port to datagrams, prints the destination of each, and answers it.
+            // Opens a port for datagrams, prints the destination of each, and answers it.
             let port = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
             let count = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
             relay::datagrams(client.take_egress().await?, port, count)?;

@@ -49,7 +49,7 @@ impl Relays {
         Ok(Self { done, outputs, saved })
     }
 
-    /// Called when the command has ended: relays what is still in the pipes.
+    /// Relays what is still in the pipes once the command has ended.
     pub(crate) fn finish(self) {
         drop(self.done);
         for thread in self.outputs {
@@ -57,7 +57,7 @@ impl Relays {
             let _ = thread.join();
         }
         if let Some(saved) = self.saved {
-            // The terminal may be gone by now.
+            // The terminal may have disappeared.
             let _ =
                 rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &saved);
         }
@@ -70,7 +70,7 @@ pub(crate) fn window() -> Option<WindowSize> {
 }
 
 fn input(to: OwnedFd) {
-    // Not joined: it may wait for a terminal forever, and ends with the process.
+    // Not joined: it may wait for the terminal forever, and ends with the process.
     std::thread::spawn(move || pump(rustix::stdio::stdin(), to));
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn first_target(egress: Egress) -> io::Result<()> {
     peer.write_all(b"hello from the daemon\n")
 }
 
-/// Opens a port to datagrams, prints source and destination of each, and answers it.
+/// Opens a port for datagrams, prints the source and destination of each, and answers it.
 pub(crate) fn datagrams(egress: Egress, port: u16, count: usize) -> io::Result<()> {
     use std::io::Write;
     let missing = || io::Error::other("no socket for the nftables rules");

@@ -3,8 +3,8 @@
 use hothouse_host::ids::AGENT_ID;
 use std::fmt::Write;
 
-/// Generates `/etc/passwd`: the host's own, without accounts that have the agent's name or uid, and
-/// without human users, whose names do not concern a room.
+/// Generates `/etc/passwd` from the host's, without accounts that have the agent's name or uid and
+/// without human users, whose names a room does not need.
 pub(super) fn passwd(host: &str) -> String {
     let system = system_lines(host);
     let mut text = system.fold(String::new(), |text, line| text + line + "\n");
@@ -13,7 +13,7 @@ pub(super) fn passwd(host: &str) -> String {
     text
 }
 
-/// Generates `/etc/group` likewise; members that were removed are dropped.
+/// Generates `/etc/group` in the same way; removed users are no longer members.
 pub(super) fn group(host: &str) -> String {
     let mut text = String::new();
     for line in system_lines(host) {

@@ -1,4 +1,4 @@
-//! Policies for browsers, in the base layer of every room.
+//! Browser policies in the base layer of every room.
 
 use super::write::Job;
 use crate::browsers::{

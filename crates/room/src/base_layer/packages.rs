@@ -1,4 +1,4 @@
-//! Makes package installation work in a room: files of apt and dpkg that not every user of the host
+//! Makes package installation work in a room: apt and dpkg files that not every user of the host
 //! may read, and wrappers for some of the host's programs.
 
 use super::write::Job;
@@ -11,13 +11,13 @@ use std::path::Path;
 /// The program that dpkg runs before it unpacks.
 const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
 
-/// Files of the host that a package replaces have an owner that is not mapped in the room, so
-/// dpkg's backup hard link to them is refused. The hook copies them up first.
+/// Host files that a package replaces have an owner that is not mapped in the room, so dpkg may not
+/// create its backup hard link to them. The hook copies them up first.
 const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
 
-/// Programs of `/usr/bin` that room-init replaces, because the room's seccomp filter would refuse
-/// the setuid and setgid bits that packages request; each with its package. The host's own move to
-/// `/usr/lib/hothouse`.
+/// Programs in `/usr/bin` that room-init replaces, because the room's seccomp filter would refuse
+/// the setuid and setgid bits that packages request, each with its package. The host's programs
+/// move to `/usr/lib/hothouse`.
 const STAND_INS: [(&str, &str); 4] = [
     ("dpkg-deb", "dpkg"),
     ("dpkg-statoverride", "dpkg"),
@@ -65,7 +65,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Without dpkg on the host, no replacements are needed.
+    /// Does nothing if the host has no dpkg.
     fn write_stand_ins(&self) -> Result<(), SystemError> {
         if !Path::new("/usr/bin/dpkg-deb").exists() {
             return Ok(());
@@ -85,14 +85,14 @@ impl Job<'_> {
         self.file(OVERRIDES, plain_overrides(&self.known(OVERRIDES)).as_bytes(), 0o644)
     }
 
-    /// Reads a file copied from the host; empty if there is none.
+    /// Reads a file copied from the host; returns an empty text if there is none.
     fn known(&self, name: &str) -> String {
         files::read_text(&self.fresh.join(name)).unwrap_or_default()
     }
 }
 
-/// Registers a diversion with dpkg, so that an upgrade replaces the diverted original. Until
-/// packages use merged `/usr`, some list their programs below `/bin`.
+/// Registers a diversion with dpkg, so that an upgrade replaces the diverted original. Some
+/// packages list their programs below `/bin` until they use merged `/usr`.
 fn with_diversion(known: String, name: &str, list: &str) -> String {
     let old = format!("/bin/{name}");
     let from = if list.lines().any(|line| line == old) { old } else { format!("/usr/bin/{name}") };
@@ -103,7 +103,7 @@ fn with_diversion(known: String, name: &str, list: &str) -> String {
     format!("{known}{from}\n/usr/lib/hothouse/{name}\nhothouse\n")
 }
 
-/// Removes special bits from the modes that dpkg assigns to files of packages.
+/// Removes special bits from the modes that dpkg assigns to package files.
 fn plain_overrides(known: &str) -> String {
     let plain = |line: &str| {
         let mut words: Vec<&str> = line.splitn(4, ' ').collect();

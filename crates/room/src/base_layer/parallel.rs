@@ -1,4 +1,4 @@
-//! Work on many small files, spread over the processors: most of its time is spent in the kernel.
+//! Work on many small files, spread over the processors: most of the time is spent in the kernel.
 
 use std::{
     num::NonZero,
@@ -6,10 +6,10 @@ use std::{
     thread,
 };
 
-/// More threads than this wait for the file system's journal rather than work.
+/// Additional threads would only wait for the file system's journal.
 const MOST: usize = 8;
 
-/// Does something with each of many things, and returns the outcomes in their order.
+/// Applies `work` to each item and returns the results in order.
 pub(super) fn map<T: Send, R: Send>(all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST);
     let next = Mutex::new(all.into_iter().enumerate());

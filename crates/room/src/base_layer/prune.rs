@@ -1,8 +1,7 @@
 //! Removes old base layers once no room uses them.
 //!
 //! room-init holds a shared lock on a file beside its layer for as long as the room is running. So
-//! the kernel knows whether a layer is in use, whatever happened to the daemon that started the
-//! room.
+//! the kernel knows which layers are in use, whatever happened to the daemon that started the room.
 
 use super::{in_namespace, word};
 use hothouse_host::files;
@@ -13,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use std::path::{Path, PathBuf};
 
-/// Marks a layer as in use for as long as the descriptor or a copy of it is open.
+/// Marks a layer as in use until the descriptor and all its copies are closed.
 pub(super) fn hold(layer: &Path) -> Result<OwnedFd, SystemError> {
     let used = open_lock(layer)?;
     rustix::fs::flock(&used, FlockOperation::LockShared).context_at("hold", layer)?;
@@ -26,8 +25,8 @@ fn open_lock(layer: &Path) -> Result<OwnedFd, SystemError> {
     rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).context_at("open", path)
 }
 
-/// Removes the unused layers of `mode` in `folder`, except `kept`. Failures are ignored: a
-/// remaining layer only costs disk space.
+/// Removes the unused layers of `mode` in `folder`, except `kept`. Failures are ignored: a leftover
+/// layer only costs disk space.
 pub(super) fn prune(folder: &Path, kept: Option<&Path>, mode: Mode, wall: &Wall) {
     for layer in layers(&files::list(folder).unwrap_or_default(), kept, mode) {
         if let Err(error) = remove(folder, &layer, mode, wall) {
@@ -36,8 +35,8 @@ pub(super) fn prune(folder: &Path, kept: Option<&Path>, mode: Mode, wall: &Wall)
     }
 }
 
-/// Removes a layer unless it is in use. The lock file stays: otherwise a waiter would lock a file
-/// that nobody else can find.
+/// Removes a layer unless it is in use. The lock file stays: otherwise a waiting process would lock
+/// a file that nobody else can find.
 fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let used = open_lock(layer)?;
     if rustix::fs::flock(&used, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -51,7 +50,7 @@ fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), Sy
     }
 }
 
-/// Renames a layer before removing it, so that the remains after a crash are not mistaken for a
+/// Renames a layer before its removal, so that what a crash leaves behind is not mistaken for a
 /// complete layer.
 fn take_away(layer: &Path) -> Result<(), SystemError> {
     let step = "remove an old base layer";

@@ -6,7 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An entry to create, by its path relative to the root.
+/// An entry to create, with its path relative to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
@@ -21,11 +21,11 @@ pub(super) enum Kind {
     Folder,
     File,
     Link(PathBuf),
-    /// Hides what the host has there.
+    /// Hides the host's entry at this path.
     Whiteout,
 }
 
-/// Below `/var`: large, private to the host's daemons, or made again when needed.
+/// Below `/var`: large, private to the host's daemons, or recreated when needed.
 const LEFT_OUT: [&str; 16] = [
     "var/cache/apt/archives",
     "var/cache/apt/pkgcache.bin",
@@ -40,16 +40,16 @@ const LEFT_OUT: [&str; 16] = [
     "var/lib/lxc",
     "var/lib/lxd",
     "var/lib/machines",
-    // With it, every package would rebuild the manual index, which is left out above.
+    // With it every package would rebuild the manual index, which is left out above.
     "var/lib/man-db/auto-update",
     "var/lib/snapd",
     "var/tmp",
 ];
 
-/// Only its subfolders are copied: services need the folders for their logs, not the host's logs.
+/// Only its subfolders are copied: services need the folders for their logs, but not the host's logs.
 const LOGS: &str = "var/log";
 
-/// Written by us, or by the room.
+/// Written by us or by the room.
 const REPLACED: [&str; 10] = [
     "etc/passwd",
     "etc/passwd-",
@@ -63,9 +63,9 @@ const REPLACED: [&str; 10] = [
     "etc/subgid",
 ];
 
-/// Lists what a layer holds, in parts that can be written at the same time once the first is.
+/// Lists the entries of a layer, in parts that can be written in parallel once the first is written.
 ///
-/// The first part holds the folders above all others. Within a part a folder comes before what is in it.
+/// The first part contains the folders above all others. Within a part a folder precedes its content.
 pub(super) fn scan(system: &System) -> Vec<Vec<Entry>> {
     let mut above = Vec::new();
     let mut below: Vec<(PathBuf, Choice)> = Vec::new();
@@ -84,11 +84,11 @@ pub(super) fn scan(system: &System) -> Vec<Vec<Entry>> {
     [above].into_iter().chain(walked).collect()
 }
 
-/// Decides how an entry below `/etc` or `/var` is copied, if at all; public folders are descended
-/// into.
+/// Decides how an entry below `/etc` or `/var` is copied, if at all. Only public folders are
+/// descended into.
 ///
-/// A folder that is not public is created empty: services of the host's packages find the place for
-/// their data, and its existence is visible to every user of the host anyway.
+/// A folder that is not public is created empty: services from the host's packages find the place
+/// for their data, and every user of the host can see that it exists anyway.
 fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     let skipped = LEFT_OUT.iter().chain(&REPLACED).any(|name| path == Path::new(name));
     let is_log = path.starts_with(LOGS) && !found.is_dir();
@@ -105,10 +105,10 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     }
 }
 
-/// The room's ids own nothing of the host's, and so get folders of their own. What is not public is
-/// hidden: it would be in the way of a package that puts something there. What has a setuid or setgid bit is taken without
-/// it: the room's overlay would otherwise put a copy of the whole, bit and all, on the host's disk as soon as
-/// the room's root touched it.
+/// Decides how an entry of a shared folder is copied. The room's ids own none of the host's files, so it gets folders
+/// of its own. What is not public is hidden: it would block a package that installs something there. A file with a
+/// setuid or setgid bit is copied without it: otherwise, as soon as the room's root touched it, the overlay would copy
+/// the whole file to the host's disk, bit included.
 fn shared(_: &Path, found: &Metadata) -> Option<Kind> {
     let is_folder = found.is_dir();
     if !is_public(found) {
@@ -134,7 +134,7 @@ fn walk(path: &Path, entries: &mut Vec<Entry>, choose: Choice) {
     }
 }
 
-/// Takes one thing, and returns what is in it.
+/// Adds one entry, and returns its children.
 fn take(path: &Path, entries: &mut Vec<Entry>, choose: Choice) -> Vec<PathBuf> {
     let real = Path::new("/").join(path);
     let Ok(found) = real.symlink_metadata() else { return Vec::new() };

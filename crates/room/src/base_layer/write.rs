@@ -1,4 +1,4 @@
-//! Writes a base layer, with the ids that a room's root and agent have on disk.
+//! Writes a base layer with the ids that a room's root and agent have on disk.
 
 use super::accounts;
 use super::parallel;
@@ -11,24 +11,24 @@ use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// The room's `sudo`: it precedes the host's own in every search path.
+/// The room's `sudo`, which precedes the host's in every search path.
 pub(super) const SUDO: &str = "usr/local/bin/sudo";
 
 /// `hothouse` in the room: a link to the program that is bound into each room.
 const HOTHOUSE: &str = "usr/local/bin/hothouse";
 
-/// System-wide settings of git, whose path depends on how git was built.
+/// Git's system-wide settings, whose path depends on how git was built.
 const GIT_SETTINGS: [(&str, &str); 2] =
     [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
 
-/// The mode that a folder is made with.
+/// The mode with which a folder is created.
 const NEW_FOLDER: u32 = 0o755;
 
 /// One layer to write.
 pub(super) struct Job<'a> {
     pub(super) fresh: &'a Path,
     pub(super) mode: Mode,
-    /// The first part is written first, the others at the same time.
+    /// The first part is written first, then the others in parallel.
     pub(super) parts: &'a [Vec<Entry>],
     pub(super) init: &'a [u8],
     /// The host ids of the user who creates the layer.
@@ -42,7 +42,7 @@ impl Job<'_> {
         files::make_folder(self.fresh).context("make the base layer")?;
         let former = rustix::process::umask(FileMode::empty());
         let written = self.write();
-        // The same process then creates a room, whose cgroups must not be world-writable.
+        // This process then creates a room, whose cgroups must not be world-writable.
         rustix::process::umask(former);
         written
     }
@@ -59,7 +59,7 @@ impl Job<'_> {
         self.write_browser_policies()?;
         self.file(SUDO, self.init, 0o755)?;
         self.write_link(HOTHOUSE, PROGRAM_INSIDE)?;
-        // Modes of folders last: one may forbid writing to it.
+        // Modes of folders are set last: one may forbid writing to it.
         let folders = self.parts.iter().flatten().filter(|entry| entry.kind == Kind::Folder);
         for entry in folders.rev().filter(|entry| entry.mode != NEW_FOLDER) {
             let path = self.fresh.join(&entry.path);
@@ -79,7 +79,7 @@ impl Job<'_> {
             Kind::Link(target) => rustix::fs::symlink(target, &path).context_at("link", &path)?,
             Kind::File => match std::fs::copy(Path::new("/").join(&entry.path), &path) {
                 Ok(_) => {}
-                // Removed since the scan, or not readable for us: left out.
+                // Removed since the scan, or not readable by us: left out.
                 Err(error)
                     if [libc::ENOENT, libc::EACCES].map(Some).contains(&error.raw_os_error()) =>
                 {
@@ -128,8 +128,8 @@ impl Job<'_> {
     }
 
     /// The top folder of a worktree may belong to the host's root, who is not mapped in the room,
-    /// and git would refuse to work there. Inside a room there are no repositories of other users
-    /// to protect against.
+    /// and git would refuse to work there. A room contains no repositories of other users to
+    /// protect against.
     fn write_git_settings(&self) -> Result<(), SystemError> {
         for (program, name) in GIT_SETTINGS {
             if !Path::new(program).exists() {
@@ -144,7 +144,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Writes a link, replacing what the host has at this path.
+    /// Creates a link, replacing what the host has at this path.
     fn write_link(&self, name: &str, target: &str) -> Result<(), SystemError> {
         let path = self.fresh.join(name);
         self.parents(&path)?;
@@ -173,8 +173,8 @@ impl Job<'_> {
     }
 }
 
-/// Maps the owner of a host file to an id in the room: the layer's creator becomes agent; any other
-/// user with agent's number, or with an id that rooms do not map, becomes root.
+/// Maps the owner of a host file to an id in the room: the layer's creator becomes the agent; any
+/// other user with the agent's number, or with an id that rooms do not map, becomes root.
 fn room_id(id: u32, maker: u32) -> u32 {
     match id {
         id if id == maker && maker != 0 => AGENT_ID,

@@ -35,12 +35,12 @@ pub(super) fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), Syste
     Ok(())
 }
 
-/// Returns where one of the layers of a stack is staged.
+/// Returns the path at which a stack layer is staged.
 fn stack_layer(number: usize) -> String {
     format!("stack-{number}")
 }
 
-/// The marker file of a stack layer that is a complete system, without the host's below it.
+/// The marker file of a stack layer that is a complete system and does not need the host's below it.
 const WHOLE: &str = "whole";
 
 /// Returns the layers below the room's own for one system folder, uppermost first.
@@ -54,7 +54,7 @@ fn lower_layers(build: &Build<'_>, name: &str) -> Vec<PathBuf> {
     let mut lowers: Vec<_> =
         parts.map(|part| part.join("upper")).filter(|part| is_folder(part)).collect();
     let is_copied = COPIED.contains(&name);
-    // The replaced programs are in the base layer's `/usr`; its `/etc` and `/var` come from the
+    // The replacement programs are in the base layer's `/usr`; its `/etc` and `/var` come from the
     // host.
     if !is_whole || !is_copied || lowers.is_empty() {
         lowers.push(Path::new("base").join(name));
@@ -88,13 +88,13 @@ pub(super) fn overlay(build: &Build<'_>, name: &str) -> Result<(), SystemError> 
     );
     let options = CString::new(options).expect("names of system folders have no zero bytes");
     // No process gains privileges here anyway (`no_new_privs`). But without this flag the kernel
-    // would refuse to run a program whose file requests a capability that no process of the room
+    // would refuse to run a program whose file requests a capability that no process in the room
     // may have, such as `ping`.
     mount("overlay", &target, "overlay", MountFlags::NOSUID, options.as_c_str())
         .context_at("mount overlay on", Path::new("/").join(name))
 }
 
-/// Writes the files that differ from room to room, beneath the overlay.
+/// Writes the files that differ between rooms, beneath the overlay.
 fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), SystemError> {
     let hostname = &build.spec.hostname;
     let known = read_plain(&upper.join("hosts")).unwrap_or_default();
@@ -127,7 +127,7 @@ fn read_plain(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Replaces a file with a new one: the room may have left a link or a pipe under this name.
+/// Replaces a file with a new one: the room may have left a link or a pipe at this path.
 fn put(path: &Path, content: &str) -> Result<(), SystemError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -139,7 +139,7 @@ fn put(path: &Path, content: &str) -> Result<(), SystemError> {
     written.context_at("write", path)
 }
 
-/// Where the layers of a worktree, and its overlay, are staged.
+/// The path at which the layers of a worktree, and its overlay, are staged.
 const WORKTREE: &str = "worktree";
 
 /// Mounts the worktree's overlay on the stage, and clones it for each path that shows it.

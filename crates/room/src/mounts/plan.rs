@@ -1,4 +1,4 @@
-//! The plan of a room's mounts: which trees of the host, and where they appear. Decides only; opens nothing.
+//! The plan of a room's mounts: which trees of the host appear where. Only decides; opens nothing.
 
 use crate::layout::{LAYERS, System};
 use crate::spec::{Access, Bind, RoomSpec};
@@ -7,14 +7,14 @@ use hothouse_host::ids::Mode;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How owners of a tree appear in the room.
+/// How the owners of a tree appear in the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ids {
     /// As on disk.
     Plain,
-    /// Disk 0 is the room's root (root mode).
+    /// Id 0 on disk is the room's root (root mode).
     Shifted,
-    /// The owner on disk is agent (root mode).
+    /// The owner on disk is the agent (root mode).
     Worktree,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Source {
 pub(crate) enum Origin {
     /// A tree of the host, bound directly.
     Host(Source),
-    /// A part of one of the plan's views; the empty path means all of it.
+    /// A part of one of the plan's views. The empty path means all of it.
     View { number: usize, part: PathBuf },
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct Placement {
 /// The mounts of a room; trees are opened in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The base layer, then layers in storage (unless in memory), then those of a stack (if any),
-    /// then the shared system folders, then the layers of the worktree (if any).
+    /// The base layer, then layers in storage (unless they are in memory), then those of a stack
+    /// (if any), then the shared system folders, then the layers of the worktree (if any).
     pub(crate) layers: Vec<Source>,
     /// Folders that the user granted read access to, mounted so that locks do not reach the host.
     pub(crate) views: Vec<Source>,
     pub(crate) binds: Vec<(Origin, Placement)>,
-    /// Folders in the room that hold the visible parts of a granted folder.
+    /// Folders in the room that contain the visible parts of a granted folder.
     pub(crate) folders: Vec<PathBuf>,
     /// Links in those folders, with their targets.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
@@ -73,10 +73,10 @@ pub(crate) fn plan(
     if !spec.ephemeral {
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
-    // Created by a room, so they already have ids of rooms.
+    // Created by a room, so their owners are already ids of rooms.
     layers.extend(spec.stack.iter().map(|stack| source(stack, Ids::Plain)));
-    // Not mapped, even as root: files that only the host's root may read have an unmapped owner in
-    // the room, and the kernel refuses access.
+    // Not mapped, even in root mode: files that only the host's root may read have an unmapped
+    // owner in the room, and the kernel refuses access.
     layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
     if let Some(own) = &spec.layers {
         let trees = std::iter::once(&own.private).chain(&own.lowers);
@@ -127,7 +127,7 @@ impl Plan {
         })
     }
 
-    /// Binds a granted folder; if it contains hidden paths, part by part without them.
+    /// Binds a granted folder. If it contains hidden paths, binds its parts without them.
     fn grant(
         &mut self,
         granted: &Bind,
@@ -164,8 +164,8 @@ impl Plan {
     }
 }
 
-/// Masks as paths in the room: those of the worktree, on every alias. Hidden paths in a granted
-/// folder are left out instead of masked, except in folders that only we added.
+/// Returns the masked paths as paths in the room: those of the worktree, on every alias. Hidden
+/// paths in a granted folder are left out instead of masked, except in folders that only we added.
 fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
     let views = || [&spec.worktree].into_iter().chain(&spec.aliases);
     let mut masks = Vec::new();

@@ -1,4 +1,4 @@
-//! The root of a room: an empty one with what every room has, then the room's own layers in it.
+//! The root of a room: first an empty one with what every room has, then the room's own layers in it.
 
 use super::layers::{self, overlay, overlay_worktree};
 use super::plan::Plan;
@@ -34,17 +34,17 @@ pub(crate) fn begin_root(mode: Mode) -> Result<bool, SystemError> {
         folder(&root.join(name), 0o755)?;
     }
     devices(root, mode)?;
-    // Both can be mounted only while the host's own are visible.
+    // Both can be mounted only while the host's are visible.
     let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", root.join("proc"), "proc", plain, None).context_at("mount", "/proc")?;
-    // In some containers the host's own is partly hidden, which forbids mounting a new one.
+    // In some containers the host's is partly hidden, which forbids mounting a new one.
     let has_sys =
         mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
     Ok(has_sys)
 }
 
 /// Detaches the host's files while the root is still empty: a process that waits for its room must
-/// not keep mounts busy that the host unmounts meanwhile.
+/// not keep mounts busy that the host unmounts in the meantime.
 pub(crate) fn leave_the_host() -> Result<(), SystemError> {
     pivot(Path::new("."))
 }
@@ -85,8 +85,8 @@ pub(crate) fn build_root(
     Ok(Made { worktrees, views })
 }
 
-/// The maximum number of files in each of `/tmp`, `/run` and `/dev/shm`: without a cgroup, names of
-/// empty files could fill the host's memory.
+/// The maximum number of files in each of `/tmp`, `/run` and `/dev/shm`: without a cgroup, the
+/// names of empty files could fill the host's memory.
 const MEMORY_FILES: std::ops::RangeInclusive<u64> = 16_384..=262_144;
 
 /// The maximum size of each of `/tmp`, `/run` and `/dev/shm`.
@@ -117,7 +117,7 @@ fn homes(build: &Build<'_>) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Returns the mode of `/root`: searchable if something that the agent uses is below it.
+/// Returns the mode of `/root`: searchable if it contains something that the agent uses.
 fn root_home_mode(spec: &RoomSpec) -> u32 {
     let below = |path: &PathBuf| path.starts_with("/root");
     let open = [&spec.worktree].into_iter().chain(&spec.aliases).chain(&spec.tools).any(below);
@@ -142,7 +142,7 @@ fn devices(root: &Path, mode: Mode) -> Result<(), SystemError> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
         .context_at("mount", "/dev/pts")?;
-    // The kernel may not support message queues.
+    // Some kernels do not support message queues.
     let flags = flags | MountFlags::NODEV;
     let _ = mount("mqueue", dev.join("mqueue"), "mqueue", flags, None);
     let links = [

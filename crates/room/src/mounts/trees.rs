@@ -9,10 +9,10 @@ use rustix::fs::{FsWord, Mode as FileMode, OFlags, Stat};
 use rustix::mount::{OpenTreeFlags, open_tree};
 use std::path::Path;
 
-/// The user namespaces whose maps are applied to trees, in root mode.
+/// The user namespaces whose maps are applied to trees in root mode.
 pub(crate) struct IdMaps {
     pub(crate) shifted: OwnedFd,
-    /// By owner on disk, who is agent in the room.
+    /// By the owner on disk, who is the agent in the room.
     pub(crate) owned: Vec<(Owner, OwnedFd)>,
     /// The agent's uid on the host.
     pub(crate) agent: u32,
@@ -21,8 +21,7 @@ pub(crate) struct IdMaps {
 /// The uid and gid of a tree on disk.
 pub(crate) type Owner = (u32, u32);
 
-/// Lists the owners of trees that must be mapped to the agent. Trees of the agent itself need no
-/// map.
+/// Lists the owners of trees that must be mapped to the agent. The agent's own trees need no map.
 pub(crate) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, SystemError> {
     let mut all = Vec::new();
     for source in plan.bound().filter(|it| it.ids == Ids::Worktree) {
@@ -59,8 +58,8 @@ pub(crate) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, Sy
         }
         _ => None,
     };
-    // Mounts below a worktree may be of file systems without id maps. Elsewhere they must be
-    // included: the kernel refuses to reveal what is below another user's mount.
+    // File systems mounted below a worktree may not support id maps. Elsewhere they must be
+    // included: the kernel refuses to reveal what is beneath another user's mount.
     let alone = idmap.is_some() || source.ids == Ids::Worktree;
     let recursive = if alone { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
@@ -79,7 +78,7 @@ fn is_agents(top: &Stat, agent: u32) -> bool {
     top.st_uid == agent || is_shared_top(top, agent)
 }
 
-/// Whether the files of a tree already belong to the agent. Those of an overlay must: overlays
+/// Whether the files of a tree already belong to the agent. On an overlay they must: overlays
 /// cannot be idmapped, and the room could not change anything.
 fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, SystemError> {
     let found = rustix::fs::fstat(held).context_at("look at", path)?;

@@ -1,5 +1,5 @@
 //! Real code in the room that tries to get out. An open fence fails the test by name, and so does
-//! an attempt that was refused for another reason than expected.
+//! an attempt that was refused for a reason other than the expected one.
 
 use super::host::{Host, Room, host, hosts, is_root, program, ran};
 use std::io::Write;
@@ -31,7 +31,7 @@ fn bait(room: &Room, host: &Host) -> Bait {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut peer in listener.incoming().flatten() {
-            // The peer may already be gone.
+            // The peer may already have disconnected.
             let _ = peer.write_all(b"host service");
         }
     });
@@ -63,14 +63,14 @@ fn bait(room: &Room, host: &Host) -> Bait {
     Bait { facts, lonely, socket }
 }
 
-/// A socket where services of the host have theirs, which the room's own `/run` hides.
+/// Returns a socket where host services have theirs; the room's own `/run` hides it.
 fn host_socket(room: &Room) -> std::path::PathBuf {
     let name = room.state.file_name().unwrap().to_str().unwrap();
     let folder = if is_root() { "/run" } else { "/tmp" };
     std::path::Path::new(folder).join(format!("hothouse-{}-{name}.sock", room.host.mode))
 }
 
-/// A room with bait in it, and a live socket of the host in its worktree.
+/// Creates a room with bait, and a live host socket in its worktree.
 fn tempting(host: &Host) -> (Room, Option<UnixListener>) {
     let room = host.prepare();
     room.host_shell(
@@ -89,7 +89,7 @@ fn tempting(host: &Host) -> (Room, Option<UnixListener>) {
             !refused.status.success() && said.contains("a program of the host listens"),
             "{said}"
         );
-        // Its file stays, but nothing listens on it.
+        // Its file remains, but nothing listens on it.
         drop(listener);
         room.start(&["--mask", &mask]);
         return (room, None);
@@ -137,7 +137,7 @@ fn no_attack_of_the_rooms_root_gets_out() {
 
 #[test]
 fn the_same_attempts_succeed_outside_a_room() {
-    // As root in temporary namespaces, so that nothing of the host is changed.
+    // As root in temporary namespaces, so that nothing on the host is changed.
     let Some(host) = host("root") else { return };
     let (room, _listener) = tempting(&host);
     let mut bait = bait(&room, &host);

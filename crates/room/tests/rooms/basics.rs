@@ -61,7 +61,7 @@ fn exit_codes_and_signals_are_passed_on() {
 fn a_command_line_that_no_kernel_runs_is_refused_cleanly() {
     in_every_mode(|host| {
         let room = host.room();
-        // Eleven megabytes do not fit our own command line either, so a program generates them.
+        // Eleven megabytes do not fit on our own command line either, so a program generates them.
         let script = "import os,sys\ntry: os.execv('/bin/true', ['true'] + ['x'*100000]*110)\nexcept OSError as e: sys.exit(e.errno)";
         assert_eq!(room.python(script).code, Some(7));
         assert_eq!(room.sh("true").code, Some(0));

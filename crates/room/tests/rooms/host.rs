@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 
 use hothouse_testkit::skip;
 
-/// One way to run rooms here: a mode and the user who starts them.
+/// One way to run rooms on this host: a mode and the user who starts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub(crate) mode: &'static str,
@@ -41,7 +41,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Returns every mode that this host supports, reporting those that it does not.
+/// Returns every mode that this host supports, and reports those that it does not.
 pub(crate) fn hosts() -> Vec<Host> {
     static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     HOSTS.get_or_init(find_hosts).clone()
@@ -94,7 +94,7 @@ fn ordinary(mode: &'static str, user: &'static str, built: &Path) -> Result<Host
         let made =
             program("useradd").args(["--create-home", "--shell", "/bin/bash", user]).output();
         let made = made.map_err(|error| format!("useradd: {error}"))?;
-        // Another test may have created it meanwhile.
+        // Another test may have created it in the meantime.
         let why = String::from_utf8_lossy(&made.stderr);
         if !made.status.success() && !why.contains("already exists") {
             return Err(why.into_owned());
@@ -126,7 +126,7 @@ fn folder(path: &str, owner: Option<&str>) -> PathBuf {
 }
 
 impl Host {
-    /// Runs a program as the user who starts the rooms.
+    /// Prepares a program to run as the user who starts the rooms.
     pub(crate) fn command(&self, name: impl AsRef<std::ffi::OsStr>) -> Command {
         match self.user {
             None => program(name),
@@ -142,7 +142,7 @@ impl Host {
         self.command(&self.roomctl)
     }
 
-    /// The path of the program, for a shell line.
+    /// Returns the path of the program, for a shell line.
     pub(crate) fn roomctl_path(&self) -> String {
         self.roomctl.display().to_string()
     }
@@ -189,7 +189,7 @@ impl Room {
     }
 
     pub(crate) fn try_start(&self, options: &[&str]) -> Output {
-        // The first start of a mode creates the base layer; the others wait for it.
+        // The first start of a mode creates the base layer, and the others wait for it.
         static ORDER: Mutex<()> = Mutex::new(());
         let _guard = ORDER.lock();
         self.host

@@ -32,7 +32,7 @@ fn a_command_continues_when_its_client_is_killed_and_the_next_client_learns_its_
             .unwrap();
         until("the command", || ran(&mut room.roomctl("list")).out.contains("long"));
         // runuser does not forward SIGKILL, so the client's children are killed too. (In root mode
-        // there are none; then this finds nothing.)
+        // there are none, and this finds nothing.)
         ran(super::host::program("pkill").args(["-KILL", "-P", &client.id().to_string()]));
         client.kill().unwrap();
         client.wait().unwrap();
@@ -148,7 +148,7 @@ fn a_room_that_ends_leaves_nothing_behind() {
     }
 }
 
-/// Leaves a process behind that splices from a silent socket into the command's output, and thereby
+/// Leaves a process behind that splices from a silent socket into the command's output. It thereby
 /// holds the lock of the pipe that room-init reads when the command has ended.
 const HOLD: &str = "
 import ctypes,os,socket,time

@@ -2,7 +2,7 @@
 
 use super::host::{Room, host, hosts};
 
-/// A neighbour works, and so does the room itself afterwards.
+/// Asserts that a neighbour still works, and so does the room itself.
 fn others_work(neighbour: &Room) {
     assert_eq!(neighbour.sh("seq 3 | wc -l").out, "3\n");
 }

@@ -1,11 +1,11 @@
-//! Files of the host that a room may only read: it cannot lock them, and sees their changes.
+//! Host files that a room may only read: it cannot lock them, and sees their changes.
 
 use super::host::{Host, Room, host, hosts, ran};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// Takes every kind of lock on the given paths, reports it, and keeps them until its input ends.
+/// Takes every kind of lock on the given paths, reports the result, and holds them until its input ends.
 const LOCK: &str = r#"
 import fcntl, os, sys
 held = []
@@ -32,7 +32,7 @@ while (read("new"), read("bin/replaced"), read("bin/removed")) != ("new", "newer
 print("seen", flush=True)
 "#;
 
-/// A running command in a room, ended on drop.
+/// A command running in a room, ended on drop.
 struct Running(Child);
 
 impl Running {
@@ -63,7 +63,7 @@ impl Drop for Running {
     }
 }
 
-/// A granted folder beside a room's worktree, removed with it.
+/// A granted folder beside a room's worktree, removed on drop.
 struct Granted(Host, PathBuf);
 
 impl Granted {
@@ -162,7 +162,7 @@ fn a_granted_folder_that_no_overlay_can_show_is_bound_and_said_to_be() {
     let room = host.prepare();
     let (tool, file) = (Granted::new(&room, "tool"), Granted::new(&room, "file"));
     let single = file.at("lock");
-    // In its own mount namespace, so that nothing of the host is changed.
+    // In its own mount namespace, so that nothing on the host is changed.
     let line = format!(
         "mount -t tmpfs none {tool}/bin && echo below >{tool}/bin/inner && {} start {} {} --tool {tool} --tool {}",
         room.host.roomctl_path(),

@@ -1,4 +1,4 @@
-//! Masks, against renaming of masked files; and file capabilities, which cannot be set.
+//! Masks and the renaming of masked files; file capabilities, which cannot be set.
 
 use super::host::{Room, hosts, is_root, ran};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
 
-/// A user of the host other than the room's agent. As root the worktree has its own map, in which a
-/// file with an unmapped owner cannot even be renamed.
+/// Returns a host user other than the room's agent. In root mode the worktree has its own map, in
+/// which a file with an unmapped owner cannot even be renamed.
 fn stranger(mode: &str) -> u32 {
     if mode == "root" { 300_005 } else { 64_999 }
 }
@@ -56,7 +56,7 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
             let seen = room.root_sh(&line);
             assert!(!seen.out.contains("secret"), "{}: {seen:?}", host.mode);
         }
-        // A program of the host that replaces the file removes the mount, but not the permissions.
+        // A host program that replaces the file removes the mount, but not the permissions.
         let fresh = room.worktree.join("fresh");
         std::fs::copy(&files[0], &fresh).unwrap();
         belong(&fresh, stranger(host.mode), 0o600);
@@ -101,7 +101,7 @@ fn no_file_gets_a_capability_neither_from_root_nor_from_a_nested_one() {
         // Other attributes can be set.
         let plain = room.python("import os; os.setxattr('README', 'user.a', b'x' * 21)");
         assert_eq!(plain.code, Some(0), "{}: {}", host.mode, plain.err);
-        // Control: outside, root of a namespace can set them, and so can root.
+        // Control: outside a room, root can set them, and so can the root of a namespace.
         let control = room.worktree.join("control");
         let outside = [&words[..3], &[control.to_str().unwrap()]].concat();
         let seen = ran(host.command(outside[0]).args(&outside[1..]));
@@ -128,13 +128,13 @@ fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
             "{}",
             host.mode
         );
-        // As programs create them, after the room was started.
+        // Created as programs do it, after the room was started.
         belong(&path, stranger(host.mode), 0o755);
         assert_eq!(attack(&room, &["connect", "deep/late.sock"]), "held EACCES", "{}", host.mode);
     }
 }
 
-/// A file of the host that goes with the test.
+/// A host file that is removed on drop.
 struct Planted(PathBuf);
 
 impl Drop for Planted {
@@ -191,7 +191,7 @@ fn what_is_masked_in_a_tool_folder_is_not_in_the_room_whatever_the_host_does() {
         let all = format!("cd {} && find . | sort && cat link deep/plain", tool.display());
         let expected = ".\n./bin\n./bin/tool\n./deep\n./deep/er\n./deep/plain\n./link\ntool\ndeep/plain-text\n";
         assert_eq!(room.sh(&all).out, expected, "{}", host.mode);
-        // A program of the host replaces the files, as editors do.
+        // A host program replaces the files, as editors do.
         room.host_shell(&format!(
             "cd {} && for f in credentials deep/er/key; do echo newer >n; chmod 644 n; mv n $f; done",
             tool.display()

@@ -89,7 +89,7 @@ fn a_daemon_that_opens_a_port_to_datagrams_learns_where_each_wanted_to_go() {
     for host in hosts() {
         let room = host.room();
         // From one socket to several destinations, two of which differ only in a port that another
-        // socket has already used; and with the maximum size of a datagram.
+        // socket has already used, and with the maximum size of a datagram.
         let script = "
 import socket
 def go(family, address, port, size, udp=None):

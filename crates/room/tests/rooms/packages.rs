@@ -1,4 +1,4 @@
-//! Debian packages in a room, installed, replaced and removed by its root.
+//! Debian packages in a room: installed, replaced and removed by its root.
 
 use super::host::{hosts, program, ran};
 use super::programs::have;
@@ -30,7 +30,7 @@ fn packages_install_replace_the_hosts_own_and_go_away_again() {
         let new = package(&room.worktree, "hh-demo", "1.0", "/usr/share/hh-demo/file", "one");
         let installed = room.root_sh(&format!("dpkg -i {new} >/dev/null && stat -c %G /usr/share/hh-demo/file && cat /usr/share/hh-demo/file"));
         assert_eq!(installed.out, "hh-demo\none", "{}: {}", host.mode, installed.err);
-        // A package of the host, which the room replaces with a newer one, file by file.
+        // A package of the host, which the room replaces with a newer version, file by file.
         let replaced = room.root_sh("dpkg-query -W -f '${Version}' hostname");
         assert_eq!(replaced.code, Some(0));
         let newer = package(&room.worktree, "hostname", "99.0", "/usr/bin/hostname", "replaced");
@@ -53,7 +53,7 @@ fn a_file_of_the_hosts_that_is_diverted_is_replaced_where_it_lies() {
         let divert =
             "dpkg-divert --package other --no-rename --divert /usr/bin/yes --add /usr/bin/hostname";
         let line = "dpkg --force-depends -i";
-        // Twice: only files of known packages are checked beforehand.
+        // Twice, because only the files of known packages are checked beforehand.
         let seen = room.root_sh(&format!(
             "{line} {newer} >/dev/null && {divert} >/dev/null && {line} {newer} >/dev/null && cat /usr/bin/yes"
         ));
@@ -147,7 +147,7 @@ fn no_special_bit_reaches_the_hosts_disk_through_a_room() {
         let seen = room.sh("find /usr /etc /var /opt -perm /6000 2>/dev/null");
         assert_eq!(seen.out, "", "{}: what can be seen can be copied up", host.mode);
         if host.has_root() {
-            // Changing a file of the host copies the whole file to the room's own layer.
+            // Changing a host file copies the whole file to the room's own layer.
             let line = "mv /usr/bin/passwd /usr/bin/other && touch /usr/bin/su && touch /usr/bin/mount && su -c true";
             let touched = room.root_sh(line);
             assert_eq!(touched.code, Some(0), "{}: {}", host.mode, touched.err);

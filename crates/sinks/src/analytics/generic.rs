@@ -7,7 +7,7 @@ use crate::{Call, Context, Taken, http};
 
 const VENDOR: &str = "analytics";
 
-/// Handles a request to a host that is configured as a sink, of an unknown vendor.
+/// Handles a request to a host of an unknown vendor that is configured as a sink.
 pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     if let Some(taken) = http::preflight(call, VENDOR) {
         return taken;

@@ -27,7 +27,8 @@ pub fn take(call: &Call<'_>, _: &mut Context<'_>) -> Taken {
     http::shared(taken, call)
 }
 
-/// Handles events of a server. An invalid body gets the same response as any other, as with Google.
+/// Handles events from a server. As at Google, an invalid body gets the same response as a valid
+/// one.
 fn measured(call: &Call<'_>, validates: bool) -> Taken {
     let tree = match unwrap::json(call) {
         Ok(tree) => tree,
@@ -59,7 +60,7 @@ fn named(name: Option<String>) -> Event {
     Event { name, ..Event::new(kind) }
 }
 
-/// Handles events of a browser: one in the query, or one per line of the body, which share the
+/// Handles events from a browser: one in the query, or one per line of the body, which share the
 /// query.
 fn collected(call: &Call<'_>) -> Taken {
     let text = std::str::from_utf8(call.request.body).unwrap_or_default();

@@ -39,7 +39,7 @@ fn recorded(call: &Call<'_>) -> Taken {
     Taken { records: vec![event.record(VENDOR)], ..http::text(202, "text/plain", "ok", VENDOR) }
 }
 
-/// The script sends properties as a JSON string.
+/// Parses the properties, which the script sends as a JSON string.
 fn props(value: Option<&Value>) -> serde_json::Map<String, Value> {
     match value {
         Some(Value::String(text)) => object(&serde_json::from_str(text).unwrap_or_default()),

@@ -88,7 +88,7 @@ fn captured(call: &Call<'_>, protocol: Protocol, context: &Context<'_>) -> Taken
     Taken::json(200, &answer, VENDOR, records)
 }
 
-/// Parses one event, of `/batch/` as well as of `/engage/`, which has no name.
+/// Parses one event of `/batch/` or `/engage/`, where events have no name.
 fn read(event: &Value) -> Event {
     let name = first(event, &["event", "name"]);
     let name = name.unwrap_or_else(|| "$identify".to_owned());

@@ -1,4 +1,4 @@
-//! Segment, and vendors with its protocol: RudderStack, Hightouch.
+//! Segment, and vendors that use its protocol: RudderStack, Hightouch.
 
 use serde_json::{Value, json};
 

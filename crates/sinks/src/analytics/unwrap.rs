@@ -74,7 +74,7 @@ pub(super) fn unwrapped(bytes: &[u8], mut lz64: bool) -> Result<Value, Unreadabl
     Err(Unreadable::Broken)
 }
 
-/// Parses JSON, except a mere word or number, which base64 may look like.
+/// Parses JSON, except a bare word or number, which base64 can look like.
 fn tree(text: &str) -> Option<Value> {
     let tree: Value = serde_json::from_str(text).ok()?;
     if let Value::String(inner) = &tree {

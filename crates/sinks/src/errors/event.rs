@@ -210,7 +210,7 @@ pub(super) fn tags(value: Option<&Value>) -> BTreeMap<String, String> {
     pairs(value).into_iter().collect()
 }
 
-/// Builds a frame. Unless stated, its file decides whether it belongs to the app.
+/// Builds a frame. Unless `in_app` is given, its file decides whether it belongs to the app.
 pub(super) fn frame(
     file: Option<String>,
     function: Option<String>,

@@ -56,7 +56,7 @@ fn no_key() -> Taken {
     failed(403, "missing authorization information")
 }
 
-/// Whether the request has a key.
+/// Returns whether the request has a key.
 fn has_key(call: &Call<'_>) -> bool {
     let in_header =
         |name: &str| call.request.header(name).is_some_and(|value| value.contains("sentry_key="));
@@ -133,7 +133,7 @@ fn with_files(mut event: Event, attachments: &[&Item<'_>], context: &mut Context
     recorded
 }
 
-/// A native crash, of which there is only a memory dump.
+/// Builds the event of a native crash, of which there is only a memory dump.
 fn crash() -> Event {
     let body = ErrorBody {
         error_type: "Minidump".to_owned(),
@@ -295,7 +295,7 @@ fn message(tree: &Value) -> Option<String> {
         .find_map(|key| from(tree.get(*key)?))
 }
 
-/// Returns the frames of an exception, else those of the event or of the crashed thread.
+/// Returns the frames of an exception, or else those of the event or of the crashed thread.
 fn frames(main: Option<&Value>, tree: &Value) -> Vec<Frame> {
     let threads = values(tree, "threads");
     let is_set = |thread: &&&Value, key: &str| thread.get(key) == Some(&Value::Bool(true));

@@ -94,7 +94,7 @@ fn evaluated(set: &FlagSet) -> Value {
     set.iter().map(flag).collect::<Map<_, _>>().into()
 }
 
-/// Handles the reports of an SDK: how often each flag had which value, and events of the app.
+/// Handles an SDK's reports: how often each flag had each value, and events of the app.
 fn reported(call: &Call<'_>, context: &Context<'_>) -> Taken {
     let events = call.tree().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let records = events.iter().flat_map(|event| match event["kind"].as_str() {

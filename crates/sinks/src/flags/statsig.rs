@@ -50,7 +50,7 @@ fn config_value(value: &Value) -> Value {
 /// Returns a rule that applies to every user, with its return value.
 fn spec(key: &str, kind: &str, returned: &Value, otherwise: &Value) -> Value {
     let everyone = json!({ "type": "public", "targetValue": null, "operator": null, "field": null, "additionalValues": {}, "isDeviceBased": false, "idType": "userID" });
-    // A gate is on if its rule passes, whatever that returns.
+    // A gate is on if its rule passes, whatever the rule returns.
     let passes = if *returned == false { 0 } else { 100 };
     let rule = json!({ "name": "pinned", "groupName": "pinned", "passPercentage": passes, "conditions": [everyone], "returnValue": returned, "id": "pinned", "salt": "", "isDeviceBased": false, "idType": "userID" });
     json!({ "name": key, "type": kind, "salt": key, "enabled": true, "defaultValue": otherwise, "rules": [rule], "isDeviceBased": false, "idType": "userID", "entity": kind })
@@ -102,7 +102,7 @@ fn asked(
     Taken::json(200, &tree, VENDOR, vec![record])
 }
 
-/// Parses the body of an SDK; browsers encode it and only say so in the query.
+/// Parses the body of an SDK. Browsers compress it, but say so only in the query.
 fn sent(call: &Call<'_>) -> Option<Value> {
     let body = call.request.body;
     match bound::is_gzip(body) {

@@ -98,7 +98,7 @@ impl Asked {
         tokens(self.prompt.len())
     }
 
-    /// Whether a model generates something for it.
+    /// Returns whether a model generates output for the request.
     pub fn is_generation(&self) -> bool {
         !matches!(self.endpoint, "models" | "files" | "count_tokens")
     }

@@ -61,7 +61,8 @@ pub fn of(model: &str, declared: (Option<f64>, Option<f64>)) -> Price {
     Price { input: declared.0.unwrap_or(known.input), output: declared.1.unwrap_or(known.output) }
 }
 
-/// Whether a model is the listed one, or a dated version of it. Any other suffix is another model.
+/// Returns whether a model is the listed one, or a dated version of it. Any other suffix is another
+/// model.
 fn is_version_of(model: &str, listed: &str) -> bool {
     let Some(rest) = model.strip_prefix(listed) else { return false };
     let is_date = |part: &str| part.len() != 1 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -72,7 +73,7 @@ fn is_version_of(model: &str, listed: &str) -> bool {
 }
 
 impl Price {
-    /// Returns what tokens cost.
+    /// Returns the cost of some tokens.
     pub fn cost(self, input: u64, output: u64) -> f64 {
         (input as f64 * self.input + output as f64 * self.output) / 1e6
     }

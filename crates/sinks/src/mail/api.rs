@@ -46,7 +46,7 @@ pub fn find(host: &str) -> Option<HostSink> {
     Some(HostSink { vendor, take })
 }
 
-/// Whether a host belongs to an AWS service, in any region, with or without IPv6 and FIPS.
+/// Returns whether a host belongs to an AWS service, in any region, with or without IPv6 and FIPS.
 fn is_aws(host: &str, service: &str) -> bool {
     let Some((first, rest)) = host.split_once('.') else { return false };
     let is_service = first == service || first.strip_suffix("-fips") == Some(service);

@@ -34,7 +34,7 @@ fn next_link(text: &str) -> Option<usize> {
     text.match_indices("http").map(|(at, _)| at).find(|at| is_link(&text[*at..]))
 }
 
-/// Removes punctuation of the sentence around a link.
+/// Removes the punctuation of the surrounding sentence from a link.
 fn trimmed(mut link: &str) -> &str {
     loop {
         let Some(last) = link.chars().next_back() else { return link };
@@ -202,7 +202,7 @@ fn code_of(text: &str, start: usize, end: usize) -> Option<String> {
     fits.then_some(code)
 }
 
-/// Whether a keyword is near, without an empty line in between.
+/// Returns whether a keyword is near, without an empty line in between.
 fn is_announced(lower: &str, words: &[(usize, usize)], start: usize, end: usize) -> bool {
     words.iter().any(|(word, word_end)| {
         let between = match word_end <= &start {
@@ -213,7 +213,7 @@ fn is_announced(lower: &str, words: &[(usize, usize)], start: usize, end: usize)
     })
 }
 
-/// Whether a code directly follows its keyword, as in `code: 2024` or `PIN is 1999`.
+/// Returns whether a code directly follows its keyword, as in `code: 2024` or `PIN is 1999`.
 fn is_told(lower: &str, words: &[(usize, usize)], start: usize) -> bool {
     words.iter().any(|(_, word_end)| {
         lower.get(*word_end..start).is_some_and(|between| {

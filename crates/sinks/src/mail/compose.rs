@@ -62,7 +62,7 @@ impl Mailbox {
         found.iter().map(mailbox).filter(|one| !one.address.is_empty()).take(1000).collect()
     }
 
-    /// Whether the address has a part on both sides of an `@`.
+    /// Returns whether the address has a part on both sides of an `@`.
     pub(super) fn is_valid(&self) -> bool {
         let parts = self.address.rsplit_once('@');
         parts.is_some_and(|(user, domain)| !user.is_empty() && !domain.is_empty())

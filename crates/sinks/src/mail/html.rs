@@ -334,7 +334,8 @@ fn cleaner() -> Builder<'static> {
     cleaner
 }
 
-/// Whether an image is embedded in the mail itself. SVG can contain scripts, so it does not count.
+/// Returns whether an image is embedded in the mail itself. SVG can contain scripts, so it does not
+/// count.
 fn is_picture(source: &str) -> bool {
     ["png", "jpeg", "gif", "webp"]
         .iter()

@@ -134,7 +134,7 @@ impl Session {
         (session, vec![reply(&greeting)])
     }
 
-    /// Processes bytes of the client.
+    /// Processes bytes from the client.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Vec<Action> {
         match self.mode {
             // Input before the handshake was not encrypted, and must not be treated as if it were.
@@ -176,7 +176,7 @@ impl Session {
         actions
     }
 
-    /// Returns how many bytes of the client are held: a message in progress, and waiting input.
+    /// Returns how many bytes from the client are held: a message in progress, and waiting input.
     pub fn held(&self) -> usize {
         let chunks = self.envelope.as_ref().map_or(0, |envelope| envelope.message.len());
         let data = match &self.mode {
@@ -245,7 +245,7 @@ impl Session {
         let text = String::from_utf8_lossy(line);
         let verb = text.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
         match verb.as_str() {
-            // A browser that a page sent here: nothing that follows is a command.
+            // A page made a browser connect here: nothing that follows is a command.
             "GET" | "POST" | "PUT" | "HEAD" | "OPTIONS" | "CONNECT" if text.contains("HTTP/") => {
                 return self.close("421 4.7.0 This is a mail server");
             }
@@ -421,7 +421,8 @@ impl Session {
         used
     }
 
-    /// The bytes of a chunk are sent in any case, so they are read even if it is refused.
+    /// Starts a chunk. The client sends its bytes in any case, so they are read even if it is
+    /// refused.
     fn on_chunk(&mut self, size: usize, is_last: bool) -> Vec<Action> {
         let fits = |envelope: &Envelope| {
             !envelope.to.is_empty() && envelope.message.len().saturating_add(size) <= MESSAGE_LIMIT

@@ -26,7 +26,7 @@ const VENDORS: &[(&str, usize)] = &[
     (".scw.cloud", 2),
 ];
 
-/// Whether a host belongs to an S3-compatible object store.
+/// Returns whether a host belongs to an S3-compatible object store.
 pub fn knows(host: &str) -> bool {
     bucket_of(host).is_some()
 }
@@ -90,8 +90,8 @@ pub fn place(host: &str, path: &str) -> Result<Place, ObjectError> {
     Ok(Place { bucket, key: (!key.is_empty()).then_some(key), by_host })
 }
 
-/// Bucket names become folder names: letters, digits, dots, dashes and (in old buckets)
-/// underscores.
+/// Returns whether a bucket name is valid as a folder name too: letters, digits, dots, dashes and
+/// (in old buckets) underscores.
 fn is_bucket_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (3..=63).contains(&name.len())

@@ -54,13 +54,13 @@ pub enum AzureCall {
     },
 }
 
-/// Whether a host is one of this vendor.
+/// Returns whether a host belongs to this vendor.
 pub fn knows(host: &str) -> bool {
     host.ends_with(HOST)
 }
 
-/// Whether a request uses this API: by its host or, on a port, by the version that every client
-/// sends.
+/// Returns whether a request uses this API: by its host or, on a port, by the version that every
+/// client sends.
 pub fn is_asked(asked: &Asked<'_>) -> bool {
     knows(asked.host) || asked.header("x-ms-version").is_some()
 }

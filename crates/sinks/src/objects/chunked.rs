@@ -10,7 +10,7 @@ use super::{Asked, ObjectError};
 const LINE_LIMIT: usize = 4096;
 const TRAILER_LIMIT: usize = 32;
 
-/// Whether a request has such a body.
+/// Returns whether a request has such a body.
 pub fn is_chunked(asked: &Asked<'_>) -> bool {
     let sha = asked.header("x-amz-content-sha256").unwrap_or_default();
     let codings = asked.header("content-encoding").unwrap_or_default();

@@ -54,7 +54,7 @@ pub struct GcsPlace {
     pub key: String,
 }
 
-/// Whether a request uses this API.
+/// Returns whether a request uses this API.
 pub fn is_asked(path: &str) -> bool {
     const ROOTS: [&str; 3] = ["/storage/v1/b", "/upload/storage/v1/b/", "/download/storage/v1/b/"];
     ROOTS.iter().any(|root| path.starts_with(root))

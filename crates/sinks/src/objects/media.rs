@@ -52,7 +52,7 @@ fn gif(head: &[u8]) -> Option<(u32, u32)> {
     if is_gif { Some((little16(head, 6)?, little16(head, 8)?)) } else { None }
 }
 
-/// A negative height means that a bitmap starts at its top.
+/// Parses a bitmap. A negative height means that it starts at its top.
 fn bmp(head: &[u8]) -> Option<(u32, u32)> {
     if !head.starts_with(b"BM") {
         return None;

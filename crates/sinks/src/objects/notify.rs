@@ -43,7 +43,7 @@ impl Rule {
     }
 }
 
-/// Whether a change is reported. A bucket without a configuration reports everything.
+/// Returns whether a change is reported. A bucket without a configuration reports everything.
 pub fn is_told(setting: Option<&str>, event: &str, key: &str) -> bool {
     let Some(setting) = setting else { return true };
     rules(setting).is_ok_and(|rules| rules.iter().any(|rule| rule.fits(event, key)))

@@ -147,7 +147,7 @@ impl Operation {
         }
     }
 
-    /// Whether it changes anything.
+    /// Returns whether the operation changes anything.
     pub fn writes(&self) -> bool {
         match self {
             Self::Setting(setting) => setting.act != SettingAct::Get,

@@ -7,7 +7,7 @@ use super::{Asked, ObjectError};
 /// The maximum validity of a signed URL: seven days.
 const LONGEST: i64 = 7 * 24 * 3600;
 
-/// Whether a request is signed. An expired signed URL is refused, as the vendor would.
+/// Returns whether a request is signed. An expired signed URL is refused, as the vendor would.
 pub fn is_signed(asked: &Asked<'_>, now: Timestamp) -> Result<bool, ObjectError> {
     if asked.parameter("X-Amz-Signature").is_some() {
         let until = four(asked).ok_or_else(|| {
@@ -28,7 +28,7 @@ pub fn is_signed(asked: &Asked<'_>, now: Timestamp) -> Result<bool, ObjectError>
     Ok(asked.header("authorization").is_some())
 }
 
-/// Returns until when a URL of signature version 4 is valid.
+/// Returns when a URL with signature version 4 expires.
 fn four(asked: &Asked<'_>) -> Option<Timestamp> {
     let date = asked.parameter("X-Amz-Date")?;
     let date = DateTime::strptime("%Y%m%dT%H%M%SZ", date).ok()?;

@@ -109,7 +109,7 @@ impl Queue {
         (waiting, state(JobState::Active), state(JobState::Delayed))
     }
 
-    /// The default wait of a receive, in seconds.
+    /// Returns the default wait of a receive, in seconds.
     pub fn wait(&self) -> i64 {
         self.number("ReceiveMessageWaitTimeSeconds", 0)
     }
@@ -306,7 +306,7 @@ impl Broker {
             }
             match message.visible <= now {
                 true => due.push(*number),
-                // What follows a delayed message of its group has to wait.
+                // Messages after a delayed one of the same group have to wait.
                 false => busy.extend(group),
             }
         }

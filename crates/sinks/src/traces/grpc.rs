@@ -17,7 +17,7 @@ const UNIMPLEMENTED: u8 = 12;
 /// The header of a message: whether it is compressed, and its length.
 const HEAD: usize = 5;
 
-/// Whether a call uses gRPC.
+/// Returns whether a call uses gRPC.
 pub(super) fn is_grpc(call: &Call<'_>) -> bool {
     call.request.header("content-type").is_some_and(|kind| kind.starts_with(GRPC))
 }

@@ -234,7 +234,7 @@ fn json_span(span: &Value) -> Option<Span> {
     })
 }
 
-/// 64-bit numbers are strings in JSON, but some clients send numbers.
+/// Reads a 64-bit number, which is a string in JSON; some clients send a number.
 fn json_number(value: &Value) -> u64 {
     let text = value.as_str().and_then(|text| text.parse().ok());
     text.or_else(|| value.as_u64()).unwrap_or_default()

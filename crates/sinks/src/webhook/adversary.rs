@@ -90,7 +90,7 @@ impl Adversary {
         Self::Huge,
     ];
 
-    /// Returns the word for it.
+    /// Returns the name of the adversary.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Duplicate => "duplicate",

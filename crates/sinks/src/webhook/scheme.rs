@@ -96,13 +96,13 @@ impl Scheme {
         WORDS.iter().find(|(_, scheme)| scheme == self).map_or("hmac", |(word, _)| word)
     }
 
-    /// Whether a delivery may have signatures of two secrets, as vendors send while a secret is
-    /// rotated.
+    /// Returns whether a delivery may have signatures of two secrets, as vendors send while a
+    /// secret is rotated.
     pub fn takes_several(&self) -> bool {
         matches!(self, Self::Stripe | Self::Standard | Self::Svix)
     }
 
-    /// Whether the signature includes its time, so that an old one can be refused.
+    /// Returns whether the signature includes its time, so that an old one can be refused.
     pub fn has_time(&self) -> bool {
         !matches!(self, Self::GitHub | Self::GitLab | Self::Shopify | Self::Twilio | Self::Hmac(_))
     }

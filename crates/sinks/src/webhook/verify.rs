@@ -79,7 +79,7 @@ pub fn check(scheme: &Scheme, secret: &str, arrived: &Arrived<'_>) -> Result<(),
     }
 }
 
-/// Whether an event is marked as live mode.
+/// Returns whether an event is marked as live mode.
 pub fn is_live(body: &[u8]) -> bool {
     let Ok(tree) = serde_json::from_slice::<Value>(body) else { return false };
     let says_so = |tree: &Value| tree["livemode"] == true || tree["live_mode"] == true;

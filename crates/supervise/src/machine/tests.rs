@@ -26,7 +26,8 @@ fn need(service: &str, condition: Condition) -> Need {
 
 const PROBE: ProbeRules = ProbeRules { passive: false, interval: 250, timeout: 2_000, retries: 3 };
 
-/// A database, a task that needs it, an app that needs both and is built first.
+/// Makes a machine with a database, a task that needs it, and an app that needs both and is built
+/// first.
 fn shop() -> Machine {
     Machine::new(vec![
         Rules { probe: Some(PROBE), ..rules("db") },
@@ -45,7 +46,7 @@ fn shop() -> Machine {
     ])
 }
 
-/// What is true of the processes, as the driver sees it.
+/// The state of the processes, as the driver sees it.
 struct World {
     machine: Machine,
     now: Millis,
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    /// The processes of a service end.
+    /// Ends the processes of a service.
     fn end(&mut self, service: usize, success: bool) {
         if self.alive[service].is_none() {
             return;
@@ -359,7 +360,7 @@ fn live(world: &mut World, deed: Deed) {
     }
 }
 
-/// After any events everything can be stopped, and then nothing happens.
+/// Checks that everything can be stopped after any events, and that nothing happens then.
 fn comes_to_rest(mut world: World) {
     world.on(Event::StopAll);
     for _ in 0..3 {

@@ -109,7 +109,7 @@ impl Pieces {
                     if self.held.len() > LINE_LIMIT {
                         return Err(PieceError::Malformed);
                     }
-                    // The end of a body is written in more than one way.
+                    // Clients end a body in different ways.
                     if self.held.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
                         return Err(PieceError::Malformed);
                     }
@@ -243,7 +243,7 @@ mod tests {
         Pieces::new(WHEN.to_owned(), seed(room), seed(host), trailers)
     }
 
-    /// The published example of a chunked body, with its published signatures.
+    /// Returns the published example of a chunked body, with its published signatures.
     fn published() -> (&'static str, Vec<u8>) {
         let seed = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
         let mut body = b"10000;chunk-signature=ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648\r\n".to_vec();

@@ -1,4 +1,4 @@
-//! What one room can make the wall hold.
+//! How much memory one room can make the wall use.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn bodies_that_never_end_hold_no_more_memory_than_their_room_may_have() {
     let mut next = begin(&ground).await;
     let early = timeout(Duration::from_millis(300), next.read(&mut [0; 9])).await;
     assert!(early.is_err(), "it waits for memory: {early:?}");
-    // What is not held whole does not wait.
+    // A request that is not buffered does not wait.
     let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
     let response = ground.send(request.body(body_of("")).unwrap()).await;
     assert_eq!(response.status(), StatusCode::OK);

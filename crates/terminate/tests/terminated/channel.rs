@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ground::{Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of, text_with};
 
-/// Correct and wrong guesses of the same length, in several encodings.
+/// Returns correct and wrong guesses of the same length, in several encodings.
 fn guesses() -> Vec<(String, String)> {
     let wrong = format!("ghp_{}", "~".repeat(VALUE.len() - 4));
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -71,7 +71,7 @@ async fn the_pieces_of_an_answer_do_not_tell_a_right_guess_from_a_wrong_one() {
     }
 }
 
-/// One frame as a host sends it; the test's host echoes its input.
+/// Builds a frame as a host sends it; the test's host echoes its input.
 pub(crate) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut all = vec![opcode];
     match u8::try_from(payload.len()).ok().filter(|length| *length < 126) {
@@ -228,7 +228,7 @@ async fn an_answer_that_is_compressed_for_the_journey_is_refused() {
     assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
 }
 
-/// gRPC messages: a flag, the length, the bytes.
+/// Builds a gRPC message: a flag, the length, the bytes.
 fn message(flag: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&[flag], &length[..], payload].concat()

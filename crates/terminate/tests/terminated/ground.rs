@@ -93,9 +93,9 @@ pub(crate) struct Plan {
     pub(crate) tls: bool,
     /// Whether there is a second secret.
     pub(crate) second: bool,
-    /// Whether the host ends every connection of HTTP/2, with the value as its reason.
+    /// Whether the host ends every HTTP/2 connection, with the value as its reason.
     pub(crate) goes_away: bool,
-    /// What a hostile host of HTTP/2 does once it has a request.
+    /// What a hostile HTTP/2 host does once it has a request.
     pub(crate) attack: Option<Attack>,
 }
 
@@ -202,7 +202,7 @@ impl Ground {
         Self { folder, address, terminator, ca, seen, records, go_on, shut, plan, terms, trusted }
     }
 
-    /// The config changes: from now on the secrets are for this host.
+    /// Changes the config: from now on the secrets are for this host.
     pub(crate) fn give_secrets_to(&self, host: &str) -> Terminator {
         let next = (&self.shut, &self.terms);
         let terminator = terminator(&self.plan, &self.ca, &self.trusted, next, host);
@@ -282,7 +282,7 @@ impl Ground {
     }
 }
 
-/// A terminator whose secrets are for one host.
+/// Creates a terminator whose secrets are for one host.
 fn terminator(
     plan: &Plan,
     own: &Arc<CertificateAuthority>,
@@ -361,7 +361,7 @@ fn acceptor_of(ca: Arc<CertificateAuthority>) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(hothouse_certificates::server_config(Arc::new(Any(ca))).unwrap()))
 }
 
-/// A host that answers the first request of a connection of HTTP/2 with GOAWAY.
+/// Serves a host that answers the first request of an HTTP/2 connection with GOAWAY.
 async fn serve_goodbyes(ca: Arc<CertificateAuthority>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -388,7 +388,7 @@ async fn goodbye(mut stream: tokio_rustls::server::TlsStream<TcpStream>) -> io::
     stream.shutdown().await
 }
 
-/// A host that records what it receives and echoes it.
+/// Serves a host that records what it receives and echoes it.
 async fn serve_host(
     ca: Arc<CertificateAuthority>,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -582,7 +582,7 @@ fn one_by_one(
     tokio_stream::wrappers::ReceiverStream::new(piece_rx)
 }
 
-/// A text of known length with the token in its middle, for range requests.
+/// Builds a text of known length with the token in its middle, for range requests.
 pub(crate) fn text_with(token: &str) -> String {
     format!("{}{token}{}", "a".repeat(1000), "b".repeat(1000))
 }

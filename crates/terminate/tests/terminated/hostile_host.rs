@@ -1,5 +1,5 @@
-//! Hosts that attack by HTTP/2: each floods until it cannot write any more. What it sends must take
-//! bounded memory of ours, and end with its client at the latest.
+//! Hosts that attack over HTTP/2: each floods until it can no longer write. What it sends must take
+//! a bounded amount of our memory, and end no later than its client.
 
 use std::{
     io,
@@ -23,29 +23,29 @@ use crate::ground::{Ground, HOST, PLACEHOLDER, Plan, body_of};
 /// What a host does once it has been asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attack {
-    /// Frames of a header block that never ends: long ones, and ones with nothing in them.
+    /// Frames of a header block that never ends: long ones, and empty ones.
     Continuations,
     EmptyContinuations,
     /// A block that refers to one long header again and again.
     HeaderBomb,
-    /// Answers before the answer.
+    /// Endless interim responses.
     Interim,
-    /// Interim answers, each with headers as long as they may be.
+    /// Endless interim responses with long headers.
     LongInterim,
-    /// Requests that nobody made, with their answers.
+    /// Pushed responses to requests that nobody made.
     Pushes,
     Settings,
     Pings,
     WindowUpdates,
     Priorities,
     UnknownFrames,
-    /// An answer whose body is more than the window allows, of nothing, or of padding.
+    /// A body that exceeds the window; endless empty frames; endless padding.
     Data,
     EmptyData,
     Padding,
-    /// Trailers without end.
+    /// Endless trailers.
     Trailers,
-    /// Ends of streams that were never there.
+    /// Resets of streams that never existed.
     Resets,
 }
 
@@ -86,7 +86,7 @@ const FINE: u8 = 0x88;
 /// `:status: 103`, written out.
 const HINTS: [u8; 5] = [0x08, 3, b'1', b'0', b'3'];
 
-/// How many hosts cannot write any more.
+/// How many hosts can no longer write.
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -94,14 +94,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A header that is not remembered, with a value of 4,000 bytes.
+/// Encodes a header with a value of 4,000 bytes; `first` decides whether it is indexed.
 fn long_header(first: u8) -> Vec<u8> {
     // Its length, as an integer with a prefix of seven bits.
     [&[first, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'x'; 4000]].concat()
 }
 
 impl Attack {
-    /// Starts a host; returns where.
+    /// Starts a host; returns its address.
     pub(crate) async fn serve(self, acceptor: TlsAcceptor) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -186,7 +186,7 @@ impl Attack {
     }
 }
 
-/// Greets a client, and reads until it has sent the head of a request.
+/// Completes the handshake, and reads until the client has sent the head of a request.
 pub(crate) async fn until_asked(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> io::Result<()> {
@@ -204,7 +204,7 @@ pub(crate) async fn until_asked(
     }
 }
 
-/// The most memory that this process had at a time, in MiB.
+/// Returns the peak memory of this process, in MiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -213,7 +213,7 @@ fn peak() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_floods_takes_bounded_memory_and_ends_with_its_client() {
-    // What every connection needs is not counted.
+    // The memory that every connection needs is not counted.
     let ground = Ground::lay(Plan::default()).await;
     let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
     ground.send(request.body(body_of("")).unwrap()).await.into_body().collect().await.unwrap();

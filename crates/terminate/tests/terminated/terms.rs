@@ -25,7 +25,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::ground::{Body, Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of};
 
-/// A connection for many requests.
+/// Opens a connection for many requests.
 async fn kept(ground: &Ground, host: &str) -> http1::SendRequest<Body> {
     let stream = ground.greet(host, b"http/1.1").await.unwrap();
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_secret_that_is_withdrawn_is_no_longer_inserted_on_connections_that_ar
     text_of(other.send_request(ask(&ground, OTHER, "/echo")).await.unwrap()).await;
     let sent = |at: usize| ground.seen()[at].headers["authorization"].to_str().unwrap().to_owned();
     assert_eq!((sent(0).as_str(), sent(1).as_str()), (VALUE, PLACEHOLDER));
-    // One that began unscanned would show what the host is told later.
+    // A response that began unscanned would reveal what the host is told later.
     let unscanned = kept(&ground, OTHER).await.send_request(ask(&ground, OTHER, "/events")).await;
     let mut unscanned = unscanned.unwrap().into_body();
     unscanned.frame().await.unwrap().unwrap();
@@ -118,7 +118,7 @@ async fn a_secret_that_is_withdrawn_is_no_longer_inserted_on_connections_that_ar
     assert_eq!(text_of(first.send_request(said).await.unwrap()).await, PLACEHOLDER);
 }
 
-/// Keeps the tickets of every host for every other one.
+/// Offers the session tickets of every host to every other one.
 #[derive(Debug, Default)]
 struct AnyTicket(Mutex<Vec<Tls13ClientSessionValue>>);
 
@@ -167,7 +167,7 @@ async fn a_resumed_session_is_judged_by_the_name_that_it_says_now() {
     let client = Arc::new(client);
     let mut first = greet(&ground, &client, OTHER).await;
     assert!(said(&ground, &mut first, OTHER).await.starts_with("HTTP/1.1 200"));
-    // Under its own name it can be resumed: the attack below is one.
+    // Under its own name the session can be resumed, so the attack below is real.
     let mut again = greet(&ground, &client, OTHER).await;
     assert_eq!(again.get_ref().1.handshake_kind(), Some(HandshakeKind::Resumed));
     assert!(said(&ground, &mut again, HOST).await.starts_with("HTTP/1.1 421"));
@@ -176,7 +176,7 @@ async fn a_resumed_session_is_judged_by_the_name_that_it_says_now() {
     assert_eq!(another.get_ref().1.handshake_kind(), Some(HandshakeKind::Full));
     assert!(said(&ground, &mut another, OTHER).await.starts_with("HTTP/1.1 421"));
     assert_eq!(ground.seen().len(), asked, "neither host was asked anything");
-    // What changed since counts for a session from before.
+    // Later changes apply to sessions from before as well.
     ground.shut.send_replace(true);
     let mut resumed = greet(&ground, &client, HOST).await;
     assert_eq!(resumed.get_ref().1.handshake_kind(), Some(HandshakeKind::Resumed));

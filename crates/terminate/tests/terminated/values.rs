@@ -176,7 +176,7 @@ async fn a_compressed_echo_is_unpacked_looked_through_and_passed_on_as_it_is() {
     assert!(text_of(response).await.contains("answer_compressed"));
 }
 
-/// Whether a text holds a value, also in lower case or as base64.
+/// Returns whether a text holds a value, also in lower case or as base64.
 fn gives_away(text: &str, value: &str) -> bool {
     let base64 = |before: &str| {
         let encoded = STANDARD_NO_PAD.encode(format!("{before}{value}"));
@@ -193,7 +193,7 @@ async fn an_echo_of_a_combined_authorization_gives_no_value_away() {
     for rest in [
         pair(PLACEHOLDER, SECOND_PLACEHOLDER),
         pair(SECOND_PLACEHOLDER, PLACEHOLDER),
-        // Both as it is and in the pair, as which all of it can be read.
+        // Both alone and in a pair, so that it can be read either way.
         format!("{SECOND_PLACEHOLDER}{}", pair("x", SECOND_PLACEHOLDER)),
         format!("{SECOND_PLACEHOLDER}{}", pair(PLACEHOLDER, SECOND_PLACEHOLDER)),
     ] {

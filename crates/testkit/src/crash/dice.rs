@@ -22,18 +22,18 @@ impl Dice {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
     }
 
-    /// Whether one of `of` cases has come.
+    /// Returns whether a random event happened, with a chance of one in `of`.
     pub(super) fn one_in(&mut self, of: usize) -> bool {
         self.below(of) == 0
     }
 
-    /// Picks one; there must be one.
+    /// Picks one; the list must not be empty.
     pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let at = self.below(from.len());
         &from[at]
     }
 
-    /// Picks one by its weight.
+    /// Picks one, by weight.
     pub(super) fn weigh<'a, T>(&mut self, from: &'a [(usize, T)]) -> &'a T {
         let total = from.iter().map(|(weight, _)| weight).sum();
         let mut at = self.below(total);

@@ -1,4 +1,4 @@
-//! Where a run takes place: its own folders, a repository, if possible a disk that can be filled.
+//! The environment of a run: its own folders, a repository, if possible a disk that can be filled.
 
 use std::{
     collections::BTreeSet,
@@ -13,20 +13,20 @@ use std::{
 use super::{CrashSpec, processes};
 use crate::{Ran, TestEnv, User, git};
 
-/// The longest that any command may take here.
+/// The timeout of any command.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const LEDGER: &str = include_str!("ledger.py");
 
-/// How large the disk is that can be filled.
+/// The size of the disk that can be filled.
 const DISK_BYTES: u64 = 3 << 30;
 
-/// The surroundings of one run.
+/// The environment of one run.
 pub(super) struct Ground {
     pub(super) env: TestEnv,
     pub(super) repository: PathBuf,
     disk: Option<Disk>,
-    /// The program, whose time is set forward by an upgrade.
+    /// The binary, whose modification time an upgrade advances.
     binary: PathBuf,
     upgrades: u64,
 }
@@ -37,7 +37,7 @@ struct Disk {
     image: PathBuf,
 }
 
-/// How a command is to find its runtime folder.
+/// The runtime folder of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runtime {
     Usual,
@@ -82,10 +82,10 @@ impl Ground {
         processes::daemon(&self.env.state())
     }
 
-    /// Makes the program look newer than all that ran before.
+    /// Makes the binary look newer than every earlier one.
     pub(super) fn upgrade(&mut self) {
         self.upgrades += 1;
-        // An hour each, from a day that has not come yet.
+        // An hour later each time, starting in the future.
         let when = format!("@{}", 4_000_000_000 + self.upgrades * 3600);
         let touched = Command::new("touch").args(["-d", &when]).arg(&self.binary).status();
         assert!(touched.is_ok_and(|status| status.success()), "touch works");
@@ -98,7 +98,7 @@ impl Ground {
         }
     }
 
-    /// Takes all the space there is, until the guard is dropped.
+    /// Fills the disk, until the guard is dropped.
     pub(super) fn fill(&self) -> Option<Filling> {
         let disk = self.disk.as_ref()?;
         let path = disk.folder.join("filling");
@@ -129,13 +129,13 @@ impl Ground {
         Running::follow(child.expect("the binary can be started"), &words)
     }
 
-    /// Runs a command; an error if it does not end.
+    /// Runs a command; it is an error if the command does not end.
     pub(super) fn run(&self, words: &[&str]) -> Result<Ran, String> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         self.start(&words, Runtime::Usual).end()
     }
 
-    /// Returns the rows that a sandbox has, if they can be read from here or from its room.
+    /// Returns the rows of a sandbox, if they can be read from here or from its room.
     pub(super) fn rows(&self, name: &str, is_up: bool) -> Result<Option<BTreeSet<u64>>, String> {
         let text = match fs::read_to_string(self.worktree(name).join("rows")) {
             Ok(text) => text,
@@ -153,12 +153,12 @@ impl Ground {
         Ok(Some(text.lines().filter_map(|line| line.parse().ok()).collect()))
     }
 
-    /// Returns the subjects of all commits that the user's repository knows.
+    /// Returns the subjects of all commits in the user's repository.
     pub(super) fn commits(&self) -> BTreeSet<String> {
         git(&self.repository, &["log", "--all", "--format=%s"]).lines().map(str::to_owned).collect()
     }
 
-    /// Ends what is left of a failed run.
+    /// Ends whatever a failed run left behind.
     pub(super) fn clear(&self) {
         self.run(&["nuke", "--yes"]).ok();
         self.run(&["daemon", "stop"]).ok();
@@ -176,7 +176,7 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        // The disk goes when nothing below it is used any more.
+        // The disk can only be unmounted once nothing below it is in use.
         self.clear();
         self.env.release();
         if let Some(disk) = self.disk.take() {
@@ -189,7 +189,7 @@ fn set_mode(path: &Path, mode: &str) {
     Command::new("chmod").arg(mode).arg(path).output().ok();
 }
 
-/// Space that is taken until this is dropped.
+/// Space that is taken up until this is dropped.
 pub(super) struct Filling(PathBuf);
 
 impl Drop for Filling {
@@ -199,11 +199,11 @@ impl Drop for Filling {
 }
 
 impl Disk {
-    /// Makes the file system that a tree driver needs; `None` if that is neither possible nor needed.
+    /// Creates the file system that a tree driver needs; `None` if that is neither possible nor needed.
     fn mount(spec: &CrashSpec) -> Result<Option<Self>, String> {
         let (kinds, needed): (&[&str], bool) = match spec.tree.as_deref() {
             Some("btrfs") => (&["btrfs"], true),
-            // Both know reflinks; the first whose tools are here.
+            // Both support reflinks; the first whose tools are installed.
             Some("reflink") => (&["xfs", "btrfs"], true),
             _ => (&["ext4"], false),
         };
@@ -253,7 +253,7 @@ impl Disk {
     }
 }
 
-/// A command that was started.
+/// A running command.
 pub(super) struct Running {
     pub(super) pid: u32,
     words: String,
@@ -277,7 +277,7 @@ impl Running {
         Self { pid, words: text, begun: Instant::now(), output_rx }
     }
 
-    /// Waits for the end; one that does not come is an error.
+    /// Waits for the end; it is an error if it does not come.
     pub(super) fn end(self) -> Result<Ran, String> {
         let left = PATIENCE.saturating_sub(self.begun.elapsed());
         self.output_rx.recv_timeout(left).map_err(|_| {

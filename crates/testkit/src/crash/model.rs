@@ -1,7 +1,7 @@
 //! What must be true: a simple model of sandboxes, their rows and commits.
 //!
-//! An operation whose end is unknown leaves several worlds possible; what is then found rules out
-//! those that do not fit. When nothing fits, something was lost.
+//! An operation with an unknown outcome leaves several worlds possible; what is then found rules
+//! out those that do not fit. If none fits, something was lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) enum Stand {
     Unknown,
 }
 
-/// Whether something is there.
+/// Whether a sandbox or a snapshot exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Sure,
@@ -53,12 +53,12 @@ pub(super) struct Sandbox {
 }
 
 impl Sandbox {
-    /// One that holds what any of these worlds does.
+    /// Creates a sandbox that is in any of these worlds.
     pub(super) fn of(worlds: Vec<World>, presence: Presence) -> Self {
         Self { presence, stand: Stand::Down, worlds, snapshots: BTreeMap::new() }
     }
 
-    /// Notes rows that were acknowledged.
+    /// Records rows that were acknowledged.
     pub(super) fn acknowledge(&mut self, rows: &[u64]) {
         self.worlds.iter_mut().for_each(|world| world.rows.extend(rows));
     }
@@ -100,8 +100,8 @@ impl Sandbox {
         }
     }
 
-    /// Once nothing continues any more: what is there stays there. So a world that holds less than
-    /// another one that was found to fit is ruled out, and what vanishes later was lost.
+    /// Rules out each world that holds less than another possible one. Called once nothing is running
+    /// any more: what is there now stays, and whatever vanishes later was lost.
     pub(super) fn settle(&mut self) {
         let all = self.worlds.clone();
         self.worlds.retain(|world| !all.iter().any(|other| world.holds_less_than(other)));
@@ -130,7 +130,7 @@ mod tests {
         assert!(sandbox.clone().see_rows(&[1, 2].into()).is_err());
         sandbox.worlds.push(world(&[1]));
         assert!(sandbox.clone().see_rows(&[1, 9].into()).is_ok());
-        // Once it was seen that the older world did not come back, it must not come back later.
+        // Once the older world was ruled out, it must not come back.
         sandbox.see_rows(&[1, 2, 3].into()).unwrap();
         sandbox.settle();
         assert!(sandbox.see_rows(&[1].into()).is_err());

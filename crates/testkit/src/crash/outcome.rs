@@ -1,4 +1,4 @@
-//! What an end may be, and what follows from it.
+//! The possible outcomes of an operation, and what follows from them.
 
 use super::{
     Run,
@@ -7,14 +7,14 @@ use super::{
 };
 use crate::Ran;
 
-/// The exit code for what is not there.
+/// The exit code for something that does not exist.
 const NOT_FOUND: i32 = 4;
 
 /// An internal error, or a program that was killed.
 const INTERNAL: [i32; 2] = [70, 101];
 
 impl Run<'_> {
-    /// Whether an operation may end so.
+    /// Checks whether an operation may end with this outcome.
     pub(super) fn judge(
         &self,
         step: &Step,
@@ -62,7 +62,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether all that an operation needs is surely there: its sandbox, and its snapshot.
+    /// Returns whether everything that an operation needs certainly exists: its sandbox, and its snapshot.
     fn has_all(&self, operation: &Operation) -> bool {
         let Some(name) = operation.needs() else { return true };
         let Some(sandbox) = self.sandboxes.get(name) else { return false };
@@ -77,7 +77,7 @@ impl Run<'_> {
         sandbox.presence == Presence::Sure && label.is_none_or(known)
     }
 
-    /// The codes with which something may end when nothing else continues.
+    /// Returns the exit codes that are possible while nothing else is running.
     fn calm_codes(&self, operation: &Operation) -> &'static [i32] {
         let sandbox = operation.sandbox().and_then(|name| self.sandboxes.get(name));
         let stand = sandbox.map_or(Stand::Unknown, |sandbox| sandbox.stand);
@@ -133,7 +133,7 @@ impl Run<'_> {
         self.sandboxes.insert(new.to_owned(), Sandbox::of(worlds, presence));
     }
 
-    /// Takes away what the same step has written.
+    /// Removes what the same step has written.
     fn without_news(&self, step: &Step, mut worlds: Vec<World>) -> Vec<World> {
         for world in &mut worlds {
             for operation in &step.operations {
@@ -196,7 +196,7 @@ impl Run<'_> {
     }
 }
 
-/// The codes with which something may end beside others.
+/// Returns the exit codes that are possible alongside other operations.
 fn race_codes(step: &Step, operation: &Operation) -> &'static [i32] {
     let all = |kind: fn(&Operation) -> bool| step.operations.iter().all(kind);
     let any = |kind: fn(&Operation) -> bool| step.operations.iter().any(kind);

@@ -1,4 +1,4 @@
-//! The choice of the next step, by the dice and by what exists.
+//! Chooses the next step, from random numbers and from what exists.
 
 use super::{
     Run,
@@ -6,11 +6,11 @@ use super::{
     step::{Fault, Operation, Step},
 };
 
-/// More sandboxes than this are not kept.
+/// The maximum number of sandboxes.
 const SANDBOXES: usize = 4;
 
 impl Run<'_> {
-    /// Chooses what is done next.
+    /// Chooses the next step.
     pub(super) fn choose(&mut self) -> Step {
         let operations = match self.sandboxes.is_empty() {
             true => vec![Operation::Fork { new: self.new_name() }],
@@ -146,7 +146,7 @@ impl Run<'_> {
             (2, Fault::Upgrade),
             (2, Fault::StopDaemon),
         ]);
-        // Without a disk to fill the step is a plain one; random numbers are drawn anyway.
+        // Without a disk to fill, the step has no fault; random numbers are drawn anyway.
         let fits = fault != Fault::FullDisk || self.ground.can_fill() && operations.len() == 1;
         let wanted = !self.without.contains(&format!("{fault:?}"));
         (fits && wanted).then_some(fault)

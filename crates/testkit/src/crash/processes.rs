@@ -14,12 +14,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Whether its words contain these, one after the other.
+    /// Returns whether its arguments contain these, one after the other.
     pub(super) fn says(&self, words: &[&str]) -> bool {
         self.words.windows(words.len()).any(|part| part.iter().zip(words).all(|(a, b)| a == b))
     }
 
-    /// Whether it works in a folder.
+    /// Returns whether it works in a folder.
     pub(super) fn is_in(&self, folder: &Path) -> bool {
         fs::read_link(self.file("cwd")).is_ok_and(|at| at == folder)
     }
@@ -28,7 +28,7 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
 
-    /// Whether it sees a folder from its own mount namespace, as everything in a room does.
+    /// Returns whether it sees a folder from its own mount namespace, as everything in a room does.
     fn mounts(&self, folder: &str) -> bool {
         let own = fs::read_link("/proc/self/ns/mnt").ok();
         let its = fs::read_link(self.file("ns/mnt")).ok();
@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// Returns everything that runs; a zombie does not.
+/// Returns all running processes; a zombie is not running.
 pub(super) fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -66,7 +66,7 @@ pub(super) fn daemon(state: &Path) -> Option<Process> {
     look(pid).filter(|process| process.says(&["daemon", "run"]))
 }
 
-/// Returns the processes that make rooms for a daemon.
+/// Returns the launchers of a daemon, which create rooms.
 pub(super) fn launchers(daemon: u32) -> Vec<Process> {
     let all = all();
     let launcher = |process: &&Process| process.says(&["room-launcher"]);
@@ -80,7 +80,7 @@ pub(super) fn launchers(daemon: u32) -> Vec<Process> {
     all.iter().filter(launcher).filter(ours).cloned().collect()
 }
 
-/// Returns the first processes of rooms that have a folder.
+/// Returns the first processes of rooms that mount a folder.
 pub(super) fn room_inits(folder: &Path) -> Vec<Process> {
     let folder = folder.to_string_lossy();
     let all = all().into_iter().filter(|process| process.words == ["room-init"]);
@@ -114,7 +114,7 @@ pub(super) fn mounts_below(root: &Path) -> Vec<PathBuf> {
     places.filter(|place| place.starts_with(root) && place != root).collect()
 }
 
-/// Returns the control groups of rooms whose names begin so.
+/// Returns the control groups of rooms whose names have a prefix.
 pub(super) fn control_groups(prefix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
@@ -134,7 +134,7 @@ pub(super) fn control_groups(prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Sends SIGKILL, and does not wait.
+/// Sends SIGKILL without waiting.
 pub(super) fn kill(pid: u32) {
     std::process::Command::new("kill").args(["-9", &pid.to_string()]).output().ok();
 }

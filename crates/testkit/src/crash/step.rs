@@ -1,4 +1,4 @@
-//! What is done in one step: an operation or several at once, and what goes wrong meanwhile.
+//! One step: an operation or several at once, and a fault meanwhile.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Operation {
         }
     }
 
-    /// Returns the sandbox that must be there for it.
+    /// Returns the sandbox that must exist for it.
     pub(super) fn needs(&self) -> Option<&str> {
         match self {
             Self::Fork { .. } => None,
@@ -51,7 +51,7 @@ impl Operation {
         }
     }
 
-    /// Whether its exit code is that of a command in a room.
+    /// Returns whether its exit code is that of a command in a room.
     pub(super) fn is_command(&self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ impl Operation {
         )
     }
 
-    /// Returns the words for the binary.
+    /// Returns the arguments for the binary.
     pub(super) fn words(&self, tree: Option<&str>) -> Vec<String> {
         let tree = tree.map(|tree| ["--tree", tree]);
         let tree: Vec<&str> = tree.iter().flatten().copied().collect();
@@ -121,7 +121,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What goes wrong.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     KillDaemon,
@@ -133,9 +133,9 @@ pub(super) enum Fault {
     RemoveRuntime,
     /// The daemon's own folder of sockets and rooms is gone.
     RemoveRooms,
-    /// The commands have another runtime folder than those before.
+    /// The commands have another runtime folder than before.
     OtherRuntime,
-    /// The commands have none, as under `su` or cron.
+    /// The commands have no runtime folder, as under `su` or cron.
     NoRuntime,
     FullDisk,
     /// The commands are of a newer build.
@@ -147,15 +147,15 @@ pub(super) enum Fault {
 /// One step.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// They begin at the same time.
+    /// All of them start at the same time.
     pub(super) operations: Vec<Operation>,
     pub(super) fault: Option<Fault>,
-    /// When the fault comes, after the operations have begun.
+    /// How long after the start of the operations the fault happens.
     pub(super) delay_ms: u64,
 }
 
 impl Step {
-    /// Whether nothing stands in the way of its one operation.
+    /// Returns whether nothing interferes with its one operation.
     pub(super) fn is_calm(&self) -> bool {
         self.operations.len() == 1
             && matches!(
@@ -164,7 +164,7 @@ impl Step {
             )
     }
 
-    /// Whether an operation may end without output.
+    /// Returns whether an operation may end without output.
     pub(super) fn kills(&self) -> bool {
         matches!(
             self.fault,

@@ -1,9 +1,9 @@
 //! A journal of small files: one sync of it makes many files durable.
 //!
-//! A mail is three files in a folder of its own. Syncing each of them, and each folder, takes several milliseconds of a
-//! disk. Instead the files are written in place and left to the kernel, and written once more into this journal, which
-//! is synced. When the journal has grown, the file system is synced in the background and the journal starts again.
-//! After a crash of the host, files that are missing or differ are written from the journal.
+//! A mail is three files in a folder of its own. Syncing each file and each folder takes several milliseconds of disk
+//! time. Instead the files are written in place without a sync, and once more into this journal, which is synced. When
+//! the journal has grown, the file system is synced in the background and the journal starts again. After a crash of
+//! the host, missing or different files are restored from the journal.
 
 use std::{
     collections::HashSet,
@@ -25,19 +25,19 @@ use crate::{OWN, chain::sha256, writer::open_private};
 
 const CURRENT: &str = "files.journal";
 
-/// The journal before, until its files are on the disk by themselves.
+/// The previous journal, until its files themselves are on the disk.
 const FORMER: &str = "files.journal.old";
 
-/// A file longer than this is synced by itself: to write it twice would take longer.
+/// A longer file is synced on its own: writing it twice would take longer.
 pub(super) const SMALL: usize = 256 << 10;
 
-/// The journal starts again when it is longer than this.
+/// The journal starts again beyond this length.
 const GROWN: u64 = 16 << 20;
 
-/// Where the former journal cannot be forgotten, the current one ends here, and files are synced one by one.
+/// If the previous journal cannot be removed, the current one stops growing here, and files are synced one by one.
 const LONGEST: u64 = 64 << 20;
 
-/// How many blobs are remembered.
+/// The maximum number of remembered blobs.
 const KNOWN: usize = 10_000;
 
 /// The lengths of path and content, and their hash.
@@ -49,14 +49,14 @@ pub(crate) struct Journal {
     root: PathBuf,
     file: Option<File>,
     length: u64,
-    /// Blobs that are in the journal or on the disk. They are named by their content, so they need not be kept again.
+    /// Blobs that are in the journal or on the disk. Their names are content hashes, so they need not be stored again.
     known: HashSet<PathBuf>,
     /// Whether the file system is being synced.
     forgets: Arc<AtomicBool>,
 }
 
 impl Journal {
-    /// Opens the journal of a run, after the files that a crash lost are written again.
+    /// Opens the journal of a run, after restoring files that a crash lost.
     pub(crate) fn open(root: &Path) -> Result<Self, FileError> {
         let own = root.join(OWN);
         let kept = [own.join(FORMER), own.join(CURRENT)];
@@ -74,16 +74,16 @@ impl Journal {
         })
     }
 
-    /// Makes files durable. Those that the journal took are removed from the list, whatever the outcome.
+    /// Makes files durable. Files that the journal took are removed from the list, even on failure.
     pub(crate) fn keep(&mut self, blobs: &mut Vec<PendingBlob>) -> io::Result<()> {
         if !blobs.is_empty() && self.add(blobs).is_err() {
-            // What the journal could not take is synced by itself.
+            // Files that the journal could not take are synced on their own.
             self.file = None;
         }
         super::sync(blobs)
     }
 
-    /// Writes the small files among them into the journal.
+    /// Writes the small files of the list into the journal.
     fn add(&mut self, blobs: &mut Vec<PendingBlob>) -> io::Result<()> {
         let mut entries = Vec::new();
         let mut others = Vec::new();
@@ -127,7 +127,7 @@ impl Journal {
             None => {
                 let path = self.root.join(OWN).join(CURRENT);
                 let file = open_private(&path)?;
-                // What a failed write left must not stand before what comes.
+                // Remove the remains of a failed write before the next entries.
                 file.set_len(self.length)?;
                 File::open(self.root.join(OWN))?.sync_all()?;
                 self.file.insert(file)
@@ -139,7 +139,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts the journal aside, and forgets it as soon as its files are on the disk by themselves.
+    /// Puts the journal aside, and removes it once its files themselves are on the disk.
     fn start_again(&mut self) {
         let own = self.root.join(OWN);
         let former = own.join(FORMER);
@@ -163,7 +163,7 @@ impl Journal {
         }
     }
 
-    /// Ends the journal. What it holds stays until its files are on the disk by themselves.
+    /// Closes the journal. Its content stays until its files themselves are on the disk.
     pub(crate) fn close(&mut self) {
         if self.length > 0 {
             self.start_again();
@@ -171,10 +171,10 @@ impl Journal {
     }
 }
 
-/// Adds the entry of a small file; returns false for one that is long, doubtful or gone.
+/// Adds the entry of a small file; returns false for a long, doubtful or missing one.
 fn add_entry(root: &Path, blob: &PendingBlob, entries: &mut Vec<u8>) -> bool {
     let Some(content) = blob.content.as_deref().filter(|_| !blob.is_doubtful) else { return false };
-    // Somebody may have removed or replaced it.
+    // The file may have been removed or replaced.
     let is_there = files::size(blob.path()).is_ok_and(|size| size == content.len() as u64);
     let path = blob.path().strip_prefix(root).ok().and_then(Path::to_str);
     let Some(path) = path.filter(|_| is_there) else { return false };
@@ -188,7 +188,8 @@ fn add_entry(root: &Path, blob: &PendingBlob, entries: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Writes the files of a journal that are missing or differ. A torn entry was never acknowledged, and ends it.
+/// Restores the files of a journal that are missing or differ. The journal ends at a torn entry, which was never
+/// acknowledged.
 fn replay(root: &Path, journal: &Path) -> Result<(), FileError> {
     if !files::exists(journal) {
         return Ok(());
@@ -207,7 +208,7 @@ fn replay(root: &Path, journal: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Reads the entry that bytes begin with; returns its name, its content and what follows.
+/// Parses the first entry; returns its name, its content and the remaining bytes.
 fn first(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let number = |at: usize| {
@@ -310,7 +311,7 @@ mod tests {
             thread::yield_now();
         }
         assert!(!root.join(OWN).join(FORMER).exists());
-        // A long file is synced by itself.
+        // A long file is synced on its own.
         let before = journal.length;
         put(root, &mut journal, "mail/long", &vec![b'y'; 1 << 20]);
         assert_eq!(journal.length, before);

@@ -128,7 +128,7 @@ fn make(folder: &Path) -> Result<Index, IndexError> {
     Ok(Index { sql })
 }
 
-/// With WAL and `NORMAL`, a power cut leaves an older index, never a broken one.
+/// Tunes a connection. With WAL and `NORMAL`, a power cut leaves an older index, never a broken one.
 fn tune(sql: &Connection) -> rusqlite::Result<()> {
     sql.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;")?;
     sql.set_prepared_statement_cache_capacity(32);

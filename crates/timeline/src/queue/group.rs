@@ -44,7 +44,7 @@ impl Ticket {
         self.group.lock()[self.at] = Some(outcome);
     }
 
-    /// Whether two tickets belong to the same group.
+    /// Returns whether two tickets belong to the same group.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.group, &other.group)
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use hothouse_model::live_keys;
 
-/// Prefixes in addition to those of live keys in `live_keys`: test keys are credentials too.
+/// Prefixes besides those of live keys in `live_keys`: test keys are credentials too.
 const TEST_KEYS: [&str; 17] = [
     "sk_test_",
     "rk_test_",
@@ -49,9 +49,9 @@ static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
     by_first
 });
 
-/// Whether a credential may begin with these bytes, by the first two.
+/// Returns whether a credential may begin with these bytes, judging by the first two.
 pub(super) fn may_begin(bytes: &[u8]) -> bool {
-    /// A bit for each pair.
+    /// One bit per pair.
     static PAIRS: LazyLock<[u64; 1024]> = LazyLock::new(|| {
         let mut pairs = [0; 1024];
         let known = PREFIXES.iter().flatten().map(|(prefix, _)| prefix.as_str());
@@ -66,7 +66,7 @@ pub(super) fn may_begin(bytes: &[u8]) -> bool {
     PAIRS[at] & bit != 0
 }
 
-/// The place of a pair of bytes in a table with a bit for each.
+/// Returns the position of a pair of bytes in a table with one bit per pair.
 fn pair(first: u8, second: u8) -> (usize, u64) {
     let number = usize::from(first) << 8 | usize::from(second);
     (number / 64, 1 << (number % 64))
@@ -77,7 +77,7 @@ pub(super) fn length(text: &str) -> Option<usize> {
     let first = usize::from(*text.as_bytes().first()?);
     let token = || text.bytes().take_while(|c| is_of_token(*c)).count();
     let second = text.as_bytes().get(1);
-    // Most words differ from every key in their second byte.
+    // Most words differ from every key in the second byte.
     let mut near = PREFIXES[first].iter().filter(|(prefix, _)| prefix.as_bytes().get(1) == second);
     let known = near.any(|(prefix, after)| {
         text.strip_prefix(prefix.as_str()).is_some_and(|rest| {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// What names of credentials end with, in lower case and without `-`, `_` and `.`.
+/// Suffixes of credential names, in lower case and without `-`, `_` and `.`.
 const ENDS: [&str; 27] = [
     "password",
     "passwd",
@@ -59,7 +59,7 @@ const PEOPLE: [&str; 19] = [
     "clientid",
 ];
 
-/// The ends of names by their last byte.
+/// The suffixes by their last byte.
 static ENDS_BY_LAST: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
     let mut by_last = [const { Vec::new() }; 256];
     for end in ENDS {
@@ -68,15 +68,15 @@ static ENDS_BY_LAST: LazyLock<[Vec<&str>; 256]> = LazyLock::new(|| {
     by_last
 });
 
-/// The longest name that is looked at.
+/// Longer names are ignored.
 const LONGEST: usize = 100;
 
-/// Whether a field with this name is a credential.
+/// Returns whether a field with this name is a credential.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     if name.len() > LONGEST || name.len() < 3 {
         return false;
     }
-    // Every word of every text comes here, so nothing is allocated and few ends are compared.
+    // This runs for every word of every text, so it avoids allocations and compares few suffixes.
     let mut plain = [0; LONGEST];
     let mut length = 0;
     for byte in name.bytes().filter(|byte| !is_separator(*byte)) {
@@ -89,18 +89,18 @@ pub(crate) fn is_sensitive(name: &str) -> bool {
     ends || WHOLE.iter().any(|whole| plain == whole.as_bytes())
 }
 
-/// Whether a field with this name identifies a person.
+/// Returns whether a field with this name identifies a person.
 pub(super) fn is_person(name: &str) -> bool {
     name.len() <= LONGEST && PEOPLE.contains(&plain(name).trim_start_matches('$'))
 }
 
-/// Whether a field with this name describes a person, so that a `name` in it is theirs.
+/// Returns whether a field with this name describes a person, so that a `name` in it is theirs.
 pub(super) fn is_traits(name: &str) -> bool {
     let plain = plain(name);
     ["set", "setonce", "traits", "userproperties"].contains(&plain.trim_start_matches('$'))
 }
 
-/// Whether a text is an e-mail address and nothing else.
+/// Returns whether a text is an e-mail address and nothing else.
 pub(super) fn is_email(text: &str) -> bool {
     let text = text.trim();
     text.len() <= 254

@@ -112,22 +112,22 @@ fn a_value_is_found_in_hexadecimal_in_one_case_and_in_json_of_ascii() {
 fn a_record_has_no_value_that_would_be_taken_out_of_an_answer() {
     let redactor = redactor().with([("KEY", "ab/abab+12<ab=")]);
     for written in [
-        // Paths, forms and queries, each as somebody writes them.
+        // Paths, forms and queries in various encodings.
         "ab/abab%2B12%3Cab%3D",
         "ab%2Fabab+12%3Cab=",
-        // JSON of PHP, of Go and .NET in pages, of Gson, and with nothing but escapes.
+        // JSON as written by PHP, by Go and .NET in pages, by Gson, and with only escapes.
         r"ab\/abab+12<ab=",
         r"ab/abab+12\u003cab=",
         r"ab/abab\u002B12\u003Cab=",
         r"ab/abab+12\u003cab\u003d",
         r"\u0061\u0062\u002f\u0061\u0062\u0061\u0062\u002b\u0031\u0032\u003c\u0061\u0062\u003d",
-        // Templates of HTML.
+        // HTML templates.
         "ab/abab&#43;12&lt;ab=",
         "ab&#x2F;abab+12&lt;ab&#x3D;",
     ] {
         assert_eq!(redactor.text(&format!("x {written} y")), "x [secret KEY] y", "{written}");
     }
-    // Base64 in which a slash is escaped.
+    // Base64 with an escaped slash.
     let redactor = redactor.with([("KEY", "aab???bbb???")]);
     for written in [r"YWFiPz8\/YmJiPz8\/", "YWFiPz8%2fYmJiPz8%2f"] {
         assert_eq!(redactor.text(&format!("x {written} y")), "x [secret KEY] y", "{written}");
@@ -183,7 +183,7 @@ fn a_text_full_of_beginnings_takes_no_longer_than_another() {
 
 #[test]
 fn a_key_in_base64_is_found_as_well() {
-    // `sk_test_123:` as the user of Basic credentials, outside of its header.
+    // `sk_test_123:` as the user of Basic credentials, without the header.
     let redacted = redactor().text("sent c2tfdGVzdF8xMjM6 to it").into_owned();
     assert_eq!(redacted, "sent [redacted] to it");
 }

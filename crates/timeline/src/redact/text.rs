@@ -1,4 +1,4 @@
-//! One pass over a text: known shapes, schemes with credentials, pairs of names and values, passwords in URLs and
+//! Scans a text once for known shapes, schemes with credentials, pairs of names and values, passwords in URLs and
 //! private keys.
 
 use super::{Care, REDACTED, is_sensitive, keys};
@@ -6,7 +6,7 @@ use super::{Care, REDACTED, is_sensitive, keys};
 const KEY_BEGINS: &str = "-----BEGIN ";
 const KEY_ENDS: &str = "-----END ";
 
-/// What a byte may begin.
+/// What may begin at a byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
     Nothing,
@@ -17,7 +17,7 @@ enum Begins {
     Authority,
 }
 
-/// By byte. Most of a text is decided by this table alone.
+/// Indexed by byte. Most of a text needs only this table.
 static BEGINS: [Begins; 256] = {
     let mut table = [Begins::Nothing; 256];
     let mut byte: u8 = 0;
@@ -77,7 +77,7 @@ impl Pass<'_> {
         to
     }
 
-    /// Whether a name that ends here is a JSON key.
+    /// Returns whether a name that ends here is a JSON key.
     fn ends_json_key(&self, at: usize) -> bool {
         self.text[at..]
             .strip_prefix('"')
@@ -100,7 +100,7 @@ impl Pass<'_> {
         {
             return self.replace(at, at + length);
         }
-        // Parts after a dash may be credentials as well.
+        // Parts after a dash may be credentials too.
         let part = bytes.iter().position(|c| !is_of_word(*c)).unwrap_or(bytes.len());
         if self.care == Care::Keys {
             return at + part;
@@ -114,7 +114,7 @@ impl Pass<'_> {
         if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
             return self.after_scheme(at + length);
         }
-        // Few words are followed by a sign, so that comes before the question what they name.
+        // Few words are followed by a sign, so that is checked before the name.
         if let Some(sign) = self.sign(at + length)
             && is_sensitive(word)
             && let Some((from, to)) = self.value(at + length, sign, word)
@@ -132,7 +132,7 @@ impl Pass<'_> {
         at + part
     }
 
-    /// Returns the length of the credential that begins here, if one does.
+    /// Returns the length of the credential that begins here, if any.
     fn credential(&self, at: usize) -> Option<usize> {
         let rest = &self.text[at..];
         keys::length(rest).or_else(|| keys::jwt(rest).filter(|_| self.care == Care::Full))
@@ -143,7 +143,7 @@ impl Pass<'_> {
         let rest = &self.text[at..];
         let spaces = rest.bytes().take_while(|c| *c == b' ').count();
         let token = rest[spaces..].bytes().take_while(|c| keys::is_of_token(*c)).count();
-        // "basic authentication" and "bearer token" are words.
+        // "basic authentication" and "bearer token" are ordinary words.
         let is_word = rest[spaces..spaces + token].bytes().all(|c| c.is_ascii_lowercase());
         match spaces > 0 && token >= 4 && !is_word {
             true => self.replace(at + spaces, at + spaces + token),
@@ -151,7 +151,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns where the sign between a name that ends here and its value is, if there is one.
+    /// Returns the position of the sign between a name that ends here and its value, if any.
     fn sign(&self, at: usize) -> Option<usize> {
         let bytes = self.text.as_bytes();
         let quotes = skip(bytes, at, b"\\\"'");
@@ -214,7 +214,7 @@ fn is_of_word(c: u8) -> bool {
     BEGINS[usize::from(c)] == Begins::Word
 }
 
-/// Returns where bytes other than these begin.
+/// Returns the position of the first byte that is not in `set`.
 fn skip(bytes: &[u8], mut at: usize, set: &[u8]) -> usize {
     while bytes.get(at).is_some_and(|c| set.contains(c)) {
         at += 1;

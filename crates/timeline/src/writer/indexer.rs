@@ -33,7 +33,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Followed {
     folder: PathBuf,
     signal: Arc<Signal>,
-    /// Whether it is, or will be, in the queue.
+    /// Whether it is in the queue, or about to be.
     is_queued: AtomicBool,
     progress: Mutex<Progress>,
 }
@@ -44,7 +44,7 @@ struct Progress {
     done: u64,
     /// Why they are behind.
     trouble: Option<String>,
-    /// Not to be tried before.
+    /// The earliest time of the next attempt.
     retry: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Followed {
         Arc::new(Self { folder: folder.to_owned(), signal, is_queued, progress })
     }
 
-    /// Notes that records were written.
+    /// Records that the file has grown.
     pub(super) fn touch(self: &Arc<Self>) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
             Indexer::get().add(self.clone());
@@ -66,7 +66,7 @@ impl Followed {
         locked(&self.progress).trouble.clone()
     }
 
-    /// Updates for the last time, in this thread: nothing is written any more.
+    /// Updates one last time, in this thread, after the last write.
     pub(super) fn finish(&self) {
         let done = locked(&self.progress).done;
         if done == 0 || done < self.signal.head().offset {
@@ -78,7 +78,7 @@ impl Followed {
     fn update(&self) -> bool {
         let mut progress = locked(&self.progress);
         let upto = self.signal.head().offset;
-        // One timeline that breaks it must not end it for the others.
+        // A panic for one timeline must not stop the updates of the others.
         let updated = panic::catch_unwind(AssertUnwindSafe(|| derive::update(&self.folder, upto)));
         progress.trouble = match updated {
             Ok(outcome) => outcome.err().map(|error| error.to_string()),
@@ -97,7 +97,7 @@ impl Followed {
 struct Waiting {
     followed: Arc<Followed>,
     since: Instant,
-    /// The length of the file when it was last looked at.
+    /// The length of the file at the last check.
     length: u64,
 }
 
@@ -107,7 +107,7 @@ impl Waiting {
         Self { followed, since: Instant::now(), length }
     }
 
-    /// Whether to update now; looks at the length of the file.
+    /// Returns whether to update now, after checking the length of the file.
     fn is_due(&mut self) -> bool {
         let length = self.followed.signal.head().offset;
         let is_quiet = std::mem::replace(&mut self.length, length) == length;
@@ -127,7 +127,7 @@ struct Indexer {
 }
 
 impl Indexer {
-    /// Returns the one of the process, whose thread starts with the first record.
+    /// Returns the indexer of the process, whose thread starts with the first record.
     fn get() -> &'static Self {
         static INDEXER: OnceLock<&'static Indexer> = OnceLock::new();
         INDEXER.get_or_init(|| {
@@ -156,16 +156,16 @@ impl Indexer {
     }
 }
 
-/// Updates a timeline if it is time to; returns what is still to do.
+/// Updates a timeline if it is due; otherwise returns it.
 fn serve(mut waiting: Waiting) -> Option<Waiting> {
     if waiting.followed.signal.is_closed() {
-        // Its owner does it.
+        // Its owner updates it.
         return None;
     }
     if !waiting.is_due() {
         return Some(waiting);
     }
-    // What is written from now on is queued again.
+    // From here on, new records queue it again.
     waiting.followed.is_queued.store(false, Ordering::Release);
     let is_done = waiting.followed.update();
     let is_elsewhere = || waiting.followed.is_queued.swap(true, Ordering::AcqRel);

@@ -89,7 +89,7 @@ impl Writer {
     fn run(mut self) {
         let _close = CloseAtEnd(self.queue.clone());
         loop {
-            // Without a record there is nothing to anchor, and nothing to wake up for.
+            // Without a new record there is nothing to anchor, and no reason to wake up.
             let idle = if self.unanchored_since.is_some() { IDLE } else { Duration::MAX };
             let batch = self.queue.take(idle);
             let closed = batch.closed;
@@ -167,7 +167,7 @@ impl Writer {
         let waiters = batch.entries.into_iter().map(|entry| entry.waiter);
         let dropped = queue::tell(waiters.map(|waiter| (waiter, Err(error.clone()))));
         self.queue.count_dropped(dropped + batch.dropped);
-        // Records written next may refer to them.
+        // Later records may refer to them.
         batch.blobs.into_iter().for_each(|blob| self.queue.add_blob(blob));
     }
 

@@ -1,4 +1,4 @@
-//! The writer is killed at any byte.
+//! Kills the writer at any byte.
 
 use std::{
     env, fs,
@@ -42,7 +42,7 @@ fn child_that_appends_until_it_is_killed() {
 fn nothing_that_was_acknowledged_is_missing_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged = Vec::new();
-    // Killed after more and more acknowledgements, until all writes are done.
+    // Killed after ever more acknowledgements, until all writes are done.
     for round in 0..4_usize {
         let me = env::current_exe().unwrap();
         let name = "crash::child_that_appends_until_it_is_killed";

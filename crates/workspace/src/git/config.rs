@@ -1,7 +1,7 @@
-//! The git config of a repository, read once and again only when one of its files has changed.
+//! The git config of a repository, read once, and again only when one of its files has changed.
 //!
 //! A git process costs milliseconds, and every fork needs the config. So the result is cached
-//! together with the state of its files. git itself lists these files; if it cannot, or if a config
+//! together with the state of its files. Git itself lists these files. If it cannot, or if a config
 //! includes others, nothing is cached.
 
 use std::{
@@ -90,12 +90,12 @@ impl Config {
         found.map_or("", |(_, value)| value.as_str())
     }
 
-    /// Whether it has a key with this prefix and suffix.
+    /// Whether it contains a key with this prefix and suffix.
     pub fn names(&self, begin: &str, end: &str) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
     }
 
-    /// Returns the settings that disable every program that it names.
+    /// Returns the settings that disable every program named in it.
     pub fn quiet(&self) -> Quiet {
         let mut settings: Vec<_> = self.0.iter().flat_map(|(key, _)| silencers(key)).collect();
         settings.sort_unstable();
@@ -103,21 +103,19 @@ impl Config {
         Quiet(settings)
     }
 
-    /// Returns the settings that keep the user's own git from running any program on the files of
-    /// a worktree.
+    /// Returns the settings that keep the user's git from running any program on the files of a worktree.
     pub(crate) fn guard(&self) -> Guard {
         Guard::against(self.0.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     }
 }
 
-/// Returns the state of every file that git would read for a repository, or `None` if they are not
-/// known.
+/// Returns the state of every file that git would read for a repository, or `None` if the files are unknown.
 fn prints(git_dir: &Path) -> Option<Prints> {
     prints_of(git_dir, outer_files()?)
 }
 
 /// Returns the state of the files that git most likely reads for a repository: an old git does not
-/// tell which ones they are. `None` if one of them cannot be looked at.
+/// list them. `None` if one of them cannot be inspected.
 pub(crate) fn likely_prints(git_dir: &Path) -> Option<Prints> {
     match outer_files() {
         Some(files) => prints_of(git_dir, files),
@@ -137,7 +135,7 @@ fn prints_of(git_dir: &Path, outer: &[PathBuf]) -> Option<Prints> {
     files.map(|file| files::print(file).ok()).collect()
 }
 
-/// Returns the config files of the user and of the system where git has them by default.
+/// Returns the user's and the system's config files at git's default paths.
 fn usual_files() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -150,7 +148,7 @@ pub(crate) fn are_settled(prints: &Prints) -> bool {
     prints.iter().flatten().all(FilePrint::is_settled)
 }
 
-/// Returns the config files of the user and of the system, as git knows them (since git 2.42).
+/// Returns the user's and the system's config files, as git lists them (since git 2.42).
 fn outer_files() -> Option<&'static [PathBuf]> {
     static FILES: OnceLock<Option<Vec<PathBuf>>> = OnceLock::new();
     let ask = |what: &str| {
@@ -171,7 +169,7 @@ fn outer_files() -> Option<&'static [PathBuf]> {
 }
 
 /// Settings that disable every program that the user's config would run on files: filters,
-/// textconv, external diffs, merge drivers.
+/// textconv, external diffs and merge drivers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quiet(Vec<(String, &'static str)>);
 
@@ -192,13 +190,13 @@ pub(super) fn silencers(key: &str) -> Vec<(String, &'static str)> {
     let Some((name, variable)) = rest.rsplit_once('.') else { return Vec::new() };
     let set = |variable: &str, value| (format!("{section}.{name}.{variable}"), value);
     match (section, variable) {
-        // An empty filter disables it; a required one must become optional.
+        // An empty filter disables it. A required filter must become optional.
         ("filter", _) => {
             vec![set("clean", ""), set("smudge", ""), set("process", ""), set("required", "false")]
         }
         // It cannot be unset; `cat` changes nothing.
         ("diff", "textconv") => vec![set("textconv", "cat")],
-        // Callers pass `--no-ext-diff`; a call that does not would fail instead of running it.
+        // Callers pass `--no-ext-diff`; without it git fails instead of running the command.
         ("diff", "command") => vec![set("command", "false")],
         // A driver that fails leaves a conflict, which the user can resolve.
         ("merge", "driver") => vec![set("driver", "false")],

@@ -1,18 +1,18 @@
 //! The settings of a worktree's guard, as the text of a config file.
 //!
-//! They apply to the user's own git, so what they replace still has to work: where a program of the
-//! user's would show or merge a file, git's own way does it.
+//! They apply to the user's git, so what they replace still has to work: where one of the user's
+//! programs would show or merge a file, git's built-in way does it.
 
 use super::config::silencers;
 
 /// The name of the file, in the admin folder of a worktree.
 pub(crate) const GUARD_FILE: &str = "hothouse.config";
 
-/// Settings against programs and repositories that an agent's files would choose.
+/// Settings against programs and repositories chosen by an agent's files.
 const ALWAYS: [(&str, &str); 9] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
-    // An index that has gitlinks marked as skipped stays so.
+    // Gitlinks that an index marks as skipped stay skipped.
     ("sparse.expectFilesOutsideOfPatterns", "true"),
     ("submodule.recurse", "false"),
     // No submodule has this path, so none is active.
@@ -23,14 +23,14 @@ const ALWAYS: [(&str, &str); 9] = [
     ("status.submoduleSummary", "false"),
 ];
 
-/// Settings for a worktree that was given back, whose submodules an agent may have made.
+/// Settings for a worktree that was given back, whose submodules an agent may have created.
 const RELEASED: [(&str, &str); 2] =
     [("submodule.recurse", "false"), ("fetch.recurseSubmodules", "false")];
 
-/// Shows a file without a program of the user's. git passes seven words: the path, the old file,
-/// its id and mode, and the same of the new file.
+/// Shows a diff without one of the user's programs. Git passes seven arguments: the path, the old
+/// file, its id and mode, and the same for the new file.
 const PLAIN_DIFF: &str = r#"f() { diff -u -L "a/$1" -L "b/$1" -- "$2" "$5"; true; }; f"#;
-/// Merges a file as git does it by itself.
+/// Merges a file as git does without a driver.
 const PLAIN_MERGE: &str = "git merge-file --marker-size=%L %A %O %B";
 
 const HEAD: &str = "\
@@ -52,7 +52,7 @@ impl Guard {
         Self(settings)
     }
 
-    /// Returns the settings that stay in a worktree that was given back.
+    /// Returns the settings that remain in a worktree that was given back.
     pub(crate) fn released() -> Self {
         Self(fixed(&RELEASED).collect())
     }
@@ -77,12 +77,12 @@ fn fixed(settings: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
     settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
 }
 
-/// Quotes a value or the name of a section. Neither can contain a line's end.
+/// Quotes a value or section name. Neither can contain a line end.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// Returns the settings to use in place of a key of the user's config.
+/// Returns the settings that replace a key of the user's config.
 fn replacements(key: &str, value: &str) -> Vec<(String, String)> {
     let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     if key == "diff.external" {
@@ -102,8 +102,8 @@ fn replacements(key: &str, value: &str) -> Vec<(String, String)> {
     }
 }
 
-/// Whether a command is the name of one program, which is not looked for in the current folder.
-/// Any other may find part of itself there: `./tool`, `python -m tool`, `npx tool`.
+/// Whether a command is the name of a single program that is not searched for in the current
+/// folder. Any other command may find a part of itself there: `./tool`, `python -m tool`, `npx tool`.
 fn is_one_program(command: &str) -> bool {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_./+".contains(one);
     let is_found_elsewhere = !command.contains('/') || command.starts_with('/');

@@ -17,7 +17,7 @@ use crate::{Repository, TreeStore, content, git, index::ObjectFormat};
 /// The disk usage of a small file on most file systems.
 const BLOCK: u64 = 4096;
 
-/// The maximum size of a file of attributes.
+/// The maximum size of an attributes file.
 const ATTRIBUTES_LIMIT: u64 = 16 << 20;
 
 /// Settings that change the content of a checkout of the same commit.
@@ -30,7 +30,7 @@ const SHAPE: [&str; 6] = [
     "core.attributesfile",
 ];
 
-/// Settings of the checkout: all files, on all processors, and an index that we can read.
+/// Settings for the checkout: all files, on all processors, and an index that we can read.
 const SETTINGS: [(&str, &str); 10] = [
     ("checkout.workers", "0"),
     ("checkout.thresholdForParallelism", "100"),
@@ -47,7 +47,7 @@ const SETTINGS: [(&str, &str); 10] = [
 impl Repository {
     /// Returns the golden tree of a commit, building it if necessary.
     ///
-    /// LFS files stay pointers, and submodules stay empty folders.
+    /// LFS files remain pointers, and submodules remain empty folders.
     pub fn golden(&self, store: &TreeStore, commit: &str) -> Result<Golden, GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
@@ -69,7 +69,7 @@ impl Repository {
         let mut files = vec![self.place.common_dir.join("info/attributes")];
         let named = config.value("core.attributesfile");
         if !named.is_empty() {
-            // The file that a name with `~` refers to does not change during this process.
+            // The file that a name with `~` refers to does not change while this process is running.
             let ask = self.git().args(["config", "--type=path", "core.attributesFile"]);
             let question = format!("the file {named}");
             let found = git::remembered(&self.place.common_dir, &question, || ask.output())?;
@@ -173,7 +173,7 @@ fn same_but_case(names: &str) -> Option<(String, String)> {
     None
 }
 
-/// Returns the paths of the submodules in an index, each terminated by a zero byte.
+/// Returns the paths of the submodules in an index, each terminated by a NUL byte.
 pub(crate) fn gitlinks(git: Program) -> Result<Vec<u8>, RunError> {
     let listing = git.args(["ls-files", "--stage", "-z"]).output()?;
     Ok(gitlinks_in(&listing))
@@ -192,7 +192,7 @@ fn gitlinks_in(listing: &[u8]) -> Vec<u8> {
     paths
 }
 
-/// Returns the command that makes git skip submodules: otherwise a planted `sub/.git/config` would
+/// Returns the command that makes git skip submodules. Otherwise a planted `sub/.git/config` would
 /// run a file-system monitor on the host at the next `git status`.
 pub(crate) fn skip_gitlinks(git: Program, paths: &[u8]) -> Result<Program, FileError> {
     let stdin = files::memory(paths)?;

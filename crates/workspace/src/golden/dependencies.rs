@@ -1,8 +1,9 @@
 //! Dependency folders (`node_modules`, `.venv`, `target`): copied once from the user's checkout.
 //!
 //! A golden tree of dependencies is identified by its folder and by the lock files that the commit
-//! has beside it. It is copied from the user's checkout only if that has the same lock files, so a
-//! fork never gets the dependencies of another commit, and never anything that a sandbox installed.
+//! has beside it. It is copied from the user's checkout only if the checkout has the same lock
+//! files, so a fork never gets the dependencies of another commit, and never anything that a
+//! sandbox installed.
 
 use std::{
     collections::BTreeSet,
@@ -52,13 +53,13 @@ const NODE_MODULES: &str = "node_modules";
 /// The path of pnpm's store in a room.
 pub const PNPM_STORE: &str = "/var/cache/hothouse/pnpm";
 
-/// The file in a `node_modules` of pnpm that names the store it was linked from.
+/// The file in pnpm's `node_modules` that names the store from which it was linked.
 const PNPM_RECORD: &str = ".modules.yaml";
 
 /// The maximum size of a `package.json`.
 const MANIFEST_LIMIT: u64 = 4 << 20;
 
-/// Why a dependency folder is left out, if the user cannot miss it.
+/// Why a dependency folder is left out, if the user will not miss it.
 pub const ABSENT: &str = "the checkout has none";
 
 /// Why a folder is left out that the config names explicitly.
@@ -78,11 +79,11 @@ pub struct LeftOut {
     pub reason: &'static str,
 }
 
-/// A lock file: its path in the repository and its blob id in a commit.
+/// A lock file: its path in the repository, and its blob id in a commit.
 type LockFile = (String, String);
 
-/// Finds the golden trees of the named folders for a commit, whose own golden tree is `golden`,
-/// copying missing ones from the user's checkout.
+/// Finds the golden trees of the named folders for a commit, copying missing ones from the user's
+/// checkout. `golden` is the commit's own golden tree.
 pub fn find_dependencies(
     repository: &Repository,
     store: &TreeStore,
@@ -156,8 +157,8 @@ pub fn join(
     })
 }
 
-/// All folders of a checkout that match a pattern, in one golden tree: there may be more than an
-/// overlay can have layers.
+/// All folders of a checkout that match a pattern, in one golden tree: there may be more of them
+/// than an overlay can have layers.
 struct Group<'a> {
     repository: &'a Repository,
     store: &'a TreeStore,
@@ -167,7 +168,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Finds the golden tree; `asked` is the entry of the config.
+    /// Finds the golden tree. `asked` is the entry in the config.
     fn find(&self, asked: &str, dependencies: &mut Dependencies) -> Result<(), GoldenError> {
         let Self { repository, store, commit, .. } = *self;
         let about = |source| GoldenError::Dependencies { folder: asked.to_owned(), source };
@@ -198,8 +199,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Lists the folders of the checkout that match the pattern, each in a folder that the commit
-    /// has, and none inside another.
+    /// Lists the folders of the checkout that match the pattern. Each is in a folder that the
+    /// commit has, and none is inside another.
     fn matching(&self) -> Result<Vec<String>, RunError> {
         let checkout = &self.repository.place.root;
         if *checkout == self.repository.place.common_dir {
@@ -244,7 +245,7 @@ impl Group<'_> {
 }
 
 /// Returns the pattern of a folder that may match several: one with wildcards, or `node_modules` in
-/// a repository with several packages, each of which has its own.
+/// a repository whose packages each have their own.
 fn several(golden: &Golden, folder: &str) -> Option<String> {
     if glob::is_wild(folder.as_bytes()) {
         return Some(folder.to_owned());
@@ -253,7 +254,7 @@ fn several(golden: &Golden, folder: &str) -> Option<String> {
     is_meant.then(|| format!("**/{NODE_MODULES}"))
 }
 
-/// Whether a tree declares workspaces of npm, yarn, pnpm or bun.
+/// Whether a tree declares npm, yarn, pnpm or bun workspaces.
 fn has_workspaces(tree: &Path) -> bool {
     Folder::open(tree).is_ok_and(|folder| several_of(&folder))
 }
@@ -273,7 +274,7 @@ fn folders_in(folder: &Path) -> Vec<OsString> {
     folders.filter(|entry| entry.kind == EntryKind::Folder).map(|entry| entry.name).collect()
 }
 
-/// Makes the room's pnpm accept a copied `node_modules`: it refuses one that was linked from
+/// Makes pnpm in the room accept a copied `node_modules`: pnpm refuses one that was linked from
 /// another store.
 fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
     if !folder.ends_with(NODE_MODULES) {
@@ -284,14 +285,14 @@ fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
         return Ok(());
     };
     match String::from_utf8(record).ok().and_then(|text| with_room_store(&text)) {
-        // A new file: for reflinks and copies alike, the user's own stays unchanged.
+        // Replaced by a new file, so the user's own stays unchanged with reflinks and copies alike.
         Some(text) => files::replace(&folder.join(PNPM_RECORD), text.as_bytes(), 0o644),
         None => Ok(()),
     }
 }
 
-/// Returns pnpm's record with the room's store in place of the user's; the last component is the
-/// version of its format.
+/// Returns pnpm's record with the room's store in place of the user's. The last path component is
+/// the version of its format.
 fn with_room_store(record: &str) -> Option<String> {
     let is_store = |line: &&str| line.trim_start().trim_start_matches('"').starts_with("storeDir");
     let line = record.lines().find(is_store)?;
@@ -345,7 +346,7 @@ fn lock_files(
     Ok(locks)
 }
 
-/// Returns the key of a dependency folder: without lock files it belongs to one commit.
+/// Returns the key of a dependency folder. Without lock files it belongs to one commit.
 fn key_of(
     repository: &Repository,
     commit: &str,

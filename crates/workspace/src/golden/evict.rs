@@ -1,4 +1,4 @@
-//! Eviction: by age, by number, and when the disk fills up; never what is in use.
+//! Eviction of golden trees that are not in use: by age, by number, and when the disk fills up.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::{TreeStore, tree::set_aside};
 /// The limits of golden trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Those unused for longer are evicted.
+    /// Trees unused for longer are evicted.
     pub age: SignedDuration,
     /// The maximum number; the least recently used are evicted first.
     pub count: usize,
-    /// With less free disk space than this, all unused ones are evicted.
+    /// With less free disk space than this, all unused trees are evicted.
     pub free: u64,
 }
 
@@ -25,8 +25,7 @@ impl Default for Budget {
     }
 }
 
-/// Moves golden trees over the limits to the trash, and returns their keys. Those in use are kept,
-/// and count.
+/// Moves golden trees over the limits to the trash, and returns their keys. Trees in use are kept, but count.
 pub fn evict(store: &TreeStore, budget: &Budget, now: Timestamp) -> Result<Vec<String>, FileError> {
     let free = files::free_bytes(&store.golden())?;
     let mut seen = Vec::new();
@@ -50,7 +49,7 @@ pub fn evict(store: &TreeStore, budget: &Budget, now: Timestamp) -> Result<Vec<S
     Ok(evicted)
 }
 
-/// Selects those to evict.
+/// Selects the trees to evict.
 fn over_budget(
     mut seen: Vec<(Timestamp, PathBuf)>,
     budget: &Budget,
@@ -79,7 +78,7 @@ fn try_evict(store: &TreeStore, folder: &Path) -> Result<Option<String>, FileErr
     Ok(folder.file_name().map(|key| key.to_string_lossy().into_owned()))
 }
 
-/// Removes what an interrupted build left, unless a build is running.
+/// Removes what an interrupted build left behind, unless a build is running.
 fn remove_interrupted(build: &Path) -> Result<(), FileError> {
     match lock_alone(&build.with_extension(""))? {
         Some(_lock) => remove_golden(build),

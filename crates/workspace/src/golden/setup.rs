@@ -2,8 +2,8 @@
 //!
 //! An install runs whatever the commit says, so its result may reach another sandbox only if all
 //! inputs are equal: the command, the lock files and manifests of the commit, and what the room was
-//! given. Only the user's own commits fill the cache ([`crate::Repository`] has them on the
-//! checked-out branch): otherwise an agent's commit with equal manifests and another script could
+//! given. Only the user's own commits (those on the branch that [`crate::Repository`] has checked
+//! out) fill the cache: otherwise an agent's commit with equal manifests and another script could
 //! plant something for everybody.
 
 use std::{collections::BTreeSet, path::Path};
@@ -60,7 +60,7 @@ const MANIFESTS: [&str; 32] = [
     "uv.toml",
 ];
 
-/// Folders of patches that installs apply.
+/// Folders with patches that installs apply.
 const PATCHES: [&str; 3] = ["patches/", ".yarn/", ".pnpm-patches/"];
 
 /// The inputs of an install.
@@ -68,9 +68,9 @@ const PATCHES: [&str; 3] = ["patches/", ".yarn/", ".pnpm-patches/"];
 pub struct SetupInputs<'a> {
     pub commit: &'a str,
     pub command: &'a str,
-    /// The dependency folders, as the config names them.
+    /// The dependency folders, as named in the config.
     pub folders: &'a [String],
-    /// Everything else that the room is given, such as tools.
+    /// Everything else that the room gets, such as tools.
     pub room: &'a str,
 }
 
@@ -115,7 +115,7 @@ pub fn kept_setup(store: &TreeStore, key: &str) -> Result<Option<Golden>, Golden
             source: std::io::ErrorKind::NotFound.into(),
         }))
     };
-    // Evicted just now: same as never cached.
+    // If it has just been evicted, it counts as never cached.
     Ok(find_or_build(store, key.to_owned(), gone).ok())
 }
 
@@ -150,14 +150,14 @@ pub fn keep_setup(
     Ok(KeptSetup::Kept)
 }
 
-/// What a worktree has in addition to its commit.
+/// What a worktree contains in addition to its commit.
 #[derive(Debug, Default)]
 struct Found {
     dependencies: Vec<String>,
     beyond: Vec<String>,
 }
 
-/// Scans the folders of a commit for new entries. Links are not followed.
+/// Scans the folders of a commit for new entries. Does not follow links.
 fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result<Found, FileError> {
     const BEYOND_MOST: usize = 5;
     let files: BTreeSet<&str> = known.iter().map(|(path, _)| path.as_str()).collect();
@@ -198,7 +198,7 @@ fn look(tree: &Folder, known: &[(String, String)], folders: &[String]) -> Result
     Ok(found)
 }
 
-/// Whether a file of a commit determines the result of an install.
+/// Whether a file of a commit affects the result of an install.
 fn matters(path: &str, command: &str) -> bool {
     let name = name_of(path);
     let is_listed = LOCK_FILES.contains(&name) || MANIFESTS.contains(&name);

@@ -1,14 +1,13 @@
-//! One copy of git's index of a golden tree, which all forks of it link to.
+//! One copy of git's index of a golden tree, to which all its forks link.
 //!
 //! ```text
 //! .git/hothouse-indexes/KEY   the copy, on the repository's file system, where forks have their index
 //! ```
 //!
-//! An index grows with the repository, so a copy for each fork would make forks of large
-//! repositories slower. git replaces an index and never writes into one, and neither do we.
-//! Programs that do write into it (some other implementations of git) get an error, because the
-//! file is read-only. That does not stop root, so the copy is compared with the original by size
-//! and time before each use.
+//! An index grows with the repository, so a copy for each fork would make forks of large repositories
+//! slower. Git replaces an index and never writes to an existing one, and neither do we. Programs that
+//! do write to it (some other implementations of git) get an error, because the file is read-only.
+//! That does not stop root, so the copy's size and time are compared with the original's before each use.
 
 use std::path::Path;
 
@@ -16,7 +15,7 @@ use hothouse_host::{FileError, copy::copy_file, files, random};
 
 use super::Golden;
 
-/// The folder of the copies in a repository.
+/// The folder for the copies in a repository.
 const FOLDER: &str = "hothouse-indexes";
 /// The maximum number of copies in a repository.
 const KEPT: usize = 4;
@@ -32,7 +31,7 @@ impl Golden {
         {
             return self.copy_index(to);
         }
-        // The link may be refused: too many links, or none on this file system.
+        // The link may be refused: the file has too many, or the file system supports none.
         files::link(&shared, to).or_else(|_| self.copy_index(to))
     }
 }

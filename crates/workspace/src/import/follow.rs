@@ -1,10 +1,9 @@
-//! Updates the host's index of a worktree with the branch, so that `git status` is correct outside
-//! too.
+//! Updates the host's index of a worktree with the branch, so that `git status` is also correct
+//! outside the room.
 
 //!
-//! A new index is written to another file, its gitlinks marked as skipped, and moved into place by
-//! one rename: an editor that runs `git status` at each change never sees an index whose gitlinks
-//! git enters.
+//! A new index is written to another file with its gitlinks marked as skipped, and renamed into
+//! place. So an editor that runs `git status` at each change never sees an index whose gitlinks git would enter.
 
 use std::{io::ErrorKind, path::Path, time::Duration};
 
@@ -22,16 +21,16 @@ use crate::{
 /// How many earlier tips of a branch are checked.
 const REFLOG_LIMIT: u32 = 64;
 
-/// The time limit for git on the agent's files; a pipe planted in place of a file would block it.
+/// The time limit for git on the agent's files. A pipe planted in place of a file would block it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The outcome of the host's index.
+/// What happened to the host's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexOutcome {
-    /// It was already correct, or the worktree is gone.
+    /// It was already correct, or the worktree no longer exists.
     Untouched,
     Followed,
-    /// The user staged something, or has another branch checked out there: theirs is kept.
+    /// The user staged something, or has another branch checked out there, so the index is kept.
     UsersOwn,
 }
 
@@ -80,8 +79,8 @@ impl Work<'_> {
 }
 
 impl Repository {
-    /// Updates the index of a worktree from one commit to the one its branch was moved to. Does
-    /// nothing if the user staged something, or has another branch checked out there.
+    /// Updates the index of a worktree from one commit to the one that its branch was moved to.
+    /// Does nothing if the user staged something, or has another branch checked out there.
     pub fn follow_branch(
         &self,
         worktree: &Path,
@@ -130,7 +129,7 @@ impl From<FileError> for FollowError {
     }
 }
 
-/// The host's side of the worktree: by its admin folder, never by the `.git` file in it.
+/// The host's side of the worktree, identified by its admin folder and never by the `.git` file in it.
 struct Host<'a> {
     file: IndexFile<'a>,
     quiet: &'a git::Quiet,
@@ -163,7 +162,7 @@ impl Host<'_> {
     fn refresh(&self) -> Result<(), FollowError> {
         let before = files::print(&self.file.path())?;
         let new = match NewIndex::begin(self.file) {
-            // The user's own git is running, and refreshes it.
+            // The user's git is running, and refreshes it.
             Err(error) if error.source.kind() == ErrorKind::AlreadyExists => return Ok(()),
             other => other?,
         };
@@ -174,7 +173,7 @@ impl Host<'_> {
             Err(RunError::TooSlow { .. }) => return Ok(()),
             other => drop(other?),
         }
-        // A restore may have replaced it meanwhile.
+        // A restore may have replaced it in the meantime.
         if files::print(&self.file.path())? == before {
             new.finish()?;
         }
@@ -192,8 +191,8 @@ impl Host<'_> {
         Ok(answer.status.success())
     }
 
-    /// Whether our index matches some earlier tip of the branch: the user, who cannot write it,
-    /// moved only the branch.
+    /// Whether our index matches some earlier tip of the branch. The user cannot write the index,
+    /// so then the user moved only the branch.
     fn index_was_at_the_branch(&self) -> Result<bool, FollowError> {
         if self.file.owner() == IndexOwner::User {
             return Ok(false);

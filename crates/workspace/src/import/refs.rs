@@ -5,17 +5,17 @@ use hothouse_host::{RunError, files};
 use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Wanted, Work};
 use crate::git;
 
-/// The name, below `hothouse/NAME/`, that an agent's tip gets when the user moved the branch.
+/// The name, below `hothouse/NAME/`, for an agent's tip when the user has moved the branch.
 const HEAD: &str = "head";
 
-/// A fetched branch of the agent.
+/// A fetched branch of the agent's.
 struct Staged {
     name: String,
     tip: String,
 }
 
 impl Work<'_> {
-    /// Removes the staged refs of this or an interrupted import.
+    /// Removes the staged refs of this import or an interrupted one.
     pub(super) fn clear_staging(&self) -> Result<(), ImportError> {
         let staged = self.staged()?;
         if staged.is_empty() {
@@ -71,7 +71,7 @@ impl Work<'_> {
             // Nothing new, or the user has already merged it.
             return Ok(BranchOutcome::Unchanged);
         }
-        // The user moved the branch back on purpose.
+        // The user has moved the branch back on purpose.
         let went_back = || self.is_ancestor(&user, self.import.known);
         if user == self.import.known || self.is_ancestor(&user, tip)? && !went_back()? {
             self.set(&name, tip, Some(&user))?;
@@ -106,7 +106,7 @@ impl Work<'_> {
         Ok(branch)
     }
 
-    /// Sets a ref, keeping the old tip in its reflog; with `old`, only if that is what it was.
+    /// Sets a ref and keeps the old tip in its reflog. If `old` is given, only if that is the current tip.
     fn set(&self, name: &str, tip: &str, old: Option<&str>) -> Result<(), ImportError> {
         let message = format!("hothouse: import of {}", self.import.sandbox);
         let mut words = vec!["update-ref", "--no-deref", "--create-reflog", "-m", &message];

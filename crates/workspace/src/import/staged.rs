@@ -10,7 +10,7 @@ use crate::pack_depth;
 /// The time limit for git to check the commits of one import.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Commits waiting to be imported.
+/// Fetched commits that have not been imported yet.
 #[derive(Clone, Copy)]
 pub struct StagedCommits<'a>(pub(super) &'a Work<'a>);
 
@@ -21,7 +21,7 @@ pub enum Versions {
     TooMany,
 }
 
-/// A file as a commit has it.
+/// A file as it is in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
     Absent,
@@ -31,7 +31,7 @@ pub enum Version {
 }
 
 impl StagedCommits<'_> {
-    /// Returns every version of a file in commits that change it, unless there are more than
+    /// Returns every version of a file in the commits that change it, unless there are more than
     /// `most`.
     pub fn versions(&self, path: &str, most: usize, limit: u64) -> Result<Versions, ImportError> {
         let Self(work) = self;
@@ -64,7 +64,7 @@ impl Work<'_> {
         Ok(String::from_utf8(bytes).map_or(Version::Unreadable, Version::Text))
     }
 
-    /// Refuses commits with files where the user's checkout has its sandboxes.
+    /// Refuses commits that contain files where the user's checkout has its sandboxes.
     pub(super) fn check_reserved(&self) -> Result<(), ImportError> {
         let Some(first) = self.import.reserved.first() else { return Ok(()) };
         // Compared case-insensitively, whatever the file system does.
@@ -83,7 +83,7 @@ impl Work<'_> {
         Err(ImportError::Reserved { sandbox, commit: commit.chars().take(12).collect(), path })
     }
 
-    /// Repacks new objects that would forever take too long to read. Includes those of earlier
+    /// Repacks new objects that would otherwise be slow to read forever. Includes those of earlier
     /// imports: git does not fetch existing objects again.
     pub(super) fn flatten(&self) -> Result<(), ImportError> {
         let list = self.new_commits().args(["--objects", "--no-object-names"]);
@@ -95,7 +95,7 @@ impl Work<'_> {
         for index in pack_depth::deeper(&objects, &names, self.import.depth).map_err(packs)? {
             let names = pack_depth::names(&index).map_err(packs)?;
             self.pack_again(&objects, &names)?;
-            // The index first: a pack without one is ignored.
+            // The index first, because a pack without one is ignored.
             for extension in ["idx", "rev", "pack"] {
                 files::remove_file(&index.with_extension(extension))?;
             }
@@ -115,8 +115,8 @@ impl Work<'_> {
         })
     }
 
-    /// Returns the command that lists fetched commits that no branch has yet, including sides of
-    /// merges whose result equals the other side.
+    /// Returns the command that lists fetched commits that are not on any branch yet, including
+    /// sides of merges whose result equals the other side.
     fn new_commits(&self) -> Program {
         let staged = format!("--glob={}*", self.staging());
         let git = self.git().args(["rev-list", "--full-history", &staged]);

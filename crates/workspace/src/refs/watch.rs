@@ -1,11 +1,11 @@
-//! Watches the branches of git directories that agents write in, so that commits are noticed
+//! Watches the branches of git directories to which agents write, so that commits are noticed
 //! immediately.
 //!
 //! The daemon watches from outside, with one inotify instance for all rooms. One in each room would
 //! count against the user's limit, 128 by default.
 //!
-//! An agent can make many folders, and change them constantly. So a bounded number is watched, and
-//! the caller decides how often to read. The rest is polled.
+//! An agent can create many folders and change them constantly. So only a bounded number is
+//! watched, and the caller decides how often to read. The rest is polled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,21 +27,21 @@ const FOLDER_LIMIT: usize = 64;
 #[derive(Debug)]
 pub struct RefWatch {
     folders: FolderWatch,
-    /// Each watched folder, as a path in a git directory.
+    /// Each watched folder: the git directory, and the path in it.
     watched: BTreeMap<Watch, (PathBuf, PathBuf)>,
     followed: BTreeMap<PathBuf, Followed>,
 }
 
 #[derive(Debug)]
 struct Followed {
-    /// The folder's identity; a restored one differs.
+    /// The identity of the git directory; a restored one differs.
     identity: Option<files::Identity>,
     /// Whether all of its folders are watched.
     whole: bool,
 }
 
 impl RefWatch {
-    /// Creates one that watches nothing yet.
+    /// Creates a watch without git directories.
     pub fn new() -> io::Result<Self> {
         let folders = FolderWatch::new()?;
         Ok(Self { folders, watched: BTreeMap::new(), followed: BTreeMap::new() })
@@ -52,8 +52,8 @@ impl RefWatch {
         self.folders.waiter()
     }
 
-    /// Watches these git directories and no others. Returns the newly watched ones: earlier changes
-    /// in them are unknown.
+    /// Watches these git directories and no others. Returns the newly watched ones, whose earlier
+    /// changes are unknown.
     pub fn follow(&mut self, git_dirs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let gone: Vec<_> =
             self.followed.keys().filter(|known| !git_dirs.contains(*known)).cloned().collect();
@@ -72,8 +72,8 @@ impl RefWatch {
         self.followed.get(git_dir).is_some_and(|followed| followed.whole)
     }
 
-    /// Returns the git directories in which a branch may have changed, from one read of events;
-    /// `None` if there are no more.
+    /// Returns the git directories in which a branch may have changed, from one read of events.
+    /// Returns `None` if there are no more.
     pub fn changed(&mut self) -> io::Result<Option<BTreeSet<PathBuf>>> {
         let (mut changed, mut to_look_into) = (BTreeSet::new(), BTreeSet::new());
         let changes = self.folders.changes()?;
@@ -120,7 +120,7 @@ impl RefWatch {
     /// Watches the folders of a git directory. Existing watches stay.
     fn look_into(&mut self, git_dir: &Path) {
         let identity = files::identity(git_dir).ok();
-        // Folders that were moved away are still watched; an agent could accumulate them.
+        // Folders that were moved away are still watched, and an agent could accumulate them.
         if self.watched.values().filter(|(of, _)| of == git_dir).count() > 2 * FOLDER_LIMIT {
             self.leave(git_dir);
         }
@@ -149,7 +149,7 @@ impl RefWatch {
     }
 }
 
-/// Whether a changed name in a git directory may concern a branch. git first writes each file under
+/// Whether a changed name in a git directory may concern a branch. Git first writes each file under
 /// a name that ends in `.lock`.
 fn matters(folder: &Path, name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -199,7 +199,7 @@ mod tests {
             fs::rename(path.with_extension("lock"), path).unwrap();
         }
 
-        /// Whether a change is seen soon.
+        /// Whether a change is soon reported.
         fn sees(&mut self) -> bool {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(20) {

@@ -45,7 +45,7 @@ impl TreeDriver for Btrfs {
             if btrfs::is_subvolume(&tree.path) && btrfs::delete_subvolume(&tree.path).is_ok() {
                 return remove_tree(&tree.private);
             }
-            // Subvolumes inside, or no permission to delete one: removed file by file, from the
+            // It contains subvolumes, or may not be deleted: it is removed file by file, from the
             // trash.
             set_aside(&tree.path, &tree.trash)?;
             remove_tree(&tree.private)

@@ -1,5 +1,4 @@
-//! The choice of a driver for a folder: each is tried, the best first, and the reasons are
-//! reported.
+//! Chooses a driver for a folder: each is tried, the best first, and the reasons are reported.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +13,9 @@ use super::{DriverName, Owner, TreeDriver, TreeStore, driver_for};
 /// What the user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeWish {
-    /// The best one that works.
+    /// The best driver that works.
     Best,
-    /// Only this one.
+    /// Only this driver.
     Only(DriverName),
 }
 
@@ -35,7 +34,7 @@ impl TreeWish {
 pub struct Chosen {
     pub driver: Box<dyn TreeDriver>,
     pub reason: String,
-    /// The better ones that do not work here.
+    /// Better drivers that do not work here.
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -46,14 +45,14 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// The requested driver does not work there.
+/// The requested driver does not work in a folder.
 #[derive(Debug, thiserror::Error)]
 #[error("the tree driver `{driver}` does not work in {}: {reason}", .folder.display())]
 pub struct ChooseError {
     pub driver: DriverName,
     pub folder: PathBuf,
     pub reason: String,
-    /// Whether it was not requested explicitly.
+    /// Whether the driver was not requested explicitly.
     pub is_default: bool,
 }
 
@@ -121,8 +120,8 @@ pub fn choose_for(
     Err(no_driver(store, passed_over))
 }
 
-/// Chooses for a user without a second uid: agent and user are the same owner on disk, so the
-/// user's git trusts what an agent planted, unless the host does not see the files.
+/// Chooses a driver for a user without a second uid: agent and user are the same owner on disk, so
+/// the user's git trusts what an agent planted, unless the host does not see the files.
 fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
     let driver = DriverName::Overlay;
     attempt(driver, store, None).map_err(|reason| ChooseError {
@@ -142,7 +141,7 @@ fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
     })
 }
 
-/// Even copying failed, so the folder is not writable at all.
+/// Returns the error when even copying failed, which means that the folder is not writable.
 fn no_driver(store: &TreeStore, passed_over: Vec<PassedOver>) -> ChooseError {
     let reason = passed_over.into_iter().next_back().map_or_else(String::new, |last| last.reason);
     let folder = store.folder().to_owned();
@@ -159,13 +158,13 @@ fn best_reason(driver: DriverName, store: &TreeStore) -> String {
     }
 }
 
-/// Tries a driver on scratch folders, and returns why it does not work.
+/// Tries a driver on scratch folders; fails with the reason if it does not work.
 fn attempt(driver: DriverName, store: &TreeStore, agent: Option<Owner>) -> Result<(), String> {
     if driver == DriverName::Btrfs && !btrfs::is_btrfs(store.folder()) {
         return Err("it is on another file system".into());
     }
     let told = |error: FileError| format!("{error}: {}", error.source);
-    // One attempt at a time, so that the next one removes what a killed one left.
+    // Only one attempt at a time, so that the next one removes what a killed one left behind.
     let _lock = Lock::take(&store.folder().join("try.lock")).map_err(told)?;
     let ground = store.folder().join("try");
     clear(&ground).map_err(told)?;
@@ -200,7 +199,7 @@ fn try_in(
         error.file().map_or_else(|| error.to_string(), |file| format!("{file}: {}", file.source))
     })?;
     if name == DriverName::Overlay && !process::is_root() {
-        // In a room it would be too late to find out that the kernel or file system does not allow
+        // It would be too late to find out in a room that the kernel or file system does not allow
         // it.
         let layers = vec![tree.private.join("upper"), source];
         View::open(&ViewSpec { layers, at: tree.path }).map_err(told)?;

@@ -1,4 +1,4 @@
-//! Trees as copies, file by file; large files share their blocks if the file system can.
+//! Trees as copies, file by file. Large files share their blocks if the file system supports it.
 
 use std::path::Path;
 

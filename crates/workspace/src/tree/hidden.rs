@@ -1,8 +1,8 @@
 //! Trees as overlays that exist only inside rooms, for ordinary users.
 //!
 //! The host has a folder with a note at the tree's path. Changes go to `upper` in the tree's
-//! private folder, as with [`Overlay`](super::Overlay); each room mounts it for itself, and the
-//! host reads it through a [`View`](hothouse_host::view::View).
+//! private folder, as with [`Overlay`](super::Overlay). Each room mounts the tree for itself, and
+//! the host reads it through a [`View`](hothouse_host::view::View).
 
 use std::path::{Path, PathBuf};
 
@@ -125,7 +125,7 @@ impl TreeDriver for Hidden {
     }
 }
 
-/// Makes the work folder, the note, and last the mark.
+/// Creates the work folder, the note, and last the mark.
 fn finish(tree: &TreePlace) -> Result<(), FileError> {
     files::make_folder(&tree.private.join("work"))?;
     files::write(&tree.path.join(NOTE), NOTE_TEXT)?;
@@ -143,7 +143,7 @@ pub struct HiddenTree {
 }
 
 impl HiddenTree {
-    /// Returns the tree at a path, if it is a hidden one.
+    /// Returns the tree at a path, if it is hidden.
     pub fn at(path: &Path) -> Option<Self> {
         let (sandboxes, name) = (path.parent()?, path.file_name()?);
         let private = sandboxes.join(STORE_FOLDER).join("trees").join(name);
@@ -155,7 +155,7 @@ impl HiddenTree {
         Some(Self { private: place.private, lowers, path: place.path })
     }
 
-    /// Returns the folder of its changes. Only valid while no room has mounted it.
+    /// Returns the folder with its changes. Only valid while no room has mounted it.
     pub fn upper(&self) -> PathBuf {
         self.private.join("upper")
     }

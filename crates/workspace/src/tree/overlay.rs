@@ -1,12 +1,12 @@
 //! Trees as overlay mounts that the host sees.
 //!
 //! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
-//! file with the sources, uppermost first, each terminated by a zero byte. Without its mount, after
-//! a restart of the host, the tree's folder is empty; `restore` mounts it again.
+//! file that lists the sources, uppermost first, each terminated by a NUL byte. Without its mount,
+//! after a reboot of the host, the tree's folder is empty; `restore` mounts it again.
 //!
 //! An overlay cannot be idmapped to a room's ids, and need not be: its sources belong to the room's
-//! agent. If an earlier release created it from sources of root, `lower` starts with the agent's
-//! ids, and the sources are mapped to them.
+//! agent. If an earlier release created it from sources owned by root, `lower` starts with the
+//! agent's ids, and the sources are mapped to them.
 
 use std::{
     ffi::OsStr,
@@ -31,14 +31,14 @@ use crate::golden::keep_for;
 /// The maximum size of the list of sources.
 const LIST_LIMIT: u64 = 1 << 20;
 
-/// Overlays: a few milliseconds for any size; they need root and a mount after each reboot.
+/// Overlays: a few milliseconds for any size. They need root, and a mount after each reboot.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay {
     agent: Option<Owner>,
 }
 
 impl Overlay {
-    /// Overlays whose files have the owners of the sources.
+    /// Overlays whose files keep the owners of the sources.
     pub const PLAIN: Self = Self { agent: None };
 
     /// Overlays whose files appear to belong to a room's agent.
@@ -171,7 +171,7 @@ pub(super) fn prepare(
     files::replace(&tree.private.join("lower"), &list, 0o600)
 }
 
-/// Protects the sources of a tree from eviction, for as long as its private folder exists.
+/// Protects the sources of a tree from eviction for as long as its private folder exists.
 pub(super) fn keep_all(tree: &TreePlace) -> Result<(), FileError> {
     layers(tree)?.lowers.iter().try_for_each(|source| keep_for(source, &tree.private))
 }
@@ -216,8 +216,8 @@ pub(super) fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
     })
 }
 
-/// Parses the output of [`prepare`]: sources are absolute paths, so an entry without a leading
-/// slash is the owner.
+/// Parses what [`prepare`] wrote. Sources are absolute paths, so an entry without a leading slash
+/// is the owner.
 fn parsed(list: &[u8]) -> Option<Layers> {
     let mut parts = list.split(|byte| *byte == 0).filter(|part| !part.is_empty()).peekable();
     let owner = match parts.next_if(|part| !part.starts_with(b"/")) {

@@ -1,4 +1,4 @@
-//! A worktree's branch and admin folder, made without git for ordinary repositories.
+//! A worktree's branch and admin folder, created without git for ordinary repositories.
 //!
 //! `git worktree add` costs two processes, and inspects every existing worktree. Its result is a
 //! handful of small files, which are drafted in a separate folder while the tree is being created,
@@ -24,7 +24,7 @@ use crate::{Repository, git::Config, look};
 /// The maximum number of worktrees with the same name.
 const NUMBERS: u32 = 1000;
 
-/// A worktree that git does not know of yet.
+/// A worktree that git does not know yet.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     folder: PathBuf,
@@ -34,8 +34,8 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Repository {
-    /// Starts the draft of a worktree on a new branch, without writing anything. `None` if only git
-    /// can add it.
+    /// Starts the draft of a worktree on a new branch, without writing anything. Returns `None` if
+    /// only git can add it.
     pub(crate) fn draft_worktree<'a>(
         &self,
         new: &NewWorktree<'a>,
@@ -56,7 +56,7 @@ impl Repository {
         Ok(Some(Draft { folder: self.draft_folder(new.path), new: *new, config, is_bare }))
     }
 
-    /// Moves the branch and the admin folder of a draft into place, and returns the latter.
+    /// Moves the branch and the admin folder of a draft into place, and returns the admin folder.
     pub(crate) fn take_in(
         &self,
         _lock: &Lock,
@@ -79,7 +79,7 @@ impl Repository {
         self.place.common_dir.join(format!("hothouse-new-{print:016x}"))
     }
 
-    /// Creates a branch from a file with its tip, following git's own protocol: whoever has the
+    /// Creates a branch from a file with its tip, following git's own protocol: whoever holds the
     /// lock file may change the branch.
     fn make_branch(&self, tip: &Path, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         let refused = |reason| WorktreeError::Branch { branch: new.branch.to_owned(), reason };
@@ -95,7 +95,7 @@ impl Repository {
             other => other?,
         }
         let made = || -> Result<(), WorktreeError> {
-            // git left an empty folder.
+            // Git left an empty folder.
             if files::is_folder(&branch) {
                 files::remove_empty_folder(&branch)?;
             }
@@ -130,7 +130,7 @@ impl Repository {
         made
     }
 
-    /// Starts the branch's reflog. If an old one exists, it is kept.
+    /// Starts the branch's reflog. An existing one is kept.
     fn move_log(&self, draft: &Draft<'_>, branch: &str) {
         let log = self.place.common_dir.join("logs/refs/heads").join(branch);
         if files::make_folder(log.parent().unwrap_or(&log)).is_ok() {
@@ -138,7 +138,7 @@ impl Repository {
         }
     }
 
-    /// Moves the admin folder to the first free name, numbered like git does.
+    /// Moves the admin folder to the first free name, numbered as git does it.
     fn move_admin(&self, draft: &Draft<'_>, worktree: &Path) -> Result<PathBuf, WorktreeError> {
         let worktrees = self.place.common_dir.join("worktrees");
         files::make_folder(&worktrees)?;

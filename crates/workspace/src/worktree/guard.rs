@@ -1,14 +1,14 @@
-//! The guard of a worktree: settings that keep the user's own git from running anything there.
+//! The guard of a worktree: settings that keep the user's git from running anything there.
 //!
 //! In a folder with an agent's files, git runs more than what is in the user's repository: a hook
-//! by a relative `core.hooksPath`, a filter that finds its module in the current folder, and in
-//! every submodule that `.gitmodules` asks for, whatever that submodule's config names. Git has no
-//! way to distrust files, but it reads a config for each worktree last, after the user's own:
+//! by a relative `core.hooksPath`, a filter that finds its module in the current folder, and, in
+//! every submodule that `.gitmodules` requests, whatever that submodule's config names. Git cannot
+//! be told to distrust files, but it reads a config for each worktree last, after the user's own:
 //!
 //! ```text
-//! .git/config                          extensions.worktreeConfig = true, or git would not look
-//! .git/worktrees/ID/config.worktree    git's, and the user's; ends with an include of
-//! .git/worktrees/ID/hothouse.config    the guard: ours alone, written again when a config changes
+//! .git/config                          extensions.worktreeConfig = true, or git would not read it
+//! .git/worktrees/ID/config.worktree    git's and the user's; ends with an include of
+//! .git/worktrees/ID/hothouse.config    the guard: ours alone, rewritten when a config changes
 //! ```
 
 use std::{
@@ -26,20 +26,20 @@ use crate::{
     tree::hidden::HiddenTree,
 };
 
-/// The end of a worktree's config. A missing file is fine for git.
+/// The end of a worktree's config. Git accepts a missing file.
 const INCLUDE: &str = "[include]\n\tpath = hothouse.config\n";
 /// The maximum size of a config file.
 const LIMIT: u64 = 4 << 20;
 /// How many guards are cached.
 const REMEMBERED: usize = 1024;
 
-/// The config that a guard was written for: the state of its files, and whether these are all.
+/// The config for which a guard was written: the state of its files, and whether these are all.
 struct Seen {
     prints: Prints,
     is_whole: bool,
 }
 
-/// What guards were written for, by admin folder.
+/// The configs for which guards were written, by admin folder.
 static KNOWN: Mutex<BTreeMap<PathBuf, Seen>> = Mutex::new(BTreeMap::new());
 
 fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Seen>> {
@@ -47,10 +47,10 @@ fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Seen>> {
 }
 
 impl Repository {
-    /// Writes the guard of a worktree, if it is not what the config demands. Without a change of
-    /// config files this only costs looking at them; a config that includes others is read.
+    /// Writes the guard of a worktree, if it does not match the config. If no config file has
+    /// changed, this costs only their stats; a config that includes others is read.
     ///
-    /// A worktree that is visible only in rooms needs none, nor one that git does not know.
+    /// Not needed for a worktree that is visible only in rooms, or that git does not know.
     pub fn guard(&self, worktree: &Path) -> Result<(), WorktreeError> {
         match self.admin_on_disk(worktree)? {
             Some(admin) => self.guard_admin(&admin, worktree),
@@ -59,7 +59,7 @@ impl Repository {
     }
 
     /// Writes the guard of a worktree again, if there is one and a config file has changed since.
-    /// Files that a config includes are not looked at.
+    /// Does not check files that a config includes.
     pub fn keep_guard(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_on_disk(worktree)? else { return Ok(()) };
         if (IndexFile { admin: &admin, worktree }).owner() == IndexOwner::User {
@@ -89,7 +89,7 @@ impl Repository {
             self.read_configs_of_worktrees().map_err(about)?;
         }
         write(admin, &config.guard())?;
-        // What has changed since, by us or others, is looked at the next time.
+        // What we or others have changed in the meantime is checked the next time.
         let after = git::likely_prints(admin).filter(|after| before.as_ref() == Some(after));
         let mut known = known();
         match after.filter(git::are_settled) {
@@ -104,8 +104,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Has git read the config of each worktree. As git itself does it (`git sparse-checkout`),
-    /// what is about the main worktree alone moves to the config of that one first.
+    /// Makes git read the config of each worktree. Settings that concern only the main worktree are
+    /// first moved to that worktree's config, as git itself does (`git sparse-checkout`).
     fn read_configs_of_worktrees(&self) -> Result<(), hothouse_host::RunError> {
         let common_dir = &self.place.common_dir;
         let (shared, main) = (common_dir.join("config"), common_dir.join("config.worktree"));
@@ -150,8 +150,8 @@ impl Repository {
     }
 }
 
-/// Writes a guard, and has the worktree's config end with it. That may contain settings of the
-/// user's, so nothing is taken out of it: a second include does no harm.
+/// Writes a guard, and makes the worktree's config end with its include. That config may contain
+/// the user's settings, so nothing is removed from it: a second include does no harm.
 fn write(admin: &Path, guard: &Guard) -> Result<(), FileError> {
     let (file, own) = (admin.join(GUARD_FILE), admin.join("config.worktree"));
     let wanted = guard.text();

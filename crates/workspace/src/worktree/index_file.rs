@@ -1,18 +1,18 @@
 //! The index file of a worktree: who owns it, and how it is replaced.
 //!
-//! git runs `git status` inside every gitlink of an index, in whatever repository is there, and
-//! with it that repository's file-system monitor. So an index over an agent's files contains no
-//! gitlink that git would enter, and only we write it:
+//! Git runs `git status` inside every gitlink of an index, in whatever repository is there, and so
+//! runs that repository's file-system monitor. So an index over an agent's files contains no gitlink
+//! that git would enter, and only we write it:
 //!
 //! ```text
 //! index       ->  hothouse-owns-this-index-…   a name as long as names can be
-//! index.lock  ->  the same                     for a git that began before, and for others than git
+//! index.lock  ->  the same                     for a git that began earlier, and for other programs
 //! ```
 //!
-//! git creates its lock beside the link's target. That name would be too long, so git can read the
-//! index, but not write it. We write a separate copy and rename it over the long name: readers find
-//! the old index or the new one. An index that still belongs to the user is replaced as git itself
-//! does it, with its lock.
+//! Git creates its lock beside the link's target. The lock's name would be too long, so git can read
+//! the index but not write it. We write a separate copy and rename it over the long name: readers
+//! find the old index or the new one. An index that still belongs to the user is replaced as git
+//! itself does it, with its lock.
 
 use std::{
     ffi::OsString,
@@ -38,8 +38,8 @@ const PREFIX: &str = "hothouse-owns-this-index--commit-in-the-room-with-hothouse
 pub(crate) const LIMIT: u64 = 1 << 30;
 /// The minimum size of an index: its header and its checksum.
 const LEAST: u64 = 12 + 20;
-/// How long the user's git may take to write an index. A slower one finds its lock gone, and
-/// reports it.
+/// How long the user's git may take to write an index. If it is slower, its lock is gone when it
+/// finishes, and it reports that.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Settings for writing an index: complete, in one file, in a version that we can read.
@@ -53,15 +53,15 @@ const SETTINGS: [&str; 7] = [
     "submodule.recurse=false",
 ];
 
-/// A folder that stays empty, beside the index.
+/// A folder beside the index that stays empty.
 const NO_FILES: &str = "hothouse-no-files";
 
 /// How an index treats gitlinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gitlinks {
-    /// It has them, marked as skipped.
+    /// It contains them, marked as skipped.
     Skipped,
-    /// It has none: git would enter them, whatever the index says.
+    /// It contains none, because git would enter even skipped ones.
     LeftOut,
 }
 
@@ -73,11 +73,10 @@ pub enum IndexOwner {
 }
 
 impl Repository {
-    /// Guards a worktree and takes ownership of its index, before an agent can write in the
-    /// worktree. If that is done already, this only costs looking at a few files.
+    /// Guards a worktree and takes ownership of its index, before an agent can write to the
+    /// worktree. If that has been done, this costs only a few stats.
     ///
-    /// A worktree that is visible only in rooms has no usable index on the host, and neither has
-    /// one that git does not know.
+    /// A worktree that is visible only in rooms, or that git does not know, has no usable index on the host.
     pub fn take_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         if HiddenTree::at(worktree).is_some() {
             return Ok(());
@@ -98,8 +97,8 @@ impl Repository {
         Ok(IndexFile { admin: &admin, worktree }.owner())
     }
 
-    /// Returns ownership of an index to the user's git, as a regular file, and removes the guard. A
-    /// missing worktree, or one whose index was never ours, is fine.
+    /// Returns ownership of an index to the user's git, as a regular file, and removes the guard.
+    /// Does nothing for a missing worktree, or one whose index was never ours.
     pub fn release_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
         let file = IndexFile { admin: &admin, worktree };
@@ -120,7 +119,7 @@ pub(crate) struct IndexFile<'a> {
     pub(crate) worktree: &'a Path,
 }
 
-/// Has a git command work on a separate index.
+/// Makes a git command work on a separate index.
 fn separate(git: Program, index: &Path) -> Program {
     let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
     git.args(settings).env("GIT_INDEX_FILE", index)
@@ -144,7 +143,7 @@ impl IndexFile<'_> {
         is_ours(&self.path()).map(|name| self.admin.join(name))
     }
 
-    /// After a power cut the name may exist without the content.
+    /// After a power failure the name may exist without the content.
     fn is_whole(&self) -> bool {
         files::size(&self.path()).is_ok_and(|size| size >= LEAST)
     }
@@ -152,7 +151,7 @@ impl IndexFile<'_> {
     /// Returns a git command that works on a separate index, and on no files.
     ///
     /// Whenever git writes an index it may read files again: through the filters that attributes
-    /// name, in the folder of the agent's files, and through a pipe that is in place of attributes,
+    /// name, in the folder of the agent's files, and through a pipe planted in place of attributes,
     /// which never ends. So its worktree is an empty folder.
     pub(crate) fn git(&self, index: &Path, quiet: &git::Quiet) -> Result<Program, FileError> {
         let nothing = self.admin.join(NO_FILES);
@@ -205,7 +204,7 @@ impl IndexFile<'_> {
         Ok(link.take_place_of(&self.path())?)
     }
 
-    /// Makes the lock a permanent link to our index. A slow git that already had the lock then
+    /// Makes the lock a permanent link to our index. A slow git that already held the lock then
     /// renames that link over the index, where it belongs.
     fn take_lock(&self, owned: &Path) -> Result<(), FileError> {
         let lock = self.lock();
@@ -227,8 +226,8 @@ impl IndexFile<'_> {
         }
     }
 
-    /// Copies the index without gitlinks that git would enter. If there is none, or after a power
-    /// cut, the index of the commit is used.
+    /// Copies the index without gitlinks that git would enter. If there is none, or it is
+    /// incomplete after a power failure, uses the index of the commit.
     fn copy_without_links(&self, aside: &Aside) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         if !self.is_whole() {
@@ -291,7 +290,7 @@ impl NewIndex {
         self.aside.path()
     }
 
-    /// Replaces the index, with one rename.
+    /// Replaces the index with one rename.
     pub(crate) fn finish(self) -> Result<(), FileError> {
         self.aside.take_place_of(&self.target)
     }
@@ -320,7 +319,7 @@ impl Aside {
 
     fn take_place_of(mut self, target: &Path) -> Result<(), FileError> {
         files::rename(&self.path, target)?;
-        // Another process may have its lock under this name by now.
+        // Another process may already have its lock under this name.
         self.is_there = false;
         Ok(())
     }
@@ -342,14 +341,14 @@ fn is_ours(link: &Path) -> Option<OsString> {
     target.as_encoded_bytes().starts_with(PREFIX.as_bytes()).then_some(target)
 }
 
-/// Returns a name with the maximum length of a file name.
+/// Returns a name of the maximum length of a file name.
 fn longest_name(folder: &Path) -> Result<String, FileError> {
     let length = files::longest_name(folder)?.max(PREFIX.len());
     Ok(format!("{PREFIX}{}", "-".repeat(length - PREFIX.len())))
 }
 
-/// Ensures that our index cannot be locked. If a file system allows even longer names, the lock
-/// file exists permanently.
+/// Ensures that our index cannot be locked. If a file system allows even longer names, creates the
+/// lock file permanently.
 fn close(owned: &Path) -> Result<(), FileError> {
     match files::create_new(&owned.with_added_extension("lock")) {
         Err(error) if error.source.kind() == ErrorKind::InvalidFilename => Ok(()),

@@ -25,7 +25,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Creates it, or prints what is missing.
+    /// Creates the folder, or prints what is missing.
     pub(crate) fn make(system: System) -> Option<Self> {
         let keeper = tempfile::tempdir().unwrap();
         let folder = keeper.path().join("ground");
@@ -64,13 +64,13 @@ impl Drop for Ground {
     }
 }
 
-/// Skips a test that lacks its file system.
+/// Skips a test whose file system is missing.
 pub(crate) fn skipped<T>(what: &str, missing: &str) -> Option<T> {
     hothouse_testkit::skip(what, missing);
     None
 }
 
-/// Unmounts what a failed test left.
+/// Unmounts what a failed test left behind.
 fn unmount_below(folder: &Path) {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(plain);
@@ -79,7 +79,7 @@ fn unmount_below(folder: &Path) {
     }
 }
 
-/// Decodes a path of the kernel's tables, which write some characters in octal.
+/// Decodes a path from the kernel's tables, which write some characters in octal.
 fn plain(written: &str) -> PathBuf {
     let mut parts = written.split('\\');
     let mut text = parts.next().unwrap_or_default().to_owned();

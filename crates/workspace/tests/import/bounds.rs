@@ -1,4 +1,4 @@
-//! What an import accepts: complete histories, within limits of memory, objects and delta chains.
+//! What an import accepts: complete histories, within limits on memory, objects and delta chains.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn a_history_whose_beginning_is_missing_is_refused_with_a_reason() {
     assert_eq!(case.tip("agent"), case.commit);
 }
 
-/// Builds a pack in which some hundred bytes expand to an object of `blocks` times 16 MiB.
+/// Builds a pack in which a few hundred bytes expand to an object of `blocks` times 16 MiB.
 fn bomb(blocks: usize) -> Vec<u8> {
     // RFC 1950 and 1951: stored blocks.
     fn stored(bytes: &[u8]) -> Vec<u8> {
@@ -123,7 +123,7 @@ fn an_object_that_grows_beyond_all_memory_is_refused_and_says_so() {
     let mut large: Vec<_> = all.lines().filter(|line| size(line) > 10_000).collect();
     large.sort_by_key(|line| size(line));
     assert!(large.len() == 3 && size(large[2]) > 2 * MEMORY, "{large:?}");
-    // All of them, or the last is sent in full, which takes no memory.
+    // All of them, otherwise the last is sent in full, which takes no memory.
     for line in large {
         let id = line.split(' ').next().unwrap();
         case.agent(&["update-index", "--add", "--cacheinfo", &format!("100644,{id},{id}")]);

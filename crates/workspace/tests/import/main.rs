@@ -40,7 +40,7 @@ use hothouse_workspace::{
     worktree::{IndexOwner, NewWorktree},
 };
 
-/// A repository, a sandbox `agent` of it, and the sandbox's git directory as in the room.
+/// A repository, its sandbox `agent`, and the sandbox's git directory as it is in the room.
 struct Case {
     repository: Repository,
     folder: PathBuf,
@@ -284,7 +284,7 @@ fn where_the_user_moved_the_branch_theirs_stays() {
     assert_eq!(imported.branch, BranchOutcome::UserMoved { user: user.clone(), agent_branch });
     assert_eq!(imported.index, IndexOutcome::UsersOwn);
     assert_eq!((case.tip("agent"), case.tip("hothouse/agent/head")), (user.clone(), agent.clone()));
-    // The agent merges the user's commit: then it is a fast-forward for both.
+    // The agent merges the user's commit, so it is a fast-forward for both.
     case.agent(&["checkout", "--quiet", "--", "b"]);
     case.agent(&["merge", "--quiet", "-m", "merge", &user]);
     let merged = case.agent(&["rev-parse", "HEAD"]);

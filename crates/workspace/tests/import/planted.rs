@@ -1,9 +1,9 @@
-//! What an agent plants in its git directory, its worktree and its commits, for the host's git to
+//! What an agent plants in its git directory, its worktree and its commits for the host's git to
 //! find.
 
 use super::*;
 
-/// A program that leaves a mark when it runs.
+/// Creates a program that leaves a mark when it runs; returns both paths.
 fn trap(case: &Case) -> (PathBuf, PathBuf) {
     let (mark, program) = (case.folder.join("pwned"), case.folder.join("trap"));
     fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", mark.display())).unwrap();
@@ -11,7 +11,7 @@ fn trap(case: &Case) -> (PathBuf, PathBuf) {
     (mark, program)
 }
 
-/// Writes a config that runs the trap wherever git lets it.
+/// Returns a config that runs the trap wherever git allows it.
 fn evil_config(program: &Path) -> String {
     let trap = program.display();
     format!(
@@ -169,7 +169,7 @@ fn alternates_and_links_to_other_repositories_bring_nothing_in() {
     let outcome = case.import_with(&case.commit, in_room(), 1 << 20);
     let kind = plain_git().args(["cat-file", "-e", &stolen]).folder(case.root()).run().unwrap();
     assert!(!kind.status.success(), "an object of another repository came in");
-    // The broken refs may fail the import; without them it works.
+    // The broken refs may make the import fail; without them it works.
     fs::remove_file(case.room.join("refs/heads/stolen")).unwrap();
     fs::remove_file(case.room.join("refs/heads/linked")).unwrap();
     let known = outcome.map_or(case.commit.clone(), |imported| imported.tip);
@@ -195,7 +195,7 @@ fn links_planted_in_the_worktree_are_not_followed_out_of_it() {
     assert!(outside.join("c").exists());
 }
 
-/// A repository in the worktree whose config runs the trap; returns its commit.
+/// Creates a repository in the worktree whose config runs the trap; returns its commit.
 fn plant(case: &Case, name: &str, program: &Path) -> String {
     let nested = case.place.path.join(name);
     fs::create_dir(&nested).unwrap();
@@ -208,21 +208,20 @@ fn plant(case: &Case, name: &str, program: &Path) -> String {
     head
 }
 
-/// Commits a gitlink over a planted repository, which the worktree's `.gitmodules` asks git to
-/// enter.
+/// Commits a gitlink over a planted repository that the worktree's `.gitmodules` asks git to enter.
 fn commit_gitlink(case: &Case, name: &str, head: &str) -> String {
     case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{name}")]);
     let text = format!("[submodule \"{name}\"]\n\tpath = {name}\n\turl = ./x\n\tignore = none\n");
     case.agent_commits(".gitmodules", &text)
 }
 
-/// Runs git as the user would, whatever the result; returns its output.
+/// Runs git as the user would; returns whether it succeeded, and its output.
 fn try_git(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let run = plain_git().args(arguments).folder(folder).run().unwrap();
     (run.status.success(), String::from_utf8_lossy(&run.stderr).into_owned())
 }
 
-/// Common commands of a user in a worktree.
+/// Git commands that users commonly run in a worktree.
 const READS: [&[&str]; 8] = [
     &["status"],
     &["diff"],
@@ -245,7 +244,7 @@ const WRITES: [&[&str]; 9] = [
     &["submodule", "add", "./nested"],
 ];
 
-/// A branch with different files and gitlinks, for the user to switch to and to merge.
+/// Creates a branch with different files and gitlinks, for the user to switch to and to merge.
 fn make_other(case: &Case, head: &str) {
     let tree = format!("160000 commit {head}\tnested\n100644 blob {}\tb\n", case.tip("main:a"));
     let list = case.folder.join("list");
@@ -342,7 +341,7 @@ fn an_index_is_ours_from_any_half_made_state() {
     fs::remove_file(&long).unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
-    // A power cut: the name exists without its content.
+    // A power failure: the name exists without its content.
     fs::write(&long, "").unwrap();
     take();
     assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
@@ -473,7 +472,7 @@ fn a_merge_into_a_branch_whose_index_is_ours_brings_its_files_along() {
     assert!(!mark.exists());
 }
 
-/// Runs `git status` in a loop, and at each change beside the index, until stopped; counts the
+/// Runs `git status` in a loop, and at each change beside the index, until stopped. Counts the
 /// runs.
 struct Editors {
     end: Arc<AtomicBool>,
@@ -519,7 +518,7 @@ impl Editors {
     }
 }
 
-/// How many imports an editor watches, and how many of these go through a room's git.
+/// How many imports an editor watches, and how many of them go through a room's git.
 const WATCHED: usize = 500;
 const THROUGH_A_ROOM: usize = 50;
 
@@ -592,7 +591,7 @@ fn no_commit_puts_anything_where_the_checkout_has_its_sandboxes() {
         case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{path}")]);
         case.agent(&["commit", "--quiet", "-m", path]);
     };
-    // Hidden in a merge that leaves no trace, then reverted.
+    // Hidden in a merge that leaves no trace, and then reverted.
     attack(".worktrees/a/nest");
     let side = case.agent(&["rev-parse", "HEAD"]);
     case.agent(&["reset", "--quiet", "--hard", &start]);

@@ -1,4 +1,5 @@
-//! Terminated hosts: what opening TLS adds to a small request, and what an idle connection holds.
+//! Terminated hosts: what terminating TLS adds to a small request, and the memory of an idle
+//! connection.
 
 use std::{
     io::{BufRead, BufReader},
@@ -20,19 +21,19 @@ const SCRIPT: &str = include_str!("opened.py");
 const REQUESTS: &str = "2000";
 const ROUNDS: usize = 5;
 
-/// What the project's config says about the host.
+/// The project's config for the host.
 pub(super) const CONFIG: &str = "[secret.TOKEN]\nhosts = [\"opened.example\"]\n";
 
-/// A host whose TLS is opened.
+/// A host whose TLS is terminated.
 pub(super) struct Opened(Option<Child>);
 
 impl Opened {
-    /// Starts the host, before any daemon runs: it must believe the host's certificate.
+    /// Starts the host, before any daemon starts: a daemon must trust the host's certificate.
     pub(super) fn start(ground: &Ground<'_>) -> Result<Self, String> {
         let folder = ground.folder.path();
         files::write(&folder.join("opened.py"), SCRIPT).map_err(text)?;
         files::write(&ground.repository().join("opened.py"), SCRIPT).map_err(text)?;
-        // The usual settings would make it a CA, which nobody believes to be a host.
+        // By default the certificate would be a CA's, which clients do not accept from a host.
         ground.shell(
             "printf '[req]\\ndistinguished_name = d\\n[d]\\n' >settings && openssl req -x509 -config settings -newkey ec \
              -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=bench -addext basicConstraints=critical,CA:FALSE \

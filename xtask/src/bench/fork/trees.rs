@@ -18,7 +18,7 @@ use super::{AGENT, Bar, bar, median, milliseconds, print, text, timed};
 
 const SNAPSHOTS: usize = 15;
 const ROUNDS: usize = 5;
-/// What a build reads; for each it writes an object beside it.
+/// How many sources a build reads; it writes an object for each.
 const SOURCES: usize = 5_000;
 
 pub(super) fn run(host: &Path, pool: Result<&Path, &String>) -> Result<(), String> {
@@ -58,7 +58,7 @@ struct SizedTree {
 }
 
 impl SizedTree {
-    /// Makes a tree of so many files of a megabyte each.
+    /// Creates a tree of this many files of one megabyte each.
     fn make(folder: &Path, name: &'static str, megabytes: usize) -> Result<Self, String> {
         let store = TreeStore::open(folder).map_err(text)?;
         let source = folder.join(name);
@@ -94,7 +94,7 @@ fn build(name: DriverName, folder: &Path, least: f64) -> Result<(), String> {
         copy_tree(&source, &copy, Content::Copy, Tree::Plain).map_err(text)?;
         let place = store.place(&format!("fork-{number}"), &folder.join(format!("fork-{number}")));
         driver.make(&[&source], &place).map_err(text)?;
-        // Of the copy, all is in memory already.
+        // The copy is already completely in memory.
         for tree in [&copy, &place.path] {
             read_all(tree)?;
         }

@@ -1,9 +1,9 @@
 //! A name looked up in the router's table: among one sandbox's apps and among those of two hundred.
 //!
-//! What is compared: the time of `RouteTable::app` for a host as it stands in a request, 1,000 hosts in a
-//! row from as many strings, all of one length. `the same five` asks both tables for the same names;
-//! `each in turn` asks the large table for all of its 1,000 names, the small one for its five over and
-//! over. A second small table tells the noise: what two equal tables differ by.
+//! Compares the time of `RouteTable::app` for a host as written in a request, 1,000 hosts in a row from as many
+//! strings, all of one length. `the same five` looks up the same names in both tables; `each in turn` looks up all
+//! 1,000 names of the large table, and the five of the small one repeatedly. A second small table shows the noise: the
+//! difference between two equal tables.
 
 use std::{hint::black_box, time::Instant};
 
@@ -39,7 +39,7 @@ pub(super) fn run() {
     print(&format!(
         "  noise: two equal tables {noise:>6.2}, the middle half of a table {spread:.2}"
     ));
-    // As quick as in a small table, within the noise.
+    // As fast as in a small table, within the noise.
     let most = Bar::AtMost((noise.max(spread) * 100.0).ceil() / 100.0);
     bar("ratio, the same five", same.median / one.median, "", most);
     bar("ratio, each in turn", turn.median / one.median, "", most);
@@ -60,7 +60,7 @@ fn table(sandboxes: usize) -> RouteTable {
     }))
 }
 
-/// Hosts as requests name them, out of so many sandboxes.
+/// Generates hosts as written in requests, from this many sandboxes.
 fn hosts(sandboxes: usize) -> Vec<String> {
     let host = |n: usize| {
         let (app, sandbox) = (APPS[n % APPS.len()], n / APPS.len() % sandboxes);
@@ -69,7 +69,7 @@ fn hosts(sandboxes: usize) -> Vec<String> {
     (0..HOSTS).map(host).collect()
 }
 
-/// Returns nanoseconds per look.
+/// Returns nanoseconds per lookup.
 fn timed(table: &RouteTable, hosts: &[String]) -> f64 {
     let begun = Instant::now();
     let mut found = 0;

@@ -1,6 +1,7 @@
-//! The load of the benchmark of sinks, which runs in a room: this program again, with its words.
+//! The load generator of the sinks benchmark, which runs in a room: this program again, with
+//! arguments.
 //!
-//! One client for both sides of a comparison, so that what it costs meets both alike.
+//! One client for both sides of a comparison, so that its own cost affects both alike.
 
 use std::{
     fs::File,
@@ -13,7 +14,7 @@ use std::{
 
 use hothouse_host::files;
 
-/// Runs what a word says; prints how many per second were done.
+/// Runs the named load; prints the operations per second.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let number = |word: &str| word.parse::<usize>().map_err(|_| format!("`{word}` is no number"));
     match words {
@@ -57,10 +58,10 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// What one connection does again and again.
+/// What one connection does repeatedly.
 type Work<'a> = Box<dyn FnMut() -> Result<(), String> + Send + 'a>;
 
-/// Has connections do something so often, all together, and prints the rate.
+/// Does something this many times in total, over several connections, and prints the rate.
 fn rate<'a>(
     (count, connections): (usize, usize),
     open: &(dyn Fn() -> Result<Work<'a>, String> + Sync),
@@ -137,7 +138,7 @@ fn http<'a>(address: &str, request: &'a [u8]) -> Result<Work<'a>, String> {
     }))
 }
 
-/// The head of a request; nobody verifies its signature.
+/// Formats the head of a request; nobody verifies its signature.
 fn head(method: &str, path: &str, length: usize) -> String {
     format!(
         "{method} {path} HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n\
@@ -146,10 +147,10 @@ fn head(method: &str, path: &str, length: usize) -> String {
     )
 }
 
-/// The host that requests name where it matters.
+/// The host of requests for which it matters.
 const HOST: &str = "us.i.posthog.com";
 
-/// A connection of HTTP/1.1 that is kept.
+/// A persistent HTTP/1.1 connection.
 struct Http {
     reader: BufReader<TcpStream>,
 }
@@ -202,7 +203,7 @@ fn read_head(reader: &mut impl BufRead) -> Result<(String, usize), String> {
     }
 }
 
-/// The peer of the object store: a body is copied to a file, which is synced, and back.
+/// Serves the peer of the object store: a body is copied to a file, which is synced, and back.
 fn serve(address: &str, folder: &Path) -> Result<(), String> {
     files::make_private_folder(folder).map_err(|error| error.to_string())?;
     let listener = TcpListener::bind(address).map_err(text)?;

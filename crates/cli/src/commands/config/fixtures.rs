@@ -1,4 +1,4 @@
-//! Fixtures beside a config: what is wrong with them.
+//! Checks the fixtures beside a config.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use hothouse_host::beneath::{EntryKind, Folder};
 use hothouse_mock::{FixtureFile, Integration, Mock, MockSpec};
 use hothouse_model::config::{self, Config, IntegrationClass, Problem};
 
-/// The most bytes of one file, the most names, and how many folders deep.
+/// The limits: bytes of one file, number of names, depth of folders.
 const FILE_MOST: u64 = 16 << 20;
 const NAMES_MOST: usize = 4_000;
 const DEPTH: usize = 8;
@@ -29,7 +29,7 @@ pub(super) fn problems(config_file: &Path, config: &Config) -> Vec<Problem> {
     Mock::load(MockSpec { integrations, files, ..MockSpec::default() }).1
 }
 
-/// Reads the files beneath the folder of an integration; no link is followed.
+/// Reads the files below an integration's folder. Does not follow links.
 fn read(project: &Folder, name: &str, one: &config::Integration) -> Vec<FixtureFile> {
     let usual = || Path::new("hothouse/fixtures").join(name);
     let folder = one.fixtures.as_ref().map_or_else(usual, |path| path.as_str().into());

@@ -19,12 +19,12 @@ const ATTEMPTS: usize = 100;
 /// Signals that are passed on to the command.
 const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
 
-/// Sent to a command whose terminal can no longer be written.
+/// Sent to a command whose terminal can no longer be written to.
 const HANGUP: i32 = 1;
 
 const TERMINATE: i32 = 15;
 
-/// For a command whose output cannot be written.
+/// Sent to a command whose output cannot be written.
 pub(super) const BROKEN_PIPE: i32 = 13;
 
 /// One command, which may outlive several daemons.
@@ -34,11 +34,11 @@ pub(super) struct Conversation {
     pumps: Option<Pumps>,
     /// Set once the command is running.
     streams: Option<StreamKind>,
-    /// Whether a daemon was asked for the command and died before it answered: the command may be running.
+    /// Whether a daemon was asked to run the command and died before it answered, so the command may be running.
     may_have_begun: bool,
     cut_tx: CutSender,
     cut_rx: mpsc::UnboundedReceiver<Cut>,
-    /// Our outputs that can no longer be written.
+    /// Our outputs that can no longer be written to.
     cuts: Vec<Cut>,
     /// keyboard --leave--> conversation
     pub(super) leave_rx: Option<mpsc::UnboundedReceiver<Leave>>,
@@ -78,7 +78,7 @@ impl Conversation {
         .hint("`hothouse daemon status` shows where the log is"))
     }
 
-    /// Drains the rest of the output. A failed write makes the command fail.
+    /// Drains the rest of the output. If a write failed, the command fails.
     fn finish(&mut self, ended: Ended) -> Result<Ended, Failure> {
         if let Some(pumps) = self.pumps.take() {
             pumps.drain();
@@ -104,8 +104,8 @@ impl Conversation {
         plumbing: &mut impl Plumbing,
     ) -> Result<Ended, Broken> {
         let hello = Hello { build: self.reach.build.to_string() };
-        // An older daemon answers the first message and closes: its answer counts even if the
-        // second message cannot be sent.
+        // An older daemon answers the first message and closes the connection: its answer counts
+        // even if the second message cannot be sent.
         let ask = self.next_ask();
         if framed.send(&hello, &[]).await.is_ok() {
             framed.send(&ask, &[]).await.ok();
@@ -122,7 +122,7 @@ impl Conversation {
                     match said {
                         Say::Started { terminal, joined } => {
                             self.started(plumbing, streams, terminal, joined);
-                            // The last viewer that came has the size of the terminal.
+                            // The viewer that attached last determines the size of the terminal.
                             if let (true, Ask::Attach(_), Some((rows, columns))) = (terminal, &self.ask, terminal::size()) {
                                 framed.send(&Ask::Resize { rows, columns }, &[]).await.ok();
                             }
@@ -133,7 +133,7 @@ impl Conversation {
                         }
                         Say::Exited(ended) => return Ok(ended),
                         Say::Outdated => return Err(Broken::Outdated),
-                        // It never began.
+                        // The command was never started.
                         Say::Refused(failure) if self.may_have_begun && failure.kind == FailureKind::NotFound => {
                             self.may_have_begun = false;
                             return Err(Broken::Off);
@@ -149,7 +149,7 @@ impl Conversation {
                     return Ok(Ended::Code(0));
                 }
                 Some(cut) = self.cut_rx.recv() => {
-                    // A client that only attached must not end the command.
+                    // A client that has only attached must not end the command.
                     if matches!(self.ask, Ask::Attach(_)) {
                         self.cuts.push(cut);
                         // The other output may stay open for as long as the command.
@@ -180,8 +180,8 @@ impl Conversation {
             .map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))
     }
 
-    /// Requests the command, or, once it is running, its end. A command that may be running is looked for first, so that
-    /// it does not run twice.
+    /// Returns the next request: to run the command or, once it is running, for its end. A command that may be running
+    /// is looked up first, so that it does not run twice.
     fn next_ask(&self) -> Ask {
         match &self.ask {
             Ask::Run(RunAsk { target, .. }) if self.streams.is_none() && self.may_have_begun => {
@@ -218,7 +218,7 @@ impl Conversation {
         self.pumps = Some(plumbing.connect(streams, kind, &self.cut_tx));
     }
 
-    /// Ends a command whose output cannot be written, with a signal. If only the reader is gone,
+    /// Ends a command whose output cannot be written, using a signal. If only the reader is gone,
     /// the command notices at its next write.
     async fn tell(&self, framed: &Framed, cut: &Cut) {
         let terminal = self.streams == Some(StreamKind::Terminal);
@@ -235,14 +235,14 @@ impl Conversation {
     }
 }
 
-/// Whether our standard input is a pipe or a file, so that somebody expects it to be read.
+/// Whether our standard input is a pipe or a file, so that it is expected to be read.
 fn has_input() -> bool {
     terminal::stdin().metadata().is_ok_and(|about| {
         about.is_file() || std::os::unix::fs::FileTypeExt::is_fifo(&about.file_type())
     })
 }
 
-/// What comes next; nothing ever where nobody sends.
+/// Receives the next value. Waits forever if there is no sender.
 async fn next_of<T>(from: &mut Option<mpsc::UnboundedReceiver<T>>) -> Option<T> {
     match from {
         Some(from) => from.recv().await,
@@ -306,7 +306,7 @@ mod tests {
         Target { sandbox: None, folder: "/".into(), exec: "x".into() }
     }
 
-    /// Converses with a daemon that hears the question, answers this and is gone.
+    /// Converses with a daemon that receives the request, sends these answers and disconnects.
     async fn with_daemon(
         conversation: &mut Conversation,
         answers: &[Say],
@@ -355,7 +355,7 @@ mod tests {
         let mut conversation = conversation(run(false));
         let (ended, asked) = with_daemon(&mut conversation, &[]).await;
         assert!(matches!((ended, asked), (Err(Broken::Off), Ask::Run(_))));
-        // The next daemon is asked for it, and the command is requested again only if no room knows it.
+        // The next daemon is asked for the command, which is requested again only if no room knows it.
         let unknown = Say::Refused(Failure::new(FailureKind::NotFound, "unknown"));
         let (ended, asked) = with_daemon(&mut conversation, &[unknown]).await;
         assert!(matches!((ended, asked), (Err(Broken::Off), Ask::Attach(_))));
@@ -364,7 +364,7 @@ mod tests {
         let found = [Say::Started { terminal: false, joined: true }, Say::Exited(Ended::Code(7))];
         let (ended, asked) = with_daemon(&mut conversation, &found).await;
         assert!(matches!((ended, asked), (Ok(Ended::Code(7)), Ask::Attach(_))));
-        // A fresh room ends with its daemon: there is nothing to find.
+        // A fresh room ends with its daemon, so there is nothing to find.
         let mut conversation = self::conversation(run(true));
         for _ in 0..2 {
             let (_, asked) = with_daemon(&mut conversation, &[]).await;

@@ -1,26 +1,26 @@
-//! The keys that leave a terminal without ending what runs on it: ctrl-], then d. Pure.
+//! The keys that leave a terminal without ending what runs in it: ctrl-], then d. Pure.
 //!
-//! As in `telnet` and `virsh console` the first one is ctrl-], which few programs use. Typed twice it is passed on once;
-//! before any other key it is passed on with it.
+//! As in `telnet` and `virsh console` the first key is ctrl-], which few programs use. Typed twice it is passed on
+//! once; before any other key it is passed on with that key.
 
 /// ctrl-].
 const FIRST: u8 = 0x1d;
 
 const THEN: u8 = b'd';
 
-/// Reads what is typed.
+/// Recognises the keys in typed input.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// Whether the first key was the last that was typed.
+    /// Whether the previous byte was the first key.
     begun: bool,
 }
 
-/// What to do with what was typed.
+/// What to do with typed input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Typed {
-    /// What the program gets.
+    /// What is passed to the program.
     pub(super) passed: Vec<u8>,
-    /// Whether the terminal is to be left, after that.
+    /// Whether to leave the terminal afterwards.
     pub(super) leaves: bool,
 }
 
@@ -40,7 +40,7 @@ impl Keys {
     }
 }
 
-/// Puts a terminal back that a program has changed: the main screen, a cursor, no mouse, no colours.
+/// Restores a terminal that a program has changed: main screen, visible cursor, no mouse, no colours.
 pub(super) const RESTORE: &str = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[0m\r\n";
 
 #[cfg(test)]

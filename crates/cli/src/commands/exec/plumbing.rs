@@ -1,4 +1,4 @@
-//! The streams of a command, connected to our own. A failed write is reported.
+//! Connects the streams of a command to our own. A failed write is reported.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use super::{
 
 /// What to do with the streams of a command.
 pub(super) trait Plumbing {
-    /// Connects the streams, and returns what must be drained before we exit.
+    /// Connects the streams; returns what must be drained before we exit.
     fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps;
 }
 
@@ -35,7 +35,7 @@ pub(super) enum StreamKind {
 }
 
 impl StreamKind {
-    /// How many streams come before the outputs.
+    /// Returns how many streams precede the outputs.
     fn inputs(self) -> usize {
         usize::from(self != Self::JoinedPipes)
     }
@@ -44,7 +44,7 @@ impl StreamKind {
 /// pump --cut--> conversation
 pub(super) type CutSender = mpsc::UnboundedSender<Cut>;
 
-/// One of our outputs cannot be written. Our end of the command's output is already closed.
+/// One of our outputs cannot be written to. Our end of the command's output is already closed.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) output: Output,
@@ -83,7 +83,7 @@ impl Output {
 }
 
 impl Cut {
-    /// Whether the reader has gone, which is not an error: `| head -1` does that.
+    /// Whether the reader has closed it, which is not an error: `| head -1` does that.
     pub(super) fn is_departure(&self) -> bool {
         self.error.kind() == io::ErrorKind::BrokenPipe
     }
@@ -97,12 +97,12 @@ impl Cut {
     }
 }
 
-/// Threads that copy bytes. When they are dropped, the terminal is the user's own again.
+/// Threads that copy bytes. Dropping this returns the terminal to the user.
 #[derive(Default)]
 pub(super) struct Pumps {
     outputs: Vec<JoinHandle<()>>,
     screen: Arc<Screen>,
-    /// Reads what is typed, until the pipe is closed.
+    /// Reads typed input until the pipe is closed.
     typing: Option<(io::PipeWriter, JoinHandle<()>)>,
     raw: Option<terminal::RawMode>,
 }
@@ -122,7 +122,7 @@ impl Drop for Pumps {
 }
 
 impl Pumps {
-    /// Waits until everything the command wrote has been passed on.
+    /// Waits until everything that the command wrote has been passed on.
     pub(super) fn drain(mut self) {
         for output in self.outputs.drain(..) {
             output.join().ok();
@@ -140,7 +140,7 @@ impl Pumps {
         let cut_tx = cut_tx.clone();
         self.outputs.push(thread::spawn(move || {
             let carried = carry(&from, output.open());
-            // Closed first: the room checks whether anyone still reads.
+            // Closed first: the room checks whether there still is a reader.
             drop(from);
             if let Err(error) = carried {
                 cut_tx.send(Cut { output, error }).ok();
@@ -157,7 +157,7 @@ pub(super) struct Plain {
     pub(super) leave_tx: mpsc::UnboundedSender<Leave>,
 }
 
-/// Passes what is typed on, until the keys that leave, or until the pipe is closed.
+/// Passes typed input on until the keys that leave, or until the pipe is closed.
 fn type_into(mut input: File, leave_tx: &mpsc::UnboundedSender<Leave>, closes: &io::PipeReader) {
     let mut keys = Keys::default();
     let mut from = terminal::stdin();
@@ -205,10 +205,10 @@ impl Plumbing for Plain {
     }
 }
 
-/// Each line of output begins with the name of its sandbox; there is no input.
+/// Prefixes each line of output with the name of its sandbox. There is no input.
 pub(super) struct Prefixed(pub(super) String);
 
-/// Keeps lines of two rooms from mixing.
+/// Keeps the lines of two rooms from mixing.
 static LINE: Mutex<()> = Mutex::new(());
 
 impl Plumbing for Prefixed {
@@ -255,14 +255,14 @@ fn write_line(prefix: &str, line: &[u8], to: &mut File) -> io::Result<()> {
     to.write_all(&[prefix.as_bytes(), &shown].concat())
 }
 
-/// A line among those of others, on a terminal: with colours, and without anything else that a terminal does.
+/// Renders a line among those of other sandboxes: on a terminal with colours, but without other control sequences.
 fn shown_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end_matches(['\r', '\n']);
     format!("{}\n", visible::painted_line(text))
 }
 
-/// Keeps what a command prints.
+/// Captures what a command prints.
 #[derive(Default)]
 pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -276,19 +276,19 @@ impl Kept {
         String::from_utf8_lossy(&bytes[..kept]).into_owned()
     }
 
-    /// Whether there was more than is kept.
+    /// Whether there was more than was kept.
     pub(super) fn is_cut(&self) -> bool {
         let bytes = self.0.lock().expect("nobody panics while keeping bytes");
         u64::try_from(bytes.len()).unwrap_or(u64::MAX) > KEPT_LIMIT
     }
 
-    /// Reads an output on a thread of its own. What is not kept is still read, so that the command ends
+    /// Reads an output on its own thread. What is not kept is still read, so that the command can end
     /// by itself.
     fn keep(&self, output: File, pumps: &mut Pumps) {
         let kept = self.0.clone();
         pumps.outputs.push(thread::spawn(move || {
             let mut bytes = Vec::new();
-            // One byte more tells that there was more.
+            // One more byte shows that there was more.
             (&output).take(KEPT_LIMIT + 1).read_to_end(&mut bytes).ok();
             io::copy(&mut &output, &mut io::sink()).ok();
             *kept.lock().expect("nobody panics while keeping bytes") = bytes;
@@ -307,7 +307,7 @@ impl Plumbing for Kept {
     }
 }
 
-/// Keeps both outputs of a command, which has our standard input.
+/// Captures both outputs of a command that uses our standard input.
 #[derive(Default)]
 pub(super) struct KeptBoth {
     pub(super) stdout: Kept,

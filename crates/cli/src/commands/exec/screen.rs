@@ -1,5 +1,5 @@
-//! The terminal that a command of a room writes to. It is the user's: what the command asks it, it must not answer
-//! into their shell.
+//! The terminal that a command in a room writes to. It belongs to the user: its replies to the command's queries
+//! must not end up in the user's shell.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ struct State {
 }
 
 impl Screen {
-    /// Shows what a command prints, until it ends or the screen is closed.
+    /// Shows what a command prints, until the command ends or the screen is closed.
     pub(super) fn show(&self, mut from: &File, mut to: File) -> io::Result<()> {
         let mut part = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut part) {
@@ -32,7 +32,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Lets nothing more through; returns whether the terminal may have been asked something.
+    /// Lets nothing more through. Returns whether the terminal may have received a query.
     pub(super) fn close(&self) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_closed = true;
@@ -40,7 +40,7 @@ impl Screen {
     }
 }
 
-/// Whether a text may ask a terminal something: by anything but colours. Pure.
+/// Whether a text may contain a terminal query, which is any escape sequence except colours. Pure.
 #[derive(Debug, Default)]
 struct Questions {
     any: bool,
@@ -59,7 +59,7 @@ impl Questions {
     fn look(&mut self, text: &[u8]) {
         for byte in text {
             self.at = match (self.at, byte) {
-                // ENQ, and sequences of eight bits.
+                // ENQ, and 8-bit control sequences.
                 (At::Text, 0x05 | 0x90 | 0x9a | 0x9b | 0x9d) => return self.any = true,
                 (At::Text, 0x1b) => At::Escape,
                 (At::Text, _) => At::Text,

@@ -1,4 +1,4 @@
-//! `guard install` and `guard uninstall`: the guard in the hooks of a tool.
+//! `guard install` and `guard uninstall`: adds the guard to the hooks of a tool.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +15,10 @@ use crate::{
     ui::Ui,
 };
 
-/// By this our own entries are known.
+/// Identifies our own entries.
 const MARK: &str = "guard --tool ";
 
-/// Puts the guard in, or takes it out.
+/// Adds the guard, or removes it.
 pub(super) fn run(
     session: &Session,
     ui: &Ui,
@@ -58,13 +58,14 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file of the project is read on other machines too, so it names the program by its name alone.
+/// Returns the program to name. A project file is also read on other machines, so it contains only
+/// the program's name.
 fn program(user: bool) -> String {
     let own = process::executable().filter(|_| user);
     own.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| "hothouse".to_owned())
 }
 
-/// Where a tool keeps its hooks.
+/// Returns the file in which a tool keeps its hooks.
 fn place(tool: GuardTool, user: bool) -> PathBuf {
     let path = match (tool, user) {
         (GuardTool::Claude, _) => ".claude/settings.json",
@@ -86,7 +87,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     files::replace(file, text.as_bytes(), 0o644).map_err(|error| error.failure())
 }
 
-/// The file with or without the guard; empty if nothing else is in it. Pure.
+/// Returns the file with or without the guard; empty if nothing else is in it. Pure.
 fn edited(
     tool: GuardTool,
     text: &str,
@@ -119,7 +120,7 @@ fn edited(
     Ok(text + "\n")
 }
 
-/// Takes our entries out, and lists that are empty then.
+/// Removes our entries, and lists that are empty afterwards.
 fn take(whole: &mut Value) -> Result<(), &'static str> {
     let other = "it has something else where hooks are listed";
     let Some(fields) = whole.as_object_mut() else { return Err(other) };
@@ -201,7 +202,7 @@ fn put(tool: GuardTool, whole: &mut Value, program: &str) -> Result<(), &'static
 
 const PLUGIN_MARK: &str = "// Written by `hothouse guard install`.";
 
-/// A plugin of opencode, which has no hooks in its settings.
+/// Returns the plugin for opencode, which has no hooks in its settings.
 fn plugin(text: &str, program: &str, remove: bool) -> Result<String, &'static str> {
     if !text.is_empty() && !text.starts_with(PLUGIN_MARK) {
         return Err("somebody else wrote it");

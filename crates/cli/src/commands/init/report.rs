@@ -1,4 +1,4 @@
-//! What `init` tells.
+//! The output of `init`.
 
 use hothouse_discover::draft::{DraftService, DraftWork};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Returns all of a draft for programs: each decision with its evidence.
+/// Renders a draft for programs: each decision with its evidence.
 pub(super) fn json(drafted: &Drafted, trial: Option<&Trial>) -> Value {
     let draft = &drafted.draft;
     let open: Vec<_> =
@@ -71,7 +71,7 @@ fn service(service: &DraftService) -> Value {
     value
 }
 
-/// Tells people what was found, and what to do next.
+/// Prints what was found, and what to do next.
 pub(super) fn tell(ui: &Ui, drafted: &Drafted, trial: Option<&Trial>) {
     let draft = &drafted.draft;
     let rows = draft.services.iter().map(|service| {

@@ -1,4 +1,4 @@
-//! `init --try`: a sandbox that is made, started, looked at and deleted.
+//! `init --try`: creates a sandbox, starts it, inspects it and deletes it.
 
 use hothouse_api::{
     SandboxView, route,
@@ -13,11 +13,11 @@ use crate::{Surroundings, progress::Progress, render::plain, session::Session, u
 /// How long services may take: the first start installs and builds.
 const PATIENCE_SECONDS: u64 = 900;
 
-/// How a draft went.
+/// The outcome of trying a draft.
 pub(super) struct Trial {
     pub(super) ok: bool,
     state: String,
-    /// Each service with its state and what its probe said.
+    /// Each service with its state and its probe's result.
     services: Vec<(String, String, String)>,
     failure: Option<Failure>,
 }
@@ -50,7 +50,7 @@ impl Trial {
     }
 }
 
-/// Tries the config that was just written.
+/// Tries the config that has just been written.
 pub(super) fn run(
     session: &Session,
     ui: &Ui,

@@ -1,4 +1,4 @@
-//! Where tools keep their logins on the host. Pure: files and variables come in as functions.
+//! Where tools keep their logins on the host. Pure: files and variables are passed in as functions.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::grant::{self, Grant};
 use crate::args::LoginTool;
 
-/// A tool's login: where it may be, and what it is good for.
+/// A tool's login: where it may be, and how to get and renew it.
 pub(super) struct Login {
     pub(super) tool: &'static str,
     places: &'static [Place],
@@ -16,22 +16,22 @@ pub(super) struct Login {
     pub(super) renew: &'static str,
 }
 
-/// A place of a login.
+/// A place where a login may be.
 struct Place {
-    /// The variable of the room.
+    /// The variable in the room.
     variable: &'static str,
     hosts: &'static [&'static str],
     source: Source,
 }
 
 enum Source {
-    /// A variable of the host.
+    /// A variable on the host.
     Variable(&'static str),
-    /// A file of JSON below the home, and the pointer to the value.
+    /// A JSON file below the home, and the pointer to the value.
     Json(&'static str, &'static str),
     /// A token that expires and is renewed on this host.
     Grant(&'static Grant),
-    /// A file of lines, and what comes before the value.
+    /// A file with lines, and the text before the value.
     Line(&'static str, &'static str),
 }
 
@@ -41,12 +41,12 @@ pub(super) struct Found {
     pub(super) variable: &'static str,
     pub(super) hosts: &'static [&'static str],
     pub(super) value: String,
-    /// Where it is from, for the user.
+    /// Where it was found, for display.
     pub(super) origin: String,
     pub(super) expires: Option<Timestamp>,
     /// How it is renewed.
     pub(super) grant: Option<&'static Grant>,
-    /// The account that requests name beside the token, and the variable of the room for it.
+    /// The account that requests send beside the token, and the variable for it in the room.
     pub(super) account: Option<(&'static str, String)>,
 }
 
@@ -169,7 +169,7 @@ impl Login {
         }
     }
 
-    /// The secrets that a login may be.
+    /// Lists the secrets that a login may become.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let accounts = self.places.iter().filter_map(|place| match &place.source {
             Source::Grant(grant) => grant.account.map(|(_, variable)| variable),
@@ -183,7 +183,7 @@ impl Login {
     }
 }
 
-/// Finds the first login that there is.
+/// Finds the first existing login.
 pub(super) fn find(
     login: &Login,
     variable: &dyn Fn(&str) -> Option<String>,

@@ -1,10 +1,12 @@
-//! Logins by OAuth: a token that expires, and what renews it on this host. Pure: files and answers come in as values.
+//! OAuth logins: a token that expires, and how it is renewed on this host. Pure: files and answers are passed in as
+//! values.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Where a tool keeps a login by OAuth, and how it is renewed. Texts that begin with `/` point into the file.
+/// Where a tool keeps an OAuth login, and how it is renewed. Texts that begin with `/` are JSON pointers into
+/// the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) file: &'static str,
@@ -12,9 +14,9 @@ pub(super) struct Grant {
     pub(super) refresh: &'static str,
     id: Option<&'static str>,
     expires: Expiry,
-    /// The account, which requests name beside the token, and the variable of the room for it.
+    /// The account that requests send beside the token, and the variable for it in the room.
     pub(super) account: Option<(&'static str, &'static str)>,
-    /// Where the tool notes when it was renewed.
+    /// Where the tool stores the time of the renewal.
     stamp: Option<&'static str>,
     pub(super) url: &'static str,
     pub(super) client: Client,
@@ -23,18 +25,18 @@ pub(super) struct Grant {
 #[derive(Debug, PartialEq, Eq)]
 enum Expiry {
     Milliseconds(&'static str),
-    /// The token is a JSON Web Token that says it itself.
+    /// The token is a JSON Web Token that contains its expiry.
     InToken,
 }
 
-/// Who asks for the new token.
+/// The OAuth client that requests the new token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Client {
-    /// A public name.
+    /// A public client id.
     Named(&'static str),
-    /// The one that the login was made for, as its identity token says.
+    /// The client that the login was created for, from its identity token.
     OfLogin,
-    /// The one of this program, which has its name and its secret in its own files.
+    /// The client of this program, whose id and secret are in its own files.
     Installed(&'static str),
 }
 
@@ -75,7 +77,7 @@ pub(super) const GOOGLE: Grant = Grant {
 };
 
 impl Grant {
-    /// When the token of a file expires.
+    /// Returns when a file's token expires.
     pub(super) fn expires(&self, file: &Value) -> Option<Timestamp> {
         match self.expires {
             Expiry::Milliseconds(place) => {
@@ -88,7 +90,7 @@ impl Grant {
         }
     }
 
-    /// The name of the client that the login was made for.
+    /// Returns the id of the client that the login was created for.
     pub(super) fn client_of(&self, file: &Value) -> Option<String> {
         let claims = claims(file.pointer(self.id?)?.as_str()?)?;
         let audience = match &claims["aud"] {
@@ -98,7 +100,7 @@ impl Grant {
         audience.as_str().map(str::to_owned)
     }
 
-    /// What is sent to renew the login: the type of the body, and the body.
+    /// Returns the request that renews the login: the type of its body, and the body.
     pub(super) fn request(
         &self,
         file: &Value,
@@ -122,7 +124,7 @@ impl Grant {
         })
     }
 
-    /// The file with what the vendor answered; none if the answer has no token.
+    /// Returns the file updated with the vendor's answer; `None` if the answer contains no token.
     pub(super) fn renewed(&self, file: &Value, answer: &Value, now: Timestamp) -> Option<Value> {
         let token = answer["access_token"].as_str().filter(|token| !token.is_empty())?;
         let mut file = file.clone();
@@ -148,7 +150,7 @@ impl Grant {
     }
 }
 
-/// What a JSON Web Token says, unchecked: it is the user's own.
+/// Returns the claims of a JSON Web Token without verifying them: it is the user's own.
 fn claims(token: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?.trim_end_matches('=')).ok()?;
     serde_json::from_slice(&bytes).ok()
@@ -161,7 +163,7 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// The name and the secret of a client in the code of a program: `OAUTH_CLIENT_ID = "…"`.
+/// Finds a client's id and secret in a program's code: `OAUTH_CLIENT_ID = "…"`.
 pub(super) fn client_in(code: &str) -> Option<(String, String)> {
     let after = |name: &str| {
         let (_, rest) = code.split_once(&format!("{name} = \""))?;

@@ -1,4 +1,4 @@
-//! Renews a login by OAuth on this host, as its tool would.
+//! Renews an OAuth login on this host, as its tool would.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,22 +9,23 @@ use serde_json::Value;
 use super::grant::{Client, Grant, client_in};
 use crate::{Surroundings, session::Session};
 
-/// How long before its end a token is renewed.
+/// How long before its expiry a token is renewed.
 const MARGIN: SignedDuration = SignedDuration::from_secs(120);
 
-/// How long the vendor may take.
+/// How long the vendor may take to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The largest file of a login, and the largest file of a program that is searched.
+/// The largest login file, and the largest program file that is searched.
 const FILE_MOST: u64 = 1 << 20;
 const CODE_MOST: u64 = 64 << 20;
 
-/// Whether a token that expires then is to be renewed now.
+/// Whether a token with this expiry must be renewed now.
 pub(super) fn is_due(expires: Option<Timestamp>) -> bool {
     expires.is_some_and(|expires| expires.duration_since(HostClock.now()) < MARGIN)
 }
 
-/// Renews the login of a file. The vendor takes each token that renews only once, so one at a time does it.
+/// Renews the login in a file. The vendor accepts each refresh token only once, so a lock allows one
+/// renewal at a time.
 pub(super) fn renew(
     grant: &Grant,
     session: &Session,
@@ -71,7 +72,7 @@ fn client(
     }
 }
 
-/// Finds the client of a program in its own bundle: `…/PACKAGE/bundle/*.js`.
+/// Finds a program's client in its bundle: `…/PACKAGE/bundle/*.js`.
 fn installed(program: &str, surroundings: &Surroundings) -> Option<(String, String)> {
     let search = (surroundings.variable)("PATH")?;
     let found = search.split(':').map(|folder| PathBuf::from(folder).join(program));
@@ -85,7 +86,7 @@ fn installed(program: &str, surroundings: &Surroundings) -> Option<(String, Stri
     })
 }
 
-/// Sends a request with what renews the login, which is on no command line.
+/// Sends the renewal request. The refresh token is not passed on a command line.
 fn post(url: &str, kind: &str, body: &str) -> Result<Value, String> {
     let limit = PATIENCE.as_secs().to_string();
     let header = format!("content-type: {kind}");

@@ -1,4 +1,4 @@
-//! Calls of tools: this program, run again.
+//! Tool calls: this program, run again.
 
 use std::{
     ffi::OsString,
@@ -34,13 +34,13 @@ use crate::{
 /// How many calls run at a time; others wait.
 const AT_ONCE: usize = 8;
 
-/// The most that is read of what a call prints.
+/// How much of a call's output is read.
 const OUTPUT: u64 = 32 << 20;
 
-/// How often a caller is told that its call is still running.
+/// How often a caller is notified that its call is still running.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// The longest message of a command that is passed on.
+/// The maximum length of a command's message that is passed on.
 const LINE: usize = 2000;
 
 /// A call that may be cancelled.
@@ -76,13 +76,13 @@ pub(super) struct Calls {
     places: (Mutex<usize>, Condvar),
 }
 
-/// Something that a running command said.
+/// Something that a running command printed.
 enum Said {
     Line(String),
     Ended(Vec<u8>),
 }
 
-/// What a command left behind.
+/// The result of a command.
 struct Left {
     code: Option<i32>,
     stdout: Vec<u8>,
@@ -108,7 +108,7 @@ impl Calls {
         })
     }
 
-    /// Returns a session of its own, for requests to the daemon.
+    /// Returns a separate session for requests to the daemon.
     pub(super) fn session(&self) -> Result<Session, Failure> {
         let (folders, folder) = (self.folders.clone(), self.folder.clone());
         Session::new(folders, self.build, folder, self.inside, &self.ui)
@@ -118,7 +118,7 @@ impl Calls {
         self.sandbox.clone()
     }
 
-    /// Runs the command that a call means, and returns its result.
+    /// Runs the command that a call names, and returns its result.
     pub(super) fn call(
         &self,
         tool: &str,
@@ -153,15 +153,14 @@ impl Calls {
         }
     }
 
-    /// Runs a command that only reads, and does not wait, in this very process: that saves the start of
-    /// another one.
+    /// Runs a command that only reads and does not wait in this process, which saves starting another one.
     fn read_here(&self, known: Description, words: &[String]) -> Option<Left> {
         if known.risk != Risk::Read || known.path == "wait" {
             return None;
         }
         let words = std::iter::once("hothouse").chain(words.iter().map(String::as_str));
         let arguments: Vec<OsString> = words.map(OsString::from).collect();
-        // What is wrong with the arguments is told by the command itself.
+        // For invalid arguments, the command itself reports the error.
         let parsed = Arguments::parse(&arguments, |_| Noun::Unknown).ok()?;
         let session = self.session().ok()?;
         let ui = Ui::new(&parsed.global, true, true, false);
@@ -197,7 +196,7 @@ impl Calls {
         }
     }
 
-    /// Runs a command and returns what it prints as JSON; nothing if it fails.
+    /// Runs a command and returns the JSON that it prints; `None` if it fails.
     pub(super) fn json(&self, words: &[&str]) -> Option<Value> {
         let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         words.push("--json".into());
@@ -246,7 +245,7 @@ impl Calls {
         Ok(Left { code, stdout, talk })
     }
 
-    /// Waits for a place among the calls that run.
+    /// Waits for a free slot among the running calls.
     fn place(&self) -> Place<'_> {
         let (free, changed) = &self.places;
         let free = free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,7 +284,7 @@ fn listen(said_rx: &mpsc::Receiver<Said>, tell: &dyn Fn(u64, &str)) -> (Vec<u8>,
     }
 }
 
-/// Makes the result of a call from what the command left.
+/// Builds the result of a call from that of the command.
 fn result(known: Description, cursor: Option<&str>, left: Left) -> CallResult {
     let Left { code, stdout, talk } = left;
     let talk = talk.trim();
@@ -307,7 +306,7 @@ fn result(known: Description, cursor: Option<&str>, left: Left) -> CallResult {
         }
     };
     let text = Value::Object(structured.clone()).to_string();
-    // An exit code above zero is told: a check of the command did not hold. `exec` has it among its data.
+    // A non-zero exit code is reported: a check of the command failed. `exec` has it among its data.
     let text = match code {
         Some(0) => text,
         Some(_) if known.path == "exec" => text,
@@ -330,7 +329,7 @@ fn told(error: &Value) -> String {
     format!("{} ({}){causes}{hints}", text("message"), text("code"))
 }
 
-/// Returns the screenshots of a result as files that can be read.
+/// Returns the screenshots in a result as files that can be read.
 fn links(structured: &Map<String, Value>) -> Vec<(String, String, &'static str)> {
     let files = structured.get("screenshots").and_then(Value::as_array).into_iter().flatten();
     let files = files.filter_map(Value::as_str).take(16);

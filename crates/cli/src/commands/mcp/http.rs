@@ -1,4 +1,4 @@
-//! MCP over streamable HTTP, on the loopback, for whoever has the token.
+//! MCP over streamable HTTP, on the loopback, for clients with the token.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -34,13 +34,13 @@ use crate::{
     ui::Ui,
 };
 
-/// The path of the one endpoint.
+/// The path of the only endpoint.
 const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
-/// How many sessions are known; the oldest is forgotten first.
+/// How many sessions are kept; the oldest is dropped first.
 const SESSIONS: usize = 64;
 
 /// How long a client may take to send its request.
@@ -74,7 +74,7 @@ pub(super) fn serve(
     })
 }
 
-/// One server, and who speaks to it.
+/// One server, and its sessions.
 struct Endpoint {
     server: Server,
     calls: Arc<Calls>,
@@ -83,7 +83,7 @@ struct Endpoint {
     sessions: Mutex<Sessions>,
 }
 
-/// The sessions, oldest first, each with the calls that run in it.
+/// The sessions, oldest first, each with its running calls.
 #[derive(Default)]
 struct Sessions {
     order: VecDeque<String>,
@@ -120,7 +120,7 @@ impl Endpoint {
             authorization: text("authorization"),
             version: text(VERSION),
         };
-        // A header that is not text is there, and is not ours.
+        // A header that is not text exists, and is not ours.
         let is_odd = ["origin", "authorization", "host"]
             .iter()
             .any(|name| request.headers().contains_key(*name) && text(name).is_none());
@@ -145,7 +145,7 @@ impl Endpoint {
                     false => refused(StatusCode::NOT_FOUND, "there is no such session"),
                 }
             }
-            // There is nothing to tell a client that asks nothing.
+            // A client that sends no request gets no messages.
             _ => refused(StatusCode::METHOD_NOT_ALLOWED, "send messages with POST"),
         }
     }
@@ -215,8 +215,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the session that a message belongs to and whether it begins it; none for a request that stands by itself,
-    /// whose headers must say what it says.
+    /// Returns the session that a message belongs to, and whether the message starts it. `None` for a stateless
+    /// request, whose headers must match its content.
     fn speaker(
         &self,
         text: &str,
@@ -247,7 +247,7 @@ impl Endpoint {
         }
     }
 
-    /// Runs a tool: as a stream of its progress and its result where the client reads one.
+    /// Runs a tool. Streams its progress and result if the client accepts a stream.
     async fn call(self: Arc<Self>, call: Call, session: String, streams: bool) -> Response<Answer> {
         let cancel = Arc::new(Cancel::default());
         if let Some(running) = self.sessions().running.get_mut(&session) {
@@ -259,7 +259,7 @@ impl Endpoint {
         tokio::task::spawn_blocking(move || {
             let tell = |step, text: &str| {
                 if let Some(token) = call.progress.as_ref().filter(|_| streams) {
-                    // A slow reader loses progress, never the result.
+                    // A slow reader loses progress messages, but never the result.
                     part_tx.try_send(hothouse_mcp::progress(token, step, text)).ok();
                 }
             };
@@ -283,7 +283,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the status of an answer to a request that stands by itself.
+/// Returns the HTTP status for the answer to a stateless request.
 fn status_of(answer: &Value) -> StatusCode {
     match answer["error"]["code"].as_i64() {
         None => StatusCode::OK,
@@ -300,7 +300,7 @@ struct Call {
     progress: Option<Value>,
 }
 
-/// Cancels a call whose client has left; one that has ended needs no cancelling.
+/// Cancels a call whose client has disconnected. Cancelling an ended call does nothing.
 struct Gone(Arc<Cancel>);
 
 impl Drop for Gone {
@@ -309,7 +309,7 @@ impl Drop for Gone {
     }
 }
 
-/// The body of an answer: nothing, one text, or messages as they come.
+/// The body of an answer: nothing, one text, or a stream of messages.
 enum Answer {
     Once(Option<Bytes>),
     Stream { part_rx: mpsc::Receiver<Value>, _gone: Gone },
@@ -363,7 +363,7 @@ fn stream_response(body: Answer) -> Response<Answer> {
     typed(StatusCode::OK, body, "text/event-stream")
 }
 
-/// Answers with what was computed; a call that was cancelled has no answer.
+/// Builds the response from a complete answer. A cancelled call has none.
 fn whole(answer: Option<Value>) -> Response<Answer> {
     match answer {
         Some(answer) => json_response(&answer),

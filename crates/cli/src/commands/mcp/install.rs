@@ -1,4 +1,4 @@
-//! `mcp install`: the entry of Hothouse in the configuration of a tool.
+//! `mcp install`: adds Hothouse to the configuration of a tool.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,22 +18,22 @@ use crate::{
 
 const NAME: &str = "hothouse";
 
-/// Where a tool keeps its servers, and how.
+/// The file in which a tool keeps its servers, and its format.
 struct Place {
     file: PathBuf,
     form: Form,
 }
 
 enum Form {
-    /// An object of this name in a file of JSON.
+    /// An object of this name in a JSON file.
     Json(&'static str),
-    /// As `Json`, with the kind of transport named.
+    /// Like `Json`, with the transport type named.
     TypedJson(&'static str),
-    /// A table below this one in a file of TOML.
+    /// A table below this one in a TOML file.
     Toml(&'static str),
 }
 
-/// Puts the entry in, or takes it out.
+/// Adds the entry, or removes it.
 pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<ExitCode, Failure> {
     let mut changed = Vec::new();
     for tool in &args.tools {
@@ -50,7 +50,7 @@ pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<Exit
         if new == text {
             continue;
         }
-        // What is left of a file that had nothing else is not worth keeping.
+        // A file that contains nothing else is not worth keeping.
         match args.remove && ["", "{}"].contains(&new.trim()) {
             true => files::remove_file(&place.file).map_err(|error| error.failure())?,
             false => write(&place.file, &new)?,
@@ -82,7 +82,7 @@ fn place(tool: AgentTool, user: bool, folder: &Path, home: &Path) -> Place {
     Place { file: base.join(file), form }
 }
 
-/// Returns the program and its arguments. A file of the project is read on other machines too.
+/// Returns the program and its arguments. A project file is also read on other machines.
 fn command(args: &InstallArgs) -> (String, Vec<String>) {
     let program = process::executable().filter(|_| args.user);
     let program = program.and_then(|path| path.to_str().map(str::to_owned));

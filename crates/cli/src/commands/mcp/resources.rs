@@ -1,4 +1,4 @@
-//! What can be read by its address: logs, mails and files of the run.
+//! MCP resources: logs, mails and files of the run.
 
 use hothouse_api::{
     route,
@@ -17,7 +17,7 @@ pub(super) const ARTIFACTS: &str = "hothouse://artifacts/";
 const LOGS: &str = "hothouse://logs/";
 const MAILS: &str = "hothouse://mails/";
 
-/// The forms of addresses.
+/// The URI templates.
 pub(super) const TEMPLATES: [Template; 3] = [
     Template {
         uri: "hothouse://logs/{service}",
@@ -56,7 +56,7 @@ impl Calls {
         json!({ "resources": all })
     }
 
-    /// Reads one.
+    /// Reads one resource.
     pub(super) fn read_resource(&self, uri: &str) -> Result<Value, Failure> {
         let word = |text: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -1,4 +1,4 @@
-//! What `top` shows, and what keys do: pure.
+//! The state of `top`, and what keys do. Pure.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use hothouse_model::{SandboxState, stack::service::ServiceState};
 use jiff::Timestamp;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// The columns: their headings, and how wide they are at least.
+/// The columns: headings and minimum widths.
 pub(super) const COLUMNS: [(&str, u16); 9] = [
     ("Sandbox", 14),
     ("State", 9),
@@ -20,7 +20,7 @@ pub(super) const COLUMNS: [(&str, u16); 9] = [
     ("Mail", 5),
 ];
 
-/// How well a sandbox is.
+/// The health of a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Good,
@@ -38,31 +38,31 @@ pub(super) struct Row {
     pub(super) denied: bool,
 }
 
-/// What a key asks for.
+/// What a key requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Quit,
     /// Show a URL in the browser.
     Open(String),
-    /// Run a command of ours on the terminal.
+    /// Run one of our commands on the terminal.
     Run(Vec<String>),
 }
 
-/// All that is shown.
+/// Everything that is shown.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) lines: Vec<TopLineView>,
     pub(super) chosen: usize,
-    /// What went wrong last.
+    /// The last error.
     pub(super) note: Option<String>,
     time: Option<Timestamp>,
-    /// What each sandbox had taken at the look before, and the share of a processor since then.
+    /// The usage of each sandbox at the previous update, and its share of a processor since then.
     before: HashMap<String, UsageView>,
     shares: HashMap<String, f64>,
 }
 
 impl State {
-    /// Takes what was seen at a look. The chosen sandbox stays chosen.
+    /// Takes a new view. The selected sandbox stays selected.
     pub(super) fn take(&mut self, view: TopView) {
         let chosen = self.lines.get(self.chosen).map(|line| line.sandbox.id.clone());
         let elapsed = self.time.map(|before| view.time.duration_since(before).as_secs_f64());
@@ -94,7 +94,7 @@ impl State {
         self.lines.iter().map(|line| row(line, share(line))).collect()
     }
 
-    /// Does what a key says, or returns what is to be done.
+    /// Handles a key, or returns what the caller must do.
     pub(super) fn press(&mut self, key: KeyEvent) -> Option<Act> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         self.note = None;
@@ -138,14 +138,14 @@ impl State {
     }
 }
 
-/// Returns which share of one processor was taken between two looks.
+/// Returns the share of one processor that was used between two updates.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of a processor are few")]
 fn share(before: UsageView, now: UsageView, seconds: f64) -> f64 {
     let taken = now.cpu_ms.saturating_sub(before.cpu_ms) as f64 / 1000.0;
     if seconds > 0.0 { taken / seconds } else { 0.0 }
 }
 
-/// Makes the line of a sandbox.
+/// Builds the line of a sandbox.
 pub(super) fn row(line: &TopLineView, share: Option<f64>) -> Row {
     let sandbox = &line.sandbox;
     let state = if sandbox.asleep { "asleep" } else { sandbox.state.as_str() };
@@ -246,7 +246,7 @@ mod tests {
         state.take(view(12, &[line("a", SandboxState::Ready, 2000)]));
         let row = &state.rows()[0];
         assert_eq!((row.cells[4].as_str(), row.cells[5].as_str()), ("50%", "3 MB"));
-        // A room that was started again begins again.
+        // A room that was started again counts from zero.
         state.take(view(14, &[line("a", SandboxState::Ready, 0)]));
         assert_eq!(state.rows()[0].cells[4], "0%");
     }

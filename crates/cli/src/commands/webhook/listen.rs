@@ -1,8 +1,8 @@
-//! `webhook listen`: a port of this host that takes deliveries of a real vendor and hands them to the daemon, which
-//! verifies and records them.
+//! `webhook listen`: a port on this host that accepts deliveries from a real vendor and passes them to the daemon,
+//! which verifies and records them.
 //!
-//! It is open for as long as the command runs, on the loopback alone: who lets the vendor in, by a tunnel or the
-//! vendor's own program, is the user.
+//! It is open only while the command is running, and only on the loopback: the user decides how the vendor reaches
+//! it, through a tunnel or the vendor's own program.
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     ui::Ui,
 };
 
-/// The longest delivery.
+/// The maximum size of a delivery.
 const BODY_MOST: usize = 4 << 20;
 
 /// How long a vendor may take to send one.
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const LIMITS: ClientLimits = ClientLimits { connections: 32, patience: PATIENCE };
 
-/// Listens until it is interrupted, or for a while.
+/// Listens until interrupted, or for a limited time.
 pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<ExitCode, Failure> {
     let time = duration("--for", args.time.as_deref())?;
     let secret = match args.secret {
@@ -76,13 +76,13 @@ pub(crate) fn listen(session: &Session, ui: &Ui, args: ListenArgs) -> Result<Exi
             let listener = listener.clone();
             async move { listener.answer(request).await }
         });
-        // The time is up: nothing failed.
+        // When the time runs out, nothing has failed.
         tokio::time::timeout(time.unwrap_or(Duration::MAX), served).await.ok();
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Says where to send to, and what the vendor has to know.
+/// Prints where to send deliveries, and what the vendor needs to know.
 fn begin(ui: &Ui, made: &ListenView, port: u16) {
     let url = format!("http://127.0.0.1:{port}");
     if ui.json {
@@ -106,7 +106,7 @@ fn begin(ui: &Ui, made: &ListenView, port: u16) {
 struct Listener {
     reach: Reach,
     ui: Ui,
-    /// What is the same of all deliveries.
+    /// What is the same for all deliveries.
     wanted: ForwardBody,
     /// The address that the vendor knows.
     public: Option<String>,
@@ -152,7 +152,7 @@ impl Listener {
         client.post(route::WEBHOOKS_FORWARD, &operation, body).await.map_err(failure)
     }
 
-    /// Returns the address that the vendor sent to, without its path.
+    /// Returns the address to which the vendor sent the delivery, without its path.
     fn origin(&self, headers: &[(String, String)]) -> String {
         if let Some(public) = &self.public {
             return public.trim_end_matches('/').to_owned();
@@ -181,7 +181,7 @@ fn texts(headers: &HeaderMap) -> Option<Vec<(String, String)>> {
     headers.iter().map(text).collect()
 }
 
-/// The vendor gets the app's answer, so that it tries again by its own rules.
+/// Returns the app's answer to the vendor, so that the vendor retries by its own rules.
 fn response(view: ForwardView) -> Response<Full<Bytes>> {
     if view.refused {
         return told(StatusCode::FORBIDDEN, view.error.as_deref().unwrap_or("not passed on"));

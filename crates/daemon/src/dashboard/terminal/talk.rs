@@ -1,4 +1,4 @@
-//! One conversation between a page and a terminal.
+//! A connection between a page and a terminal.
 
 use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
@@ -19,35 +19,35 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::Socket;
 
-/// How many bytes may be on their way to a page that has not drawn them yet.
+/// How many bytes may be sent to a page before it has drawn them.
 const WINDOW: usize = 256 << 10;
 
 /// How much is read at once.
 const PIECE: usize = 32 << 10;
 
-/// How long a page may be behind. The terminal waits for the slowest of those that look at it, the agent with it.
+/// How long a page may lag. A terminal, and so its agent, waits for the slowest viewer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long typed bytes wait for a command that does not read them.
+/// How long typed input waits for a command that does not read it.
 const TYPE_TIME: Duration = Duration::from_secs(2);
 
-/// How often the size is looked at, and a page that is gone is noticed.
+/// How often the size, and whether the page is still there, is checked.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The size of a terminal whose own is not known.
+/// The default size of a terminal.
 const USUAL: WindowSize = WindowSize { rows: 24, cols: 80 };
 
-/// The largest size that a page may set.
+/// The maximum size that a page may set.
 const LARGEST: u16 = 500;
 
-/// What a page says.
+/// A message from a page.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Word {
     Hello {
         token: String,
     },
-    /// From now on its keys are meant for the command.
+    /// Enables input: from now on keys are sent to the command.
     Type {
         rows: u16,
         columns: u16,
@@ -57,7 +57,7 @@ pub(super) enum Word {
         rows: u16,
         columns: u16,
     },
-    /// How many bytes it has drawn since it last said so.
+    /// How many bytes it has drawn since its last report.
     Drawn(usize),
 }
 
@@ -67,7 +67,7 @@ impl Word {
     }
 }
 
-/// What a page is told beside the output.
+/// A message to a page, besides the output.
 pub(super) enum Said {
     Size(WindowSize),
     Typing(bool),
@@ -87,16 +87,16 @@ impl Said {
     }
 }
 
-/// A page that looks at a command.
+/// A page that shows a command.
 pub(super) struct Talk<'a> {
     room: Arc<dyn RoomConnection>,
     exec: ExecId,
     activity: &'a Arc<Activity>,
     input: pipe::Sender,
     output: pipe::Receiver,
-    /// While somebody types, the sandbox counts as in use.
+    /// Marks the sandbox as in use while the user types.
     typing: Option<Use>,
-    /// Bytes that were sent and not drawn yet.
+    /// The number of bytes that were sent but not drawn yet.
     ahead: usize,
     /// When something was last sent or drawn.
     moved: Instant,
@@ -127,7 +127,7 @@ impl<'a> Talk<'a> {
         })
     }
 
-    /// Passes bytes on until the command ends or the page leaves.
+    /// Relays bytes until the command ends or the page leaves.
     pub(super) async fn run(mut self, socket: &mut Socket) -> Result<(), Failure> {
         let (size, mut buffer) = (self.size, vec![0; PIECE]);
         let (room, exec) = (self.room.clone(), self.exec.clone());
@@ -168,7 +168,7 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Sends what a command wrote last; it is in the pipe already.
+    /// Sends a command's last output, which is already in the pipe.
     async fn drain(&mut self, socket: &mut Socket, buffer: &mut [u8]) {
         let mut left = WINDOW;
         while left > 0 {
@@ -184,7 +184,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Tells the page about a size that somebody else has set, and finds out whether it is still there.
+    /// Tells the page about a size that someone else has set, and checks whether it is still there.
     async fn look(&mut self, socket: &mut Socket) -> bool {
         let now = self.room.size(self.exec.clone()).await.ok().flatten().unwrap_or(self.size);
         if now == self.size {
@@ -236,7 +236,7 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Sends a message to a page, unless it does not take any.
+/// Sends a message to a page; `false` if the page does not accept it in time.
 async fn say(socket: &mut Socket, message: Message) -> bool {
     tokio::time::timeout(PATIENCE, socket.send(message)).await.is_ok_and(|sent| sent.is_ok())
 }

@@ -1,4 +1,4 @@
-//! Compose files put together: overrides, `include`, `extends`, and the defaults of variables.
+//! Merges compose files: overrides, `include`, `extends`, and defaults of variables.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{read::settings, text, view::View};
 
-/// How many files may include or extend one another.
+/// The maximum depth of includes and extensions.
 const DEPTH: usize = 8;
 
-/// Files that compose lays over others by itself.
+/// Override files that compose merges by default.
 const OVERRIDES: [&str; 4] = [
     "compose.override.yaml",
     "compose.override.yml",
@@ -20,7 +20,7 @@ const OVERRIDES: [&str; 4] = [
 /// Services by name, each with the file that declares it.
 pub(super) type Services = BTreeMap<String, (Value, String)>;
 
-/// Returns the services of a compose file with all that it brings along.
+/// Returns the services of a compose file, including those from other files.
 pub(super) fn services(view: &View<'_>, file: &str) -> Services {
     let mut all = Services::new();
     load(view, file, DEPTH, &mut all);
@@ -35,7 +35,7 @@ pub(super) fn services(view: &View<'_>, file: &str) -> Services {
     all
 }
 
-/// Puts the values of examples in, as compose does with those of `.env`. What has none keeps its default.
+/// Inserts the values of examples, as compose does with those of `.env`. Variables without one keep their default.
 fn fill(value: &mut Value, values: &BTreeMap<String, String>) {
     match value {
         Value::String(text) => *text = filled(text, values),
@@ -57,7 +57,7 @@ fn filled(text: &str, values: &BTreeMap<String, String>) -> String {
                 (&inner[..end], after.len() - left.len())
             }
             Some(None) => break,
-            // `$$` stands for one that is no variable.
+            // `$$` is an escaped dollar sign.
             None if after.starts_with('$') => ("", 1),
             None => {
                 let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
@@ -122,7 +122,7 @@ fn inside(view: &View<'_>, file: &str, path: &str) -> Option<String> {
     (!text::leaves(folder, &path)).then(|| text::join(folder, &path)).filter(|path| view.has(path))
 }
 
-/// Returns a service with what it extends beneath it.
+/// Returns a service merged with what it extends.
 fn extended(view: &View<'_>, file: &str, document: &Value, service: &Value, depth: usize) -> Value {
     let extends = &service["extends"];
     let Some(name) = extends.as_str().or_else(|| extends["service"].as_str()) else {
@@ -158,7 +158,7 @@ fn extended(view: &View<'_>, file: &str, document: &Value, service: &Value, dept
     whole
 }
 
-/// Makes the build folder of an extended service relative to the file that extends it.
+/// Makes the build context of an extended service relative to the file that extends it.
 fn rebase(service: &mut Value, from: &str, to: &str) {
     let up = "../".repeat(to.split('/').filter(|part| !part.is_empty()).count());
     let moved = |path: &str| format!("{up}{}", text::join(from, path));
@@ -173,7 +173,7 @@ fn rebase(service: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Lays one service over another, as compose does: maps are joined, ports and volumes too, the rest is replaced.
+/// Merges one service over another, as compose does: maps, ports and volumes are joined, everything else is replaced.
 fn overlay(base: &mut Value, over: &Value) {
     if !base.is_object() {
         *base = Value::Object(Map::new());
@@ -207,7 +207,7 @@ fn overlay(base: &mut Value, over: &Value) {
     }
 }
 
-/// Replaces `${NAME:-default}` by its default, and other variables by nothing.
+/// Replaces `${NAME:-default}` with its default, and other variables with nothing.
 pub(super) fn interpolate(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some(at) = rest.find('$') {
@@ -237,7 +237,7 @@ pub(super) fn interpolate(text: &str) -> String {
     out
 }
 
-/// Splits at the brace that closes.
+/// Splits at the closing brace.
 fn closing(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Frameworks of Node: how they are known, and the port that they use unless told otherwise.
+//! Node frameworks: how they are recognized, and their default ports.
 
 use std::sync::LazyLock;
 
@@ -7,22 +7,22 @@ use regex_lite::Regex;
 use super::Package;
 use crate::{finding::Evidence, text, view::View};
 
-/// What is known of a framework.
+/// A known framework.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Framework {
     pub(super) title: &'static str,
-    /// The word of a command by which it is known.
+    /// The word that identifies it in a command.
     command: &'static str,
-    /// The package that must be there; empty for any.
+    /// The required package; empty for any.
     package: &'static str,
     pub(super) port: Option<u16>,
     pub(super) is_server: bool,
-    /// Whether its own routes are looked through for one of health.
+    /// Whether its routes are searched for a health check.
     pub(super) is_api: bool,
 }
 
 impl Framework {
-    /// Whether it is known by its own command, and needs a package of its own.
+    /// Whether it is identified by its own command, and requires its own package.
     pub(super) fn is_site(&self) -> bool {
         !self.command.is_empty() && !self.package.is_empty()
     }
@@ -41,7 +41,7 @@ const fn api(title: &'static str, command: &'static str, package: &'static str) 
     Framework { title, command, package, port: None, is_server: true, is_api: true }
 }
 
-/// The first that fits counts.
+/// The first match counts.
 const ALL: [Framework; 48] = [
     site("Next.js", "next", "next", 3000),
     site("Nuxt", "nuxt", "nuxt", 3000),
@@ -98,7 +98,7 @@ pub(super) fn of(_view: &View<'_>, package: &Package, line: &str) -> Option<Fram
     let words = text::words(line);
     let is_run = |command: &str| {
         let at = words.iter().position(|word| word == command || text::name(word) == command);
-        // `vite build` and `next build` end; `next lint` does not serve.
+        // `vite build` and `next build` exit; `next lint` is not a server.
         at.is_some_and(|at| {
             !words.get(at + 1).is_some_and(|word| {
                 ["build", "lint", "export", "optimize", "sync"].contains(&word.as_str())
@@ -152,7 +152,7 @@ static SERVER_PORT: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Returns the port that a tool's own file of settings names.
+/// Returns the port in a tool's own settings file.
 pub(super) fn configured(view: &View<'_>, dir: &str) -> Option<(u16, Evidence)> {
     const STEMS: [&str; 9] = [
         "vite.config",

@@ -1,4 +1,4 @@
-//! Package managers of Node: which one a folder uses, what installs with it, and which folders belong to its workspace.
+//! Node package managers: which one a folder uses, its install command, and the folders of its workspace.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::{
     view::View,
 };
 
-/// A package manager, as a folder uses it.
+/// The package manager of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub(super) name: &'static str,
     lockfile: Option<String>,
-    /// The version, where `packageManager` or the lockfile tells.
+    /// The version, from `packageManager` or the lockfile.
     version: Option<String>,
 }
 
@@ -31,7 +31,7 @@ const LOCKFILES: [(&str, &str); 7] = [
 ];
 
 impl Manager {
-    /// Decides by `packageManager` and by lockfiles.
+    /// Determines the manager from `packageManager` and lockfiles.
     pub(super) fn of(view: &View<'_>, dir: &str) -> Self {
         let declared = view.json(&text::join(dir, "package.json"));
         let declared =
@@ -74,7 +74,7 @@ impl Manager {
         }
     }
 
-    /// Returns the command that runs a program of a dependency.
+    /// Returns the command that runs a dependency's program.
     pub(super) fn exec(&self, line: &str) -> String {
         match self.name {
             "pnpm" => format!("pnpm exec {line}"),
@@ -84,7 +84,7 @@ impl Manager {
         }
     }
 
-    /// Adds what installs a folder's dependencies.
+    /// Adds the install step of a folder.
     pub(super) fn install(
         &self,
         view: &View<'_>,
@@ -104,7 +104,7 @@ impl Manager {
             ("npm", Some(_)) => "test -e node_modules/.package-lock.json || npm ci --no-audit --no-fund".to_owned(),
             ("npm", None) => "test -e node_modules/.package-lock.json || npm install --no-audit --no-fund --no-package-lock".to_owned(),
             ("pnpm", Some(_)) => "pnpm install --frozen-lockfile".to_owned(),
-            // Its lockfile names no registry: packages come from the one that npm is configured for.
+            // Its lockfile names no registry: packages come from npm's configured one.
             ("yarn", Some(_)) if is_berry && !names_registry(view, dir) => {
                 "YARN_NPM_REGISTRY_SERVER=$(npm config get registry) yarn install --immutable"
                     .to_owned()
@@ -114,7 +114,7 @@ impl Manager {
             ("bun", Some(_)) => "bun install --frozen-lockfile".to_owned(),
             (name, _) => format!("{name} install"),
         };
-        // A browser of some hundred megabytes, which rooms have already.
+        // A browser of several hundred megabytes, which rooms already have.
         let line = match dependencies.contains("cypress") {
             true => format!("export CYPRESS_INSTALL_BINARY=0; {line}"),
             false => line,
@@ -139,7 +139,7 @@ impl Manager {
         } else {
             found.needs(self.name, &evidence);
         }
-        // Plug'n'Play keeps no folder of dependencies.
+        // Plug'n'Play has no dependency folder.
         let fills = if is_berry && !uses_node_modules(view, dir) {
             vec![".yarn", ".pnp.cjs"]
         } else {
@@ -154,13 +154,13 @@ impl Manager {
         });
     }
 
-    /// Returns what brings the manager into the room where the host has none.
+    /// Returns the command that installs the manager in the room if the host does not have it.
     fn bootstrap(&self, host: &HostFacts) -> Option<String> {
         if self.name == "npm" || host.has(self.name) {
             return None;
         }
         let package = match (self.name, self.major()) {
-            // The package `yarn` ends with version 1.
+            // The package `yarn` ends at version 1.
             ("yarn", Some(major)) if major >= 2 => "@yarnpkg/cli-dist".to_owned(),
             ("yarn", _) if self.version.is_none() => "yarn@1".to_owned(),
             (name, _) => name.to_owned(),
@@ -182,7 +182,7 @@ impl Manager {
     }
 }
 
-/// Returns the last release of pnpm that writes a lockfile of this version: later ones have other defaults.
+/// Returns the last pnpm release that writes this version of lockfiles: later ones have other defaults.
 fn pnpm_of(lockfile: &str) -> Option<String> {
     let line = lockfile.lines().take(5).find(|line| line.starts_with("lockfileVersion"))?;
     let version: String = line.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect();
@@ -195,7 +195,7 @@ fn pnpm_of(lockfile: &str) -> Option<String> {
     Some(release.to_owned())
 }
 
-/// Returns the release of yarn that writes a lockfile of this version; the lockfile of yarn 1 has none.
+/// Returns the yarn release that writes this version of lockfiles; lockfiles of yarn 1 have no version.
 fn yarn_of(lockfile: &str) -> Option<String> {
     let mut lines = lockfile.lines().take(10).skip_while(|line| *line != "__metadata:");
     let line = lines.find_map(|line| line.trim().strip_prefix("version: "))?;
@@ -213,7 +213,7 @@ fn is_version(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
 }
 
-/// Whether a folder's settings of yarn name a registry of their own.
+/// Whether yarn's settings in a folder name a registry.
 fn names_registry(view: &View<'_>, dir: &str) -> bool {
     let text = view.text(&text::join(dir, ".yarnrc.yml")).unwrap_or_default();
     text.lines().any(|line| line.starts_with("npmRegistryServer:"))
@@ -227,7 +227,7 @@ fn uses_node_modules(view: &View<'_>, dir: &str) -> bool {
     })
 }
 
-/// Returns the folders that belong to the workspace of the root.
+/// Returns the folders in the workspace of the root.
 pub(super) fn members(view: &View<'_>, folders: &[String]) -> BTreeSet<String> {
     let mut patterns: Vec<String> = Vec::new();
     let list = |value: &serde_json::Value| -> Vec<String> {

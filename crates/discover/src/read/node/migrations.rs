@@ -7,7 +7,7 @@ use crate::{
     view::View,
 };
 
-/// Scripts that migrate, in the order in which they are preferred.
+/// Scripts that migrate, in order of preference.
 const SCRIPTS: [&str; 16] = [
     "db:migrate:deploy",
     "migrate:deploy",
@@ -30,7 +30,7 @@ const SCRIPTS: [&str; 16] = [
 /// Scripts that seed.
 const SEEDS: [&str; 6] = ["db:seed", "seed", "prisma:seed", "seed:run", "seed:dev", "seeds"];
 
-/// Removes the migration of the root if it only passes on to a package, which has its own.
+/// Removes the migration of the root if it only calls that of a package.
 pub(super) fn without_passed_on(root: &Package, found: &mut Findings) {
     let passes_on = |run: &str| {
         let script = run.split_whitespace().last().and_then(|name| root.scripts.get(name));
@@ -109,7 +109,7 @@ fn migration(
         return Some((manager.exec(line), view.evidence(&schema, "datasource", "Prisma's schema")));
     }
     let has_journal = view.below(&package.dir).any(|path| path.ends_with("meta/_journal.json"));
-    // A script that asks questions or starts containers is no migration for a room, nor is one without files.
+    // Scripts that ask questions or start containers do not work in a room, nor do migrations without files.
     let is_plain = |line: &str| {
         !["docker", "migrate dev", "generate", "create"].iter().any(|word| line.contains(word))
             && (has_journal || !line.contains("drizzle-kit migrate"))
@@ -120,7 +120,7 @@ fn migration(
         return Some((manager.run(script), package.evidence(view, script)));
     }
     let at = |names: &[&str]| view.first(&package.dir, names);
-    // Settings without a dialect are of releases long ago, whose commands were others; many apps migrate when they start.
+    // Configs without a dialect are for old releases with different commands. Many apps migrate on start.
     let drizzle = at(&["drizzle.config.ts", "drizzle.config.js", "drizzle.config.mjs"]);
     let drizzle = drizzle.filter(|file| {
         view.text(file).is_some_and(|text| text.contains("dialect"))
@@ -163,7 +163,7 @@ fn migration(
     None
 }
 
-/// Whether the app of a package applies the migrations of Drizzle when it starts.
+/// Whether a package's app applies its Drizzle migrations on start.
 fn migrates_itself(view: &View<'_>, package: &Package) -> bool {
     let source = text::join(&package.dir, "src");
     let files = ports::sources(view, &source, &[".ts", ".js", ".mjs"]);

@@ -1,4 +1,4 @@
-//! Scripts that start several others: each of these becomes a service of its own.
+//! Scripts that start several others: each becomes a separate service.
 
 use super::{Manager, Package, framework, ports};
 use crate::{
@@ -15,7 +15,7 @@ pub(super) fn entry_files(view: &View<'_>, package: &Package, line: &str) -> Vec
     let named =
         text::words(line).into_iter().filter(is_code).map(|word| text::join(&package.dir, &word));
     let built = |path: String| {
-        // What is run may be built from a file beside it.
+        // The file may be built from one beside it.
         let source = path.replacen("dist/", "src/", 1).replacen("build/", "src/", 1);
         let as_ts = source.strip_suffix(".js").map(|stem| format!("{stem}.ts"));
         [Some(path), Some(source), as_ts].into_iter().flatten().collect::<Vec<_>>()
@@ -23,10 +23,10 @@ pub(super) fn entry_files(view: &View<'_>, package: &Package, line: &str) -> Vec
     named.flat_map(built).filter(|path| view.has(path)).collect()
 }
 
-/// Returns the file of settings that a command fails without.
+/// Returns the settings file that a command requires.
 pub(super) fn env_file(line: &str) -> Option<String> {
     let words = text::words(line);
-    // What it means to containers is nothing to a room.
+    // A file for containers is not needed in a room.
     if words.iter().any(|word| word.starts_with("docker") || word == "podman") {
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn expanded(view: &View<'_>, package: &Package, manager: &Manager) ->
     inside.map(|part| app(view, package, manager, part)).collect()
 }
 
-/// Whether a command makes an app reachable from the Internet, which a room is not.
+/// Whether a command exposes an app to the Internet, which a room does not allow.
 fn leads_outside(line: &str) -> bool {
     const TUNNELS: [&str; 6] = ["cloudflared", "ngrok", "lt", "localtunnel", "tunnelmole", "untun"];
     let words = text::words(line);
@@ -72,7 +72,7 @@ fn leads_outside(line: &str) -> bool {
     words.next().is_some_and(|first| TUNNELS.contains(&text::name(first)))
 }
 
-/// Takes a command apart that runs in another folder by a flag of its package manager: the folder, and the rest.
+/// Splits a command that runs in another folder through a flag of its package manager into the folder and the rest.
 fn elsewhere(line: &str) -> Option<(String, String)> {
     const FLAGS: [(&str, &str); 5] = [
         ("npm", "--prefix"),
@@ -103,18 +103,18 @@ fn names(word: &str, flag: &str) -> bool {
     word == flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
 }
 
-/// Whether a command begins with a program that finds those of packages by itself.
+/// Whether a command begins with a program that finds those of packages itself.
 fn finds_packages(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     ["npm", "npx", "yarn", "pnpm", "bun", "bunx", "node"].contains(&first)
 }
 
-/// One of several commands that a script starts.
+/// One of several commands in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     name: String,
     dir: String,
-    /// The script that it is, if it is one.
+    /// The script that it runs, if any.
     script: Option<String>,
     line: String,
 }
@@ -123,7 +123,7 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, part: &Part) -> Ap
     let run = match &part.script {
         Some(script) => manager.run(script),
         None if finds_packages(&part.line) => part.line.clone(),
-        // As in a script, programs of packages are found.
+        // Programs of packages are found, as in a script.
         None => format!("export PATH=\"$PWD/node_modules/.bin:$PATH\"; {}", part.line),
     };
     let mut app = App::web(&text::service_name(&part.name), &part.dir, run);
@@ -154,7 +154,7 @@ fn app(view: &View<'_>, package: &Package, manager: &Manager, part: &Part) -> Ap
     app
 }
 
-/// Returns the scripts that a pattern such as `dev:*` stands for, or the command itself.
+/// Returns the scripts that match a pattern such as `dev:*`, or the command itself.
 fn matching(package: &Package, command: &str, is_concurrently: bool) -> Vec<String> {
     let (prefix, pattern) = match (command.strip_prefix("npm:"), is_concurrently) {
         (Some(pattern), _) => ("npm:", pattern),
@@ -168,7 +168,7 @@ fn matching(package: &Package, command: &str, is_concurrently: bool) -> Vec<Stri
     names.map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Takes a line apart that starts several commands.
+/// Splits a line that starts several commands.
 fn parts(package: &Package, line: &str) -> Vec<Part> {
     let words = text::words(line);
     let first = words.iter().position(|word| {
@@ -210,7 +210,7 @@ fn parts(package: &Package, line: &str) -> Vec<Part> {
             .cloned()
             .or_else(|| script.clone())
             .unwrap_or_else(|| format!("app-{}", at + 1));
-        // `cd client && npm start` is a command of that folder.
+        // `cd client && npm start` is a command for that folder.
         let (dir, script, line) =
             match line.strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
                 Some((folder, rest)) => {

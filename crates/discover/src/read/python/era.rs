@@ -1,5 +1,5 @@
-//! What pinned packages were made for: releases of long ago have no wheels for later Pythons, do not run there, or do not
-//! run with later releases of what they need.
+//! The era of pinned packages: old releases have no wheels for later Pythons, do not run on them, or do not run with
+//! later releases of their dependencies.
 
 use crate::{
     finding::{Evidence, Findings, Pin},
@@ -7,7 +7,7 @@ use crate::{
     view::View,
 };
 
-/// A package, its first release that a current Python installs and runs, and the last line of Python before that.
+/// A package, its first release for current Pythons, and the last line of Python before that.
 const PACKAGES: [(&str, &[u32], &str); 27] = [
     ("django", &[2, 2], "3.7"),
     ("django", &[3, 1], "3.9"),
@@ -38,10 +38,10 @@ const PACKAGES: [(&str, &[u32], &str); 27] = [
     ("sqlalchemy", &[1, 3], "3.9"),
 ];
 
-/// Packages that are always compiled, and the program of the headers that they need.
+/// Packages that are always compiled, and the program that provides the required headers.
 const COMPILED: [(&str, &str); 2] = [("psycopg2", "pg_config"), ("mysqlclient", "mariadb_config")];
 
-/// Adds programs that packages of these files are compiled with.
+/// Adds the programs required to compile packages.
 pub(super) fn compiled(view: &View<'_>, files: &[String], found: &mut Findings) {
     for file in files {
         let Some(text) = view.text(file) else { continue };
@@ -56,7 +56,7 @@ pub(super) fn compiled(view: &View<'_>, files: &[String], found: &mut Findings) 
     }
 }
 
-/// Adds a version of Python for requirements that are older than current ones, unless a file names one.
+/// Adds a Python version for requirements older than current ones, unless a file names one.
 pub(super) fn read(view: &View<'_>, files: &[String], found: &mut Findings) {
     let pinned = files.iter().filter_map(|file| Some((file, view.text(file)?)));
     let oldest = pinned
@@ -76,7 +76,7 @@ pub(super) fn read(view: &View<'_>, files: &[String], found: &mut Findings) {
     }
 }
 
-/// Reads `name==version` of a package that is known, and returns its place, both, and the Python that it needs.
+/// Parses `name==version` of a known package; returns its position, both, and the required Python.
 fn of_line((at, line): (usize, &str)) -> Option<(usize, String, String, &'static str)> {
     let (name, version) = pinned(line)?;
     let have = numbers(&version);
@@ -85,8 +85,8 @@ fn of_line((at, line): (usize, &str)) -> Option<(usize, String, String, &'static
     (!have.is_empty()).then_some((at, name, version, *python))
 }
 
-/// Packages that are pinned below a release, and what newer releases of their own requirements break, as a limit that
-/// works: such a package accepts any later one and does not run with it.
+/// Packages pinned below a release, and a working limit for a dependency whose newer releases break them: such a
+/// package accepts any later one, but does not run with it.
 const COMPANIONS: [(&str, &[u32], &str, &str); 15] = [
     ("flask", &[2, 0], "werkzeug", "<2"),
     ("flask", &[2, 0], "jinja2", "<3"),
@@ -105,7 +105,7 @@ const COMPANIONS: [(&str, &[u32], &str, &str); 15] = [
     ("passlib", &[1, 8], "bcrypt", "<4.1"),
 ];
 
-/// Returns the limits that pinned packages need and do not name themselves, such as `werkzeug<3` beside Flask 2.0.
+/// Returns the limits that pinned packages need but do not declare, such as `werkzeug<3` for Flask 2.0.
 pub(super) fn limits(view: &View<'_>, files: &[String]) -> Vec<String> {
     let texts: Vec<_> = files.iter().filter_map(|file| view.text(file)).collect();
     let lines: Vec<&str> = texts.iter().flat_map(|text| text.lines().take(2000)).collect();
@@ -127,14 +127,14 @@ pub(super) fn limits(view: &View<'_>, files: &[String]) -> Vec<String> {
     all
 }
 
-/// Returns the name of the package of a line, as indexes spell it.
+/// Returns the package name in a line, normalized as in indexes.
 fn package_of(line: &str) -> String {
     let bare = line.split(['#', ';']).next().unwrap_or_default().trim();
     let end = bare.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
     bare[..end.unwrap_or(bare.len())].to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-/// Reads `name==version`.
+/// Parses `name==version`.
 fn pinned(line: &str) -> Option<(String, String)> {
     let bare = line.split(['#', ';']).next()?.trim();
     let (_, version) = bare.split_once("==")?;

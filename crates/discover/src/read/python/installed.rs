@@ -1,8 +1,8 @@
-//! Commands of Python that find what was installed for their project.
+//! Python commands that find their project's installed packages.
 
 use crate::{finding::Findings, text};
 
-/// Programs that packages of Python bring.
+/// Programs from Python packages.
 const PROGRAMS: [&str; 18] = [
     "python",
     "python3",
@@ -26,12 +26,12 @@ const PROGRAMS: [&str; 18] = [
 
 const MANAGERS: [&str; 5] = ["pip", "uv", "poetry", "pipenv", "pdm"];
 
-/// Whether a program comes with packages of Python.
+/// Whether a program comes from a Python package.
 pub(crate) fn is_program(name: &str) -> bool {
     PROGRAMS.contains(&name)
 }
 
-/// Makes a command that runs in a folder find the packages that its project installs. `is_script` says that it is a
+/// Adapts a command in a folder so that it finds the packages that its project installs. `is_script` means that it is a
 /// script, which starts such programs itself.
 pub(crate) fn found_from(found: &Findings, dir: &str, line: &str, is_script: bool) -> String {
     let first = text::words(line).into_iter().next().unwrap_or_default();

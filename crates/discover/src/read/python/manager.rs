@@ -1,4 +1,4 @@
-//! Managers of Python: uv, Poetry, PDM, Pipenv, pip.
+//! Python package managers: uv, Poetry, PDM, Pipenv, pip.
 
 use crate::{
     finding::{Findings, Install},
@@ -7,19 +7,19 @@ use crate::{
     view::View,
 };
 
-/// What runs a folder's programs with its dependencies.
+/// The Python environment of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Environment {
     manager: &'static str,
     dir: String,
     /// The files that pip installs.
     files: Vec<String>,
-    /// The way from the folder of a command to that of its virtual environment.
+    /// The path from a command's folder to that of its virtual environment.
     up: String,
     evidence: String,
 }
 
-/// Whether `src` of a folder is a package of the same project: it has a manifest, and the requirements are beside it.
+/// Whether a folder's `src` is a package of the same project: it has a manifest, and the requirements are beside it.
 pub(super) fn has_package_beside(view: &View<'_>, dir: &str) -> bool {
     let source = text::join(dir, "src");
     let is_package = view.first(&source, &["setup.py", "pyproject.toml"]).is_some();
@@ -29,7 +29,7 @@ pub(super) fn has_package_beside(view: &View<'_>, dir: &str) -> bool {
         && view.has(&text::join(dir, "requirements.txt"))
 }
 
-/// Files of requirements, in the order in which they are preferred.
+/// Requirements files, in order of preference.
 const REQUIREMENTS: [&str; 11] = [
     "requirements/dev.txt",
     "requirements/local.txt",
@@ -45,7 +45,7 @@ const REQUIREMENTS: [&str; 11] = [
 ];
 
 impl Environment {
-    /// Decides by lockfiles and manifests.
+    /// Determines the manager from lockfiles and manifests.
     pub(super) fn of(view: &View<'_>, dir: &str) -> Option<Self> {
         let at = |name: &str| Some(text::join(dir, name)).filter(|path| view.has(path));
         let make = |manager: &'static str, evidence: String, files: Vec<String>| {
@@ -74,7 +74,7 @@ impl Environment {
         }
         let mut files: Vec<&str> =
             REQUIREMENTS.into_iter().filter(|name| at(name).is_some()).collect();
-        // A file for development usually includes the other one; both are harmless.
+        // A development file usually includes the other one; both are harmless.
         let is_plain = |name: &&str| !name.contains('/');
         if files.iter().any(&is_plain) {
             files.retain(|name| is_plain(name));
@@ -93,7 +93,7 @@ impl Environment {
         whole.and_then(|path| make("pip", path, vec![]))
     }
 
-    /// Returns the environment of a folder above.
+    /// Returns the environment of a parent folder.
     pub(super) fn above(view: &View<'_>, above: &str, dir: &str) -> Self {
         let depth = dir
             .strip_prefix(above)
@@ -105,14 +105,14 @@ impl Environment {
         Self { up: "../".repeat(depth), dir: above.to_owned(), ..of_above }
     }
 
-    /// Returns the same environment as a folder below sees it.
+    /// Returns the same environment for a folder below.
     pub(super) fn below(&self, dir: &str) -> Self {
         let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).count();
         let depth = parts(dir).saturating_sub(parts(&self.dir));
         Self { up: "../".repeat(depth), ..self.clone() }
     }
 
-    /// Returns that of a folder that declares no dependencies.
+    /// Returns the environment of a folder without declared dependencies.
     pub(super) fn bare(dir: &str) -> Self {
         Self {
             manager: "none",
@@ -139,7 +139,7 @@ impl Environment {
         }
     }
 
-    /// Adds what installs the dependencies.
+    /// Adds the install step.
     pub(super) fn install(&self, view: &View<'_>, host: &HostFacts, found: &mut Findings) {
         let line = match self.manager {
             "uv" if view.has(&text::join(&self.dir, "uv.lock")) => "uv sync --frozen".to_owned(),
@@ -156,7 +156,7 @@ impl Environment {
         let program = self.manager;
         let run = match program == "pip" || host.has(program) {
             true => line,
-            // What Python itself can install needs no program of the host.
+            // Packages that Python itself can install need no program of the host.
             false => format!(
                 "{{ command -v {program} >/dev/null || {{ python3 -m venv ~/.local/tools && ~/.local/tools/bin/pip install --quiet {program} && mkdir -p ~/.local/bin && ln -sf ~/.local/tools/bin/{program} ~/.local/bin/; }}; }} && {line}"
             ),
@@ -176,11 +176,11 @@ impl Environment {
         });
     }
 
-    /// Returns limits for what the requirements leave open and do not run with.
+    /// Returns limits for unpinned dependencies that break the requirements.
     fn limits(&self, view: &View<'_>) -> Vec<String> {
         let mut files: Vec<String> =
             self.files.iter().map(|file| text::join(&self.dir, file)).collect();
-        // Files that these include.
+        // Files that the requirements include.
         let folder = text::join(&self.dir, "requirements");
         let included: Vec<_> = view.below(&folder).filter(|path| path.ends_with(".txt")).collect();
         files.extend(included.iter().take(20).map(|path| (*path).to_owned()));
@@ -188,7 +188,7 @@ impl Environment {
         limits.iter().map(|limit| text::shell_word(limit)).collect()
     }
 
-    /// The marker is written last, so an install that was cut short is done again.
+    /// Returns the install command of pip. It writes the marker last, so an interrupted install is repeated.
     fn by_pip(&self, view: &View<'_>) -> String {
         let what = match self.files.is_empty() {
             true => "-e .".to_owned(),

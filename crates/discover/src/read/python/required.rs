@@ -1,5 +1,5 @@
-//! Variables that settings of Python insist on, where no example names them: `os.environ["X"]`, `env("X")`,
-//! `config("X")`, and fields of settings classes without a default.
+//! Variables that Python settings require, if no example names them: `os.environ["X"]`, `env("X")`, `config("X")`, and
+//! fields of settings classes without a default.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::{
     view::View,
 };
 
-/// The most variables of one project.
+/// The maximum number of variables per project.
 const MOST: usize = 40;
 
 static CALL: LazyLock<Regex> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Adds what the settings of a folder insist on.
+/// Adds the variables that a folder's settings require.
 pub(super) fn read(view: &View<'_>, dir: &str, found: &mut Findings) {
     let paths: Vec<String> =
         view.below(dir).filter(|path| is_settings(dir, path)).take(40).map(str::to_owned).collect();
@@ -53,7 +53,7 @@ pub(super) fn read(view: &View<'_>, dir: &str, found: &mut Findings) {
     }
 }
 
-/// Returns the folder whose settings a command of this folder gets.
+/// Returns the folder whose settings apply to commands of this folder.
 fn home(dir: &str, found: &Findings) -> String {
     let mut here = dir;
     while !here.is_empty() && !found.settings.iter().any(|setting| setting.dir == here) {
@@ -65,7 +65,7 @@ fn home(dir: &str, found: &Findings) -> String {
     }
 }
 
-/// Whether a file is one of settings that are used at a desk.
+/// Whether a file contains settings for development.
 fn is_settings(dir: &str, path: &str) -> bool {
     let below = path.get(dir.len()..).unwrap_or(path);
     let name = text::name(path);
@@ -84,7 +84,7 @@ fn is_settings(dir: &str, path: &str) -> bool {
 /// Returns the variables without a default, with their lines.
 fn names(source: &str) -> Vec<(String, usize)> {
     let mut all = Vec::new();
-    // Fields count between a class of settings and the next line that is not indented.
+    // Fields count from a settings class to the next line that is not indented.
     let mut class: Option<bool> = None;
     let mut is_body = false;
     let is_prefixed = source.contains("env_prefix");
@@ -94,7 +94,7 @@ fn names(source: &str) -> Vec<(String, usize)> {
         }
         if !line.starts_with([' ', '\t']) && !line.trim().is_empty() {
             let name = line.to_ascii_lowercase();
-            // The settings of production are not those of a desk.
+            // Production settings do not apply to development.
             let is_elsewhere = ["prod", "test", "staging"].iter().any(|word| name.contains(word));
             let is_one = line.contains("BaseSettings") && !is_elsewhere;
             class = line.starts_with("class ").then_some(is_one);
@@ -108,7 +108,7 @@ fn names(source: &str) -> Vec<(String, usize)> {
         {
             all.push((field.as_str().to_ascii_uppercase(), at + 1));
         }
-        // What a function or another class asks for is not asked for at the start; a dictionary is, and so are fields.
+        // Calls in functions and other classes do not run at startup; those in a dictionary or a field do.
         let is_field = line.starts_with("    ") && !line.starts_with("     ");
         let is_asked = class.is_none() && !is_body || class == Some(true) && is_field;
         for found in CALL.captures_iter(line).filter(|_| is_asked) {

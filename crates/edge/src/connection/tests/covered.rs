@@ -58,7 +58,7 @@ struct Scene {
     folder: tempfile::TempDir,
 }
 
-/// A resolver: names that begin with `away` resolve elsewhere, all others to the loopback.
+/// Starts a resolver: names that begin with `away` resolve elsewhere, all others to the loopback.
 async fn resolver() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let at = socket.local_addr().unwrap();
@@ -134,7 +134,7 @@ impl Scene {
     }
 }
 
-/// The host: it answers every request, and keeps everything it receives.
+/// Acts as the host: answers every request, and keeps everything it receives.
 async fn answer(mut stream: TcpStream, banner: &str, came: Arc<Mutex<Vec<u8>>>) {
     stream.write_all(banner.as_bytes()).await.unwrap();
     let mut buffer = vec![0; 4096];

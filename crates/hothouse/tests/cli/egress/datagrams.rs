@@ -4,7 +4,7 @@ use hothouse_testkit::{skip, wait_until};
 
 use super::{internet::walled, py, records};
 
-/// Whether this kernel reports dropped packets.
+/// Returns whether this kernel reports dropped packets.
 pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }

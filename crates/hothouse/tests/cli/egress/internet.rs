@@ -109,8 +109,8 @@ impl Drop for Internet {
     }
 }
 
-/// A running sandbox `a` with this `[egress]`, for each user that is available here. `ADDRESS`
-/// stands for the address of the Internet.
+/// Runs a test with a running sandbox `a` with this `[egress]`, for each user that is available
+/// here. `ADDRESS` stands for the address of the Internet.
 pub(crate) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(egress, |_, _| {}, test);
 }

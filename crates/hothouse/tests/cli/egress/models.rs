@@ -99,7 +99,7 @@ fn a_call_that_the_end_of_the_daemon_interrupts_is_recorded() {
         env.ok(repository, &["daemon", "stop"]);
         let made = calls(env, repository, "matched=true");
         assert_eq!(made.len(), 1, "{made:?}");
-        // What it cost is unknown, so the whole that was reserved counts against the cap.
+        // Its cost is unknown, so the whole reservation counts against the cap.
         assert!(made[0]["cost"].as_f64().unwrap() > 0.0005, "{made:?}");
     });
 }

@@ -22,7 +22,8 @@ def ping(host, family=socket.AF_INET, size=8, wait=5):
     except OSError as error: return type(error).__name__
 ";
 
-/// Whether the daemons of these tests may ping, which the host decides for an ordinary user.
+/// Returns whether the daemons of these tests may ping, which the host decides for an ordinary
+/// user.
 fn may_ping(env: &hothouse_testkit::TestEnv) -> bool {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ping_group_range").unwrap_or_default();
     let closed = range.split_whitespace().collect::<Vec<_>>() == ["1", "0"];

@@ -120,17 +120,17 @@ fn a_policy_that_changes_cuts_what_it_no_longer_allows_of_every_kind() {
     );
 }
 
-/// What the config says of requests at first.
+/// The rules for requests at first.
 const BEFORE: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\", \"good.example\", \"other.example\", \"evil.example\"]\n\
     [secret.TOKEN]\nhosts = [\"good.example\", \"other.example\"]\nfrom = \"env:MY_TOKEN\"\n";
 
-/// And later: paths are denied, and the secret is for one host only. The other stays terminated.
+/// The later rules: paths are denied, and the secret is for one host only. The other stays terminated.
 const AFTER: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\", \"good.example\", \"other.example\", \"evil.example\"]\n\
     deny = [{ host = \"good.example\", paths = [\"/ws\", \"/slow\"] }, { host = \"evil.example\", paths = [\"/ws\", \"/slow\"] }]\n\
     [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n\
     [integration.shop]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
 
-/// Opens connections, and asks again on them, and by a resumed session, when the config has changed.
+/// Opens connections, and once the config has changed, sends requests on them again, and on a resumed session.
 const AGAIN: &str = "import os, time
 def ask(stream, host, path):
     try:

@@ -44,7 +44,7 @@ fn echo(address: &str) -> Option<Echo> {
     Some(Echo { port, came })
 }
 
-/// A non-loopback address of this host, which a room can use.
+/// Returns a non-loopback address of this host, which a room can use.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -87,7 +87,8 @@ fn lines(child: Child) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A room with servers on the address of the Internet, whose ports replace `FIRST` and `SECOND`.
+/// Runs a test with servers on the address of the Internet, whose ports replace `FIRST` and
+/// `SECOND`.
 fn with_servers(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet, [&Echo; 2])) {
     let servers = std::cell::RefCell::new(None);
     super::internet::walled_by(

@@ -143,7 +143,7 @@ fn changed_lines_that_never_ran_are_named() {
     ] {
         assert!(told.iter().any(|one| one.contains(line)), "{line}: {told:#?}");
     }
-    // The browser's own calls are none of the app's.
+    // The browser's own calls do not count as the app's.
     assert!(!told.iter().any(|one| one.contains("google")), "{told:#?}");
     assert_eq!(file("bundle.js")["by"], json!(["browser"]), "{summary:#}");
     let markdown = text_of(&proof["summary"]["md"]);
@@ -156,7 +156,7 @@ fn changed_lines_that_never_ran_are_named() {
     shop.env.ok(&shop.repository, &["verify", proof["artifacts"].as_str().unwrap()]);
 }
 
-/// Whether the room's Python can say which lines ran.
+/// Returns whether the room's Python can report which lines ran.
 fn python_counts() -> bool {
     let script = "import sys\nif sys.version_info < (3, 12): import coverage";
     let ran = std::process::Command::new("python3").args(["-c", script]).output();

@@ -99,7 +99,7 @@ fn smoke_and_compare_name_a_weakened_scenario_and_a_changed_fixture_and_nothing_
     assert_eq!(found[1]["right"], "weaker", "{found:#?}");
 }
 
-/// Commits in the room of `a`, whose index is there while it is up.
+/// Commits in the room of `a`, where its index is while the room is up.
 fn commit(shop: &Shop, words: &[&str]) {
     commit_in(shop, "a", words);
 }
@@ -165,7 +165,7 @@ fn a_pull_request_has_the_summary_of_a_fresh_sandbox_before_that_of_the_agents_o
     assert!(body.contains(proof["run"].as_str().unwrap()), "{body}");
     assert_eq!(promoted["evidence"], proof["summary"]["html"], "{promoted:#}");
 
-    // A scenario that held on an earlier commit does not hold for the next.
+    // A scenario that was proved on one commit is not proved for the next.
     commit(&shop, &["-q", "--allow-empty", "-m", "next"]);
     let later = shop.json(&["summary", "-w", "a", "--json"]);
     assert_eq!(later["verdict"], "incomplete", "{later:#}");

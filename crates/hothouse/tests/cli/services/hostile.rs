@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether a process of the room has this command line.
+/// Returns whether a process of the room has this command line.
 fn lives(env: &TestEnv, repository: &Path, line: &str) -> bool {
     let all = exec(env, repository, &["--", "ps", "-eo", "args"]);
     all.stdout.lines().any(|found| found.trim() == line)

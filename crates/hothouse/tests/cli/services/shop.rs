@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Makes a repository of the example with its packages; `None` if they were not installed.
+/// Creates a repository of the example with its packages; `None` if they were not installed.
 pub(crate) fn shop(env: &TestEnv) -> Option<PathBuf> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/acme");
     if !example.join("node_modules").is_dir() {
@@ -35,7 +35,7 @@ fn two_shops_run_side_by_side_on_the_same_ports() {
         ran.stdout.trim().to_owned()
     };
     psql("a", "create table mark (x int); insert into mark values (41)");
-    // The second one is a fork of the first as it runs, and has its rows.
+    // The second one is a fork of the first while it is running, and has its rows.
     env.ok(&repository, &["fork", "b", "--from", "a"]);
     env.ok(&repository, &["up", "-w", "b", "--timeout", "80s"]);
     psql("b", "insert into mark values (42)");

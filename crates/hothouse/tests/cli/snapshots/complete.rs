@@ -71,7 +71,7 @@ fn part(ran: &Ran) -> Part {
     }
 }
 
-/// Whether an entry runs a command: `undelete` shows more than `undelete`.
+/// Returns whether an entry runs a command: `undelete` shows more than `undelete`.
 fn runs(ran: &Ran, command: &str) -> bool {
     let first = command.split(' ').next();
     words(&ran.words).first().copied() == first
@@ -86,7 +86,7 @@ fn missing(command: &str, page: &str) -> Vec<Part> {
     wanted.filter(|part| !shown.contains(part)).copied().collect()
 }
 
-/// Whether a failure says what to do next. What a command in a room printed, and what a check found,
+/// Returns whether a failure says what to do next. What a command in a room printed, and what a check found,
 /// is not our failure.
 fn has_hint(ran: &Ran) -> bool {
     let is_failure = match is_json(ran) {

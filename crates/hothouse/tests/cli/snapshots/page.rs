@@ -207,7 +207,7 @@ fn is_size(cell: &str) -> bool {
     number.is_some_and(|number| number.parse::<f64>().is_ok())
 }
 
-/// Whether it is one of the ports that are kept for apps.
+/// Returns whether it is one of the ports that are kept for apps.
 fn is_host_port(cell: &str) -> bool {
     cell.parse().is_ok_and(|port: u16| (43_000..46_000).contains(&port))
 }

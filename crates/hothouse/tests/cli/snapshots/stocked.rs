@@ -143,7 +143,7 @@ const PROOFS: [(&str, &str); 5] = [
     (r"\bproof-[0-9a-z]+\b", "proof-[ID]"),
 ];
 
-/// A repository with the files above, and its sandboxes `a` and `b`, which are up.
+/// Creates a repository with the files above, and its sandboxes `a` and `b`, which are up.
 fn stocked() -> Option<Story> {
     if !is_root() {
         skip("the output of commands on a stocked sandbox", "root, whose rooms the pages show");
@@ -199,7 +199,7 @@ fn scenarios_print_their_pages() {
     story.pages.end();
 }
 
-/// What was recorded, and what compares it.
+/// Checks the pages of records and comparisons.
 fn records(story: &Story) {
     let numbers = [(r#""(seq|records|room_pid)": ?\d+"#, r#""$1": "[COUNT]""#)];
     // Without services, whose changes depend on timing.
@@ -219,7 +219,7 @@ fn records(story: &Story) {
     story.both_with("audit", &["audit -w b", "audit -w c", "audit --run run_0123456789ab"], &cut);
 }
 
-/// What changes something in the sandbox.
+/// Checks the pages of commands that change something in the sandbox.
 fn effects(story: &Story) {
     let retry = ["queue retry 7 -w a", "queue retry 8 -w a", "queue retry 7 -w nothing"];
     story.both("queue-retry", &retry);
@@ -265,7 +265,7 @@ fn stacks(story: &Story) {
     story.pages.compare("stack-rm", &(removed + &wrong), &STACKS);
 }
 
-/// Agents that start, and end on request.
+/// Checks the pages of agents, which start, and end on request.
 fn agents(story: &Story) {
     let page = |name: &str, commands: &[&str]| story.page_with(name, commands, &AGENTS);
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &AGENTS);
@@ -293,7 +293,7 @@ fn agents(story: &Story) {
     story.both_with("agent-loop", &[&[done, failed][..], &wrong].concat(), &filters);
 }
 
-/// The terminal of an agent, until it ends.
+/// Checks the page of an agent's terminal, until it ends.
 fn attached(story: &Story) {
     let wrong = story.print(&["agent attach a", "agent attach a --json", "agent attach c"]);
     story.env.ok(&story.repository, &["agent", "start", "a", "--tool", "sh brief.sh"]);
@@ -311,7 +311,7 @@ fn attached(story: &Story) {
     story.pages.compare("agent-attach", &(entry(&story.env, &ran) + &wrong), &AGENTS);
 }
 
-/// Races, and the side that is kept.
+/// Checks the pages of races, and of keeping a side.
 fn races(story: &Story) {
     let race = "race --idea sum --with 'sh good.sh' --with 'sh bad.sh' --check 'sh check.sh'";
     let wrong = ["race --idea x --with true", "race --idea x", "race --idea x --with a,b -w c"];
@@ -349,7 +349,7 @@ fn logins(story: &Story) {
     story.pages.compare("agent-login", &(used + &expired + &rest), &[]);
 }
 
-/// Panes of a tmux server of our own.
+/// Checks the pages of panes, in our own tmux server.
 fn panes(story: &Story) {
     if Command::new("tmux").arg("-V").output().is_err() {
         return skip("the output of `tmux`", "tmux");

@@ -150,7 +150,7 @@ fn what_an_agent_wrote_cannot_turn_letters_around_or_move_the_cursor() {
 #[test]
 fn a_subject_without_end_hides_no_commit() {
     rooms(|env, repository| {
-        // As much as is kept of the output of git.
+        // Longer than the part of git's output that is kept.
         agent(
             env,
             repository,

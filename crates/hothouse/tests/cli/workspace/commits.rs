@@ -71,8 +71,7 @@ fn branches_that_are_kept_in_tables_are_imported_and_not_lost() {
         git(&tree, &["update-ref", "refs/heads/a", &commit]);
         agent(env, repository, "git commit -q --allow-empty -m two");
         assert_eq!(git(repository, &["log", "-3", "--format=%s", "a"]), "two\nuser\none");
-        // A room that is down, and a daemon that remembers nothing: what cannot be seen is asked
-        // for.
+        // The room is down and the daemon remembers nothing, so the branch has to be looked up.
         agent(env, repository, "git commit -q --allow-empty -m three");
         assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
         assert_eq!(env.run(repository, &["daemon", "stop"]).code, 0);
@@ -96,8 +95,7 @@ fn the_users_commits_reach_the_room_before_its_next_command() {
     });
 }
 
-/// A hook that takes the standard output of the git that runs it, and leaves it to a process that
-/// goes on.
+/// A hook that passes the standard output of its git to a process that keeps running.
 const HOLDER: &str = r#"
 hooks=$(git rev-parse --git-path hooks); mkdir -p "$hooks"
 cat >"$hooks/reference-transaction" <<'HOOK'
@@ -287,9 +285,9 @@ fn nothing_that_an_agent_plants_runs_on_the_host() {
     });
 }
 
-/// A filter of the user's that finds its program in the current folder, as `python -m NAME` does.
-/// Files of the future have git read them again whenever it writes an index; a gitlink has us write
-/// one.
+/// A filter of the user that finds its program in the current folder, as `python -m NAME` does.
+/// Files dated in the future make git read them again whenever it writes an index; a gitlink makes
+/// us write one.
 const FILTERED: &str = "printf '* filter=strip\\nREADME filter=late\\n' >.gitattributes; \
      printf 'touch \"%s\"\\ncat\\n' \"$1\" >strip; echo more >>README; \
      touch -d 2040-01-01 .gitattributes strip README; \
@@ -348,7 +346,7 @@ fn a_pipe_in_place_of_attributes_does_not_hold_the_repository() {
              git update-index --add --cacheinfo 160000,$(git -C sub rev-parse HEAD),sub; \
              git add x; git commit -qm one",
         );
-        // With an index of its own, since git in the room would wait for the pipe as well.
+        // With a separate index, because git in the room would wait for the pipe as well.
         let commit = |name: &str| {
             format!(
                 "[ -p x/.gitattributes ] || mkfifo x/.gitattributes; export GIT_INDEX_FILE=/tmp/index; \
@@ -360,7 +358,7 @@ fn a_pipe_in_place_of_attributes_does_not_hold_the_repository() {
         agent(env, repository, &commit("two"));
         agent(env, repository, &commit("three"));
         let imported = git(repository, &["log", "-1", "--format=%s", "a"]);
-        // Whoever waits for the pipe need not wait any longer.
+        // Releases whoever waits for the pipe.
         let pipe = worktree(env, "a").join("x/.gitattributes");
         fs::OpenOptions::new().read(true).write(true).open(pipe).ok();
         assert_eq!(imported, "three");

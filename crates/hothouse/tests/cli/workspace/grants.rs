@@ -1,5 +1,5 @@
-//! Grants come from the user alone: whatever way an agent's `hothouse.toml` takes into the user's
-//! own branches, nothing of it holds before a user says so.
+//! Only the user grants: however an agent's `hothouse.toml` gets into the user's own branches, none
+//! of it takes effect before the user approves it.
 
 use std::io::Write;
 
@@ -9,11 +9,11 @@ use super::*;
 
 const USERS: &str = "[egress]\nmode = \"allowlist\"\nallow = [\"good.example\"]\n";
 
-/// What an agent would like to have.
+/// The grants that an agent would like to have.
 const EVIL: &str = "[project]\nname = \"acme\"\n[room]\nmounts = [{ source = \"~\", write = true }]\n\
                     [egress]\nmode = \"open\"\nallow = [\"good.example\", \"evil.example\"]\n";
 
-/// A sandbox `a` that is up, whose agent has committed the evil config.
+/// Runs a test with a running sandbox `a`, whose agent has committed the evil config.
 fn attacked(test: impl Fn(&TestEnv, &Path)) {
     rooms_with(USERS, |env, repository| {
         let commit = format!("cat >hothouse.toml <<'END'\n{EVIL}END\ngit commit -qam evil");
@@ -23,7 +23,7 @@ fn attacked(test: impl Fn(&TestEnv, &Path)) {
     });
 }
 
-/// The text of what waits for approval.
+/// Returns the text of what waits for approval.
 fn pending(env: &TestEnv, repository: &Path, name: &str) -> String {
     let status = status(env, repository, name);
     let caveats = status["caveats"].as_array().unwrap().iter();
@@ -31,7 +31,7 @@ fn pending(env: &TestEnv, repository: &Path, name: &str) -> String {
     pending.map(|caveat| caveat["text"].as_str().unwrap()).collect()
 }
 
-/// Forks what is checked out, and expects none of the agent's grants to hold.
+/// Forks the current branch, and expects that none of the agent's grants take effect.
 fn expect_nothing(env: &TestEnv, repository: &Path, name: &str, more: &[&str]) {
     let ran = env.run(repository, &[&["fork", name], more].concat());
     assert_eq!(ran.code, 0, "{ran}");
@@ -48,7 +48,7 @@ fn expect_nothing(env: &TestEnv, repository: &Path, name: &str, more: &[&str]) {
 fn a_fork_of_an_agents_branch_has_only_what_the_user_granted() {
     attacked(|env, repository| {
         expect_nothing(env, repository, "b", &["--base", "a"]);
-        // The control: the text is what would be granted, once a user says so.
+        // Control: the text is what is granted once the user approves it.
         env.ok(repository, &["config", "approve", "-w", "b", "--yes"]);
         assert_eq!(status(env, repository, "b")["egress"], "open");
         assert_eq!(pending(env, repository, "b"), "");
@@ -73,7 +73,7 @@ fn a_merge_of_the_users_own_grants_nothing() {
             way.iter().for_each(|words| drop(git(repository, words)));
             expect_nothing(env, repository, &format!("m{number}"), &[]);
         }
-        // Merged with a change of the user's in the same file, whose text no room ever had.
+        // Merged with a change by the user to the same file; no room ever had the resulting text.
         git(repository, &["reset", "-q", "--hard", &start]);
         let own = fs::read_to_string(repository.join("hothouse.toml")).unwrap();
         let own = format!("# the user's\n\n\n\n\n{own}");
@@ -83,13 +83,13 @@ fn a_merge_of_the_users_own_grants_nothing() {
         let merged = fs::read_to_string(repository.join("hothouse.toml")).unwrap();
         assert!(merged.starts_with("# the user's") && merged.contains("evil.example"), "{merged}");
         expect_nothing(env, repository, "auto", &[]);
-        // A commit without a config, and the agent's in the user's working copy.
+        // A commit without a config, and the agent's config in the user's working copy.
         git(repository, &["rm", "-q", "hothouse.toml"]);
         git(repository, &["commit", "-qm", "none"]);
         fs::write(repository.join("hothouse.toml"), EVIL).unwrap();
         let ran = env.run(repository, &["fork", "copy"]);
         assert_eq!(ran.code, 0, "{ran}");
-        // The user's own commit says that there is no config, so the defaults apply.
+        // The user's own commit has no config, so the defaults apply.
         assert_eq!(status(env, repository, "copy")["egress"], "web");
     });
 }
@@ -117,7 +117,7 @@ fn the_users_own_grants_are_theirs_also_when_an_agent_merges_them() {
         fs::write(repository.join("hothouse.toml"), own).unwrap();
         git(repository, &["commit", "-qam", "own"]);
         let tip = git(repository, &["rev-parse", "main"]);
-        // Objects of the user's are seen in every room.
+        // The user's objects are visible in every room.
         agent(
             env,
             repository,
@@ -146,7 +146,7 @@ fn promote_names_each_grant_and_asks() {
         env.ok(repository, &["fork", "b"]);
         assert_eq!(status(env, repository, "b")["egress"], "open", "accepting is approving");
         assert_eq!(pending(env, repository, "b"), "");
-        // A branch that leaves the grants alone asks nothing.
+        // A branch that does not change the grants needs no approval.
         agent(env, repository, "echo more >>README; git commit -qam more");
         env.ok(repository, &["promote", "a", "--merge"]);
     });
@@ -217,7 +217,7 @@ fn a_git_folder_that_an_agent_forged_leads_nobody_astray() {
             "evil",
             "not the forged one"
         );
-        // Beside the sandboxes that are known.
+        // Next to the known sandboxes.
         let beside = env.root().join("acme-sandboxes/forged");
         fs::create_dir(&beside).unwrap();
         env.give_to_user(&beside);

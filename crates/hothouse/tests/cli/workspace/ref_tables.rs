@@ -1,10 +1,10 @@
-//! What a room can do to the git directory that its commits are read from: refs in tables, and
-//! objects that are said to be elsewhere.
+//! What a room can do to the git directory that its commits are read from: refs in tables, and objects that are
+//! promised by a remote.
 
 use super::*;
 
-/// Plants a remote that has what is missing, and runs a program to get it, where git would ask it; then
-/// commits a file that is not there.
+/// Adds a promisor remote whose URL runs a program when git fetches a missing object; then commits a file whose object
+/// is missing.
 const PROMISED: &str = r#"
 mark=$1
 git config core.repositoryformatversion 1
@@ -48,7 +48,7 @@ fn a_commit_whose_files_are_promised_elsewhere_is_not_taken_and_runs_nothing() {
         assert_eq!(git(repository, &checked), "", "nothing incomplete has come in");
         let config = fs::read_to_string(repository.join(".git/config")).unwrap();
         assert!(!config.contains("evil") && !config.contains("partial"), "{config}");
-        // With the file it is a commit like every other.
+        // With the file, it is a commit like any other.
         agent(
             env,
             repository,
@@ -59,7 +59,7 @@ fn a_commit_whose_files_are_promised_elsewhere_is_not_taken_and_runs_nothing() {
     });
 }
 
-/// Things in place of the list of tables, each put there once by its number.
+/// Breaks the list of tables, or the tables, in the named way.
 const BROKEN: &str = r#"
 dir=$(git rev-parse --git-common-dir)/reftable
 [ -e good ] || cp -r "$dir" good
@@ -104,7 +104,7 @@ fn refs_in_broken_tables_hold_nobody_and_are_not_followed() {
             assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "one", "{kind}");
         }
         env.ok(repository, &["fork", "c"]);
-        // The git in the room waits for a pipe. So does a command of its own sandbox, for a while, and no other.
+        // Git in the room waits for a pipe. So does, for a while, a command of its own sandbox, but no other.
         let script = format!("set -- pipe {}; {BROKEN}", secret.display());
         let waiting = ["exec", "-w", "a", "--", "sh", "-c", &script];
         let mut waiting = env.command(repository, &waiting).spawn().unwrap();
@@ -117,7 +117,7 @@ fn refs_in_broken_tables_hold_nobody_and_are_not_followed() {
         assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
         waiting.kill().unwrap();
         waiting.wait().unwrap();
-        // The agent's own files are the way back.
+        // The agent can repair its own files.
         let back =
             "dir=$(git rev-parse --git-common-dir)/reftable; rm -rf \"$dir\"; mv good \"$dir\"";
         env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", back]);

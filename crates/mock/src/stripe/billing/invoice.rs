@@ -49,7 +49,7 @@ fn total(invoice: &mut Value) {
     }
 }
 
-/// Makes a draft for a customer, with the items that wait for one.
+/// Creates a draft for a customer, with the customer's pending items.
 pub(in crate::stripe) fn create(api: &mut Api<'_, '_>) -> Done {
     let customer = api.required("customer")?;
     let customer = api.load("customer", &customer, "customer")?;
@@ -88,7 +88,7 @@ pub(in crate::stripe) fn create(api: &mut Api<'_, '_>) -> Done {
     Ok(invoice)
 }
 
-/// Makes the first invoice of a subscription.
+/// Creates the first invoice of a subscription.
 pub(super) fn of_subscription(
     api: &mut Api<'_, '_>,
     subscription: &Value,
@@ -116,7 +116,7 @@ pub(super) fn of_subscription(
     invoice
 }
 
-/// Numbers an invoice and makes the intent that pays it; one over nothing is paid.
+/// Numbers an invoice and creates the intent that pays it; one of zero is already paid.
 fn open(api: &mut Api<'_, '_>, invoice: &mut Value) {
     let number = api.draft.count("stripe/invoices");
     invoice["number"] = format!("HOTHOUSE-{number:04}").into();

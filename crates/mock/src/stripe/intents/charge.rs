@@ -1,4 +1,4 @@
-//! Charges, which intents make; and those that old integrations make themselves.
+//! Charges: created by intents, or directly by old integrations.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn blank(api: &mut Api<'_, '_>, amount: i64, currency: &Value, method: Option<&V
     })
 }
 
-/// Makes the charge of an intent that pays.
+/// Creates the charge of an intent that is paid.
 pub(in crate::stripe) fn of_intent(api: &mut Api<'_, '_>, intent: &Value, captures: bool) -> Value {
     let mut charge = shared(api, intent);
     charge["paid"] = true.into();
@@ -54,7 +54,7 @@ pub(in crate::stripe) fn of_intent(api: &mut Api<'_, '_>, intent: &Value, captur
     charge
 }
 
-/// Makes the charge of an intent that is declined.
+/// Creates the charge of an intent that is declined.
 pub(super) fn failed(
     api: &mut Api<'_, '_>,
     intent: &Value,
@@ -94,7 +94,7 @@ fn shared(api: &mut Api<'_, '_>, intent: &Value) -> Value {
     charge
 }
 
-/// Takes an amount, and books it.
+/// Captures an amount, and books it.
 fn settle(api: &mut Api<'_, '_>, charge: &mut Value, amount: i64) {
     let fee = amount * 29 / 1000 + 30;
     let transaction = json!({
@@ -134,7 +134,7 @@ pub(in crate::stripe) fn capture(api: &mut Api<'_, '_>, id: &str) -> Done {
     Ok(charge)
 }
 
-/// Makes a charge of a token, as integrations did before intents.
+/// Creates a charge from a token, as integrations did before intents.
 pub(in crate::stripe) fn create(api: &mut Api<'_, '_>) -> Done {
     let amount = api.required_integer("amount")?;
     let currency = currency(api)?;

@@ -1,4 +1,4 @@
-//! Setup intents: a card kept for later.
+//! Setup intents: a card saved for later.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::{
     given_method,
 };
 
-/// Makes a setup intent, and confirms it if that is asked for.
+/// Creates a setup intent, and confirms it if requested.
 pub(in crate::stripe) fn create(api: &mut Api<'_, '_>) -> Done {
     let id = api.new_id("setup_intent");
     let secret = api.id(&format!("{id}_secret_"), 25);
@@ -93,7 +93,7 @@ pub(in crate::stripe) fn confirm(api: &mut Api<'_, '_>, id: &str) -> Done {
     Ok(intent)
 }
 
-/// Gives a setup intent up.
+/// Cancels a setup intent.
 pub(in crate::stripe) fn cancel(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("setup_intent", id, "intent")?;
     let status = intent["status"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Seeds, and the roles that they make.
+//! Seeds, and the roles that they provide.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 choice_type! {
-    /// A size of seed.
+    /// The size of a seed.
     Radius { Z = "z", S = "s", M = "m", L = "l", Xl = "xl" }
 }
 
@@ -25,7 +25,7 @@ choice_type! {
 pub struct Seed {
     #[serde(default, rename = "bundle")]
     pub bundles: BTreeMap<EntryName, Bundle>,
-    /// The bundles and smaller radii of each radius that is declared.
+    /// The bundles and smaller radii of each declared radius.
     #[serde(default, rename = "radius")]
     pub radii: BTreeMap<Radius, Vec<EntryName>>,
 }
@@ -35,7 +35,7 @@ pub struct Seed {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bundle {
     pub run: Option<Command>,
-    /// A file that is fed to a database.
+    /// A file to load into a database.
     pub sql: Option<TreePath>,
     /// A call to a service.
     pub http: Option<BundleCall>,
@@ -45,7 +45,7 @@ pub struct Bundle {
     pub dir: TreePath,
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Whether its data may come from a snapshot, and go into one.
+    /// Whether its data may come from a snapshot, and be kept in one.
     pub snapshot: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum BundleWork<'a> {
 }
 
 impl Bundle {
-    /// Returns what the bundle does; none for one that no check has passed.
+    /// Returns what the bundle does; `None` if the bundle was not validated.
     pub fn work(&self) -> Option<BundleWork<'_>> {
         match (&self.run, &self.sql, &self.http) {
             (Some(command), ..) => Some(BundleWork::Command(command)),
@@ -68,37 +68,37 @@ impl Bundle {
     }
 }
 
-/// A request by which a bundle asks the app for its data.
+/// A request that makes the app create its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct BundleCall {
     pub path: UrlPath,
     pub method: Option<Method>,
-    /// Sent as JSON where it is JSON.
+    /// Sent as JSON if it is valid JSON.
     pub body: Option<Line>,
 }
 
-/// `[queue.NAME]`: a queue that only the project's own commands know.
+/// `[queue.NAME]`: a queue that is accessed through the project's own commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Queue {
     /// Prints its jobs as JSON.
     pub list: Command,
-    /// Lets delayed jobs be due.
+    /// Makes delayed jobs due.
     pub drain: Option<Command>,
-    /// Puts the job in `HOTHOUSE_JOB` back.
+    /// Puts the job in `HOTHOUSE_JOB` back into the queue.
     pub retry: Option<Command>,
     pub service: Option<ServiceName>,
     pub dir: TreePath,
 }
 
-/// `[cron.NAME]`: something that is to run from time to time, and by hand.
+/// `[cron.NAME]`: a schedule, which can also be run manually.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Cron {
     pub schedule: Option<Line>,
     pub run: Option<Command>,
-    /// A path of the service that is called.
+    /// A path of the service to call.
     pub http: Option<UrlPath>,
     pub service: Option<ServiceName>,
     pub dir: TreePath,
@@ -114,14 +114,14 @@ pub struct Role {
     pub run: Option<Command>,
     pub state: Option<TreePath>,
     pub app: Option<AppLabel>,
-    /// A path that answers well only for somebody who is signed in.
+    /// A path that succeeds only for a signed-in user.
     pub probe: Option<UrlPath>,
     #[serde(default)]
     pub needs: Vec<EntryName>,
 }
 
 choice_type! {
-    /// A shim that comes with Hothouse.
+    /// A shim that is included in Hothouse.
     ShipShim {
         Stripe = "stripe",
         Turnstile = "turnstile",
@@ -138,7 +138,7 @@ choice_type! {
     }
 }
 
-/// `[shim.NAME]`: what stands in for a script of a third party in the browser.
+/// `[shim.NAME]`: replaces a third-party script in the browser.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Shim {

@@ -1,4 +1,4 @@
-//! The room, its limits and its life.
+//! The room, its limits and its lifetime.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ choice_type! {
 }
 
 choice_type! {
-    /// The driver of copy-on-write trees.
+    /// The tree driver.
     Tree { Auto = "auto", Btrfs = "btrfs", Overlay = "overlay", Reflink = "reflink", Copy = "copy" }
 }
 
@@ -40,7 +40,7 @@ choice_type! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Project {
-    /// None means that the folder's name is taken ([`ProjectName::from_folder`]).
+    /// `None` means the folder's name ([`ProjectName::from_folder`]).
     pub name: Option<ProjectName>,
     pub place: Place,
     pub setup: Option<Command>,
@@ -71,12 +71,12 @@ pub struct Room {
     pub backend: Backend,
 }
 
-/// A folder of the host that the room sees.
+/// A folder of the host that is visible in the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Mount {
     pub source: HostPath,
-    /// None means the same path as on the host.
+    /// `None` means the same path as on the host.
     pub target: Option<HostPath>,
     #[serde(default)]
     pub write: bool,
@@ -94,7 +94,7 @@ pub struct Lifetime {
     pub idle_stop: Option<Duration>,
 }
 
-/// `[terminal]`: how commands speak to the user.
+/// `[terminal]`: how commands present their output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Terminal {

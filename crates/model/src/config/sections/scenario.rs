@@ -1,4 +1,4 @@
-//! Scenarios: what is done in a browser, and what must have happened afterwards.
+//! Scenarios: what to do in a browser, and what must have happened afterwards.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,10 +25,10 @@ pub struct Scenario {
     pub path: UrlPath,
     pub auth: Option<EntryName>,
     pub script: Option<TreePath>,
-    /// Flags that are pinned while it runs.
+    /// Flags to pin while it runs.
     #[serde(default)]
     pub flags: BTreeMap<FlagKey, Value>,
-    /// How long an effect may take, where it does not say so itself.
+    /// The time limit of effects that have none of their own.
     #[serde(with = "duration")]
     pub within: Duration,
     #[serde(default)]
@@ -61,37 +61,38 @@ pub struct Expectation {
     pub no_llm: Vec<Line>,
     pub log: Vec<Effect>,
     pub no_log: Vec<Line>,
-    /// Names of cookies that the page sets.
+    /// Names of cookies that the page must set.
     pub cookie: Vec<Line>,
     pub no_cookie: Vec<Line>,
     /// Services that must be ready, and must not have restarted.
     pub service: Vec<ServiceName>,
-    /// The status of the page; by default any that is not an error.
+    /// The status of the page; by default any except errors.
     pub status: Option<u16>,
-    /// How many errors may be recorded; `None` means no limit.
+    /// The maximum number of recorded errors; `None` means no limit.
     pub errors: Option<u32>,
-    /// How many calls may be without a fixture; `None` means no limit.
+    /// The maximum number of calls without a fixture; `None` means no limit.
     pub unmatched: Option<u32>,
-    /// How many queries of a database one request may make, as traces tell; `None` means no limit.
+    /// The maximum number of database queries per request, according to traces; `None` means no
+    /// limit.
     pub queries: Option<u32>,
-    /// How long a query of a database may take, as traces tell; `None` means no limit.
+    /// The maximum duration of a database query, according to traces; `None` means no limit.
     #[serde(with = "optional_duration")]
     pub slowest_query: Option<Duration>,
-    /// How many errors the page may write to its console; none by default.
+    /// The maximum number of errors that the page may log to its console; 0 by default.
     pub console: Option<u32>,
-    /// How many requests of the page may fail; none by default.
+    /// The maximum number of failed requests of the page; 0 by default.
     pub failed: Option<u32>,
-    /// How many pictures of the page may be broken; none by default.
+    /// The maximum number of broken images in the page; 0 by default.
     pub broken: Option<u32>,
 }
 
-/// Records that a scenario leaves, and how many.
+/// Records that a scenario causes, and how many.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Effect {
     /// Terms that must all hold for a record.
     pub query: Line,
-    /// Exactly so many; without this, at least one.
+    /// The exact number; without it, at least one.
     pub count: Option<u32>,
     pub at_least: Option<u32>,
     pub at_most: Option<u32>,
@@ -99,27 +100,27 @@ pub struct Effect {
     pub within: Option<Duration>,
 }
 
-/// How much of a queue may be left.
+/// How many jobs a queue may still have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct QueueExpectation {
     /// The name of the queue; `*` for all.
     pub name: Line,
-    /// How many jobs may still wait, be delayed or run; none by default.
+    /// The maximum number of jobs that are waiting, delayed or running; 0 by default.
     pub open: Option<u32>,
-    /// How many jobs may have failed for good; none by default.
+    /// The maximum number of jobs that failed for good; 0 by default.
     pub dead: Option<u32>,
     #[serde(default, with = "optional_duration")]
     pub within: Option<Duration>,
 }
 
-/// A query and its answer.
+/// A query and its expected result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RowExpectation {
     pub service: ServiceName,
     pub query: Command,
-    /// None means: at least one row.
+    /// `None` means at least one row.
     pub equals: Option<Line>,
     #[serde(default, with = "optional_duration")]
     pub within: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Services and the profiles that change them.
+//! Services, and the profiles that change them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,15 +25,15 @@ choice_type! {
     Recipe {
         Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey",
         Memcached = "memcached", Nats = "nats", Rabbitmq = "rabbitmq", Mongodb = "mongodb", Meilisearch = "meilisearch",
-        /// A file of SQLite, which needs no server: a place for it among the data of services.
+        /// An SQLite file, which needs no server: only a place among the data of services.
         Sqlite = "sqlite",
-        /// Mail by SMTP.
+        /// Mail over SMTP.
         Mailbox = "mailbox",
-        /// Errors, as Sentry's clients send them.
+        /// Errors, as Sentry's SDKs send them.
         Errors = "errors",
-        /// Traces by OTLP over HTTP.
+        /// Traces over OTLP/HTTP.
         Otel = "otel",
-        /// Objects, as clients of S3 store them.
+        /// Objects, as S3 clients store them.
         Objects = "objects",
     }
 }
@@ -49,7 +49,7 @@ choice_type! {
 choice_type! {
     /// Which files the services of a profile see.
     Files {
-        /// The worktree, as it is edited.
+        /// The worktree, with live edits.
         Live = "live",
         /// A tree frozen at `up`.
         Frozen = "frozen",
@@ -57,7 +57,7 @@ choice_type! {
 }
 
 impl Recipe {
-    /// Returns the default port of the program, if it has one.
+    /// Returns the program's default port, if it has one.
     pub fn default_port(self) -> Option<u16> {
         Some(match self {
             Self::Sqlite => return None,
@@ -76,7 +76,7 @@ impl Recipe {
         })
     }
 
-    /// Returns what it is made of.
+    /// Returns what a service with this recipe runs.
     fn work(self) -> Work<'static> {
         match self {
             Self::Postgres => Work::Database(DatabaseRecipe::Postgres),
@@ -97,7 +97,7 @@ impl Recipe {
     }
 }
 
-/// A database or cache that is run.
+/// A database or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseRecipe {
     Postgres,
@@ -112,7 +112,7 @@ pub enum DatabaseRecipe {
     Sqlite,
 }
 
-/// Something that Hothouse itself takes on a port of the room.
+/// A protocol that Hothouse itself takes on a port of the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SinkRecipe {
@@ -123,7 +123,7 @@ pub enum SinkRecipe {
 }
 
 impl SinkRecipe {
-    /// Returns the scheme of the URL by which apps reach it.
+    /// Returns the scheme of the URL that apps use.
     pub fn scheme(self) -> &'static str {
         match self {
             Self::Mailbox => "smtp",
@@ -143,7 +143,7 @@ pub struct Service {
     pub password: Option<DatabasePassword>,
     pub run: Option<Command>,
     pub image: Option<ImageName>,
-    /// What an image runs in place of its own command.
+    /// The command to run instead of the image's own.
     pub command: Option<Command>,
     pub build: Option<Command>,
     pub task: bool,
@@ -168,21 +168,21 @@ pub struct Service {
     pub coverage: Option<Command>,
 }
 
-/// What a service is made of.
+/// What a service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work<'a> {
     Database(DatabaseRecipe),
     /// A port on which Hothouse answers: there is no process.
     Sink(SinkRecipe),
     Command(&'a Command),
-    /// An image with a root of its own.
+    /// An image, with its own root file system.
     Image(&'a ImageName),
-    /// Something that runs on the host already; Hothouse never starts it.
+    /// A program that already runs on the host; Hothouse never starts it.
     OnHost,
 }
 
 impl Service {
-    /// Returns what the service is made of.
+    /// Returns what the service runs.
     pub fn work(&self) -> Work<'_> {
         match (&self.run, self.recipe, &self.image) {
             _ if self.host => Work::OnHost,
@@ -195,13 +195,13 @@ impl Service {
         }
     }
 
-    /// Returns the port that it listens on, the recipe's own if none is named.
+    /// Returns the port that it listens on; by default the recipe's own.
     pub fn main_port(&self) -> Option<u16> {
         self.port.or_else(|| self.recipe.and_then(Recipe::default_port))
     }
 }
 
-/// A service that must come first.
+/// A service that must be ready first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Need {
@@ -214,16 +214,16 @@ pub struct Need {
 #[serde(try_from = "RawReady", into = "RawReady")]
 pub struct Ready {
     pub probe: Probe,
-    /// The port to ask, where it is not the service's own.
+    /// The port to probe, if not the service's own.
     pub port: Option<u16>,
-    /// The host that an HTTP probe asks for, where it is not the service's own.
+    /// The `Host` of an HTTP probe, if not the service's own.
     pub host: Option<HostHeader>,
     pub interval: Duration,
     pub timeout: Duration,
     pub retries: u32,
 }
 
-/// The question that a probe asks.
+/// The check that a probe makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     Http(UrlPath),
@@ -233,7 +233,7 @@ pub enum Probe {
     Notify,
 }
 
-/// [`Ready`] as it is written: the probe is whichever of five keys is there.
+/// [`Ready`] as written: one of five keys selects the probe.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawReady {
@@ -306,7 +306,7 @@ pub struct Profile {
     pub files: Files,
     #[serde(default)]
     pub seed: Vec<EntryName>,
-    /// Every service as it is under the profile, not only the changed ones.
+    /// Every service as it is under the profile, including unchanged ones.
     #[serde(default, rename = "service")]
     pub services: BTreeMap<ServiceName, Service>,
 }

@@ -19,28 +19,28 @@ use crate::{
 choice_type! {
     /// How an outside service is treated.
     IntegrationClass {
-        /// A real one runs in the room.
+        /// A real instance runs in the room.
         Local = "local",
-        /// The real one, but only requests that change nothing.
+        /// The real service, but only for requests that change nothing.
         ReadOnly = "read-only",
-        /// The real one, with test credentials.
+        /// The real service, with test credentials.
         TestMode = "test-mode",
         /// Fixtures answer.
         Mock = "mock",
-        /// A script in the browser stands in.
+        /// A script in the browser replaces it.
         Shim = "shim",
-        /// What is sent is recorded, and accepted.
+        /// Requests are recorded and acknowledged.
         Sink = "sink",
         /// It is switched off.
         Disable = "disable",
-        /// The app has its own seam for it.
+        /// The app has its own way to replace it.
         Seam = "seam",
     }
 }
 
 impl IntegrationClass {
-    /// Whether the hosts of such an integration are terminated: all that are recorded, or that
-    /// somebody else answers for.
+    /// Returns whether the wall terminates TLS for the hosts of such an integration: all that are recorded, or answered
+    /// by something else.
     pub fn is_terminated(self) -> bool {
         match self {
             Self::ReadOnly | Self::TestMode | Self::Mock | Self::Sink | Self::Disable => true,
@@ -48,8 +48,8 @@ impl IntegrationClass {
         }
     }
 
-    /// Whether the hosts of such an integration are never dialled: Hothouse answers for them, if only
-    /// with a refusal.
+    /// Returns whether the hosts of such an integration are never dialled: Hothouse answers for them, even if only with
+    /// a refusal.
     pub fn is_answered_here(self) -> bool {
         match self {
             Self::Mock | Self::Sink | Self::Disable => true,
@@ -59,19 +59,19 @@ impl IntegrationClass {
 }
 
 choice_type! {
-    /// Where in a request a secret's value goes.
+    /// Where in a request the value of a secret goes.
     SecretForm {
         Header = "header", Basic = "basic", Query = "query", Body = "body", SigV4 = "sigv4", Git = "git",
     }
 }
 
 choice_type! {
-    /// What makes a variable's value harmless.
+    /// Why a variable's value is harmless.
     VariableKind { ReadOnly = "read-only", Public = "public", Fake = "fake", TestMode = "test-mode" }
 }
 
 choice_type! {
-    /// Whose protocol an integration speaks, where its hosts do not tell.
+    /// The vendor whose protocol an integration uses, where its hosts do not tell.
     Vendor {
         Amplitude = "amplitude", Anthropic = "anthropic", AzureBlob = "azure-blob", Bugsnag = "bugsnag",
         Clerk = "clerk", ConfigCat = "configcat", Contentful = "contentful", Discord = "discord",
@@ -91,7 +91,7 @@ choice_type! {
 }
 
 choice_type! {
-    /// What happens to mail for a recipient, on purpose.
+    /// A deliberate fault for mail to a recipient.
     MailFaultKind { Reject = "reject", Defer = "defer", Greylist = "greylist", Slow = "slow" }
 }
 
@@ -110,7 +110,7 @@ pub struct MailFault {
     /// An address, in which `*` stands for anything.
     pub to: Line,
     pub fault: MailFaultKind,
-    /// How late a slow recipient is accepted.
+    /// How long a slow recipient is delayed.
     #[serde(default, with = "crate::config::units::optional_duration")]
     pub after: Option<std::time::Duration>,
 }
@@ -120,14 +120,14 @@ pub struct MailFault {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Integration {
     pub class: IntegrationClass,
-    /// By default it follows from the hosts.
+    /// By default it is derived from the hosts.
     pub vendor: Option<Vendor>,
     #[serde(default)]
     pub hosts: Vec<HostPattern>,
     #[serde(default)]
     pub exceptions: Vec<Rule>,
     pub caveat: Option<Line>,
-    /// The service of the room that answers for its hosts.
+    /// The service in the room that answers for its hosts.
     pub to: Option<ServiceName>,
     pub webhook: Option<Webhook>,
     pub fixtures: Option<TreePath>,
@@ -136,14 +136,14 @@ pub struct Integration {
     pub caps: Option<Caps>,
 }
 
-/// How much a run may spend at a real model.
+/// How much a run may spend on a real model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Caps {
     pub calls: Option<u64>,
     /// In dollars.
     pub cost: Option<f64>,
-    /// Dollars per million tokens, for models whose price is not known here.
+    /// Dollars per million tokens, for models with an unknown price.
     pub input_price: Option<f64>,
     pub output_price: Option<f64>,
 }
@@ -172,10 +172,10 @@ pub struct Secret {
 pub enum SecretSource {
     /// The user's keyring, filled by `secret set`.
     Keyring,
-    /// Hothouse's own file of mode 0600, filled by `secret set`.
+    /// Hothouse's own file with mode 0600, filled by `secret set`.
     File,
     Environment(VariableName),
-    /// A command of the user's own config; a project cannot name one, since it would run on the host.
+    /// A command from the user's own config; a project cannot set one, since it would run on the host.
     Command(String),
 }
 
@@ -183,12 +183,12 @@ pub enum SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Variable {
-    /// Public values are checked the most strictly, so that is what a value is unless the user says more of it.
+    /// Public values are checked most strictly, so that is the default.
     #[serde(default = "public")]
     pub kind: VariableKind,
     pub value: Option<Template>,
     pub from: Option<ValueSource>,
-    /// The services that get it; none means every command in the room.
+    /// The services that get it; empty means every command in the room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceName>,
 }
@@ -197,7 +197,7 @@ fn public() -> VariableKind {
     VariableKind::Public
 }
 
-/// `[notify]`: how the user is told that an agent waits. Only the user's own file has it.
+/// `[notify]`: how the user is told that an agent is waiting. Only the user's own file has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Notify {
@@ -206,7 +206,7 @@ pub struct Notify {
     pub bell: bool,
 }
 
-/// `[live-keys]`: what counts as a live credential in addition to the known ones, and what may enter anyway.
+/// `[live-keys]`: additional kinds of live credentials, and which may enter anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LiveKeys {
@@ -217,7 +217,7 @@ pub struct LiveKeys {
     pub allow_live: BTreeMap<VariableName, Line>,
 }
 
-/// `[live-keys.rule.NAME]`: a form of live keys that only this project knows.
+/// `[live-keys.rule.NAME]`: a format of live keys that only this project knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LiveKeyRule {
@@ -244,7 +244,7 @@ pub const VALUE_SOURCE: TextRule = TextRule {
 impl FromStr for SecretSource {
     type Err = Complaint;
 
-    /// Reads a source; the text is not repeated in the complaint, since it may be the secret itself.
+    /// Parses a source; the complaint does not repeat the text, which may be the secret itself.
     fn from_str(text: &str) -> Result<Self, Complaint> {
         let wrong = || Complaint::new(format!("must be {}", SECRET_SOURCE.what));
         match text.split_once(':') {

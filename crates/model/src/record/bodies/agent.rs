@@ -9,24 +9,24 @@ use crate::{
     ask::AskState,
 };
 
-/// Something that an agent asks the user for, and what the user answered.
+/// A request of an agent to the user, and the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AskBody {
-    /// The id of the request. The record of its answer has it as its own.
+    /// The id of the request, which is also the id of the answer's record.
     pub ask: String,
     pub text: String,
     pub state: Word<AskState>,
-    /// What the user had to say.
+    /// The user's comment.
     pub answer: Option<String>,
-    /// Who asked, or answered.
+    /// Who asked or answered.
     pub by: Word<Party>,
     pub host: Option<String>,
     pub secret: Option<String>,
     pub limit: Option<String>,
 }
 
-/// An agent that was started, ended, waits, or began another round.
+/// An agent that started, ended, waits, or began another round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentBody {
@@ -42,12 +42,12 @@ pub struct AgentBody {
     pub exit: Option<i32>,
     pub reason: Option<String>,
     pub cost: Option<f64>,
-    /// The commit of a round.
+    /// The commit of the round.
     pub commit: Option<String>,
 }
 
-/// A tool call that an agent was about to make, as its guard judged it. The guard runs in the agent's own room, so this is
-/// what the agent's tool said, not proof of what it did.
+/// A tool call that an agent was about to make, as its guard judged it. The guard runs in the agent's own room, so this
+/// is what the agent's tool reported, not proof of what it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuditBody {

@@ -1,4 +1,4 @@
-//! Errors that an app reported, as events of issues.
+//! Errors reported by an app, as events of issues.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub struct ErrorBody {
     /// Where it happened, such as `charge in app/billing.py`.
     pub culprit: String,
     pub level: String,
-    /// Whether the run had not seen the issue before this event.
+    /// Whether this event is the first of its issue in the run.
     pub new: bool,
-    /// Whether the base of the sandbox was seen to have the issue.
+    /// Whether the issue is known from the base of the sandbox.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base: bool,
     pub release: Option<String>,
     pub environment: Option<String>,
-    /// The caller first, the place of the error last.
+    /// The outermost caller first, the place of the error last.
     pub frames: Vec<Frame>,
     pub tags: BTreeMap<String, String>,
     pub request: Option<ErrorRequest>,
@@ -34,18 +34,18 @@ pub struct ErrorBody {
     pub platform: Option<String>,
     /// Whether the app caught it.
     pub handled: Option<bool>,
-    /// When it happened, as the app says.
+    /// When it happened, according to the app.
     pub occurred: Option<String>,
-    /// Errors that led to this one, the nearest first.
+    /// Errors that caused this one, closest first.
     pub causes: Vec<ErrorCause>,
     pub user: Option<Value>,
     pub contexts: Option<Value>,
     pub extra: Option<Value>,
-    /// What came with it, such as an attachment.
+    /// Attachments and other files.
     pub files: Vec<ErrorFile>,
 }
 
-/// A place in the code that was active when an error happened.
+/// A stack frame of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Frame {
@@ -55,12 +55,12 @@ pub struct Frame {
     pub line: Option<u64>,
     pub column: Option<u64>,
     pub in_app: bool,
-    /// The line of the source.
+    /// The line of source code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// The request that an app was answering.
+/// The request that the app was handling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorRequest {
@@ -82,7 +82,7 @@ pub struct Breadcrumb {
     pub data: Option<Value>,
 }
 
-/// An error that led to another.
+/// An error that caused another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorCause {
@@ -91,13 +91,13 @@ pub struct ErrorCause {
     pub message: String,
 }
 
-/// Why events are one issue: equal keys are one issue.
+/// Why events belong to one issue: their keys are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ErrorGroup {
-    /// Begins with the version of the rules.
+    /// Starts with the version of the grouping rules.
     pub key: String,
-    /// What the key was made of, one sentence each.
+    /// What the key was made from, one sentence each.
     pub components: Vec<String>,
 }
 
@@ -109,6 +109,6 @@ pub struct ErrorFile {
     #[serde(rename = "type")]
     pub content_type: String,
     pub size: u64,
-    /// Where it is; none if it was too large to keep.
+    /// Its path; `None` if it was too large to keep.
     pub file: Option<String>,
 }

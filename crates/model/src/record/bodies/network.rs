@@ -1,4 +1,4 @@
-//! What passed the wall or was delivered to an app: requests, connections, webhooks.
+//! Traffic that passed the wall or was delivered to an app: requests, connections, webhooks.
 
 use std::net::IpAddr;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Word, config::IntegrationClass, policy::RecordedCode};
 
-/// Bytes that are kept beside the timeline, by their hash.
+/// Bytes that are stored beside the timeline, by hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobRef {
-    /// Of all the bytes, also those that are not kept.
+    /// The hash of all bytes, including those that are not kept.
     pub sha256: String,
-    /// How many there were.
+    /// The total number of bytes.
     pub bytes: u64,
-    /// How many are kept, from the beginning.
+    /// How many bytes are kept, from the beginning.
     pub kept: u64,
-    /// Where they are, below the run's folder.
+    /// The path below the run's folder.
     pub file: String,
 }
 
@@ -23,19 +23,19 @@ pub struct BlobRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Message {
-    /// In the order in which they came.
+    /// In their original order.
     pub headers: Vec<(String, String)>,
     /// The length of the body.
     pub bytes: u64,
-    /// The body, where it is short text.
+    /// The body, if it is short text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The body, where it is not.
+    /// The body, otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
 }
 
-/// A request to a host outside, as far as it could be seen.
+/// A request to an outside host, as far as it was visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestBody {
@@ -46,26 +46,26 @@ pub struct RequestBody {
     pub version: String,
     pub method: String,
     pub path: String,
-    /// The names in the query, in the order in which they came.
+    /// The parameter names of the query, in their original order.
     pub query: Vec<String>,
-    /// None where the connection broke before an answer.
+    /// `None` if the connection broke before a response.
     pub status: Option<u16>,
     pub integration: Option<String>,
     pub class: Option<Word<IntegrationClass>>,
-    /// Whether a fixture matched; none for a host that is not mocked.
+    /// Whether a fixture matched; `None` for a host that is not mocked.
     pub matched: Option<bool>,
     pub fixture: Option<String>,
     pub duration_ms: u64,
-    /// The secrets that the wall put in, by name.
+    /// The names of secrets that the wall inserted.
     pub secrets: Vec<String>,
-    /// Why the wall answered by itself.
+    /// Why the wall answered itself.
     pub refused: Option<String>,
     pub error: Option<String>,
     pub request: Message,
     pub response: Message,
 }
 
-/// How something travels.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -76,7 +76,7 @@ pub enum Transport {
     Other,
 }
 
-/// A connection, a look-up or datagrams between two ends.
+/// A connection, a lookup or datagrams between two endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConnectionBody {
@@ -84,15 +84,15 @@ pub struct ConnectionBody {
     pub address: Option<IpAddr>,
     pub port: Option<u16>,
     pub transport: Transport,
-    /// What was spoken, such as `TLS`.
+    /// The protocol, such as `TLS`.
     pub protocol: Option<String>,
     pub allowed: bool,
     pub rule: String,
     pub code: Option<RecordedCode>,
     pub reason: Option<String>,
-    /// Whether requests on it could be seen. Where not, the connection is a gap in what is proved.
+    /// Whether its requests were visible. If not, the connection is a gap in the evidence.
     pub inspected: bool,
-    /// Whether it continues.
+    /// Whether it is still open.
     pub open: bool,
     pub sent: u64,
     pub received: u64,
@@ -100,22 +100,22 @@ pub struct ConnectionBody {
     pub error: Option<String>,
 }
 
-/// A webhook that was delivered to the app, or tried to.
+/// A webhook that was delivered to the app, or an attempt to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WebhookBody {
-    /// What it was made of, such as `stripe/invoice.paid`; none for one that a mock sent by itself.
+    /// Its template, such as `stripe/invoice.paid`; `None` for one that a mock sent on its own.
     pub fixture: Option<String>,
     pub vendor: String,
     pub r#type: String,
     /// The URL.
     pub to: String,
-    /// None where there was no answer.
+    /// `None` if there was no response.
     pub status: Option<u16>,
     /// Counts from 1.
     pub attempt: u32,
     pub duration_ms: u64,
-    /// How it went wrong on purpose, such as `duplicate`.
+    /// The deliberate fault, such as `duplicate`.
     pub adversary: Option<String>,
     pub error: Option<String>,
     /// The id of the message, the same for every attempt.

@@ -1,4 +1,4 @@
-//! What happened to a sandbox itself: services, snapshots, policy, commits, commands, tests, seeds, notes.
+//! Events of a sandbox itself: services, snapshots, policy, commits, commands, tests, seeds, notes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Word, words::word_type};
 
-/// A service that changed its state.
+/// A change of a service's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceBody {
@@ -21,7 +21,7 @@ pub struct ServiceBody {
     pub health: Option<String>,
 }
 
-/// A place in the timeline with a name.
+/// A named place in the timeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MarkBody {
@@ -38,17 +38,17 @@ pub struct SnapshotBody {
     pub bytes: Option<u64>,
 }
 
-/// A snapshot that the sandbox went back to. The timeline continues: it is never rewound.
+/// A restore of a snapshot. The timeline continues: it is never rewound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestoreBody {
     pub label: String,
     pub commit: Option<String>,
-    /// The record of the snapshot, where it is of this run.
+    /// The record of the snapshot, if it belongs to this run.
     pub snapshot: Option<String>,
 }
 
-/// A change of what the sandbox may do.
+/// A change of what the sandbox is allowed to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyBody {
@@ -66,7 +66,7 @@ word_type! {
 }
 
 word_type! {
-    /// What a user decided about.
+    /// The subject of a user's decision.
     PolicyArea {
         Egress = "egress",
         Secret = "secret",
@@ -77,7 +77,7 @@ word_type! {
 }
 
 word_type! {
-    /// What a user decided.
+    /// The decision of a user.
     PolicyAction {
         Allowed = "allowed",
         Removed = "removed",
@@ -90,7 +90,7 @@ word_type! {
 }
 
 word_type! {
-    /// How far a seeding is, or one of its bundles.
+    /// The progress of a seeding, or of one of its bundles.
     SeedStep {
         Begun = "begun",
         Done = "done",
@@ -111,7 +111,7 @@ pub struct CommitBody {
     pub files: u64,
 }
 
-/// A command that was run in the room by `exec`.
+/// A command run in the room by `exec`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecBody {
@@ -120,19 +120,19 @@ pub struct ExecBody {
     pub exec: String,
     pub root: bool,
     pub fresh: bool,
-    /// Whether a program of the room ran it, and says so itself.
+    /// Whether a program in the room ran it and reported it itself.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inside: bool,
-    /// Whether it is a process of an agent that was seen to run. One that ends soon may be missed.
+    /// Whether it is a process of an agent that was seen by sampling, which can miss short-lived ones.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sampled: bool,
-    /// How it ended; none while it runs.
+    /// Its exit code; `None` while it runs.
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub duration_ms: Option<u64>,
 }
 
-/// A test that a runner in the room has run, as it says itself.
+/// A test result, as reported by a test runner in the room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TestBody {
@@ -144,10 +144,10 @@ pub struct TestBody {
     pub line: Option<u64>,
     pub title: String,
     pub status: Word<TestStatus>,
-    /// The status that the test says it must have.
+    /// The status that the test declares as expected.
     pub expected: Word<TestStatus>,
     pub outcome: Word<TestOutcome>,
-    /// How often it was tried before.
+    /// The number of earlier attempts.
     pub retry: u64,
     pub duration_ms: u64,
     pub error: Option<String>,
@@ -155,7 +155,7 @@ pub struct TestBody {
 }
 
 word_type! {
-    /// How a test ended, in the words of Playwright.
+    /// The status of a test, in Playwright's words.
     TestStatus {
         Passed = "passed",
         Failed = "failed",
@@ -166,66 +166,66 @@ word_type! {
 }
 
 word_type! {
-    /// What a test amounts to, after all its tries.
+    /// The outcome of a test after all its attempts.
     TestOutcome {
         Expected = "expected",
         Unexpected = "unexpected",
-        /// It passed after it had failed.
+        /// It passed after a failure.
         Flaky = "flaky",
         Skipped = "skipped",
     }
 }
 
-/// A file that a test left: a picture, a film, a trace.
+/// A file that a test produced: a screenshot, a video, a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TestFile {
     pub name: String,
     #[serde(rename = "type")]
     pub content_type: String,
-    /// Where the runner wrote it.
+    /// The path that the runner wrote.
     pub path: String,
     /// The copy below the run's folder.
     pub file: Option<String>,
 }
 
-/// A seeding, or one of its bundles. All records of a seeding share its id: what lies between the first and the last of
-/// them was recorded meanwhile.
+/// A seeding, or one of its bundles. All records of a seeding share its id; records between the first and the last of
+/// them were made during the seeding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SeedBody {
-    /// The bundle; none for the seeding as a whole.
+    /// The bundle; `None` for the seeding as a whole.
     pub bundle: Option<String>,
     pub bundles: Vec<String>,
     pub radius: Option<String>,
     pub state: Word<SeedStep>,
     pub error: Option<String>,
     pub duration_ms: Option<u64>,
-    /// What the context names.
+    /// The ids in the context.
     pub ids: BTreeMap<String, Value>,
 }
 
 word_type! {
-    /// A gap in the records, so that their absence is not taken for proof.
+    /// A gap in the records, so that a missing record is not taken as proof.
     GapKind {
-        /// The end of the file was torn by a crash, and cut.
+        /// A crash damaged the end of the file, which was cut off.
         Recovered = "recovered",
         /// Records could not be written.
         Dropped = "dropped",
-        /// A sink did not take anything for a while.
+        /// A sink was unavailable for a while.
         SinkDown = "sink-down",
-        /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
+        /// No daemon was running for a while: nothing could leave the room, and events in it were not recorded.
         Absent = "absent",
-        /// Something broke, and no error was reported.
+        /// Something failed, but no error was reported.
         Unreported = "unreported",
-        /// Encrypted connections to a host, whose requests were not seen.
+        /// Encrypted connections to a host, whose requests were not visible.
         NotOpened = "not-opened",
-        /// Datagrams to a host, of which nothing but their number is known.
+        /// Datagrams to a host, of which only the number is known.
         Udp = "udp",
     }
 }
 
-/// A line of a log that is worth a record, or a note of Hothouse itself.
+/// A log line that is worth a record, or a note of Hothouse itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogBody {
@@ -235,7 +235,7 @@ pub struct LogBody {
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap: Option<Word<GapKind>>,
-    /// How many records, bytes or seconds the gap is about.
+    /// The number of records, bytes or seconds in the gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }

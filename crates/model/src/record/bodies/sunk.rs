@@ -1,11 +1,11 @@
-//! What sinks took in besides mails and errors: analytics, objects, flags, models, traces, jobs.
+//! What sinks took besides mails and errors: analytics, objects, flags, models, traces, jobs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Word, queue::JobState, words::word_type};
 
-/// An event of analytics. Who it is about is hashed when it is written.
+/// An analytics event. User ids are hashed when it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventBody {
@@ -17,10 +17,10 @@ pub struct EventBody {
     pub r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Value>,
-    /// When it happened, as the app says.
+    /// When it happened, according to the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// Properties that every such event of the base has, and this one has not.
+    /// Properties that this event lacks but all such events of the base have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
     /// Properties that no such event of the base has.
@@ -46,15 +46,15 @@ pub struct ObjectBody {
     pub operation: Word<ObjectOperation>,
     /// Its bytes, below the run's folder.
     pub file: Option<String>,
-    /// What the bytes are, where they are an image, whatever the app says.
+    /// The format of the bytes if they are an image, whatever the app says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media: Option<MediaSize>,
-    /// The version, where the bucket keeps versions.
+    /// The version, if the bucket is versioned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// What an image is, and how large, by its first bytes.
+/// The format and size of an image, read from its first bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MediaSize {
@@ -70,15 +70,15 @@ pub struct MediaSize {
 pub struct FlagBody {
     pub key: String,
     pub value: Value,
-    /// What the project's config says.
+    /// The value in the project's config.
     pub default: Value,
     /// Whether the sandbox has pinned it.
     pub pinned: bool,
-    /// Whose SDK asked; none where a user pinned it.
+    /// The vendor of the SDK that asked; `None` if a user pinned it.
     pub vendor: Option<String>,
 }
 
-/// A call of a language model.
+/// A call to a language model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LlmBody {
@@ -91,11 +91,11 @@ pub struct LlmBody {
     /// Whether a fixture or the real model answered.
     pub matched: bool,
     pub fixture: Option<String>,
-    /// Whether it was for the real model.
+    /// Whether it was meant for the real model.
     pub real: bool,
-    /// The status that the real model answered with.
+    /// The real model's response status.
     pub status: Option<u16>,
-    /// What the real model cost, in dollars.
+    /// The cost of the real model, in dollars.
     pub cost: Option<f64>,
     /// Why it did not reach the real model.
     pub refused: Option<String>,
@@ -104,22 +104,22 @@ pub struct LlmBody {
     pub prompt: Prompt,
 }
 
-/// What a model was asked, as far as it is kept.
+/// The prompt, as far as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Prompt {
-    /// Of the whole prompt.
+    /// The hash of the whole prompt.
     pub sha256: String,
     pub messages: u64,
     pub chars: u64,
     /// The names of the tools that the model may call.
     pub tools: Vec<String>,
-    /// How the last message of the user begins.
+    /// The beginning of the user's last message.
     pub begins: String,
 }
 
 word_type! {
-    /// How a span ended, as the app says.
+    /// The status of a span, according to the app.
     SpanStatus { Unset = "unset", Ok = "ok", Error = "error" }
 }
 
@@ -142,12 +142,12 @@ pub struct TraceBody {
     pub events: Vec<Value>,
 }
 
-/// A job of a queue, or one that was run by hand.
+/// A job of a queue, or one that was run manually.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobBody {
     pub queue: String,
-    /// The id that the queue gave it.
+    /// The id in the queue.
     pub job: String,
     pub name: String,
     pub state: Word<JobState>,

@@ -215,7 +215,7 @@ fn kind(object: &Object) -> String {
     object.about.content_type.clone().unwrap_or_else(|| "application/octet-stream".into())
 }
 
-/// The headers that describe a blob.
+/// Returns the headers that describe a blob.
 fn described(object: &Object) -> Vec<(String, String)> {
     let mut headers = vec![
         ("etag".to_owned(), etag(object)),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::VENDOR;
 use crate::{Call, Context, FlagSet, Taken, context::Flag, flags::is_on, ids};
 
-/// Answers `/flags`, of version 2.
+/// Answers `/flags`, version 2.
 pub(super) fn evaluated(context: &mut Context<'_>) -> Taken {
     let flag = |(at, (key, Flag { value, .. })): (usize, (&String, &Flag))| {
         let reason =
@@ -109,7 +109,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns the variant of a value: a text is one.
+/// Returns the variant that a value names: any text is one.
 fn variant(value: &Value) -> Value {
     match value {
         Value::String(text) if !text.is_empty() => value.clone(),

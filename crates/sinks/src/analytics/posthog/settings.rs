@@ -18,7 +18,7 @@ pub(super) fn library() -> Taken {
     http::text(200, "application/javascript; charset=utf-8", LIBRARY, VENDOR)
 }
 
-/// Answers with the settings as a script. No text of the room can terminate the script early.
+/// Answers with the settings as a script. Text from the room cannot end the script early.
 pub(super) fn script(token: &str, set: &FlagSet) -> Taken {
     let config = config(token, set).to_string().replace('<', "\\u003c");
     let name = Value::from(token).to_string().replace('<', "\\u003c");

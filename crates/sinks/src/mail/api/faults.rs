@@ -84,7 +84,7 @@ fn xml_error(code: &str, text: &str) -> String {
     .concat()
 }
 
-/// Vendors with JSON responses, each in its own format.
+/// Builds a refusal in the vendor's own JSON format.
 fn plain(vendor: &str, refusal: MailRefusal, recipient: &str) -> (u16, Value) {
     let not_taken = format!("{recipient} is not taken (fault: reject)");
     let later = "Too many requests; try again later (fault: defer)";

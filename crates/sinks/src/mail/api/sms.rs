@@ -68,7 +68,7 @@ pub(super) fn take_vonage(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     }
 }
 
-/// The older API, whose errors come with status 200.
+/// Handles the older API, whose errors come with status 200.
 fn sms(tree: &Value, context: &mut Context<'_>) -> Taken {
     let field = |name: &str| text(tree, name).filter(|text| !text.is_empty());
     let failed = |why: &str| {

@@ -66,7 +66,7 @@ fn ask_password(user: Option<String>) -> Login {
     Login::Ask(BASE64_STANDARD.encode("Password:"), Step::Password { user })
 }
 
-/// Continues a login with a line of the client.
+/// Continues a login with a line from the client.
 pub(super) fn answer(step: Step, line: &str) -> Login {
     match step {
         _ if line == "*" => Login::Cancelled,

@@ -101,7 +101,7 @@ pub fn greylist_key(from: &str, to: &str) -> String {
     format!("{} {}", from.to_ascii_lowercase(), to.to_ascii_lowercase())
 }
 
-/// Whether an address matches a pattern with `*`.
+/// Returns whether an address matches a pattern with `*`.
 fn fits(pattern: &str, address: &str) -> bool {
     let (pattern, address) = (pattern.to_ascii_lowercase(), address.to_ascii_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == address };
