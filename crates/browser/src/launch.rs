@@ -28,7 +28,7 @@ const NONE: &str = "hothouse: no browser";
 pub const OLDEST: u32 = 120;
 
 /// The flags of every start. A browser that calls home would be on the timeline as if the app had.
-const FLAGS: [&str; 27] = [
+const FLAGS: [&str; 28] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-first-run",
@@ -43,7 +43,7 @@ const FLAGS: [&str; 27] = [
     "--disable-component-extensions-with-background-pages",
     "--disable-default-apps",
     "--disable-extensions",
-    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,IsolateOrigins,MediaRouter,OptimizationHints,OriginKeyedProcessesByDefault,site-per-process,Translate",
+    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,IsolateOrigins,MediaRouter,OptimizationHints,OriginKeyedProcessesByDefault,PaintHolding,site-per-process,Translate",
     // Frames of other sites share the page's process, so that one session reaches them. The room is the fence.
     "--disable-site-isolation-trials",
     "--disable-dev-shm-usage",
@@ -56,6 +56,8 @@ const FLAGS: [&str; 27] = [
     "--metrics-recording-only",
     "--mute-audio",
     "--no-service-autorun",
+    // Otherwise a click before the first frame is drawn, on a busy machine, is dropped without a word.
+    "--allow-pre-commit-input",
     // Every page has a window of its own; a first one that nobody uses is a third of the time of a start.
     "--no-startup-window",
     "--password-store=basic",

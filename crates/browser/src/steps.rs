@@ -28,6 +28,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 const FIND: &str = include_str!("scripts/find.js");
 const READY: &str = include_str!("scripts/ready.js");
+const PRESSED: &str = include_str!("scripts/pressed.js");
 const FILL: &str = include_str!("scripts/fill.js");
 const SELECT: &str = include_str!("scripts/select.js");
 
@@ -186,6 +187,14 @@ impl Outside for Nowhere {
     }
 }
 
+/// What an element is looked at for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Look,
+    /// A press of the mouse follows. If it arrives elsewhere, it does nothing there.
+    Press,
+}
+
 struct Running<'a> {
     page: &'a Page,
     outside: &'a dyn Outside,
@@ -201,7 +210,7 @@ impl Running<'_> {
             Action::Goto { path, app } => self.goto(app.as_deref(), path).await,
             Action::Click(on) => self.click(on).await,
             Action::Hover(on) => {
-                let (_, x, y) = self.ready(on).await?;
+                let (_, x, y) = self.ready(on, Use::Look).await?;
                 self.mouse("mouseMoved", x, y).await
             }
             Action::Check(on) => self.tick(on, true).await,
@@ -253,9 +262,23 @@ impl Running<'_> {
     }
 
     async fn click(&self, on: &Locator) -> Result<(), Failed> {
-        let (_, x, y) = self.ready(on).await?;
-        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            self.mouse(kind, x, y).await?;
+        loop {
+            let (object, x, y) = self.ready(on, Use::Press).await?;
+            for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+                self.mouse(kind, x, y).await?;
+            }
+            // A page that is gone was left by the click.
+            let pressed = self.on(&object, PRESSED, &[]).await.unwrap_or_default();
+            match text(&pressed) {
+                "" => break,
+                _ if self.again().await => {}
+                other => {
+                    let other = cut(other, 100);
+                    return Err(
+                        format!("{on} was not clicked: {other} came under the mouse").into()
+                    );
+                }
+            }
         }
         self.page.calm(self.until).await;
         Ok(())
@@ -284,7 +307,7 @@ impl Running<'_> {
 
     async fn fill(&mut self, on: &Locator, value: &str) -> Result<(), Failed> {
         let value = filled_in(value, self.record)?;
-        let (object, ..) = self.ready(on).await?;
+        let (object, ..) = self.ready(on, Use::Look).await?;
         match text(&self.on(&object, FILL, &[json!(value)]).await?) {
             "done" => {}
             "type" if value.is_empty() => self.press("Delete", None).await?,
@@ -451,11 +474,12 @@ impl Running<'_> {
     }
 
     /// Waits until an element can be used, and returns it with the place to click.
-    async fn ready(&self, on: &Locator) -> Result<(String, f64, f64), Failed> {
+    async fn ready(&self, on: &Locator, what_for: Use) -> Result<(String, f64, f64), Failed> {
         let mut problem;
         loop {
             let object = self.find(on, false).await?;
-            let state = self.on(&object, READY, &[json!(false)]).await?;
+            let press = json!(what_for == Use::Press);
+            let state = self.on(&object, READY, &[json!(false), press]).await?;
             let place =
                 |name: &str| state[name].as_f64().filter(|at| at.is_finite()).unwrap_or_default();
             problem = match text(&state["state"]) {

@@ -313,6 +313,17 @@ fn steps_wait_for_what_they_are_about_and_say_what_is_there_instead() {
 }
 
 #[test]
+fn a_click_reaches_what_is_meant_on_a_page_that_moves_under_the_mouse() {
+    let Some(shop) = Shop::open(None) else { return };
+    // Two times what is above the button moves into its place, between the look and the press.
+    let script = "[[step]]\ngoto = \"/moves\"\n[[step]]\nclick = \"button 'Keep'\"\n[[step]]\nexpect = \"text 'kept'\"\n\
+        [[step]]\nclick = \"link 'the terms'\"\n[[step]]\nexpect = \"text 'kept read'\"\n";
+    fs::write(shop.repository.join("moves.toml"), script).unwrap();
+    let report = shop.seen(&["web", "--script", "moves.toml"]);
+    assert!(!report["text"].as_str().unwrap().contains("deleted"), "{report:#}");
+}
+
+#[test]
 fn a_kept_page_takes_one_step_at_a_time_and_becomes_a_script() {
     let Some(shop) = Shop::open(None) else { return };
     let opened = shop.seen(&["web", "/login", "--session", "s"]);

@@ -1,0 +1,7 @@
+function () {
+  const press = window.hothousePress;
+  if (!press) return '';
+  delete window.hothousePress;
+  press.end();
+  return press.by;
+}
