@@ -1,27 +1,27 @@
-//! Parsing of the command line, and what is said of one that cannot be parsed.
+//! Parsing of the command line, and the errors for one that cannot be parsed.
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::{
-    Parser,
+    Args, FromArgMatches, Parser,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use hothouse_model::{Failure, FailureKind, config::rules::nearest};
 
-use super::{Arguments, command, help};
+use super::{Arguments, Command, Global, command, help};
 
 /// A command line that runs no command: help, version or an error.
 pub(crate) struct Early {
     error: clap::Error,
     pub(super) hint: Option<String>,
     json: bool,
-    /// The help of `hothouse` itself, if that is wanted.
+    /// The help of `hothouse` itself, if requested.
     help: Option<String>,
-    /// The names of the command that was meant, as far as they exist.
+    /// The names of the intended command, as far as they exist.
     command: String,
 }
 
-/// What a word on the command line is the name of, as far as that is known.
+/// What kind of thing a word on the command line names, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Noun {
     Sandbox,
@@ -30,13 +30,16 @@ pub(crate) enum Noun {
 }
 
 impl Arguments {
-    /// Parses the command line. `noun` is asked only about the words of one that cannot be parsed.
+    /// Parses the command line. `noun` is called only for the words of one that cannot be parsed.
     pub(crate) fn parse(
         arguments: &[OsString],
         noun: impl Fn(&str) -> Noun,
     ) -> Result<Self, Early> {
         // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+        if let Some(frequent) = frequent(arguments) {
+            return Ok(frequent);
+        }
         Self::try_parse_from(verb_first(arguments)).map_err(|mut error| {
             name_the_meant(&mut error, arguments);
             let hint = misplaced(&error, arguments, &noun);
@@ -46,7 +49,44 @@ impl Arguments {
     }
 }
 
-/// The words of other tools, and the commands that do the same here.
+/// Parses the command line of a command that programs start often; `None` for any other command, and if it is invalid.
+///
+/// Building the tree of all commands takes a millisecond, a fifth of an `exec`. What fails here is parsed by that tree,
+/// which reports what is wrong.
+pub(super) fn frequent(arguments: &[OsString]) -> Option<Arguments> {
+    let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    let name = arguments.iter().skip(1).find(|word| !is_flag(word))?;
+    match name.to_str()? {
+        "delete" => alone("delete", arguments, Command::Delete),
+        "down" => alone("down", arguments, Command::Down),
+        "exec" => alone("exec", arguments, Command::Exec),
+        "fork" => alone("fork", arguments, Command::Fork),
+        "guard" => alone("guard", arguments, Command::Guard),
+        "logs" => alone("logs", arguments, Command::Logs),
+        "since" => alone("since", arguments, Command::Since),
+        "status" => alone("status", arguments, Command::Status),
+        "timeline" => alone("timeline", arguments, Command::Timeline),
+        "up" => alone("up", arguments, Command::Up),
+        "wait" => alone("wait", arguments, Command::Wait),
+        _ => None,
+    }
+}
+
+/// Parses a command line as if there were only this command.
+fn alone<A: Args>(
+    name: &'static str,
+    arguments: &[OsString],
+    command: fn(A) -> Command,
+) -> Option<Arguments> {
+    let only = A::augment_args(clap::Command::new(name));
+    let line = Global::augment_args(clap::Command::new("hothouse")).subcommand(only);
+    let matches = line.try_get_matches_from(arguments).ok()?;
+    let (_, own) = matches.subcommand()?;
+    let command = Some(command(A::from_arg_matches(own).ok()?));
+    Some(Arguments { global: Global::from_arg_matches(&matches).ok()?, command })
+}
+
+/// Commands that other tools have, and the commands that do the same here.
 pub(super) const SYNONYMS: [(&str, &str); 38] = [
     ("add", "fork"),
     ("attach", "shell"),
@@ -88,7 +128,8 @@ pub(super) const SYNONYMS: [(&str, &str); 38] = [
     ("worktree", "fork"),
 ];
 
-/// Names the one command that was plainly meant by one that does not exist; none where that is a guess.
+/// Suggests the one command that was clearly meant instead of one that does not exist; suggests none if
+/// that would be a guess.
 fn name_the_meant(error: &mut clap::Error, arguments: &[OsString]) {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
@@ -113,7 +154,7 @@ fn name_the_meant(error: &mut clap::Error, arguments: &[OsString]) {
     }
 }
 
-/// Returns the names of the command in a command line, from `hothouse` on.
+/// Returns the names of the command in a command line, starting with `hothouse`.
 fn meant(arguments: &[OsString]) -> String {
     let tree = command();
     let (mut at, mut names) = (&tree, tree.get_name().to_owned());
@@ -125,7 +166,7 @@ fn meant(arguments: &[OsString]) -> String {
     names
 }
 
-/// Puts the verb of `integration NAME record` before the name.
+/// Moves the verb of `integration NAME record` before the name.
 pub fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
     let mut words = arguments.to_vec();
     let before = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -141,7 +182,7 @@ pub fn verb_first(arguments: &[OsString]) -> Vec<OsString> {
     words
 }
 
-/// Returns a hint for a sandbox that was named without `-w`, or a command of `exec` without `--`.
+/// Returns a hint for a sandbox named without `-w`, or a command for `exec` without `--`.
 fn misplaced(
     error: &clap::Error,
     arguments: &[OsString],
@@ -163,7 +204,7 @@ fn misplaced(
     if !takes_sandbox || given.iter().any(|word| matches!(*word, "-w" | "--sandbox")) {
         return None;
     }
-    // The one that is a sandbox may stand before the one that is too many.
+    // The sandbox may come before the superfluous word.
     let meant = given.iter().find(|word| noun(word) == Noun::Sandbox);
     let sandbox = meant.copied().unwrap_or(wrong);
     let rest = given.iter().filter(|word| **word != sandbox && **word != "--json");
@@ -171,7 +212,7 @@ fn misplaced(
     Some(format!("pass the sandbox with -w: `hothouse {name}{rest} -w {sandbox}`"))
 }
 
-/// Returns a hint for `exec npm test`, where `npm` was taken for a service.
+/// Returns a hint for `exec npm test`, where `npm` was mistaken for a service.
 fn command_without_dashes(
     error: &clap::Error,
     words: &[&str],
@@ -198,7 +239,7 @@ fn command_without_dashes(
     Some(format!("put the command after `--`: `hothouse exec {meant}`"))
 }
 
-/// Returns where the first word is that is neither a flag of `exec` nor the value of one.
+/// Returns the index of the first word that is neither a flag of `exec` nor the value of one.
 fn first_operand(words: &[&str]) -> Option<usize> {
     let takes_value = |word: &str| matches!(word, "-w" | "--sandbox" | "-C" | "--folder");
     let mut is_value = false;
@@ -210,7 +251,7 @@ fn first_operand(words: &[&str]) -> Option<usize> {
 }
 
 impl Early {
-    /// Returns what is told to programs.
+    /// Returns the failure as programs get it.
     #[cfg(test)]
     pub(super) fn told(&self) -> Failure {
         failure(&self.error, self.hint.clone(), &self.command)
@@ -235,14 +276,14 @@ impl Early {
             };
         }
         let failure = failure(&self.error, self.hint, &self.command);
-        // Indented like every other answer, although there is no `Ui` yet.
+        // Indented like all other output, although there is no `Ui` yet.
         let body = serde_json::json!({ "error": failure });
         writeln!(std::io::stdout(), "{body:#}").ok();
         ExitCode::from(failure.kind.exit_code())
     }
 }
 
-/// Tells an error of the command line as one value: its first paragraph, and what clap advises.
+/// Converts a command-line error to a failure: its first paragraph, and clap's tips as hints.
 fn failure(error: &clap::Error, hint: Option<String>, command: &str) -> Failure {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

@@ -6,6 +6,44 @@ fn the_command_tree_is_sound() {
 }
 
 #[test]
+fn frequent_commands_mean_the_same_with_and_without_the_other_commands() {
+    for line in [
+        "exec -- true",
+        "--json exec -w a --sandbox b -q -- ls -l --json",
+        "exec --root -C web db -v -- psql -c x",
+        "exec --attach ex-1",
+        "exec --fresh --explain -- sh -c true",
+        "guard",
+        "guard --json",
+        "guard --tool claude --mode deny",
+        "guard install --for claude",
+        "-v guard uninstall --for codex",
+        "delete a b --yes",
+        "down -w a",
+        "fork a --from b -q",
+        "logs web -f -w a --json",
+        "since mark-1 --json",
+        "status a -f",
+        "timeline --kind mail --limit 5",
+        "up --seed m --json",
+        "wait mail to:ann",
+    ] {
+        let words: Vec<OsString> =
+            std::iter::once("hothouse").chain(line.split(' ')).map(OsString::from).collect();
+        let whole = Arguments::try_parse_from(&words).unwrap();
+        let alone =
+            parse::frequent(&words).unwrap_or_else(|| panic!("{line} needs the whole tree"));
+        assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
+    }
+    for line in ["exec", "exec --help", "exec npm test", "guard --nonsense", "status", "--version"]
+    {
+        let words: Vec<OsString> =
+            std::iter::once("hothouse").chain(line.split(' ')).map(OsString::from).collect();
+        assert!(parse::frequent(&words).is_none(), "{line}");
+    }
+}
+
+#[test]
 fn a_name_can_stand_alone_and_a_command_without_dashes_is_recognized() {
     let parse = |line: &str| {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
@@ -93,11 +131,11 @@ fn every_word_of_another_tool_leads_to_a_command_and_is_none_itself() {
 fn every_command_that_does_something_has_two_examples() {
     fn check(command: &clap::Command, path: &str) {
         let path = format!("{path} {}", command.get_name());
-        // Nobody types a hidden one.
+        // Nobody types a hidden command.
         if command.is_hide_set() {
             return;
         }
-        // A group explains itself by its commands.
+        // A group is explained by its commands.
         if !command.is_subcommand_required_set() {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let examples = after.split("Examples:").nth(1).unwrap_or_default();
