@@ -17,7 +17,7 @@ pub(crate) fn check(session: &Session, arguments: &[OsString]) -> Result<(), Fai
     }
     // Used only to name the sandbox; if the daemon is away, the refusal is the same without the name.
     let query = FindQuery { sandbox: None, folder: session.folder_text().unwrap_or_default() };
-    let own = session.query::<SandboxView>(route::SANDBOX_FIND, &query).ok();
+    let own = session.query_if_running::<SandboxView>(route::SANDBOX_FIND, &query).ok().flatten();
     let line = host_line(arguments, &path, own.as_ref().map(|own| own.name.as_str()));
     Err(refusal(&path, &line))
 }

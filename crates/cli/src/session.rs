@@ -156,17 +156,17 @@ impl Session {
     }
 
     /// Sends something to a running daemon, within a time limit; does not start one.
-    pub(crate) fn tell_if_running(
+    pub(crate) fn post_if_running<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
         patience: Duration,
-    ) -> Option<()> {
+    ) -> Option<T> {
         let client = self.reach.connect().ok()??;
         let operation = self.operation();
         self.runtime.block_on(async {
-            let told = client.post::<serde_json::Value>(path, &operation, body);
-            tokio::time::timeout(patience, told).await.ok()?.ok().map(drop)
+            let answer = client.post(path, &operation, body);
+            tokio::time::timeout(patience, answer).await.ok()?.ok()
         })
     }
 

@@ -8,7 +8,7 @@ use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
     process::{ExitCode, Output},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use hothouse_api::{
@@ -31,6 +31,9 @@ use crate::{
 /// The exit codes of a shell for a program that does not exist, or that cannot be run.
 const MISSING: u8 = 127;
 const UNUSABLE: u8 = 126;
+
+/// How long a command waits for its record: not for a daemon that is away.
+const NOTE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a command.
 pub(super) fn exec(session: &Session, ui: &Ui, args: ExecArgs) -> Result<ExitCode, Failure> {
@@ -67,7 +70,7 @@ impl<'s> Note<'s> {
         let folder = session.folder_text().ok()?;
         let mut body = ExecNoteBody { folder, argv, root, ..ExecNoteBody::default() };
         let noted: ExecNoteView =
-            session.post(route::TIMELINE_EXEC, &session.operation(), &body).ok()?;
+            session.post_if_running(route::TIMELINE_EXEC, &body, NOTE_PATIENCE)?;
         body.id = Some(noted.id);
         Some(Self { session, body })
     }
@@ -75,8 +78,11 @@ impl<'s> Note<'s> {
     fn end(self, code: u8, begun: Instant) {
         let taken = u64::try_from(begun.elapsed().as_millis()).ok();
         let body = ExecNoteBody { exit: Some(code.into()), duration_ms: taken, ..self.body };
-        let operation = self.session.operation();
-        self.session.post::<ExecNoteView>(route::TIMELINE_EXEC, &operation, &body).ok();
+        drop::<Option<ExecNoteView>>(self.session.post_if_running(
+            route::TIMELINE_EXEC,
+            &body,
+            NOTE_PATIENCE,
+        ));
     }
 }
 
