@@ -77,9 +77,9 @@ impl Engine {
                 integrations: self.integration_reports(sandbox).unwrap_or_default(),
             };
             let run = pretty(&run_json(sandbox, &apps, &urls, &about));
-            files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
+            replace_if_changed(&artifacts.join("run.json"), &run)?;
             let env = env_sh(sandbox, artifacts, &urls);
-            files::replace(&artifacts.join("env.sh"), env.as_bytes(), 0o600)?;
+            replace_if_changed(&artifacts.join("env.sh"), &env)?;
             // Files that only the room shows are useless on the host.
             if apps.is_empty() || trees::is_hidden(sandbox) {
                 return Ok(());
@@ -117,6 +117,15 @@ impl Engine {
             true => keep(CONFIG_FILE, &superset_json()),
             false => Ok(()),
         }
+    }
+}
+
+/// Replaces a file. An `up` comes here more than once, and a sync takes as long as the start of a service.
+fn replace_if_changed(path: &Path, text: &str) -> Result<(), FileError> {
+    let known = files::read_capped(path, FILE_LIMIT).unwrap_or_default();
+    match known == text.as_bytes() {
+        true => Ok(()),
+        false => files::replace(path, text.as_bytes(), 0o600),
     }
 }
 
