@@ -554,7 +554,8 @@ fn tar_letters(words: &[Word]) -> String {
         words.iter().filter(|word| word.text.starts_with('-') && !word.text.starts_with("--"))
     {
         // The rest of a word after such a letter is its value.
-        let own = word.text.split_inclusive('C').next().unwrap_or(&word.text);
+        let takes_value = |letter: char| "CFHIKLNTVXbfg".contains(letter);
+        let own = word.text.split_inclusive(takes_value).next().unwrap_or(&word.text);
         letters.push_str(own);
     }
     letters
