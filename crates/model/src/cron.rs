@@ -137,8 +137,8 @@ fn vercel(path: &str, text: &str) -> Vec<Schedule> {
 /// Reads a GitHub workflow with a schedule: the commands of its `run` steps; steps with `uses` are left out.
 fn github(path: &str, text: &str) -> Vec<Schedule> {
     let lines: Vec<&str> = text.lines().collect();
-    let cron = lines.iter().find_map(|line| line.trim().strip_prefix("- cron:"));
-    let Some(cron) = cron else { return Vec::new() };
+    let crons = lines.iter().filter_map(|line| line.trim().strip_prefix("- cron:"));
+    let crons: Vec<&str> = crons.map(plain).filter(|cron| !cron.is_empty()).collect();
     let mut commands = Vec::new();
     let mut at = 0;
     while at < lines.len() {
@@ -149,13 +149,16 @@ fn github(path: &str, text: &str) -> Vec<Schedule> {
         let Some(run) = step.strip_prefix("run:") else { continue };
         match run.trim() {
             "|" | ">" | "|-" | ">-" => {
+                // The first line sets the indentation; what the others have beyond it is their own, as in here-documents.
+                let mut margin = None;
                 while at < lines.len() {
-                    let inner = lines[at];
-                    if !inner.trim().is_empty() && inner.len() - inner.trim_start().len() <= indent
-                    {
+                    let inner = lines[at].trim_end();
+                    let depth = inner.len() - inner.trim_start().len();
+                    if !inner.is_empty() && depth <= indent {
                         break;
                     }
-                    commands.push(inner.trim().to_owned());
+                    let margin = *margin.get_or_insert(depth);
+                    commands.push(inner.get(margin..).unwrap_or(inner.trim_start()).to_owned());
                     at += 1;
                 }
             }
@@ -165,16 +168,24 @@ fn github(path: &str, text: &str) -> Vec<Schedule> {
     let file = path.rsplit('/').next().unwrap_or(path);
     let command =
         commands.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
-    let schedule = cron.trim().trim_matches(['"', '\'']).to_owned();
     if command.is_empty() {
         return Vec::new();
     }
-    vec![Schedule {
+    let one = |cron: &&str| Schedule {
         name: name_of(file.split('.').next().unwrap_or(file)),
-        schedule,
+        schedule: (*cron).to_owned(),
         source: path.to_owned(),
         work: ScheduledWork::Command(format!("set -e\n{command}")),
-    }]
+    };
+    crons.iter().map(one).collect()
+}
+
+/// Returns a scalar of YAML without its quotes, or without the comment after it.
+fn plain(text: &str) -> &str {
+    let text = text.trim();
+    let quoted =
+        ['"', '\''].into_iter().find_map(|quote| text.strip_prefix(quote)?.split(quote).next());
+    quoted.unwrap_or_else(|| text.split(" #").next().unwrap_or(text)).trim()
 }
 
 #[cfg(test)]
@@ -202,15 +213,19 @@ mod tests {
         let found = read_file("apps/web/vercel.json", vercel);
         assert_eq!((found[0].name.as_str(), found.len()), ("nightly", 1));
         assert_eq!(found[0].work, ScheduledWork::Call("/api/cron/nightly?x=1".into()));
-        let workflow = "on:\n  schedule:\n    - cron: '0 6 * * 1'\njobs:\n  a:\n    steps:\n      - uses: actions/checkout@v4\n      - run: npm ci\n      - name: x\n        run: |\n          node a.js\n          node b.js\n      - uses: x/y@v1\n";
+        let workflow = "on:\n  schedule:\n    - cron: '0 6 * * 1' # Mondays\n    - cron: 0 7 1 * * # monthly\njobs:\n  a:\n    steps:\n      - uses: actions/checkout@v4\n      - run: npm ci\n      - name: x\n        run: |\n          cat <<E > f\n            two  \n          E\n          node b.js\n      - uses: x/y@v1\n";
         let found = read_file(".github/workflows/weekly-report.yml", workflow);
         assert_eq!(
             found[0].work,
-            ScheduledWork::Command("set -e\nnpm ci\nnode a.js\nnode b.js".into())
+            ScheduledWork::Command("set -e\nnpm ci\ncat <<E > f\n  two\nE\nnode b.js".into())
         );
         assert_eq!(
             (found[0].name.as_str(), found[0].schedule.as_str()),
             ("weekly-report", "0 6 * * 1")
+        );
+        assert_eq!(
+            (found[1].name.as_str(), found[1].schedule.as_str()),
+            ("weekly-report-2", "0 7 1 * *")
         );
         assert!(
             read_file("README.md", text).is_empty() && read_file("vercel.json", "oops").is_empty()
