@@ -61,7 +61,7 @@ static BENCHMARKS: [Benchmark; 13] = [
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
     Benchmark { name: "egress", measure: egress::measure, within: None },
     Benchmark { name: "mock", measure: mock::measure, within: None },
-    Benchmark { name: "proof", measure: |_, _| Ok(()), within: Some(proof::run) },
+    Benchmark { name: "proof", measure: proof::measure, within: Some(proof::run) },
     Benchmark { name: "room", measure: room::measure, within: None },
     Benchmark { name: "router", measure: router::measure, within: Some(router::within) },
     Benchmark { name: "services", measure: services::measure, within: None },

@@ -1,6 +1,6 @@
-//! Proofs: how long it takes to compare two runs, and to sum one up.
+//! Proofs: what `prove` adds to the example shop's checkout, and how long it takes to compare two runs and to sum one up.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use hothouse_evidence::{
     compare::{Side, compare},
@@ -12,12 +12,66 @@ use serde_json::json;
 
 use super::{
     bars::{Bar, bar},
-    median, milliseconds, print, timed,
+    figures::Figures,
+    median, milliseconds, print,
+    room::Ground,
+    timed,
 };
 
 const COMPARED: u64 = 10_000;
 const SUMMED_UP: u64 = 5_000;
 const ROUNDS: usize = 5;
+
+const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/acme");
+
+/// `prove` of the example shop's checkout, against its own steps: the app's start, and the page's time.
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
+    let ground = Ground::new(binary)?;
+    ground.shell(&format!("cp -r '{SHOP}/.' r && cd r && git add -A && git commit -qm shop"))?;
+    let proves = || ground.hothouse(&["prove", "checkout", "--json"]).map(drop);
+    // The first makes the snapshot of the seed, which later ones start from.
+    if let Err(why) = proves() {
+        let why = why.lines().next().unwrap_or_default().to_owned();
+        print(&format!(
+            "proof: prove SKIPPED, it needs the example shop's packages, PostgreSQL and Chromium: {why}"
+        ));
+        return Ok(());
+    }
+    let mut overheads = Vec::new();
+    for round in 0..ROUNDS {
+        let whole = timed(proves)?;
+        let name = format!("byhand{round}");
+        ground.hothouse(&["fork", &name])?;
+        let start = timed(|| ground.hothouse(&["up", "-w", &name, "--seed", "m"]).map(drop))?;
+        let script = "hothouse/scenarios/checkout.toml";
+        let page = ground.hothouse(&[
+            "browse",
+            "web",
+            "/products/harbour-teapot",
+            "--script",
+            script,
+            "-w",
+            &name,
+            "--json",
+        ])?;
+        let page: serde_json::Value =
+            serde_json::from_str(&page).map_err(|error| error.to_string())?;
+        let page = Duration::from_millis(page["duration_ms"].as_u64().unwrap_or_default());
+        ground.hothouse(&["delete", &name, "--force", "--now"])?;
+        overheads.push((whole.saturating_sub(start + page), whole, start, page));
+    }
+    ground.hothouse(&["nuke", "--yes"])?;
+    ground.hothouse(&["daemon", "stop"])?;
+    overheads.sort_unstable();
+    let (overhead, whole, start, page) = overheads[ROUNDS / 2];
+    print(&format!("proof: prove of the example shop's checkout, median of {ROUNDS}, alternating"));
+    print(&format!("  hothouse prove            {:>9.0} ms", milliseconds(whole)));
+    print(&format!("  the app's start           {:>9.0} ms", milliseconds(start)));
+    print(&format!("  the page's time           {:>9.0} ms", milliseconds(page)));
+    figures.add("overhead of prove", milliseconds(overhead), "ms");
+    bar("overhead of prove", milliseconds(overhead), "ms", Bar::AtMost(1000.0));
+    Ok(())
+}
 
 /// Measures both.
 pub(crate) fn run() -> Result<(), String> {
