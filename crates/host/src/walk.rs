@@ -241,7 +241,11 @@ pub(crate) fn read_part(
     let mut names = RawDir::new(&folder, buffer.spare_capacity_mut());
     let mut entries = Vec::new();
     while let Some(entry) = names.next() {
-        let entry = entry?;
+        let entry = match entry {
+            // The folder was removed after it was opened: nothing is in it.
+            Err(rustix::io::Errno::NOENT) => break,
+            other => other?,
+        };
         let name = entry.file_name();
         let next = Bookmark(entry.next_entry_cookie());
         if name == c"." || name == c".." {
@@ -308,6 +312,17 @@ mod tests {
             deep = deep.folder("d".as_ref()).unwrap();
         }
         assert!(deep.folder("d".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_has_no_entries() {
+        let ground = tempfile::tempdir().unwrap();
+        let folder = ground.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let open = fs::File::open(&folder).unwrap();
+        fs::remove_dir(&folder).unwrap();
+        let (entries, more) = read_part(&open, None).unwrap();
+        assert!(entries.is_empty() && more.is_none());
     }
 
     #[test]

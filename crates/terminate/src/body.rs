@@ -115,14 +115,15 @@ impl hyper::body::Body for Spending {
 /// A body that ends when its request is no longer admitted.
 struct Revocable {
     inner: Body,
-    revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Completes when the request is no longer admitted; absent once it has.
+    revoked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// Cuts a body off as soon as `revoked` completes, unless nothing of it is left.
 pub(crate) fn revocable(inner: Body, revoked: impl Future<Output = ()> + Send + 'static) -> Body {
     match inner.is_end_stream() {
         true => inner,
-        false => Revocable { inner, revoked: Box::pin(revoked) }.boxed_unsync(),
+        false => Revocable { inner, revoked: Some(Box::pin(revoked)) }.boxed_unsync(),
     }
 }
 
@@ -134,7 +135,9 @@ impl hyper::body::Body for Revocable {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if self.revoked.as_mut().poll(context).is_ready() {
+        let waits = self.revoked.as_mut().is_some_and(|end| end.as_mut().poll(context).is_pending());
+        if !waits {
+            self.revoked = None;
             return Poll::Ready(Some(Err(BodyError::Revoked)));
         }
         Pin::new(&mut self.inner).poll_frame(context)
@@ -397,5 +400,22 @@ pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, NotWhole> 
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(NotWhole::TooLong),
         Err(_) => Err(NotWhole::Broken),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_revoked_body_stays_revoked_however_often_it_is_read() {
+        let mut body = revocable(whole("text"), async {});
+        for _ in 0..2 {
+            let frame = body.frame().await;
+            assert!(matches!(frame, Some(Err(BodyError::Revoked))), "{frame:?}");
+        }
+        let mut body = revocable(whole("text"), std::future::pending());
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "text");
+        assert!(body.frame().await.is_none());
     }
 }
