@@ -39,13 +39,18 @@ impl Engine {
         all.map(|(id, text)| (id.to_string(), text.to_string())).collect()
     }
 
-    /// Reads a file of the worktree, which an agent can write: links are not followed.
+    /// Reads a file of the worktree, which an agent can write: links are not followed. In a proof, a
+    /// file that judges it is the one of its commit.
     pub fn worktree_file(
         &self,
         sandbox: &SandboxRecord,
         path: &Path,
         limit: u64,
     ) -> Result<Vec<u8>, Failure> {
+        let held = trees::judging(sandbox).ok().flatten();
+        if let Some(bytes) = held.and_then(|folder| folder.read_capped(path, limit).ok()) {
+            return Ok(bytes);
+        }
         let read = trees::open_worktree(sandbox).and_then(|folder| folder.read_capped(path, limit));
         read.map_err(|error| Failure::of(FailureKind::NotFound, &error))
     }

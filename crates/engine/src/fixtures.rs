@@ -62,9 +62,18 @@ impl Engine {
         folders: &[FixtureFolder],
         known: Option<&FixtureStamp>,
     ) -> Result<Option<(FixtureStamp, Vec<WorktreeFixture>)>, FileError> {
-        let worktree = trees::open_worktree(sandbox)?;
+        let worktree = trees::open_judging(sandbox)?;
         Ok(read(&worktree, folders, known))
     }
+}
+
+/// Lists the files below a fixture folder, relative to the worktree.
+pub(crate) fn files_below(worktree: &Folder, folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), NAMES_MOST);
+    if let Ok(held) = worktree.folder(folder) {
+        walk(&held, (0, Path::new("")), DEPTH, &mut left, &mut found);
+    }
+    found.into_iter().map(|one| folder.join(one.name)).collect()
 }
 
 fn read(

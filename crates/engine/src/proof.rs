@@ -2,12 +2,12 @@
 //! in.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use hothouse_config::{File, Judged, Layers, MAX_BYTES};
-use hothouse_host::{RunError, files};
+use hothouse_host::{FileError, RunError, beneath::Folder, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord, config::Config, sandbox::RepositoryPlace,
 };
@@ -15,7 +15,7 @@ use hothouse_store::StoreError;
 use hothouse_workspace::{Repository, review::FileChange};
 
 use crate::{
-    Engine,
+    Engine, fixtures,
     project::{CONFIG_FILE, read_file},
     review::{LookError, base_of},
     trees,
@@ -23,6 +23,9 @@ use crate::{
 
 /// The maximum size of a scenario's script.
 const SCRIPT_LIMIT: u64 = 1 << 20;
+
+/// The maximum size of all files that judge a proof.
+const JUDGING_MOST: u64 = 512 << 20;
 
 /// The code of a sandbox: its commit, its base, and the differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,9 +60,46 @@ impl Engine {
         self.worktree_config(sandbox).map_err(|error| error.failure())
     }
 
+    /// Copies the files that judge a proof from its worktree, before anything runs in its room. From
+    /// then on they are read from the copy.
+    pub fn hold_judging(
+        &self,
+        sandbox: &SandboxRecord,
+        files: &[String],
+        folders: &[String],
+    ) -> Result<(), Failure> {
+        let hold = || -> Result<(), FileError> {
+            let worktree = trees::open_worktree(sandbox)?;
+            let place = trees::places(sandbox).judging();
+            files::make_private_folder(&place)?;
+            let held = Folder::open(&place)?;
+            let mut all: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+            all.insert(CONFIG_FILE.into());
+            for folder in folders {
+                all.extend(fixtures::files_below(&worktree, Path::new(folder)));
+            }
+            let mut left = JUDGING_MOST;
+            for path in all {
+                // What cannot be read there is not held, and cannot be read later either.
+                let Ok(bytes) = worktree.read_capped(&path, left) else { continue };
+                left -= bytes.len() as u64;
+                held.make_folders(path.parent().unwrap_or(Path::new("")))?;
+                held.write(&path, &bytes, 0o600)?;
+            }
+            Ok(())
+        };
+        hold().map_err(|error| error.failure())
+    }
+
+    /// Whether a sandbox is one of a proof, which nothing but the proof may judge.
+    pub fn is_judged(&self, sandbox: &SandboxRecord) -> bool {
+        // If the folder is there and cannot be read, it is one of a proof too.
+        !matches!(trees::judging(sandbox), Ok(None))
+    }
+
     /// Returns the text of the worktree's config.
     pub fn config_text(&self, sandbox: &SandboxRecord) -> Result<Vec<u8>, Failure> {
-        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let folder = trees::open_judging(sandbox).map_err(|error| error.failure())?;
         match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
             Ok(bytes) => Ok(bytes),
             Err(error) if error.is_not_found() => Ok(Vec::new()),
@@ -87,7 +127,7 @@ impl Engine {
 
     /// Reads a script of a scenario from the worktree, which an agent may have written.
     pub fn script_of(&self, sandbox: &SandboxRecord, path: &str) -> Result<String, Failure> {
-        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let folder = trees::open_judging(sandbox).map_err(|error| error.failure())?;
         let bytes = folder.read_capped(Path::new(path), SCRIPT_LIMIT).map_err(|error| {
             Failure::of(FailureKind::NotFound, &error)
                 .hint("`script` of a scenario is a path from the top of the worktree")

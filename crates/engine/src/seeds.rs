@@ -107,7 +107,7 @@ fn bundle_keys(
     sandbox: &SandboxRecord,
     config: &Config,
 ) -> Result<BTreeMap<EntryName, String>, FileError> {
-    let folder = trees::open_worktree(sandbox)?;
+    let folder = trees::open_judging(sandbox)?;
     let mut own = BTreeMap::new();
     for (name, bundle) in &config.seed.bundles {
         let said = serde_json::to_vec(bundle).expect("a bundle has text as keys");

@@ -171,7 +171,7 @@ impl Engine {
 
     /// Reads the config of the worktree, which the agent may have written, within the pinned half.
     pub(crate) fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
-        let folder = trees::open_worktree(sandbox)?;
+        let folder = trees::open_judging(sandbox)?;
         let own = match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,

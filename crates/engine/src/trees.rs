@@ -159,6 +159,26 @@ pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, F
     Ok(WorktreeFolder { folder: beneath::Folder::open(view.path())?, _view: Some(view) })
 }
 
+/// Opens the files that judge a proof; `None` if the sandbox is not one of a proof.
+///
+/// They were copied before the room started, so what runs there cannot replace them.
+pub(crate) fn judging(sandbox: &SandboxRecord) -> Result<Option<WorktreeFolder>, FileError> {
+    match beneath::Folder::open(&places(sandbox).judging()) {
+        Ok(folder) => Ok(Some(WorktreeFolder { folder, _view: None })),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the folder that configs, scripts and fixtures are read from: the worktree, or what judges
+/// a proof.
+pub(crate) fn open_judging(sandbox: &SandboxRecord) -> Result<WorktreeFolder, FileError> {
+    match judging(sandbox)? {
+        Some(folder) => Ok(folder),
+        None => open_worktree(sandbox),
+    }
+}
+
 /// Returns the layers of a worktree that only its room shows.
 pub(crate) fn layers(sandbox: &SandboxRecord) -> Option<WorktreeLayers> {
     let HiddenTree { private, lowers, .. } = HiddenTree::at(&sandbox.worktree)?;

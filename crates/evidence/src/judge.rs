@@ -108,6 +108,29 @@ pub fn judging_files<'a>(
     files.iter().map(|file| file.path.as_str()).filter(|path| judges(path)).collect()
 }
 
+/// The files and folders that judge a run, as a config names them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judging {
+    pub files: Vec<String>,
+    pub folders: Vec<String>,
+}
+
+impl Judging {
+    /// Lists what a config names: scripts, fixtures, and the files of seeds, roles and shims.
+    pub fn of(config: &Config) -> Self {
+        let places = Places::of(&[Some(config)]);
+        let roles = config.roles.values().filter_map(|role| role.script.as_ref());
+        let shims = config.shims.values().filter_map(|shim| shim.script.as_ref());
+        let named = roles.map(ToString::to_string).chain(shims.map(ToString::to_string));
+        let files: BTreeSet<String> =
+            [places.scripts, places.seeds, places.roles].into_iter().flatten().chain(named).collect();
+        Self {
+            files: files.into_iter().collect(),
+            folders: places.fixtures.into_iter().collect(),
+        }
+    }
+}
+
 /// Where the checks are in a tree.
 #[derive(Debug, Default)]
 struct Places {

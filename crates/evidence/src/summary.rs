@@ -3,6 +3,7 @@
 mod coverage;
 mod markdown;
 mod page;
+mod seal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,7 @@ use crate::{
 pub use coverage::{Coverage, Gap, IntegrationSeen, not_covered};
 pub use markdown::markdown;
 pub use page::{MailShown, PageInput, Shot, page};
+pub use seal::{seal_of, sealed};
 
 /// The format of `summary.json`.
 pub const FORMAT: u32 = 1;

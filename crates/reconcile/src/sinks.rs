@@ -501,6 +501,7 @@ fn gap(count: u64) -> Draft {
         text: text.clone(),
         gap: Some(GapKind::SinkDown.into()),
         count: Some(count),
+        ..LogBody::default()
     };
     Draft::of(HostClock.now(), text, &body)
 }

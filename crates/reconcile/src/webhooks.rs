@@ -349,6 +349,7 @@ fn dropped(count: usize, now: Timestamp) -> Draft {
         text: text.clone(),
         gap: Some(GapKind::Dropped.into()),
         count: Some(count as u64),
+        ..LogBody::default()
     };
     Draft::of(now, text, &body)
 }

@@ -128,8 +128,8 @@ fn counted_note(count: u64, kind: &str) -> Recorded {
         source: VENDOR.to_owned(),
         level: "info".to_owned(),
         text: text.clone(),
-        gap: None,
         count: Some(count),
+        ..LogBody::default()
     };
     Recorded::of(text, &body)
 }

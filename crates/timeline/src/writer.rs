@@ -447,6 +447,7 @@ pub fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
         text: text.clone(),
         gap: Some(gap.into()),
         count: Some(count),
+        ..LogBody::default()
     };
     Draft::of(time, text, &body)
 }

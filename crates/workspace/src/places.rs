@@ -113,6 +113,11 @@ impl SandboxPlaces<'_> {
         self.own().join("operation")
     }
 
+    /// Returns the folder with the files that judge a proof, as its commit has them.
+    pub fn judging(&self) -> PathBuf {
+        self.own().join("judging")
+    }
+
     fn part(&self, name: &str) -> PathBuf {
         self.sandboxes.join(STORE_FOLDER).join(name)
     }

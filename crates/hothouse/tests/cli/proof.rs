@@ -3,6 +3,8 @@
 
 #[path = "proof/coverage.rs"]
 mod coverage;
+#[path = "proof/deceived.rs"]
+mod deceived;
 #[path = "proof/faults.rs"]
 mod faults;
 #[path = "proof/signed.rs"]
@@ -264,7 +266,15 @@ fn a_proof_leaves_a_folder_that_a_stranger_can_verify_and_nothing_else() {
     assert!(found.is_empty(), "{compared:#}");
     assert_eq!(steady(&markdown), steady(&text_of(&second["summary"]["md"])));
 
-    stranger(&shop, Path::new(proof["artifacts"].as_str().unwrap()));
+    let folder = Path::new(proof["artifacts"].as_str().unwrap());
+    stranger(&shop, folder);
+
+    // An outcome that was edited afterwards gets no new summary.
+    let outcome = folder.join("scenarios/buy.json");
+    let text = fs::read_to_string(&outcome).unwrap();
+    fs::write(&outcome, text.replace("Thank you", "Thanks")).unwrap();
+    let told = shop.env.run(&shop.repository, &["summary", "--run", run]);
+    assert!(told.code != 0 && told.stderr.contains("were changed after the run"), "{told}");
 }
 
 /// Returns a summary without what differs from run to run.
@@ -279,6 +289,13 @@ fn steady(markdown: &str) -> String {
             .any(|part| word.contains(part))
     };
     words.filter(|word| !is_own(word)).collect()
+}
+
+/// Returns the commit that a summary is about.
+fn found_commit(folder: &Path) -> String {
+    let text = fs::read_to_string(folder.join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    summary["code"]["commit"].as_str().unwrap().to_owned()
 }
 
 /// Verifies a copy of the folder elsewhere, then copies that were tampered with.
@@ -321,6 +338,16 @@ fn stranger(shop: &Shop, folder: &Path) {
     edit("verdict", "summary.json", "\"proved\"", "\"failed\"");
     edit("page", "summary.html", "Proved", "Passed");
     edit("markdown", "summary.md", "buy: proved", "buy: PROVED");
+    // What is only in files has its hash in the chain, so two files that agree are not enough.
+    let forged = copy("forged");
+    let commit = found_commit(&forged);
+    for file in ["summary.json", "scenarios/buy.json"] {
+        let text = fs::read_to_string(forged.join(file)).unwrap();
+        fs::write(forged.join(file), text.replace(&commit, &"0".repeat(40))).unwrap();
+    }
+    let (ok, found) = shop.judge(&["verify", forged.to_str().unwrap(), "--json"]);
+    let problems = found["problems"].to_string();
+    assert!(!ok && problems.contains("no record of the run has the hash"), "{found:#}");
     // Texts without the summary that they follow from cannot be verified.
     let texts = copy("texts");
     fs::remove_file(texts.join("summary.json")).unwrap();

@@ -12,7 +12,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind,
     record::{Kind, Record, bodies::MailBody},
 };
-use hothouse_timeline::{FILE, LINE_LIMIT};
+use hothouse_timeline::{FILE, LINE_LIMIT, digest};
 
 /// The maximum size of a file that is shown or hashed.
 pub(super) const FILE_LIMIT: u64 = 32 << 20;
@@ -80,6 +80,11 @@ pub(super) fn evidence(outcomes: &[ScenarioOutcome], records: &[&Record]) -> Vec
     all.sort();
     all.dedup();
     all
+}
+
+/// Whether a record of the run has the hash of a summary.
+pub(super) fn is_sealed(summary: &Summary, records: &[Record]) -> bool {
+    summary::seal_of(records) == Some(digest(&summary::sealed(summary)))
 }
 
 /// Renders the two texts of a summary, only from the summary and the folder.

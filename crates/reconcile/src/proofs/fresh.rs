@@ -6,9 +6,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use hothouse_engine::{CodeFacts, ForkSpec, FromRef, UpSpec};
+use hothouse_engine::{CodeFacts, Engine, ForkSpec, FromRef, UpSpec};
 use hothouse_evidence::{
-    judge::{self, ChangedFile},
+    judge::{self, ChangedFile, Judging},
     outcome::{JudgedBy, Progress, ScenarioOutcome},
     summary::JSON as SUMMARY,
 };
@@ -333,7 +333,12 @@ async fn inside(
     asker.say(keepers, format!("make {} from {:.10}", note.name, source.commit));
     let spec = fork_spec(source, note)?;
     let (engine, forked) = (keepers.engine.clone(), operation());
-    let made = blocking(move || engine.fork(&spec, forked)).await?;
+    let made = blocking(move || {
+        let made = engine.fork(&spec, forked)?;
+        hold(&engine, &made)?;
+        Ok(made)
+    })
+    .await?;
     asker.say(keepers, format!("start the services of {}", note.name));
     let started = asker.while_asked(up(keepers, &made, &declared)).await;
     let engine = keepers.engine.clone();
@@ -369,6 +374,14 @@ async fn inside(
     let written = blocking(move || summary::write(&all, &sandbox, &at, &origin)).await;
     let (outcome, (summary, files)) = (outcome?, written?);
     Ok(Proof { outcome, summary, place, files })
+}
+
+/// Keeps what judges the run out of reach of the code that it judges.
+fn hold(engine: &Engine, made: &SandboxRecord) -> Result<(), Failure> {
+    // A config that is not valid fails at `up`, with its problems.
+    let config = engine.scenario_config(made).unwrap_or_default();
+    let Judging { files, folders } = Judging::of(&config);
+    engine.hold_judging(made, &files, &folders)
 }
 
 fn is_of_the_app(failure: &Failure) -> bool {
@@ -501,7 +514,7 @@ pub fn sweep(keepers: &Keepers) {
             && let Ok(place) = scenario::place_of(&sandbox)
             // A finished proof already has a summary; only its sandbox could not be removed.
             && !files::exists(&place.folder.join(SUMMARY))
-            && let Err(failure) = summary::summarize(keepers, Some(&sandbox), &place)
+            && let Err(failure) = summary::of_sandbox(keepers, &sandbox, &place)
         {
             tracing::warn!(
                 ?failure,

@@ -45,10 +45,11 @@ pub async fn smoke(
     scenario: &str,
     asker: &Asker,
 ) -> Result<Proof, Failure> {
-    let (engine, own) = (keepers.engine.clone(), sandbox.clone());
+    let (all, own) = (keepers.clone(), sandbox.clone());
     let (config, code) = blocking(move || {
-        engine.running(&own)?;
-        Ok((engine.scenario_config(&own)?, engine.code_of(&own)?))
+        all.engine.running(&own)?;
+        summary::not_of_a_proof(&all, &own)?;
+        Ok((all.engine.scenario_config(&own)?, all.engine.code_of(&own)?))
     })
     .await?;
     let wish = Wish {
@@ -320,7 +321,7 @@ impl Performing<'_> {
 }
 
 /// Returns the name of the mark at the start of a scenario.
-pub(super) fn mark_name(scenario: &str) -> String {
+fn mark_name(scenario: &str) -> String {
     format!("scenario-{scenario}")
 }
 

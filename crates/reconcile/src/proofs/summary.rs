@@ -18,16 +18,22 @@ use hothouse_mock::fixture::{Fixture, read, source::Source};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     caveat::Caveat,
-    record::{Kind, Record, bodies::GapKind},
+    record::{
+        Draft, Kind, Record,
+        bodies::{GapKind, LogBody},
+    },
     seed::BundleOutcome,
 };
 use hothouse_timeline::digest;
 
-use super::{artifacts, scenario};
+use super::artifacts;
 use crate::{Keepers, mocks, timelines::RunPlace};
 
 /// The version recorded in summaries.
 const TOOL: &str = concat!("hothouse ", env!("CARGO_PKG_VERSION"));
+
+/// What a summary says that no record ties to its run.
+const UNSEALED: &str = "no record of the run confirms what is in files only";
 
 /// The paths of a summary's files.
 #[derive(Clone, Debug, Default)]
@@ -69,11 +75,32 @@ pub fn summarize(
         .filter(|sandbox| sandbox.room.as_ref().is_some_and(|room| room.run.id == place.run));
     match own {
         Some(sandbox) => {
-            let origin = Origin { code: keepers.engine.code_of(sandbox)?, ..Origin::default() };
-            write(keepers, sandbox, place, &origin)
+            not_of_a_proof(keepers, sandbox)?;
+            of_sandbox(keepers, sandbox, place)
         }
         None => again(keepers, place),
     }
+}
+
+/// Refuses what would change the evidence of a proof that is running. Programs in its room can
+/// request it too.
+pub(super) fn not_of_a_proof(keepers: &Keepers, sandbox: &SandboxRecord) -> Result<(), Failure> {
+    if !keepers.engine.is_judged(sandbox) {
+        return Ok(());
+    }
+    let message = format!("`{}` belongs to a proof that is running", sandbox.name);
+    Err(Failure::new(FailureKind::Conflict, message)
+        .hint("the proof itself carries out its scenario and writes the summary"))
+}
+
+/// Summarizes the current run of a sandbox.
+pub(super) fn of_sandbox(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    place: &RunPlace,
+) -> Result<(Summary, Files), Failure> {
+    let origin = Origin { code: keepers.engine.code_of(sandbox)?, ..Origin::default() };
+    write(keepers, sandbox, place, &origin)
 }
 
 /// Summarizes a run whose sandbox is gone, from what was written before.
@@ -86,7 +113,11 @@ fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failur
     match known {
         Some(summary) if summary.scenarios == outcomes => Ok((summary, Files::of(place))),
         Some(summary) => {
-            finish(&folder, place, Summary { scenarios: outcomes, ..summary }, &records)
+            let summary = Summary { scenarios: outcomes, ..summary };
+            match artifacts::is_sealed(&summary, &records) {
+                true => finish(&folder, place, summary, &records),
+                false => Err(changed_since(place)),
+            }
         }
         None => {
             let first = records.first();
@@ -107,6 +138,12 @@ fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failur
             finish(&folder, place, summary, &records)
         }
     }
+}
+
+fn changed_since(place: &RunPlace) -> Failure {
+    let message = "the outcomes of its scenarios were changed after the run";
+    Failure::new(FailureKind::Unmet, message)
+        .hint(format!("`hothouse verify {}` shows the same", place.run))
 }
 
 /// Adds what became known after the sandbox was gone: further attempts, and differences from
@@ -174,14 +211,13 @@ pub(super) fn write(
         },
         &code,
     );
-    let summary = Summary {
+    let mut summary = Summary {
         project: sandbox.project.to_string(),
         sandbox: origin.sandbox.clone().unwrap_or_else(|| sandbox.name.to_string()),
         run: place.run.clone(),
         digests: digests(keepers, sandbox, &fixtures),
         seed: seeded(keepers, sandbox),
         flags: flags(keepers, sandbox, &outcomes),
-        chain: chain(keepers, place)?,
         changed_checks: judge::changes(base.as_ref(), own.as_ref(), &changed),
         comparison: origin.comparison.clone(),
         files: changed,
@@ -192,7 +228,41 @@ pub(super) fn write(
         scenarios: outcomes,
         ..Summary::default()
     };
+    summary.evidence = evidence(&folder, &summary, &records);
+    seal(keepers, sandbox, &mut summary, &records);
+    summary.chain = chain(keepers, place)?;
     finish(&folder, place, summary, &records)
+}
+
+/// Records the hash of a summary, unless that was the last one recorded.
+fn seal(keepers: &Keepers, sandbox: &SandboxRecord, summary: &mut Summary, records: &[Record]) {
+    let hash = digest(&summary::sealed(summary));
+    if summary::seal_of(records).as_ref() == Some(&hash) {
+        return;
+    }
+    let body = LogBody {
+        source: "hothouse".into(),
+        level: "info".into(),
+        text: "a summary was written".into(),
+        seals: Some(hash),
+        ..LogBody::default()
+    };
+    let draft = Draft::of(HostClock.now(), body.text.clone(), &body);
+    if let Err(failure) = keepers.timelines.append_now(sandbox, draft) {
+        tracing::warn!(?failure, "a summary could not be sealed");
+        summary.not_covered.push(format!("{UNSEALED}: {}", failure.message));
+    }
+}
+
+/// Hashes the files that support a summary.
+fn evidence(folder: &Folder, summary: &Summary, records: &[Record]) -> BTreeMap<String, String> {
+    let within = summary::of_scenarios(&summary.scenarios, records);
+    let named = artifacts::evidence(&summary.scenarios, &within);
+    let hashed = named.into_iter().filter_map(|path| {
+        let bytes = artifacts::read(folder, &path)?;
+        Some((path, digest(&bytes)))
+    });
+    hashed.collect()
 }
 
 /// Adds what follows from the records and the files, and writes all three texts.
@@ -202,13 +272,8 @@ fn finish(
     mut summary: Summary,
     records: &[Record],
 ) -> Result<(Summary, Files), Failure> {
+    summary.evidence = evidence(folder, &summary, records);
     let within = summary::of_scenarios(&summary.scenarios, records);
-    let named = artifacts::evidence(&summary.scenarios, &within);
-    let hashed = named.into_iter().filter_map(|path| {
-        let bytes = artifacts::read(folder, &path)?;
-        Some((path, digest(&bytes)))
-    });
-    summary.evidence = hashed.collect();
     let within: Vec<Record> = within.into_iter().cloned().collect();
     summary.effects = summary::effects(&within);
     summary.verdict = Verdict::of(&summary.scenarios, &summary.code.commit);
@@ -332,7 +397,8 @@ fn gaps(
 ) -> Vec<Gap> {
     let Some(first) = outcomes.first() else { return Vec::new() };
     let Ok(reader) = keepers.timelines.reader(place) else { return Vec::new() };
-    let since = reader.since(&scenario::mark_name(&first.scenario), 0);
+    // By number: a room may have set a later mark of the same name.
+    let since = reader.since(&first.mark.to_string(), 0);
     let found = since.map(|since| since.gaps).unwrap_or_default().into_iter();
     let mut gaps: Vec<Gap> =
         found.map(|gap| Gap { kind: gap.kind, what: gap.what, count: gap.count }).collect();

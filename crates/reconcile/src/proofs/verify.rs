@@ -82,6 +82,10 @@ pub(super) fn of_summary(folder: &Folder, summary: &Summary, records: &[Record])
             Some(_) => {}
         }
     }
+    // A summary that names no commit says that it could not look.
+    if !summary.code.commit.is_empty() && !artifacts::is_sealed(summary, records) {
+        wrong.push("no record of the run has the hash of what is in its files".into());
+    }
     if artifacts::outcomes(folder) != summary.scenarios {
         wrong.push("the outcomes of scenarios are not those of the summary".into());
     }

@@ -238,4 +238,7 @@ pub struct LogBody {
     /// The number of records, bytes or seconds in the gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// The hash of the summary that was written, without what its records tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seals: Option<String>,
 }
