@@ -6,7 +6,10 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -103,16 +106,21 @@ impl Ledger {
         }
     }
 
+    /// Returns a path in the folder that was opened, whatever is at its path by now.
+    fn own(&self, name: &str) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.held.as_raw_fd().to_string()).join(name)
+    }
+
     fn write(&self, state: &mut State, line: &[u8]) -> std::io::Result<()> {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         if state.file.is_some() && state.length.saturating_add(length) > FILE_LIMIT {
-            std::fs::rename(self.folder.join(FILE), self.folder.join(OLDER))?;
+            std::fs::rename(self.own(FILE), self.own(OLDER))?;
             state.file = None;
         }
         let file = match &mut state.file {
             Some(file) => file,
             None => {
-                let path = self.folder.join(FILE);
+                let path = self.own(FILE);
                 let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
                 state.length = file.metadata()?.len();
                 // Start a new line, in case a crash cut off the last one.
@@ -225,7 +233,7 @@ pub(crate) mod tests {
     fn a_ledger_whose_folder_was_replaced_is_not_taken_for_the_new_one() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("a");
-        let old = Ledger::open(&folder).unwrap();
+        let (old, unused) = (Ledger::open(&folder).unwrap(), Ledger::open(&folder).unwrap());
         old.append(&mut record("old", false));
         assert!(old.is_current());
         files::remove_tree(&folder).unwrap();
@@ -234,6 +242,7 @@ pub(crate) mod tests {
         assert!(!old.is_current() && new.is_current());
         // Records of the old ledger are discarded.
         old.append(&mut record("late", false));
+        unused.append(&mut record("first", false));
         new.append(&mut record("new", false));
         let ids: Vec<_> = read(&folder).into_iter().map(|record| (record.seq, record.id)).collect();
         assert_eq!(ids, [(1, "new".to_owned())]);

@@ -16,13 +16,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Dir, DirEntry, FileType, Mode, OFlags, ResolveFlags, Stat};
 
 use crate::{
     files::{FileError, about},
     owners::Owner,
     walk::read_part,
 };
+
+/// The maximum number of names of a folder that is listed whole.
+pub const LIST_MOST: usize = 100_000;
 
 /// How paths below an open folder are resolved.
 const BENEATH: ResolveFlags =
@@ -144,14 +147,33 @@ impl Folder {
         written.map_err(about("write", &path))
     }
 
-    /// Lists a folder, sorted by name.
+    /// Lists a folder, sorted by name. One with more than [`LIST_MOST`] names is an error.
     pub fn list(&self, relative: &Path) -> Result<Vec<Entry>, FileError> {
+        match self.list_at_most(relative, LIST_MOST)? {
+            (entries, false) => Ok(entries),
+            (_, true) => {
+                let why = io::Error::other(format!("it has more than {LIST_MOST} names"));
+                Err(about("list", &self.path.join(relative))(why))
+            }
+        }
+    }
+
+    /// Lists at most so many names of a folder, sorted. Also returns whether there are more.
+    pub fn list_at_most(
+        &self,
+        relative: &Path,
+        most: usize,
+    ) -> Result<(Vec<Entry>, bool), FileError> {
         let path = self.path.join(relative);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = self.open_beneath(relative, flags, Mode::empty(), "list")?;
-        let mut entries = entries(&fd).map_err(about("list", &path))?;
-        entries.sort_unstable();
-        Ok(entries)
+        let read = || -> io::Result<(Vec<Entry>, bool)> {
+            let mut names = entries(&fd)?;
+            let mut found = names.by_ref().take(most).collect::<io::Result<Vec<Entry>>>()?;
+            found.sort_unstable();
+            Ok((found, names.next().is_some()))
+        };
+        read().map_err(about("list", &path))
     }
 
     /// Lists the first names of a folder, a few thousand at most. Also returns whether there are more.
@@ -371,14 +393,15 @@ fn open_short(
     }
 }
 
-/// Reads the names in an open folder, in the kernel's order.
-pub(crate) fn entries(folder: impl AsFd) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in Dir::read_from(&folder)? {
+/// Reads the names in an open folder, in the kernel's order. A folder may have millions of names, so they are not all
+/// held at once.
+pub(crate) fn entries(folder: impl AsFd) -> io::Result<impl Iterator<Item = io::Result<Entry>>> {
+    let names = Dir::read_from(&folder)?;
+    let entry = move |entry: rustix::io::Result<DirEntry>| -> io::Result<Option<Entry>> {
         let entry = entry?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
-            continue;
+            return Ok(None);
         }
         let kind = match entry.file_type() {
             FileType::Unknown => {
@@ -388,9 +411,9 @@ pub(crate) fn entries(folder: impl AsFd) -> io::Result<Vec<Entry>> {
             known => known,
         };
         let name = OsStr::from_bytes(name.to_bytes()).to_owned();
-        entries.push(Entry { name, kind: EntryKind::of(kind) });
-    }
-    Ok(entries)
+        Ok(Some(Entry { name, kind: EntryKind::of(kind) }))
+    };
+    Ok(names.filter_map(move |found| entry(found).transpose()))
 }
 
 #[cfg(test)]
@@ -492,6 +515,20 @@ mod tests {
         rustix::fs::mknodat(&tree, "pipe", FileType::Fifo, Mode::RUSR, 0).unwrap();
         let error = tree.read_capped(Path::new("pipe"), 10).unwrap_err();
         assert_eq!(error.source.to_string(), "it is not a plain file");
+    }
+
+    #[test]
+    fn a_folder_is_listed_up_to_a_limit() {
+        let (folder, tree) = ground();
+        for name in ["b", "a", "c"] {
+            fs::write(folder.path().join("tree").join(name), "").unwrap();
+        }
+        let all = tree.list(Path::new("")).unwrap().len();
+        let (some, more) = tree.list_at_most(Path::new(""), all - 1).unwrap();
+        assert_eq!((some.len(), more), (all - 1, true));
+        let (whole, more) = tree.list_at_most(Path::new(""), all).unwrap();
+        assert_eq!((whole.len(), more), (all, false));
+        assert!(whole.is_sorted());
     }
 
     #[test]

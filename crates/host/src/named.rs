@@ -12,12 +12,12 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, Stat},
+    fs::{AtFlags, Mode, OFlags},
     io::Errno,
 };
 
 use crate::{
-    beneath::{Entry, EntryKind, FileStat, Folder, entries, open_beneath},
+    beneath::{EntryKind, FileStat, Folder, entries, open_beneath},
     files::{FileError, about},
     walk::{Deadline, weight},
 };
@@ -135,32 +135,32 @@ fn look_at(top: &Folder, listed: &Listed, found: &mut Vec<Named>) -> Result<(), 
 
 /// Reads one folder.
 fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, FileError> {
-    let read = || -> io::Result<(Stat, Vec<Entry>)> {
+    let read = || -> io::Result<Listed> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let held = open_beneath(top, folder, flags, Mode::empty())?;
         // Before reading the names, so that a concurrent change is noticed next time.
-        Ok((rustix::fs::fstat(&held)?, entries(&held)?))
-    };
-    let (stat, list) = match read() {
-        Ok(read) => read,
-        Err(error) if is_passed_over(&error) => return Ok(Listed::default()),
-        Err(error) => return Err(about("look into", &top.path().join(folder))(error)),
-    };
-    let stat = FileStat::of(&stat);
-    let (inode, changed, names_seen) = (stat.inode, stat.changed, list.len());
-    let mut listed = Listed { inode, changed, names: names_seen, ..Listed::default() };
-    for entry in list {
-        match entry.kind {
-            EntryKind::Folder if names.enters(folder, &entry.name) => {
-                listed.below.push(folder.join(&entry.name));
+        let stat = FileStat::of(&rustix::fs::fstat(&held)?);
+        let mut listed =
+            Listed { inode: stat.inode, changed: stat.changed, ..Listed::default() };
+        for entry in entries(&held)? {
+            let entry = entry?;
+            listed.names += 1;
+            match entry.kind {
+                EntryKind::Folder if names.enters(folder, &entry.name) => {
+                    listed.below.push(folder.join(&entry.name));
+                }
+                EntryKind::File | EntryKind::Other if names.wants(folder, &entry.name) => {
+                    listed.wanted.push(folder.join(&entry.name));
+                }
+                _ => {}
             }
-            EntryKind::File | EntryKind::Other if names.wants(folder, &entry.name) => {
-                listed.wanted.push(folder.join(&entry.name));
-            }
-            _ => {}
         }
+        Ok(listed)
+    };
+    match read() {
+        Err(error) if is_passed_over(&error) => Ok(Listed::default()),
+        other => other.map_err(about("look into", &top.path().join(folder))),
     }
-    Ok(listed)
 }
 
 impl Listed {

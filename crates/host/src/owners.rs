@@ -183,8 +183,10 @@ fn roots_own(
 ) -> io::Result<(usize, Vec<PathBuf>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let folder = open_beneath(upper, relative, flags, Mode::empty())?;
-    let (all, mut own) = (entries(&folder)?, Vec::new());
-    for entry in &all {
+    let (mut names, mut own) = (0, Vec::new());
+    for entry in entries(&folder)? {
+        let entry = entry?;
+        names += 1;
         let path = relative.join(&entry.name);
         if skip.contains(path.as_path()) {
             continue;
@@ -199,7 +201,7 @@ fn roots_own(
             folders.push(path);
         }
     }
-    Ok((all.len(), own))
+    Ok((names, own))
 }
 
 /// Gives away one name that is root's; returns how many files were changed.

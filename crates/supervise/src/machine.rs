@@ -22,6 +22,12 @@ pub const STABLE_AFTER: Millis = 10_000;
 /// The first wait between two probes of a starting service; it doubles up to the interval.
 pub const FIRST_PROBE: Millis = 10;
 
+/// The longest wait between two light probes of a service that was just started: apps are often ready within a second.
+pub const LIGHT_PROBE: Millis = 20;
+
+/// For how long light probes of a starting service are that frequent.
+pub const EARLY: Millis = 2_000;
+
 /// The shortest time between two probes of a service that is ready.
 pub const CALM_PROBE: Millis = 10_000;
 
@@ -492,7 +498,9 @@ impl Machine {
         } else {
             known.probe.failures = known.probe.failures.saturating_add(1);
             if known.state == State::Starting {
-                known.probe.wait = (known.probe.wait * 2).min(rules.interval).max(1);
+                let early = known.started.is_some_and(|started| now < started + EARLY);
+                let longest = if rules.light && early { LIGHT_PROBE } else { rules.interval };
+                known.probe.wait = (known.probe.wait * 2).min(longest).min(rules.interval).max(1);
             } else {
                 known.probe.wait = rules.interval;
                 if known.probe.failures >= rules.retries {

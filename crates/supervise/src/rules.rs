@@ -35,6 +35,8 @@ pub enum Kind {
 pub struct ProbeRules {
     /// Whether the probe is passive (a log line, a notification).
     pub passive: bool,
+    /// Whether asking costs next to nothing and leaves no trace, as for an open port.
+    pub light: bool,
     pub interval: Millis,
     pub timeout: Millis,
     /// How many failures in a row make a ready service unhealthy.

@@ -169,10 +169,10 @@ pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
     let mut seen = 0;
     while let Some(folder) = left.pop() {
         // The folder was removed in the meantime, or is readable only for its room.
-        let Ok(entries) = root.list(&folder) else { continue };
+        let Ok((entries, is_cut)) = root.list_at_most(&folder, NAME_LIMIT) else { continue };
         let Some(weight) = hothouse_host::weight(&folder) else { continue };
         seen += entries.len() * weight;
-        if seen > NAME_LIMIT {
+        if is_cut || seen > NAME_LIMIT {
             found.push(more("files"));
             break;
         }

@@ -371,7 +371,7 @@ fn is_free(path: &Path) -> Result<bool, FileError> {
     match beneath::Folder::open(path) {
         Err(error) if error.is_not_found() => Ok(true),
         Err(error) => Err(error),
-        Ok(folder) => Ok(folder.list(Path::new(""))?.is_empty()),
+        Ok(folder) => Ok(folder.list_at_most(Path::new(""), 1)?.0.is_empty()),
     }
 }
 

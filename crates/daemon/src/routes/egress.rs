@@ -17,8 +17,11 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{self, HostName, HostPattern, RuleTransport},
-    ledger::{AttemptKind, LedgerRecord, learn},
-    policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
+    ledger::{AttemptKind, Learned, LedgerRecord, learn},
+    policy::{
+        Attempt, Claim, Datagram, Decision, Policy, Protocol, ReasonCode, RecordedCode, Transport,
+        Verdict,
+    },
     reach::Reach,
     record::bodies::{PolicyAction, PolicyArea},
 };
@@ -141,6 +144,10 @@ pub(crate) async fn why(
     let now = query.host.as_deref().map(|host| decision(&policy, &terminated, host, &records));
     let mut now = now.transpose().map_err(ErrorResponse)?;
     if let Some(now) = &mut now {
+        if let Some(covered) = last_connection(&records, &now.host, now.port).filter(is_covered) {
+            now.verdict = Decision::Denied;
+            (now.code, now.reason) = (covered.code.clone(), covered.reason.clone());
+        }
         now.integration = treated(&daemon, &sandbox, &now.host).await?;
     }
     let count = |allowed: bool| {
@@ -165,6 +172,28 @@ pub(crate) async fn why(
     }))
 }
 
+/// Returns the last connection to a host or an address.
+fn last_connection<'r>(
+    records: &'r [LedgerRecord],
+    host: &str,
+    port: Option<u16>,
+) -> Option<&'r LedgerRecord> {
+    let is_to = |record: &&LedgerRecord| {
+        let address = record.address.map(|address| address.to_string());
+        record.kind == AttemptKind::Connection
+            && record.port == port
+            && (record.host.as_deref() == Some(host) || address.as_deref() == Some(host))
+    };
+    records.iter().rev().find(is_to)
+}
+
+/// Whether it was denied because it leads to a host that is only reached terminated. Which addresses those have is
+/// known where they are looked up, not from the rules alone.
+fn is_covered(record: &&LedgerRecord) -> bool {
+    let code = record.code.as_ref().and_then(RecordedCode::known);
+    !record.allowed && code == Some(ReasonCode::Covered)
+}
+
 /// Returns the integration that handles a host.
 async fn treated(
     daemon: &Daemon,
@@ -179,12 +208,7 @@ async fn treated(
 
 /// Returns the address of the last connection to a name, if the ledger has one.
 fn last_address(records: &[LedgerRecord], name: &HostName, port: Option<u16>) -> Option<IpAddr> {
-    let is_last = |record: &&LedgerRecord| {
-        record.kind == AttemptKind::Connection
-            && record.host.as_deref() == Some(name.as_str())
-            && record.port == port
-    };
-    records.iter().rev().find(is_last)?.address
+    last_connection(records, name.as_str(), port)?.address
 }
 
 /// Decides as if the room had resolved the host to the address of its last connection, and used the protocol that is
@@ -293,7 +317,16 @@ pub(crate) async fn learned(
         let learned = blocking(move || {
             let run = daemon.engine.run_by_id(&run)?;
             let place = RunPlace { run: run.id, folder: run.artifacts };
-            Ok(learn(&daemon.keepers.timelines.ledger(&place)?))
+            let learned = learn(&daemon.keepers.timelines.ledger(&place)?);
+            // The sandbox of an old run may be gone: another of its project has the same integrations.
+            let all = daemon.engine.sandboxes()?;
+            let of_run = all.iter().find(|one| run.sandbox_id.as_deref() == Some(one.id.as_str()));
+            let project = run.project.as_deref();
+            let of_project = || all.iter().find(|one| project == Some(one.project.as_str()));
+            match of_run.or_else(of_project) {
+                Some(sandbox) => without_integrations(&daemon.engine, sandbox, learned),
+                None => Ok(learned),
+            }
         });
         let learned = learned.await?.into_iter();
         return Ok(axum::Json(learned.map(LearnedView::from).collect()));
@@ -307,21 +340,8 @@ pub(crate) async fn learned(
     })
     .await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
-    let mut learned = blocking(move || {
-        // Rules do not change how an integration handles its hosts.
-        let covered = |host: &str| match host.parse() {
-            Ok(host) => engine.integration_of(&record, &host).map(|found| found.is_some()),
-            Err(_) => Ok(false),
-        };
-        let mut kept = Vec::new();
-        for rule in learned {
-            if !covered(rule_host(&rule.rule))? {
-                kept.push(rule);
-            }
-        }
-        Ok(kept)
-    })
-    .await?;
+    let mut learned =
+        blocking(move || without_integrations(&engine, &record, learned)).await?;
     // Leaves out what has been allowed since.
     if let Some(walls) = daemon.keepers.walls.get() {
         let (policy, terminated) = walls.policy_of(&sandbox).await.map_err(ErrorResponse)?;
@@ -331,6 +351,25 @@ pub(crate) async fn learned(
         });
     }
     Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))
+}
+
+/// Leaves out rules for hosts of integrations: rules do not change how those are handled.
+fn without_integrations(
+    engine: &Engine,
+    sandbox: &SandboxRecord,
+    learned: Vec<Learned>,
+) -> Result<Vec<Learned>, Failure> {
+    let covered = |host: &str| match host.parse() {
+        Ok(host) => engine.integration_of(sandbox, &host).map(|found| found.is_some()),
+        Err(_) => Ok(false),
+    };
+    let mut kept = Vec::new();
+    for rule in learned {
+        if !covered(rule_host(&rule.rule))? {
+            kept.push(rule);
+        }
+    }
+    Ok(kept)
 }
 
 /// Returns the host of a rule, without port and transport.

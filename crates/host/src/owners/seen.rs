@@ -125,6 +125,7 @@ fn look(
     let before = ours.len();
     let mut folders = Vec::new();
     for entry in entries(&folder)? {
+        let entry = entry?;
         let below = relative.join(&entry.name);
         if skip.contains(below.as_path()) {
             continue;

@@ -270,6 +270,11 @@ fn rules_of_egress_do_not_speak_for_hosts_of_integrations() {
         let learned = env.ok(repository, &["egress", "learn", "-w", "a"]);
         assert!(learned.contains("elsewhere.example"), "{learned}");
         assert!(!learned.contains("vendor.example"), "{learned}");
+        let runs = env.json(repository, &["runs", "--json"]);
+        let run = runs[0]["id"].as_str().unwrap();
+        let of_run = env.ok(repository, &["egress", "learn", "--run", run]);
+        assert!(of_run.contains("elsewhere.example"), "{of_run}");
+        assert!(!of_run.contains("vendor.example"), "{of_run}");
         for host in ["api.vendor.example", "cms.vendor.example:443", "x.tenants.example"] {
             let refused = env.run(repository, &["egress", "allow", host, "-w", "a"]);
             assert_eq!(refused.code, 5, "{refused}");

@@ -364,6 +364,7 @@ pub(super) fn rules(spec: &ServiceSpec) -> Rules {
         grace: milliseconds(spec.stop_grace),
         probe: spec.probe.as_ref().map(|probe| ProbeRules {
             passive: matches!(probe.question, Question::Log { .. } | Question::Notify),
+            light: matches!(probe.question, Question::Tcp { .. }),
             interval: milliseconds(probe.interval).max(1),
             timeout: milliseconds(probe.timeout).max(1),
             retries: probe.retries,

@@ -24,7 +24,8 @@ fn need(service: &str, condition: Condition) -> Need {
     Need { service: service.into(), condition }
 }
 
-const PROBE: ProbeRules = ProbeRules { passive: false, interval: 250, timeout: 2_000, retries: 3 };
+const PROBE: ProbeRules =
+    ProbeRules { passive: false, light: false, interval: 250, timeout: 2_000, retries: 3 };
 
 /// Makes a machine with a database, a task that needs it, and an app that needs both and is built
 /// first.
@@ -244,6 +245,27 @@ fn a_probe_that_hangs_is_given_up_and_asked_again() {
     assert!(!world.asked[0]);
     world.pass(250);
     assert!(world.asked[0]);
+}
+
+#[test]
+fn an_open_port_is_noticed_soon_after_the_start_and_probes_become_rarer() {
+    let light = ProbeRules { light: true, ..PROBE };
+    let mut world = World::new(Machine::new(vec![Rules { probe: Some(light), ..rules("a") }]));
+    world.on(Event::Start { service: 0 });
+    let mut probes = 0;
+    while world.now < 3_000 {
+        world.pass(10);
+        if world.asked[0] {
+            probes += 1;
+            world.answer(0, false);
+        }
+    }
+    assert!((90..=110).contains(&probes), "{probes}");
+    for wait in [40, 80, 160, 250, 250] {
+        world.pass(wait);
+        assert!(world.asked[0], "{wait}");
+        world.answer(0, false);
+    }
 }
 
 #[test]
