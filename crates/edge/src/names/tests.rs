@@ -154,6 +154,25 @@ async fn a_name_that_leads_to_a_synthetic_address_gets_one_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_name_that_does_not_exist_is_in_the_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let at = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut buffer = [0; 1500];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            let answer = Question::read(&buffer[..length]).unwrap().empty(Code::NoName);
+            socket.send_to(&answer, from).await.unwrap();
+        }
+    });
+    let edge = wall_of(policy("mode = \"web\"\n", &[]), folder.path(), vec![at], None);
+    assert_eq!(ask_for(&edge, "gone.example", TYPE_A).await.0, Code::NoName as u8);
+    let records = ledger::read(folder.path());
+    assert_eq!(records[0].host.as_deref(), Some("gone.example"));
+    assert_eq!(records[0].error.as_deref(), Some("the name does not exist"));
+}
+
+#[tokio::test]
 async fn no_kind_of_question_tells_a_name_that_the_policy_does_not_allow() {
     let (edge, asked, _folder) =
         wall("mode = \"allowlist\"\nallow = [\"good.example\"]\n", "1.2.3.4").await;

@@ -24,6 +24,8 @@ fn it_starts_by_itself_and_stops_when_told() {
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     let pid = env.daemon_pid().unwrap();
+    // Tools such as `ps` and `top` show it by this name.
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim(), "hothouse");
     env.ok(env.root(), &["daemon", "stop"]);
     wait_until("the daemon is gone", || !is_running(pid) && !socket.exists());
     assert_eq!(

@@ -14,6 +14,8 @@ pub(crate) mod internet;
 mod models;
 #[path = "egress/more_attacks.rs"]
 mod more_attacks;
+#[path = "egress/own_network.rs"]
+mod own_network;
 #[path = "egress/ping.rs"]
 mod ping;
 #[path = "egress/pinned.rs"]
