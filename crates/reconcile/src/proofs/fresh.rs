@@ -379,8 +379,8 @@ async fn inside(
 /// Keeps what judges the run out of reach of the code that it judges.
 fn hold(engine: &Engine, made: &SandboxRecord) -> Result<(), Failure> {
     // A config that is not valid fails at `up`, with its problems.
-    let config = engine.scenario_config(made).unwrap_or_default();
-    let Judging { files, folders } = Judging::of(&config);
+    let config = engine.scenario_config(made).ok();
+    let Judging { files, folders } = config.as_ref().map(Judging::of).unwrap_or_default();
     engine.hold_judging(made, &files, &folders)
 }
 
