@@ -122,12 +122,12 @@ impl Judging {
         let roles = config.roles.values().filter_map(|role| role.script.as_ref());
         let shims = config.shims.values().filter_map(|shim| shim.script.as_ref());
         let named = roles.map(ToString::to_string).chain(shims.map(ToString::to_string));
-        let files: BTreeSet<String> =
-            [places.scripts, places.seeds, places.roles].into_iter().flatten().chain(named).collect();
-        Self {
-            files: files.into_iter().collect(),
-            folders: places.fixtures.into_iter().collect(),
-        }
+        let files: BTreeSet<String> = [places.scripts, places.seeds, places.roles]
+            .into_iter()
+            .flatten()
+            .chain(named)
+            .collect();
+        Self { files: files.into_iter().collect(), folders: places.fixtures.into_iter().collect() }
     }
 }
 

@@ -140,8 +140,7 @@ fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, 
         let held = open_beneath(top, folder, flags, Mode::empty())?;
         // Before reading the names, so that a concurrent change is noticed next time.
         let stat = FileStat::of(&rustix::fs::fstat(&held)?);
-        let mut listed =
-            Listed { inode: stat.inode, changed: stat.changed, ..Listed::default() };
+        let mut listed = Listed { inode: stat.inode, changed: stat.changed, ..Listed::default() };
         for entry in entries(&held)? {
             let entry = entry?;
             listed.names += 1;

@@ -135,7 +135,8 @@ impl hyper::body::Body for Revocable {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let waits = self.revoked.as_mut().is_some_and(|end| end.as_mut().poll(context).is_pending());
+        let waits =
+            self.revoked.as_mut().is_some_and(|end| end.as_mut().poll(context).is_pending());
         if !waits {
             self.revoked = None;
             return Poll::Ready(Some(Err(BodyError::Revoked)));

@@ -21,9 +21,10 @@ impl Repository {
         git::maybe_line(self.git().args(ask))
     }
 
-    /// Lists a few uncommitted files of the checkout around a folder.
+    /// Lists a few tracked files with uncommitted changes, of the checkout around a folder. No commit has the untracked
+    /// ones, so what is proved of a commit is true with or without them.
     pub fn uncommitted_around(&self, folder: &Path) -> Result<Vec<String>, RunError> {
-        let words = ["status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"];
+        let words = ["status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames"];
         // The folder may be a sandbox's, whose attributes are an agent's.
         let git_dir = git::line(git::around(folder).args(["rev-parse", "--absolute-git-dir"]))?;
         let quiet = git::Config::of(Path::new(&git_dir))?.quiet();

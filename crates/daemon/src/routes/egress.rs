@@ -340,8 +340,7 @@ pub(crate) async fn learned(
     })
     .await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
-    let mut learned =
-        blocking(move || without_integrations(&engine, &record, learned)).await?;
+    let mut learned = blocking(move || without_integrations(&engine, &record, learned)).await?;
     // Leaves out what has been allowed since.
     if let Some(walls) = daemon.keepers.walls.get() {
         let (policy, terminated) = walls.policy_of(&sandbox).await.map_err(ErrorResponse)?;

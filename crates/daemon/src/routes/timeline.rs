@@ -245,7 +245,19 @@ pub(super) async fn place(
         return Ok(RunPlace { run: found.id, folder: found.artifacts });
     }
     let wanted = sandbox.map(reference).transpose()?;
-    let sandbox = blocking(move || engine.find(wanted.as_ref(), &PathBuf::from(folder))).await?;
+    let is_named = wanted.is_some();
+    let found = blocking(move || {
+        engine.find(wanted.as_ref(), &PathBuf::from(folder)).map_err(|failure| {
+            let is_gone = !is_named && failure.kind == FailureKind::NotFound;
+            match engine.runs().ok().filter(|runs| is_gone && !runs.is_empty()) {
+                Some(_) => {
+                    failure.hint("`hothouse runs` lists runs of deleted sandboxes, for `--run ID`")
+                }
+                None => failure,
+            }
+        })
+    });
+    let sandbox = found.await?;
     let Some(room) = sandbox.room else {
         let message = format!("`{}` has not been up yet", sandbox.name);
         let hint = format!("start it with `hothouse up -w {}`", sandbox.name);

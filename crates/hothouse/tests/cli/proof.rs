@@ -1,6 +1,8 @@
 //! Scenarios, proofs, comparisons and summaries, with the real binary and a real browser: each
 //! fault of an app is reported, and nothing else.
 
+#[path = "proof/ci.rs"]
+mod ci;
 #[path = "proof/coverage.rs"]
 mod coverage;
 #[path = "proof/deceived.rs"]

@@ -90,7 +90,8 @@ fn a_covered_host_is_not_reached_by_its_address_or_another_name_of_it() {
             let codes = records(env, repository, &[]);
             let covered = codes.iter().filter(|record| record["code"] == "covered");
             assert_eq!(covered.count(), 8, "{codes:?}");
-            let why = env.json(repository, &["egress", "why", "other.example", "-w", "a", "--json"]);
+            let why =
+                env.json(repository, &["egress", "why", "other.example", "-w", "a", "--json"]);
             let now = (&why["now"]["verdict"], &why["now"]["code"]);
             assert_eq!(now, (&"denied".into(), &"covered".into()), "{why:#}");
         });
