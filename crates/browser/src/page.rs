@@ -46,6 +46,7 @@ const TILE: f64 = 8000.0;
 const TILES: usize = 8;
 
 const CAPTURE: &str = include_str!("scripts/capture.js");
+const WORKERS: &str = include_str!("scripts/workers.js");
 
 /// The parameters of a page.
 #[derive(Clone, Debug, Default)]
@@ -328,6 +329,8 @@ impl Page {
 
     /// Opens a URL again without network: only what a service worker keeps is available.
     pub async fn goto_offline(&self, url: &str, deadline: Instant) -> Result<Arrival, CallError> {
+        // A worker that is still being installed keeps nothing yet.
+        self.evaluate(WORKERS, deadline.min(within(LOOK))).await.ok();
         let conditions = json!({ "offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
         self.call("Network.emulateNetworkConditions", conditions, deadline).await?;
         self.goto(url, deadline).await

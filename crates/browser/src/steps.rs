@@ -493,6 +493,7 @@ impl Running<'_> {
                 "covered" => format!("it is covered by {}", cut(text(&state["by"]), 100)),
                 "disabled" => "it is disabled".to_owned(),
                 "hidden" => "it is not visible".to_owned(),
+                "passive" => "it lets the mouse through (`pointer-events: none`)".to_owned(),
                 _ => "it does not come to rest".to_owned(),
             };
             if !self.again().await {

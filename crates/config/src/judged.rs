@@ -1,11 +1,12 @@
-//! The config by which a base judges a branch: the branch's own, with scenarios, seeds and roles of the base.
+//! The config by which a base judges a branch: the branch's own, with scenarios, seeds, roles and shims
+//! of the base, and its folders of fixtures.
 
 use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
 /// The sections that judge, and the depth of their named parts.
-const JUDGING: [(&str, usize); 3] = [("scenario", 1), ("seed", 2), ("auth", 1)];
+const JUDGING: [(&str, usize); 4] = [("scenario", 1), ("seed", 2), ("auth", 1), ("shim", 1)];
 
 /// A config that is partly the base's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,9 @@ pub fn judged(base: &str, own: &str) -> Option<Judged> {
             judged.taken.push(section.to_owned());
         }
     }
+    if put_fixtures(&base, &mut own) {
+        judged.taken.push("integration".to_owned());
+    }
     let names: BTreeSet<&String> = base.keys().chain(own.keys()).collect();
     let is_judging = |name: &str| JUDGING.iter().any(|(judging, _)| *judging == name);
     let left =
@@ -51,6 +55,22 @@ fn put(own: &mut Table, key: &str, value: &Value, depth: usize) {
     }
 }
 
+/// Sets where the fixtures of the base's integrations are; returns whether that was elsewhere.
+fn put_fixtures(base: &Table, own: &mut Table) -> bool {
+    let before = own.get("integration").cloned();
+    if let Some(Value::Table(all)) = own.get_mut("integration") {
+        for (name, one) in all {
+            let of_base = base.get("integration").and_then(|all| all.get(name));
+            let (Some(Value::Table(of_base)), Value::Table(one)) = (of_base, one) else { continue };
+            match of_base.get("fixtures") {
+                Some(folder) => drop(one.insert("fixtures".to_owned(), folder.clone())),
+                None => drop(one.remove("fixtures")),
+            }
+        }
+    }
+    own.get("integration") != before.as_ref()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +88,12 @@ mod tests {
             m = ["users"]
             [auth.customer]
             state = "customer.json"
+            [shim.pay]
+            script = "pay.js"
+            [integration.pay]
+            class = "mock"
+            [integration.cms]
+            fixtures = "cms"
         "#;
         let own = r#"
             [service.web]
@@ -82,6 +108,16 @@ mod tests {
             m = ["users", "coupons"]
             [flags]
             x = true
+            [shim.pay]
+            body = ""
+            [shim.map]
+            body = ""
+            [integration.pay]
+            class = "mock"
+            fixtures = "mine"
+            [integration.cms]
+            [integration.new]
+            fixtures = "new"
         "#;
         let judged = judged(base, own).unwrap();
         let text: Table = judged.text.parse().unwrap();
@@ -91,8 +127,13 @@ mod tests {
         assert_eq!(text["seed"]["radius"]["m"].as_array().map(Vec::len), Some(1));
         assert_eq!(text["auth"]["customer"]["state"].as_str(), Some("customer.json"));
         assert_eq!(text["service"]["web"]["run"].as_str(), Some("b"));
-        assert_eq!(judged.taken, ["scenario", "seed", "auth"]);
-        assert_eq!(judged.left, ["flags", "service"]);
+        assert_eq!(text["shim"]["pay"]["script"].as_str(), Some("pay.js"));
+        assert!(text["shim"]["pay"].get("body").is_none() && text["shim"].get("map").is_some());
+        let fixtures = |name: &str| text["integration"][name].get("fixtures")?.as_str();
+        assert_eq!((fixtures("pay"), fixtures("cms")), (None, Some("cms")));
+        assert_eq!(fixtures("new"), Some("new"));
+        assert_eq!(judged.taken, ["scenario", "seed", "auth", "shim", "integration"]);
+        assert_eq!(judged.left, ["flags", "integration", "service"]);
         assert_eq!(super::judged(base, base).unwrap().taken, Vec::<String>::new());
         assert!(super::judged(base, "=").is_none());
     }

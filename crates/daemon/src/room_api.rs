@@ -28,7 +28,7 @@ use hothouse_api::{
     route,
 };
 use hothouse_model::{Failure, FailureKind, SandboxRecord, SandboxRef, id::SandboxKey};
-use hothouse_reconcile::RoomApi;
+use hothouse_reconcile::{RoomApi, proofs};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -41,7 +41,7 @@ use tower_service::Service;
 
 use self::{
     force::{Own, query_text},
-    scope::{Cost, Matched, May},
+    scope::{Cost, InProof, Matched, May},
 };
 use crate::{Daemon, failure::ErrorResponse, routes, view};
 
@@ -170,6 +170,9 @@ impl Caller {
         if let May::Human(command) = matched.may {
             return Err(for_humans(command, &sandbox));
         }
+        if parts.method != Method::GET {
+            self.check_proof(&sandbox, &matched).await?;
+        }
         let forced = match parts.method {
             Method::GET => self.reading(&own, &parts, &matched).await?,
             _ => self.changing(&own, (&sandbox, &parts), body, &matched).await?,
@@ -282,6 +285,22 @@ impl Caller {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+
+    /// Refuses what would change the evidence of a proof that is running.
+    async fn check_proof(
+        &self,
+        sandbox: &SandboxRecord,
+        matched: &Matched<'_>,
+    ) -> Result<(), Failure> {
+        let (keepers, own) = (self.daemon.keepers.clone(), sandbox.clone());
+        let when = scope::in_proof(matched.route);
+        let checked = routes::blocking(move || match when {
+            InProof::Always => Ok(()),
+            InProof::BeforeScenario => proofs::not_of_a_scenario(&keepers, &own),
+            InProof::Never => proofs::not_of_a_proof(&keepers, &own),
+        });
+        checked.await.map_err(|ErrorResponse(failure)| failure)
     }
 
     /// Accepts only runs of this sandbox, without revealing whether another one exists.

@@ -39,19 +39,33 @@ impl Engine {
         all.map(|(id, text)| (id.to_string(), text.to_string())).collect()
     }
 
-    /// Reads a file of the worktree, which an agent can write: links are not followed. In a proof, a
-    /// file that judges it is the one of its commit.
-    pub fn worktree_file(
+    /// Reads a script of a role or shim from the worktree, which an agent can write: links are not
+    /// followed. In a proof it is the one of its commit.
+    pub fn judging_file(
         &self,
         sandbox: &SandboxRecord,
         path: &Path,
         limit: u64,
     ) -> Result<Vec<u8>, Failure> {
-        let held = trees::judging(sandbox).ok().flatten();
-        if let Some(bytes) = held.and_then(|folder| folder.read_capped(path, limit).ok()) {
-            return Ok(bytes);
-        }
-        let read = trees::open_worktree(sandbox).and_then(|folder| folder.read_capped(path, limit));
+        let read = trees::open_judging(sandbox).and_then(|folder| folder.read_capped(path, limit));
+        read.map_err(|error| Failure::of(FailureKind::NotFound, &error))
+    }
+
+    /// Reads the state of a role. In a proof it is the one of its commit, or if that has none, what
+    /// the room made.
+    pub fn state_file(
+        &self,
+        sandbox: &SandboxRecord,
+        path: &Path,
+        limit: u64,
+    ) -> Result<Vec<u8>, Failure> {
+        let read = match trees::open_judging(sandbox).and_then(|held| held.read_capped(path, limit))
+        {
+            Err(error) if error.is_not_found() => {
+                trees::open_worktree(sandbox).and_then(|folder| folder.read_capped(path, limit))
+            }
+            held => held,
+        };
         read.map_err(|error| Failure::of(FailureKind::NotFound, &error))
     }
 }

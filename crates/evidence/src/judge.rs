@@ -1,4 +1,4 @@
-//! What a branch has changed of the things that judge it: scenarios, fixtures, seeds, roles, tests.
+//! What a branch has changed of the things that judge it: scenarios, fixtures, seeds, roles, shims, tests.
 //!
 //! An agent can edit all of them. Such a change is not wrong, but a reviewer must see it, above all one that expects
 //! less than the base.
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_model::config::{Config, Scenario, parse_duration};
+use hothouse_model::config::{Config, Integration, Scenario, parse_duration};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,6 +28,7 @@ pub enum CheckArea {
     Fixture,
     Seed,
     Role,
+    Shim,
     Test,
 }
 
@@ -39,6 +40,7 @@ impl CheckArea {
             Self::Fixture => "fixture",
             Self::Seed => "seed",
             Self::Role => "role",
+            Self::Shim => "shim",
             Self::Test => "test",
         }
     }
@@ -88,6 +90,8 @@ pub fn changes(
     }
     found.extend(parts(base, own, CheckArea::Seed, "seed"));
     found.extend(parts(base, own, CheckArea::Role, "auth"));
+    found.extend(parts(base, own, CheckArea::Shim, "shim"));
+    found.extend(fixture_folders(base, own));
     // Weaker checks come first.
     found.sort_by(|one, other| (!one.weaker, one).cmp(&(!other.weaker, other)));
     found.dedup();
@@ -119,15 +123,11 @@ impl Judging {
     /// Lists what a config names: scripts, fixtures, and the files of seeds, roles and shims.
     pub fn of(config: &Config) -> Self {
         let places = Places::of(&[Some(config)]);
-        let roles = config.roles.values().filter_map(|role| role.script.as_ref());
-        let shims = config.shims.values().filter_map(|shim| shim.script.as_ref());
-        let named = roles.map(ToString::to_string).chain(shims.map(ToString::to_string));
-        let files: BTreeSet<String> = [places.scripts, places.seeds, places.roles]
-            .into_iter()
-            .flatten()
-            .chain(named)
-            .collect();
-        Self { files: files.into_iter().collect(), folders: places.fixtures.into_iter().collect() }
+        let files = [places.scripts, places.seeds, places.roles, places.shims];
+        Self {
+            files: files.into_iter().flatten().collect(),
+            folders: places.fixtures.into_iter().collect(),
+        }
     }
 }
 
@@ -139,6 +139,7 @@ struct Places {
     /// Words of the commands of seeds and roles, some of which are file names.
     seeds: BTreeSet<String>,
     roles: BTreeSet<String>,
+    shims: BTreeSet<String>,
 }
 
 impl Places {
@@ -157,8 +158,11 @@ impl Places {
             }
             for role in config.roles.values() {
                 let run = role.run.iter().flat_map(|run| words(run.as_str(), "."));
-                places.roles.extend(run.chain(role.state.as_ref().map(ToString::to_string)));
+                let files = [&role.state, &role.script].into_iter().flatten();
+                places.roles.extend(run.chain(files.map(ToString::to_string)));
             }
+            let shims = config.shims.values().filter_map(|shim| shim.script.as_ref());
+            places.shims.extend(shims.map(ToString::to_string));
         }
         places
     }
@@ -176,6 +180,7 @@ impl Places {
                 Some(CheckArea::Seed)
             }
             () if self.roles.contains(path) => Some(CheckArea::Role),
+            () if self.shims.contains(path) => Some(CheckArea::Shim),
             () if is_test(path) => Some(CheckArea::Test),
             () => None,
         }
@@ -325,6 +330,27 @@ fn parts(
     }
     let how = "the section differs".to_owned();
     vec![ChangedCheck { weaker: false, area, name: format!("[{section}] of {CONFIG}"), how }]
+}
+
+/// Reports integrations whose fixtures are in another folder than in the base.
+fn fixture_folders(base: Option<&Config>, own: Option<&Config>) -> Vec<ChangedCheck> {
+    let (Some(base), Some(own)) = (base, own) else { return Vec::new() };
+    let changed = own.integrations.iter().filter_map(|(name, new)| {
+        let old = base.integrations.get(name)?;
+        (old.fixtures != new.fixtures).then(|| {
+            let folder = |one: &Integration| match &one.fixtures {
+                Some(folder) => format!("`{folder}`"),
+                None => format!("`{FIXTURES}/{name}`"),
+            };
+            ChangedCheck {
+                weaker: false,
+                area: CheckArea::Fixture,
+                name: format!("[integration.{name}] of {CONFIG}"),
+                how: format!("fixtures: {} → {}", folder(old), folder(new)),
+            }
+        })
+    });
+    changed.collect()
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod tests {
             // Text direction cannot be overridden.
             ("\u{202e}live\u{2066}", "\u{fffd}live\u{fffd}"),
             ("اللغة", "اللغة"),
+            ("two\r\nlines\rx", "two\nlines\u{fffd}x"),
         ] {
             let inner = render(&Page { text: "&", part: Safe(String::new()) });
             let page = render(&Page { text, part: inner }).0;

@@ -86,7 +86,19 @@ fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
 
 /// Writes a text into HTML: none of it becomes markup, and deceptive characters become a replacement character.
 pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
-    text.chars().try_for_each(|character| match character {
+    let mut rest = text.chars();
+    while let Some(character) = rest.next() {
+        // Mail ends its lines with both.
+        let ends_line = character == '\r' && rest.as_str().starts_with('\n');
+        if !ends_line {
+            write_character(&mut page, character)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_character(page: &mut impl fmt::Write, character: char) -> fmt::Result {
+    match character {
         '&' => page.write_str("&amp;"),
         '<' => page.write_str("&lt;"),
         '>' => page.write_str("&gt;"),
@@ -95,7 +107,7 @@ pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
         '\n' | '\t' => page.write_char(character),
         c if is_deceptive(c) => page.write_char('\u{fffd}'),
         c => page.write_char(c),
-    })
+    }
 }
 
 /// Makes JSON safe to display. The value stays the same, because these characters occur only in strings.

@@ -21,7 +21,9 @@ use std::{
 };
 
 use hothouse_evidence::{outcome::ScenarioOutcome, summary::Summary};
-use hothouse_model::{Event, Failure, FailureKind, Happening, OperationId, id::SandboxKey};
+use hothouse_model::{
+    Event, Failure, FailureKind, Happening, OperationId, SandboxRecord, id::SandboxKey,
+};
 use tokio::sync::watch;
 
 use crate::{Keepers, timelines::RunPlace};
@@ -49,8 +51,32 @@ impl Turns {
         all.entry(key).or_default().clone()
     }
 
+    /// Whether a scenario is running in a sandbox.
+    fn is_running(&self, key: SandboxKey) -> bool {
+        self.of(key).try_lock().is_err()
+    }
+
     fn fresh(&self) -> MutexGuard<'_, HashSet<String>> {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses what would change the evidence of a proof that is running. Programs in its room can
+/// request it too.
+pub fn not_of_a_proof(keepers: &Keepers, sandbox: &SandboxRecord) -> Result<(), Failure> {
+    if !keepers.engine.is_judged(sandbox) {
+        return Ok(());
+    }
+    let message = format!("`{}` belongs to a proof that is running", sandbox.name);
+    Err(Failure::new(FailureKind::Conflict, message)
+        .hint("the proof itself carries out its scenario and writes the summary"))
+}
+
+/// Like [`not_of_a_proof`], for what is harmless until the scenario of the proof begins.
+pub fn not_of_a_scenario(keepers: &Keepers, sandbox: &SandboxRecord) -> Result<(), Failure> {
+    match keepers.proof_turns.is_running(sandbox.key) {
+        true => not_of_a_proof(keepers, sandbox),
+        false => Ok(()),
     }
 }
 

@@ -34,10 +34,15 @@
     } catch { /* the page may not have one */ }
     return all;
   };
+  // What is in open shadow roots is shown too, and in no `innerText`.
+  const hidden = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'LINK']);
+  const inside = (root) => [...root.querySelectorAll('*')].flatMap((one) => (one.shadowRoot
+    ? [...[...one.shadowRoot.children].filter((own) => !hidden.has(own.nodeName)).map((own) => own.innerText), ...inside(one.shadowRoot)] : []));
+  const text = document.body ? [document.body.innerText, ...inside(document.body)].filter(Boolean).join('\n') : '';
   return {
     title: cut(document.title, 1000),
     url: cut(location.href, 2000),
-    text: cut(document.body ? document.body.innerText : '', most),
+    text: cut(text, most),
     media,
     local: stored(() => localStorage),
     session: stored(() => sessionStorage),

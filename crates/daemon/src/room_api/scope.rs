@@ -136,6 +136,32 @@ const RULES: &[(&str, &str, May)] = &[
     ("POST", route::DOCTOR_FIX, Human("hothouse doctor --fix")),
 ];
 
+/// When a room of a proof may make a request that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InProof {
+    Always,
+    /// Until the scenario begins: bundles of seeds may need it. Later it would make the app do what it does not do by
+    /// itself, or hide what it did.
+    BeforeScenario,
+    /// It would change what judges the app.
+    Never,
+}
+
+/// Returns when a room of a proof may use a route, other than to read.
+pub(super) fn in_proof(of: &str) -> InProof {
+    match of {
+        route::TIMELINE_MARK
+        | route::TIMELINE_EXEC
+        | route::TIMELINE_TESTS
+        | route::AUDIT
+        | route::ASKS => InProof::Always,
+        route::SERVICE_ACT | route::FLAGS | route::QUEUES | route::CRONS | route::WEBHOOKS => {
+            InProof::BeforeScenario
+        }
+        _ => InProof::Never,
+    }
+}
+
 /// A route that matches a request: its constant, and the id in the path, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Matched<'a> {

@@ -169,16 +169,13 @@ fn of<'a>(facts: &Coverage<'a>, kind: Kind) -> impl Iterator<Item = &'a Record> 
 
 fn unmatched(facts: &Coverage<'_>) -> Vec<String> {
     let count = |kind: Kind| of(facts, kind).filter(|one| one.body["matched"] == false).count();
-    let mut told = Vec::new();
-    match count(Kind::Request) {
-        0 => {}
-        count => told.push(format!("{count} calls that no fixture answered")),
-    }
-    match count(Kind::Llm) {
-        0 => {}
-        count => told.push(format!("{count} calls of models that no fixture answered")),
-    }
-    told
+    let told = |kind: Kind, one: &str, more: &str| match count(kind) {
+        0 => None,
+        1 => Some(format!("{one} that no fixture answered")),
+        count => Some(format!("{count} {more} that no fixture answered")),
+    };
+    let requests = told(Kind::Request, "1 call", "calls");
+    requests.into_iter().chain(told(Kind::Llm, "1 call of a model", "calls of models")).collect()
 }
 
 /// Groups integrations by how real they were.

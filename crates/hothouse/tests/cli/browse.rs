@@ -324,6 +324,30 @@ fn a_click_reaches_what_is_meant_on_a_page_that_moves_under_the_mouse() {
 }
 
 #[test]
+fn a_click_that_nobody_gets_is_not_done_and_components_are_seen() {
+    let Some(shop) = Shop::open(None) else { return };
+    let step =
+        |verb: &str, what: &str| format!("[[step]]\n{verb} = \"{what}\"\ntimeout = \"3s\"\n");
+    let clicked = ["button 'Pay now'", "button 'Sealed'", "link 'Boxless'", "button 'Beneath'"];
+    let script = step("goto", "/parts")
+        + &clicked.map(|what| step("click", what)).concat()
+        + &step("expect", "text 'paid sealed linked beneath'")
+        + &step("expect", "text 'Shown by a component'")
+        + &step("expect", "css 'button > span'")
+        + &step("absent", "text 'Only in a script'");
+    fs::write(shop.repository.join("parts.toml"), script).unwrap();
+    let report = shop.seen(&["web", "--script", "parts.toml"]);
+    let text = report["text"].as_str().unwrap();
+    assert!(text.contains("Shown by a component") && !text.contains("Only"), "{report:#}");
+    for (button, why) in [("Send", "it is disabled"), ("Wait", "it lets the mouse through")] {
+        let script = step("goto", "/parts") + &step("click", &format!("button '{button}'"));
+        fs::write(shop.repository.join("lost.toml"), script).unwrap();
+        let (code, report) = shop.browse(&["web", "--script", "lost.toml"]);
+        assert!(code == 1 && report["steps"].to_string().contains(why), "{report:#}");
+    }
+}
+
+#[test]
 fn a_kept_page_takes_one_step_at_a_time_and_becomes_a_script() {
     let Some(shop) = Shop::open(None) else { return };
     let opened = shop.seen(&["web", "/login", "--session", "s"]);

@@ -18,7 +18,7 @@ use hothouse_browser::{
     state::{Entry, Origin, StorageState},
     steps,
 };
-use hothouse_engine::environment;
+use hothouse_engine::{Engine, environment};
 use hothouse_host::{files, random};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
@@ -224,7 +224,12 @@ impl Browsers {
                 return self.sign_in_by_script(sandbox, place, script.as_str(), role).await;
             }
             (None, Some(run), _) => self.output_of(sandbox, place, run.as_str()).await?,
-            (None, None, Some(path)) => self.file(sandbox, path.as_str(), STATE_MOST).await?,
+            (None, None, Some(path)) => {
+                self.file(sandbox, path.as_str(), |engine, sandbox, path| {
+                    engine.state_file(sandbox, path, STATE_MOST)
+                })
+                .await?
+            }
             (None, None, None) => Vec::new(),
         };
         let state = StorageState::parse(&bytes).map_err(|error| {
@@ -238,12 +243,10 @@ impl Browsers {
         &self,
         sandbox: &SandboxRecord,
         path: &str,
-        most: u64,
+        read: fn(&Engine, &SandboxRecord, &Path) -> Result<Vec<u8>, Failure>,
     ) -> Result<Vec<u8>, Failure> {
         let (engine, owned, path) = (self.engine.clone(), sandbox.clone(), path.to_owned());
-        let reading = tokio::task::spawn_blocking(move || {
-            engine.worktree_file(&owned, Path::new(&path), most)
-        });
+        let reading = tokio::task::spawn_blocking(move || read(&engine, &owned, Path::new(&path)));
         reading.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }
 
@@ -254,10 +257,12 @@ impl Browsers {
         path: &str,
         role: &str,
     ) -> Result<StorageState, Failure> {
-        let text =
-            String::from_utf8(self.file(sandbox, path, SCRIPT_MOST).await?).map_err(|_| {
-                Failure::new(FailureKind::Config, format!("`{path}` is not text in UTF-8"))
-            })?;
+        let script = self.file(sandbox, path, |engine, sandbox, path| {
+            engine.judging_file(sandbox, path, SCRIPT_MOST)
+        });
+        let text = String::from_utf8(script.await?).map_err(|_| {
+            Failure::new(FailureKind::Config, format!("`{path}` is not text in UTF-8"))
+        })?;
         let steps = script::parse(&text).map_err(|error| error.failure())?;
         let browser = self.browser(sandbox, &place.runtime).await?;
         let deadline = within(SIGN_IN);

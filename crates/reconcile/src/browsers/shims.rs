@@ -28,7 +28,7 @@ fn one(engine: &Engine, sandbox: &SandboxRecord, name: &str, spec: &Shim) -> Vec
     let Some(url) = &spec.url else { return Vec::new() };
     let (body, usual) = match (&spec.script, &spec.body) {
         (Some(path), _) => {
-            let read = engine.worktree_file(sandbox, Path::new(path.as_str()), FILE_MOST);
+            let read = engine.judging_file(sandbox, Path::new(path.as_str()), FILE_MOST);
             let body = read.unwrap_or_else(|failure| {
                 let why = format!("shim {name} cannot be read: {}", failure.message);
                 format!("console.error({});", serde_json::Value::String(why)).into_bytes()

@@ -76,6 +76,8 @@ struct Source {
     /// The sandbox to copy, if uncommitted files are included.
     copied: Option<SandboxRef>,
     judged_by: JudgedBy,
+    /// Whether its own files declare its scenarios.
+    declares: bool,
     scenarios: Vec<(String, Scenario)>,
 }
 
@@ -174,6 +176,7 @@ fn source(keepers: &Keepers, wish: &ProveWish) -> Result<Source, Failure> {
         left_to_branch,
         copied: whole.filter(|_| is_dirty),
         judged_by,
+        declares: wish.judge == Judge::Own,
         scenarios,
     })
 }
@@ -261,7 +264,7 @@ async fn often(
     let Some(mut proof) = counted else { return Err(super::interrupted()) };
     let mut comparison = None;
     if wish.against_base {
-        let base = once(keepers, &of_base(source), number, asker).await?;
+        let base = once(keepers, &of_base(source, number, &proof.outcome), number, asker).await?;
         let (own, at) = (proof.place.clone(), base.place.clone());
         let name = proof.outcome.scenario.clone();
         comparison = Some(blocking(move || compare::recorded(&at, &own, &name)).await?);
@@ -282,8 +285,8 @@ async fn often(
     Ok(proof)
 }
 
-/// Returns the same for the base, judged in the same way.
-fn of_base(source: &Source) -> Source {
+/// Returns the same for the base, judged in the same way: by what was declared for the branch.
+fn of_base(source: &Source, number: usize, outcome: &ScenarioOutcome) -> Source {
     let base = source.code.base_commit.clone();
     let code = CodeFacts {
         branch: source.code.base.clone(),
@@ -294,7 +297,13 @@ fn of_base(source: &Source) -> Source {
         ..source.code.clone()
     };
     let (from_base, left_to_branch) = (Vec::new(), Vec::new());
-    Source { code, commit: base, from_base, left_to_branch, copied: None, ..source.clone() }
+    let mut scenarios = source.scenarios.clone();
+    if let Some(declared) = &outcome.declared {
+        scenarios[number].1.clone_from(declared);
+    }
+    let (declares, copied) = (false, None);
+    let own = source.clone();
+    Source { code, commit: base, from_base, left_to_branch, copied, declares, scenarios, ..own }
 }
 
 /// Proves one scenario in its own sandbox.
@@ -329,14 +338,21 @@ async fn inside(
     note: &Note,
     asker: &Asker,
 ) -> Result<Proof, Failure> {
-    let (name, declared) = source.scenarios[number].clone();
+    let (name, asked) = source.scenarios[number].clone();
     asker.say(keepers, format!("make {} from {:.10}", note.name, source.commit));
     let spec = fork_spec(source, note)?;
     let (engine, forked) = (keepers.engine.clone(), operation());
-    let made = blocking(move || {
+    let (declares, wanted) = (source.declares, name.clone());
+    let (made, declared) = blocking(move || {
         let made = engine.fork(&spec, forked)?;
-        hold(&engine, &made)?;
-        Ok(made)
+        let own = hold(&engine, &made)?;
+        // Files of a sandbox may have changed since they were looked at, and git may write a file
+        // otherwise than a commit has it. What is run is what the summary compares with the base.
+        let declared = match own.filter(|_| declares) {
+            Some(own) => scenario::find(&own, &wanted)?.clone(),
+            None => asked,
+        };
+        Ok((made, declared))
     })
     .await?;
     asker.say(keepers, format!("start the services of {}", note.name));
@@ -376,12 +392,13 @@ async fn inside(
     Ok(Proof { outcome, summary, place, files })
 }
 
-/// Keeps what judges the run out of reach of the code that it judges.
-fn hold(engine: &Engine, made: &SandboxRecord) -> Result<(), Failure> {
-    // A config that is not valid fails at `up`, with its problems.
+/// Keeps what judges the run out of reach of the code that it judges. Returns its config; one that
+/// is not valid fails at `up`, with its problems.
+fn hold(engine: &Engine, made: &SandboxRecord) -> Result<Option<Config>, Failure> {
     let config = engine.scenario_config(made).ok();
     let Judging { files, folders } = config.as_ref().map(Judging::of).unwrap_or_default();
-    engine.hold_judging(made, &files, &folders)
+    engine.hold_judging(made, &files, &folders)?;
+    Ok(config)
 }
 
 fn is_of_the_app(failure: &Failure) -> bool {

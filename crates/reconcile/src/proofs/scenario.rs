@@ -21,7 +21,10 @@ use hothouse_model::{
 };
 use serde_json::Value;
 
-use super::{Asker, Proof, artifacts, blocking, coverage, summary, watching::Watch};
+use super::{
+    Asker, Proof, artifacts, blocking, coverage, summary,
+    watching::{RECORDS, Watch},
+};
 use crate::{Keepers, SeedWish, browsers::PageRun, timelines::RunPlace};
 
 /// How long to wait for effects after a page or a step has failed.
@@ -48,7 +51,7 @@ pub async fn smoke(
     let (all, own) = (keepers.clone(), sandbox.clone());
     let (config, code) = blocking(move || {
         all.engine.running(&own)?;
-        summary::not_of_a_proof(&all, &own)?;
+        super::not_of_a_proof(&all, &own)?;
         Ok((all.engine.scenario_config(&own)?, all.engine.code_of(&own)?))
     })
     .await?;
@@ -222,7 +225,7 @@ impl Performing<'_> {
         let begun = Instant::now();
         let name = &self.wish.name;
         self.asker.say(keepers, format!("open {app}{} for {name}", declared.path));
-        let (page, run) = self.browse(&app).await?;
+        let Opened { page, folder, run } = self.browse(&app).await?;
         outcome.page = Some(page);
         self.asker.say(keepers, format!("wait for the effects of {name}"));
         let mut expected = expected::of(declared);
@@ -230,16 +233,25 @@ impl Performing<'_> {
             // Effects of steps that did not run will not come.
             expected.iter_mut().for_each(|one| one.within = one.within.min(AFTER_FAILURE));
         }
-        let mut watch = Watch::new(self, &expected, outcome.page.take(), before, mark).await?;
+        let page = (outcome.page.take(), folder);
+        let mut watch = Watch::new(self, &expected, page, before, mark).await?;
         watch.until_final().await?;
         outcome.took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         outcome.upto = watch.records.last().map_or(mark, |record| record.seq);
         outcome.checks = watch.checks();
+        let is_full = watch.is_full();
         (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
         outcome.queues = watch.queues;
         let changed = &self.wish.changed;
         outcome.coverage = coverage::collect(keepers, self.sandbox, changed, run).await?;
-        Ok(())
+        match is_full {
+            // What is missing may be what must not happen.
+            true => Err(Failure::new(
+                FailureKind::Unmet,
+                format!("it made more than {RECORDS} records: what came later was not judged"),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Returns the app to open: the named one, or the first.
@@ -276,7 +288,7 @@ impl Performing<'_> {
     }
 
     /// Opens the page. Its errors are part of the outcome.
-    async fn browse(&self, app: &str) -> Result<(PageSeen, Option<PageRun>), Failure> {
+    async fn browse(&self, app: &str) -> Result<Opened, Failure> {
         let declared = &self.wish.declared;
         let script = match &declared.script {
             Some(path) => {
@@ -294,10 +306,14 @@ impl Performing<'_> {
             ..BrowseSpec::page(app, declared.path.as_str())
         };
         match self.keepers.browsers.browse_measured(self.sandbox, spec, measured).await {
-            Ok((report, run)) => Ok((seen(report, self.place), Some(run))),
+            Ok((report, run)) => Ok(Opened {
+                folder: below(&report.artifacts, self.place),
+                page: seen(report, self.place),
+                run: Some(run),
+            }),
             Err(failure) if is_of_the_page(&failure) => {
                 let page = PageSeen { failure: Some(told(&failure)), ..PageSeen::default() };
-                Ok((page, None))
+                Ok(Opened { page, ..Opened::default() })
             }
             Err(failure) => Err(failure),
         }
@@ -320,6 +336,21 @@ impl Performing<'_> {
     }
 }
 
+/// A page that was opened.
+#[derive(Debug, Default)]
+struct Opened {
+    page: PageSeen,
+    /// The folder of its files, below the run's.
+    folder: String,
+    run: Option<PageRun>,
+}
+
+/// Returns a path relative to the folder of the run.
+fn below(path: &str, place: &RunPlace) -> String {
+    let path = std::path::Path::new(path);
+    path.strip_prefix(&place.folder).unwrap_or(path).display().to_string()
+}
+
 /// Returns the name of the mark at the start of a scenario.
 fn mark_name(scenario: &str) -> String {
     format!("scenario-{scenario}")
@@ -332,10 +363,6 @@ fn is_of_the_page(failure: &Failure) -> bool {
 
 /// Extracts what checks need from a report.
 fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
-    let below = |path: &String| {
-        let path = std::path::Path::new(path);
-        path.strip_prefix(&place.folder).unwrap_or(path).display().to_string()
-    };
     let failed = report.steps.iter().find(|step| !step.ok);
     let failure = failed.map(|step| {
         let why = step.error.as_deref().unwrap_or("it failed");
@@ -345,7 +372,7 @@ fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
     let cookies = changes.added.into_iter().chain(changes.changed);
     PageSeen {
         record: None,
-        screenshots: report.screenshots.iter().map(below).collect(),
+        screenshots: report.screenshots.iter().map(|path| below(path, place)).collect(),
         url: report.url,
         final_url: report.final_url,
         status: report.status,

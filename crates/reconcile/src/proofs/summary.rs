@@ -75,22 +75,11 @@ pub fn summarize(
         .filter(|sandbox| sandbox.room.as_ref().is_some_and(|room| room.run.id == place.run));
     match own {
         Some(sandbox) => {
-            not_of_a_proof(keepers, sandbox)?;
+            super::not_of_a_proof(keepers, sandbox)?;
             of_sandbox(keepers, sandbox, place)
         }
         None => again(keepers, place),
     }
-}
-
-/// Refuses what would change the evidence of a proof that is running. Programs in its room can
-/// request it too.
-pub(super) fn not_of_a_proof(keepers: &Keepers, sandbox: &SandboxRecord) -> Result<(), Failure> {
-    if !keepers.engine.is_judged(sandbox) {
-        return Ok(());
-    }
-    let message = format!("`{}` belongs to a proof that is running", sandbox.name);
-    Err(Failure::new(FailureKind::Conflict, message)
-        .hint("the proof itself carries out its scenario and writes the summary"))
 }
 
 /// Summarizes the current run of a sandbox.

@@ -23,7 +23,7 @@ use crate::in_room::InRoom;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The maximum number of records of a scenario.
-const RECORDS: usize = 100_000;
+pub(super) const RECORDS: usize = 100_000;
 
 /// Observes the effects of a scenario until they are final.
 pub(super) struct Watch<'a> {
@@ -31,6 +31,8 @@ pub(super) struct Watch<'a> {
     expected: &'a [Expected],
     room: InRoom,
     pub(super) page: Option<PageSeen>,
+    /// The folder of the page's files, which its record names.
+    folder: String,
     before: Vec<ServiceSeen>,
     pub(super) services: Vec<ServiceSeen>,
     pub(super) rows: Vec<RowAnswer>,
@@ -46,7 +48,7 @@ impl<'a> Watch<'a> {
     pub(super) async fn new(
         of: &'a Performing<'a>,
         expected: &'a [Expected],
-        page: Option<PageSeen>,
+        (page, folder): (Option<PageSeen>, String),
         before: Vec<ServiceSeen>,
         mark: u64,
     ) -> Result<Self, Failure> {
@@ -58,6 +60,7 @@ impl<'a> Watch<'a> {
             expected,
             room,
             page,
+            folder,
             services: before.clone(),
             before,
             rows: Vec::new(),
@@ -119,7 +122,11 @@ impl<'a> Watch<'a> {
         }
         self.read().await?;
         if let Some(page) = &mut self.page {
-            let record = self.records.iter().rev().find(|record| record.kind == Kind::Browser);
+            // Others may have opened pages meanwhile.
+            let is_own = |record: &&Record| {
+                record.kind == Kind::Browser && record.body["artifacts"] == *self.folder
+            };
+            let record = self.records.iter().rev().find(is_own);
             page.record = record.map(|record| record.id.clone());
             // As recorded: without what only the page may know, such as a key in its URL.
             let recorded = record.map(|record| &record.body).and_then(|body| {
@@ -143,6 +150,11 @@ impl<'a> Watch<'a> {
         }
         self.services = services;
         Ok(())
+    }
+
+    /// Whether there are more records than are judged.
+    pub(super) fn is_full(&self) -> bool {
+        self.records.len() >= RECORDS
     }
 
     /// Reads new records.
