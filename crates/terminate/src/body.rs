@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use hothouse_http::plain_trailers;
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap,
@@ -135,7 +136,8 @@ impl hyper::body::Body for Revocable {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let waits = self.revoked.as_mut().is_some_and(|end| end.as_mut().poll(context).is_pending());
+        let waits =
+            self.revoked.as_mut().is_some_and(|end| end.as_mut().poll(context).is_pending());
         if !waits {
             self.revoked = None;
             return Poll::Ready(Some(Err(BodyError::Revoked)));
@@ -194,7 +196,10 @@ impl hyper::body::Body for Watched {
         {
             self.draft.passed(self.side, bytes);
         }
-        Poll::Ready(frame)
+        Poll::Ready(match self.side {
+            Side::Request => frame.map(|frame| frame.map(plain_trailers)),
+            Side::Response => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
