@@ -9,6 +9,7 @@ mod commands;
 mod complete;
 mod describe;
 mod document;
+mod edited;
 mod entry;
 mod next;
 mod outputs;

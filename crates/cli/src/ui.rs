@@ -1,6 +1,7 @@
 //! Output: data on standard output, messages on standard error, colour only if wanted.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     io::{self, IsTerminal, Write},
     os::fd::AsFd,
@@ -88,9 +89,14 @@ impl Ui {
         if is_kept(|kept| kept.data.extend([text.as_bytes(), b"\n"].concat())) {
             return;
         }
+        // Others may have written the text, and on a terminal every part of it must be visible.
+        let shown = match self.is_terminal() {
+            true => visible::painted_lines(text),
+            false => Cow::Borrowed(text),
+        };
         let mut out = io::stdout().lock();
         let printed = out
-            .write_all(text.as_bytes())
+            .write_all(shown.as_bytes())
             .and_then(|()| out.write_all(b"\n"))
             .and_then(|()| out.flush());
         if let Err(error) = printed {

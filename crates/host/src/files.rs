@@ -23,6 +23,11 @@ pub struct FileError {
 }
 
 impl FileError {
+    /// Whether a link was in the way where none is followed.
+    pub fn is_behind_a_link(&self) -> bool {
+        self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+    }
+
     /// Whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
@@ -112,28 +117,32 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
         .map_err(|error| about("read", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
-/// Returns a temporary name beside a file that no other thread or process uses.
-fn beside(path: &Path) -> PathBuf {
-    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    path.with_added_extension(format!("{}-{count}.new", std::process::id()))
+/// Creates a temporary file beside another one. Nobody can guess its name, and nothing that has it is opened: in a
+/// folder to which an agent may write, it could be a link.
+fn beside(path: &Path, mode: u32) -> io::Result<(fs::File, PathBuf)> {
+    let number = u64::from_ne_bytes(crate::random::bytes());
+    let beside = path.with_added_extension(format!("{number:016x}.new"));
+    let file = fs::OpenOptions::new().create_new(true).write(true).mode(mode).open(&beside)?;
+    Ok((file, beside))
 }
 
-/// Replaces a file atomically: readers see the old or the new content, even after a power failure.
-pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
-    let beside = beside(path);
-    let written = fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(mode)
-        .open(&beside)
-        .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path));
+/// Replaces a file with a temporary one, once `write` has filled that.
+fn replace_by(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> Result<(), FileError> {
+    let (mut file, beside) = beside(path, mode).map_err(about("write", path))?;
+    let written = write(&mut file).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         fs::remove_file(&beside).ok();
     }
     written.map_err(about("write", path))
+}
+
+/// Replaces a file atomically: readers see the old or the new content, even after a power failure.
+pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
+    replace_by(path, mode, |file| file.write_all(text).and_then(|()| file.sync_all()))
 }
 
 /// Writes a file in place, as files under `/proc` and `/sys` require.
@@ -143,19 +152,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
 
 /// Replaces a file atomically but without syncing it: a power failure may undo the write.
 pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
-    let beside = beside(path);
-    let written = fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(mode)
-        .open(&beside)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        fs::remove_file(&beside).ok();
-    }
-    written.map_err(about("write", path))
+    replace_by(path, mode, |file| file.write_all(bytes))
 }
 
 /// Returns bytes as the standard input for a child, kept only in memory.
@@ -499,6 +496,23 @@ mod tests {
         fs::write(&path, [0; 11]).unwrap();
         assert!(read_capped(&path, 10).is_err());
         assert_eq!(read_capped(&path, 11).unwrap().len(), 11);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_waits_beside_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (folder.path().join("f.json"), folder.path().join("other"));
+        fs::write(&other, "mine").unwrap();
+        // The names that can be guessed: a process id and a count.
+        for count in 0..1000 {
+            let name = format!("f.json.{}-{count}.new", std::process::id());
+            std::os::unix::fs::symlink(&other, folder.path().join(name)).unwrap();
+        }
+        replace(&file, b"one", 0o644).unwrap();
+        write_quick(&file, b"two", 0o644).unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"mine");
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert!(!is_link(&file));
     }
 
     #[test]

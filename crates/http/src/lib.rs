@@ -7,6 +7,7 @@ pub use redact::{redacted_headers, redacted_target};
 
 use hyper::{
     HeaderMap, Request, Uri, Version,
+    body::Frame,
     header::{self, HeaderName, HeaderValue},
     http::uri::Scheme,
 };
@@ -115,6 +116,17 @@ pub fn strip_overrides(headers: &mut HeaderMap) {
         headers.keys().filter(|name| overrides(name.as_str())).cloned().collect();
     for name in told {
         headers.remove(name);
+    }
+}
+
+/// Removes such headers from the trailers of a request, which some servers add to its headers.
+pub fn plain_trailers<D>(frame: Frame<D>) -> Frame<D> {
+    match frame.into_trailers() {
+        Ok(mut trailers) => {
+            strip_overrides(&mut trailers);
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
     }
 }
 

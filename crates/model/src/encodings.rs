@@ -45,6 +45,11 @@ pub fn all(value: &str, changing: Changing) -> Vec<Secret> {
     all.push(json_of_gson(value));
     // Some programs write the digits of `%2f` in lower case.
     all.push(percent_small(value));
+    // A URL in the query of another, and JSON in a string of JSON.
+    for inner in [percent(value), percent_small(value), json(value), slashed(value)] {
+        let inner = Zeroizing::new(String::from_utf8_lossy(&inner).into_owned());
+        all.extend([percent(&inner), json(&inner), slashed(&inner)]);
+    }
     if changing.web {
         all.extend(percent_ways(value));
     }
@@ -285,6 +290,11 @@ mod tests {
         let ways: Vec<_> = percent_ways("a /+=~").map(|way| way.to_vec()).collect();
         for way in ["a%20/%2B%3D~", "a%20%2f+=~", "a+%2F%2B%3D%7E", "a%20/+=~"] {
             assert!(ways.iter().any(|known| known == way.as_bytes()), "{way}");
+        }
+        let value = "a+/\"";
+        let written = all(value, Changing::of(value));
+        for twice in ["a%252B%252F%2522", "a%252b%252f%2522", r#"a+/\\\""#, r#"a+\\\/\\\""#] {
+            assert!(written.iter().any(|known| &***known == twice.as_bytes()), "{twice}");
         }
         assert_eq!(&**base64_escaped(b"a+/=")[1], b"a%2b%2f=");
         assert_eq!(&**base64_escaped(b"a+/=")[2], br"a+\/=");

@@ -62,6 +62,15 @@ pub fn painted_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(all)
 }
 
+/// Makes a text of several lines safe to display, but keeps tabs and colours.
+pub fn painted_lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| is_deceptive(c) && !matches!(c, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(painted_line).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
 /// Returns the length of a colour sequence at the beginning of a text, after its escape character.
 fn colour(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
@@ -171,6 +180,9 @@ mod tests {
         assert_eq!(painted_line(text), "\u{1b}[31mred\u{1b}[0m\t\\u{202e}\\r");
         let curled = "\u{1b}[4:3;38;2;1;2;3mx";
         assert_eq!(painted_line(curled), format!("{curled}\u{1b}[0m"), "it ends with its line");
+        let several = "a\u{1b}[2Jb\n\u{1b}[1mc\u{1b}[0m\u{202e}";
+        assert_eq!(painted_lines(several), "a\\u{1b}[2Jb\n\u{1b}[1mc\u{1b}[0m\\u{202e}");
+        assert!(matches!(painted_lines("a\tb\n"), Cow::Borrowed("a\tb\n")));
         for sequence in [
             "[21t",
             "]52;c;eA==\u{7}",

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use hothouse_http::plain_trailers;
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap,
@@ -195,7 +196,10 @@ impl hyper::body::Body for Watched {
         {
             self.draft.passed(self.side, bytes);
         }
-        Poll::Ready(frame)
+        Poll::Ready(match self.side {
+            Side::Request => frame.map(|frame| frame.map(plain_trailers)),
+            Side::Response => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {

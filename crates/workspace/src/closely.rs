@@ -245,9 +245,15 @@ pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(raw).filter(|entry| entry.mode == LINK).map(|entry| entry.path)
 }
 
-/// Returns the repositories in a listing of untracked names: those that end with a slash.
+/// Whether an untracked name is a repository, or one for a system that ignores case. Git adds neither to an index.
+pub(crate) fn is_repository(name: &[u8]) -> bool {
+    let mut parts = name.split(|byte| *byte == b'/');
+    name.ends_with(b"/") || parts.any(|part| part.eq_ignore_ascii_case(b".git"))
+}
+
+/// Returns the repositories in a listing of untracked names.
 pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding> {
-    let names = untracked.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"));
+    let names = untracked.split(|byte| *byte == 0).filter(|name| is_repository(name));
     names.map(|name| finding(FindingKind::Repository, name, None))
 }
 

@@ -381,8 +381,6 @@ impl Work<'_> {
             "transfer.bundleURI=false",
             "fetch.writeCommitGraph=false",
             "fetch.recurseSubmodules=false",
-            "protocol.allow=never",
-            "protocol.fd.allow=always",
             // Each thread keeps its own objects in memory, and larger ones are not cached at all.
             "pack.threads=2",
             "core.deltaBaseCacheLimit=64m",
@@ -391,6 +389,9 @@ impl Work<'_> {
         let git = self.git().args(settings.iter().flat_map(|setting| ["-c", setting]));
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
         let git = git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--no-prune"]);
+        // Overrides the config. A server can name addresses of packs, which git would fetch unasked: with the user's
+        // settings, from wherever this machine reaches.
+        let git = git.env("GIT_ALLOW_PROTOCOL", "fd");
         let socket = OwnedFd::from(socket);
         // git-remote-fd(1): a server behind a descriptor that git inherits.
         let git = git.arg(format!("fd::{}", socket.as_raw_fd())).pass(socket);

@@ -142,7 +142,9 @@ impl Repository {
         let new = without_repositories(&listed);
         if !new.is_empty() {
             let names = files::memory(&new)?;
-            let add = git().args(["add", "--intent-to-add", "--pathspec-from-file=-"]);
+            // Otherwise one name that Windows takes for `.git` would hide all files.
+            let add = git().args(["-c", "core.protectNTFS=false", "add", "--intent-to-add"]);
+            let add = add.arg("--pathspec-from-file=-");
             let add = add.arg("--pathspec-file-nul").stdin(names);
             add.output_within(git::PATIENCE).map_err(about)?;
         }
@@ -264,7 +266,8 @@ fn parse_new(output: &str) -> Vec<NewCommit> {
 /// Removes repositories below the worktree, which end in `/`, from a listing of names.
 fn without_repositories(listed: &[u8]) -> Vec<u8> {
     let names = listed.split_inclusive(|byte| *byte == 0);
-    names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat()
+    let is_file = |name: &&[u8]| !closely::is_repository(name.strip_suffix(b"\0").unwrap_or(name));
+    names.filter(is_file).collect::<Vec<_>>().concat()
 }
 
 /// Inspects the files of a worktree, and the targets of its changed links.

@@ -292,13 +292,6 @@ fn read_file(file: &Path) -> Result<Vec<u8>, FileError> {
     read(file, MAX_BYTES as u64 + 1)
 }
 
-/// Reads the text of a file in order to append to it.
-pub(super) fn text(file: &Path) -> Result<String, Failure> {
-    let bytes = read_file(file).map_err(|error| missing(&error))?;
-    String::from_utf8(bytes)
-        .map_err(|_| Failure::new(FailureKind::Config, format!("{} is not text", file.display())))
-}
-
 fn missing(error: &FileError) -> Failure {
     let kind = if error.is_not_found() { FailureKind::NotFound } else { FailureKind::Host };
     unread(kind, error)

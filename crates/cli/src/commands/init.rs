@@ -12,11 +12,11 @@ use std::{
 
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_discover::{Draft, HostFacts, plan, scan::Tree, write};
-use hothouse_host::{FileError, Program, files};
+use hothouse_host::{Program, files};
 use hothouse_model::{Explain, Failure, FailureKind};
 
 use super::config;
-use crate::{Surroundings, args::InitArgs, session::Session, ui::Ui};
+use crate::{Surroundings, args::InitArgs, edited::Base, session::Session, ui::Ui};
 
 const CONFIG_FILE: &str = "hothouse.toml";
 const PLAN_FILE: &str = "hothouse-plan.md";
@@ -116,8 +116,10 @@ fn draft(
     let host = HostFacts::look(&session.folders.home, &surroundings.search_path.to_string_lossy());
     let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut draft = hothouse_discover::discover(&view, &host, &name);
-    let existing = read(&root.join(CONFIG_FILE), MAX_BYTES as u64)?;
-    let earlier = read(&root.join(PLAN_FILE), PLAN_MOST)?.map(|text| plan::Earlier::read(&text));
+    let base = Base::Project(root.clone());
+    let existing = base.file(CONFIG_FILE).read_capped(MAX_BYTES as u64)?;
+    let earlier = base.file(PLAN_FILE).read_capped(PLAN_MOST)?;
+    let earlier = earlier.map(|text| plan::Earlier::read(&text));
     let earlier = earlier.unwrap_or_default();
     let mut answers = given(&args.answer, &draft, &earlier)?;
     if !args.yes && !args.dry_run && ui.can_ask() {
@@ -228,27 +230,16 @@ fn check(session: &Session, surroundings: &Surroundings, text: &str) -> Result<(
 }
 
 fn save(drafted: &Drafted) -> Result<(), Failure> {
-    let put = |path: PathBuf, text: &str| -> Result<(), FileError> {
-        match read(&path, PLAN_MOST) {
+    let base = Base::Project(drafted.root.clone());
+    let put = |name: &str, text: &str| {
+        let file = base.file(name);
+        match file.read_capped(PLAN_MOST) {
             Ok(Some(known)) if known == text => Ok(()),
-            _ => files::replace(&path, text.as_bytes(), 0o644),
+            _ => file.write(text),
         }
     };
-    put(drafted.config_file(), &drafted.config).map_err(|error| error.failure())?;
-    put(drafted.plan_file(), &drafted.plan).map_err(|error| error.failure())
-}
-
-fn read(path: &Path, most: u64) -> Result<Option<String>, Failure> {
-    match files::read_regular(path, most + 1) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(Some(text)),
-            Err(_) => {
-                Err(Failure::new(FailureKind::Config, format!("{} is not text", path.display())))
-            }
-        },
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.failure()),
-    }
+    put(CONFIG_FILE, &drafted.config)?;
+    put(PLAN_FILE, &drafted.plan)
 }
 
 /// Returns the tracked files with settings. Empty without git or outside a repository.

@@ -3,10 +3,11 @@
 use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{integration::IntegrationView, route, sandbox::FindQuery};
+use hothouse_config::MAX_BYTES;
 use hothouse_host::files;
 use hothouse_mock::openapi::OpenApiMock;
 use hothouse_model::{
-    Explain, Failure, FailureKind,
+    Failure, FailureKind,
     config::{EntryName, HostPattern},
 };
 use serde_json::Value;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use super::{config, given::unread, past::Past, timeline::checked};
 use crate::{
     args::{ConfigArgs, IntegrationAddArgs, WhichRun},
+    edited::Base,
     render::{Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
@@ -86,17 +88,16 @@ pub(crate) fn add(
         let message = format!("`[integration.{name}]` is in hothouse.toml already");
         return Err(Failure::new(FailureKind::Conflict, message).hint("choose another `--name`"));
     }
-    let folder = format!("hothouse/fixtures/{name}");
-    let project = config_file.parent().unwrap_or(Path::new("."));
-    files::make_folder(&project.join(&folder)).map_err(|error| error.failure())?;
-    let file = format!("{folder}/openapi.json");
-    files::replace(&project.join(&file), &bytes, 0o644).map_err(|error| error.failure())?;
+    let project = Base::Project(config_file.parent().unwrap_or(Path::new(".")).to_owned());
+    let file = format!("hothouse/fixtures/{name}/openapi.json");
+    project.file(&file).write(&bytes)?;
     let lines = lines(&name, &hosts);
     if args.write {
-        let text = config::text(&config_file)?;
+        let config = project.file(config_file.file_name().unwrap_or_default());
+        let text = config.read_capped(MAX_BYTES as u64)?.unwrap_or_default();
         let joint = if text.ends_with('\n') { "\n" } else { "\n\n" };
         let text = format!("{text}{joint}{lines}");
-        files::replace(&config_file, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
+        config.write(&text)?;
     }
     match ui.json {
         true => ui.print_json(&serde_json::json!({

@@ -6,11 +6,12 @@ use std::{
 };
 
 use hothouse_host::files;
-use hothouse_model::{Explain, Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind};
 use serde_json::json;
 
 use crate::{
     args::{AgentTool, SkillsCommand, SkillsInstallArgs},
+    edited::{Base, Edited},
     render::{Cell, table},
     session::Session,
     skills::{self, Skill},
@@ -66,15 +67,15 @@ fn install(
     skills: &[Skill],
 ) -> Result<ExitCode, Failure> {
     let base = match (&args.folder, args.user) {
-        (Some(folder), _) => session.folder.join(folder),
-        (None, true) => session.folders.home.clone(),
-        (None, false) => session.folder.clone(),
+        (Some(folder), _) => Base::Project(session.folder.join(folder)),
+        (None, true) => Base::Home(session.folders.home.clone()),
+        (None, false) => Base::Project(session.folder.clone()),
     };
     let mut changed = Vec::new();
     for tool in &args.tools {
-        let folder = base.join(folder_of(*tool, args.user));
+        let folder = Path::new(folder_of(*tool, args.user));
         for skill in skills {
-            let own = folder.join(skill.full_name());
+            let own = base.file(folder.join(skill.full_name()).join("SKILL.md"));
             let is_changed = match args.remove {
                 true => take(&own, skill, args.force)?,
                 false => put(&own, skill, args.force)?,
@@ -83,7 +84,7 @@ fn install(
         }
     }
     if args.agents_md {
-        changed.extend(paragraph(&base.join("AGENTS.md"), args.remove)?);
+        changed.extend(paragraph(&base.file("AGENTS.md"), args.remove)?);
     }
     if ui.json {
         ui.print_json(&json!({ "changed": changed, "removed": args.remove }));
@@ -101,48 +102,40 @@ fn is_ours(text: &str, skill: &Skill) -> bool {
         && text.contains(&format!("\n# {}\n", skill.full_name()))
 }
 
-fn put(folder: &Path, skill: &Skill, force: bool) -> Result<Option<PathBuf>, Failure> {
-    let file = folder.join("SKILL.md");
+fn put(file: &Edited, skill: &Skill, force: bool) -> Result<Option<PathBuf>, Failure> {
     let text = skill.file();
-    if files::exists(&file) {
-        let known = files::read_text(&file).map_err(|error| error.failure())?;
+    if let Some(known) = file.read()? {
         if known == text {
             return Ok(None);
         }
-        check_own(&file, &known, skill, force)?;
+        check_own(file, &known, skill, force)?;
     }
-    files::make_folder(folder).map_err(|error| error.failure())?;
-    files::replace(&file, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
-    Ok(Some(file))
+    file.write(&text)?;
+    Ok(Some(file.path()))
 }
 
-fn take(folder: &Path, skill: &Skill, force: bool) -> Result<Option<PathBuf>, Failure> {
-    let file = folder.join("SKILL.md");
-    if !files::exists(&file) {
-        return Ok(None);
-    }
-    let known = files::read_text(&file).map_err(|error| error.failure())?;
-    check_own(&file, &known, skill, force)?;
-    files::remove_file(&file).map_err(|error| error.failure())?;
+fn take(file: &Edited, skill: &Skill, force: bool) -> Result<Option<PathBuf>, Failure> {
+    let Some(known) = file.read()? else { return Ok(None) };
+    check_own(file, &known, skill, force)?;
+    file.remove()?;
     // A folder that contains other files stays.
-    files::remove_empty_folder(folder).ok();
-    Ok(Some(file))
+    if let Some(folder) = file.path().parent() {
+        files::remove_empty_folder(folder).ok();
+    }
+    Ok(Some(file.path()))
 }
 
-fn check_own(file: &Path, known: &str, skill: &Skill, force: bool) -> Result<(), Failure> {
+fn check_own(file: &Edited, known: &str, skill: &Skill, force: bool) -> Result<(), Failure> {
     if force || is_ours(known, skill) {
         return Ok(());
     }
-    let message = format!("{} is not as Hothouse wrote it", file.display());
+    let message = format!("{} is not as Hothouse wrote it", file.path().display());
     Err(Failure::new(FailureKind::Conflict, message).hint("pass --force to replace it"))
 }
 
 /// Adds our paragraph to `AGENTS.md`, or removes it.
-fn paragraph(file: &Path, remove: bool) -> Result<Option<PathBuf>, Failure> {
-    let text = match files::exists(file) {
-        true => files::read_text(file).map_err(|error| error.failure())?,
-        false => String::new(),
-    };
+fn paragraph(file: &Edited, remove: bool) -> Result<Option<PathBuf>, Failure> {
+    let text = file.read()?.unwrap_or_default();
     let rest = without_paragraph(&text);
     let new = match remove {
         true => rest,
@@ -154,8 +147,8 @@ fn paragraph(file: &Path, remove: bool) -> Result<Option<PathBuf>, Failure> {
     if new == text {
         return Ok(None);
     }
-    files::replace(file, new.as_bytes(), 0o644).map_err(|error| error.failure())?;
-    Ok(Some(file.to_owned()))
+    file.write(&new)?;
+    Ok(Some(file.path()))
 }
 
 fn without_paragraph(text: &str) -> String {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use hothouse_http::plain_trailers;
 use hothouse_model::ledger::{LedgerRecord, RequestBodies};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use serde_json::json;
@@ -127,7 +128,10 @@ impl Body for Watched {
         {
             self.passing.passed(self.side, bytes);
         }
-        Poll::Ready(frame)
+        Poll::Ready(match self.side {
+            Side::Request => frame.map(|frame| frame.map(plain_trailers)),
+            Side::Response => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -63,6 +63,64 @@ fn a_room_reads_no_file_of_the_users_through_the_daemon() {
     });
 }
 
+/// An API of one call.
+const API: &str = r#"{"openapi":"3.0.0","info":{"title":"x","version":"1"},"servers":[{"url":"https://api.test.example"}],"paths":{"/x":{"get":{"responses":{"200":{"description":"fine"}}}}}}"#;
+
+#[test]
+fn no_command_of_the_users_reads_or_writes_through_an_agents_links() {
+    each_mode(|env, is_single| {
+        if is_single {
+            // The files are only in the room.
+            return;
+        }
+        let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "a"]);
+        // JSON and TOML at once is not possible, but any text counts as a list of servers in TOML.
+        let private = env.root().join("private.json");
+        own(env, &private, "{\"token\":\"users-4712\"}\n");
+        let before = fs::read(&private).unwrap();
+        let outside = env.root().join("outside");
+        fs::create_dir(&outside).unwrap();
+        env.give_to_user(&outside);
+        own(env, &env.root().join("api.json"), API);
+        let (file, folder) = (private.display(), outside.display());
+        let inside =
+            |script: &str| env.ok(&repository, &["exec", "-w", "a", "--", "sh", "-c", script]);
+        inside(&format!(
+            "mkdir .codex .claude .gemini hothouse; for link in AGENTS.md .mcp.json hothouse-plan.md \
+             .codex/config.toml .claude/settings.json .gemini/settings.json; do ln -s {file} $link; done; \
+             for link in .cursor .agents .github hothouse/fixtures; do ln -s {folder} $link; done"
+        ));
+        let worktree = env.root().join("acme-sandboxes/a");
+        for words in [
+            "mcp install --for claude",
+            "mcp install --for codex",
+            "mcp install --for cursor",
+            "mcp install --for gemini",
+            "skills install --for codex",
+            "skills install --for claude --agents-md",
+            "guard install --for claude",
+            "guard install --for copilot",
+            "integration add ../../api.json --write",
+            "init --yes",
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let ran = env.run(&worktree, &words);
+            assert_eq!(ran.code, 6, "{words:?}: {ran}");
+            assert!(ran.stderr.contains("through links"), "{words:?}: {ran}");
+            assert_eq!(fs::read(&private).unwrap(), before, "{words:?}");
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "nothing was written elsewhere");
+        let found = inside("grep -rs users-4712 . || echo nothing");
+        assert_eq!(found, "nothing\n", "the room has it");
+        inside("rm .mcp.json; echo '{}' >.mcp.json");
+        env.ok(&worktree, &["mcp", "install", "--for", "claude"]);
+        let written = fs::metadata(worktree.join(".mcp.json")).unwrap();
+        assert!(written.is_file(), "a file of its own is changed as ever");
+    });
+}
+
 #[test]
 fn a_room_guesses_no_secret_by_its_own_records() {
     let env = &surroundings();

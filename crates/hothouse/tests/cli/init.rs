@@ -51,6 +51,24 @@ fn init_fork_and_up_in_a_row_need_no_commit() {
 }
 
 #[test]
+fn a_draft_shows_on_a_terminal_what_is_hidden_in_the_config() {
+    let env = surroundings();
+    if env.shell(env.root(), "command -v script").stdout.is_empty() {
+        return skip("a draft on a terminal", "script");
+    }
+    let hidden = "# harmless \u{202e}gnp\u{200b}\u{9b}2J\n[project]\nname = \"acme\"\n";
+    let repository = env.repository("acme", hidden);
+    let binary = env!("CARGO_BIN_EXE_hothouse");
+    let line = format!("script -qec '{binary} init --dry-run' /dev/null </dev/null");
+    let ran = env.shell(&repository, &line);
+    let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(shown.contains("harmless \\u{202e}gnp\\u{200b}\\u{9b}2J"), "{shown:?}");
+    assert!(!shown.contains(['\u{202e}', '\u{200b}', '\u{9b}']), "{shown:?}");
+    let piped = env.ok(&repository, &["init", "--dry-run"]);
+    assert!(piped.contains('\u{202e}'), "a program gets it as it is: {piped:?}");
+}
+
+#[test]
 fn a_draft_is_tried_and_leaves_nothing_behind() {
     let env = surroundings();
     if !env.can_have_rooms("a draft that is tried") {

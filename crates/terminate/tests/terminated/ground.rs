@@ -63,6 +63,7 @@ pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: HeaderMap,
     pub(crate) version: hyper::Version,
 }
 
@@ -438,8 +439,10 @@ async fn answer(
     let big = path.starts_with("/upload");
     let mut total = 0_u64;
     let mut kept = Vec::new();
+    let mut trailers = HeaderMap::new();
     let mut body = body;
     while let Some(Ok(frame)) = body.frame().await {
+        trailers.extend(frame.trailers_ref().cloned().unwrap_or_default());
         if let Some(bytes) = frame.data_ref() {
             total += bytes.len() as u64;
             if !big {
@@ -451,6 +454,7 @@ async fn answer(
         path: path.clone(),
         headers: parts.headers.clone(),
         body: kept.clone(),
+        trailers,
         version: parts.version,
     });
     let said: HashMap<String, String> = parts

@@ -97,6 +97,17 @@ async fn no_request_becomes_another_one_behind_the_gate() {
     {
         assert!(!seen.headers.contains_key(name), "{name}");
     }
+    // Some servers add trailers to the headers.
+    let host = ground.named(HOST);
+    let text = format!(
+        "POST /echo HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\
+         trailer: x-http-method-override, x-sum\r\n\r\n1\r\nx\r\n0\r\nx-http-method-override: DELETE\r\nx-sum: 1\r\n\r\n"
+    );
+    let answer = raw(&ground, text.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let seen = ground.seen().pop().unwrap();
+    assert!(!seen.trailers.contains_key("x-http-method-override"), "{:?}", seen.trailers);
+    assert_eq!(seen.trailers.get("x-sum").unwrap(), "1", "other trailers pass");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,6 +45,65 @@ fn a_history_whose_beginning_is_missing_is_refused_with_a_reason() {
     assert_eq!(case.tip("agent"), case.commit);
 }
 
+/// A git of an agent's, which answers with a pack and the address of another one. Git fetches that although it did not
+/// ask for addresses, by HTTP, with the user's settings.
+const ANSWERS_WITH_AN_ADDRESS: &str = r#"
+import subprocess, sys
+folder, known, address = sys.argv[1:]
+git = lambda words, text=b'': subprocess.run(['git', '--git-dir', folder, *words], input=text, stdout=-1, check=True).stdout
+tip = git(['rev-parse', 'refs/heads/agent']).strip()
+pack = git(['pack-objects', '--stdout', '--revs', '-q'], tip + b'\n^' + known.encode() + b'\n')
+packet = lambda text: b'%04x' % (len(text) + 4) + text
+def say(*parts): sys.stdout.buffer.write(b''.join(parts)); sys.stdout.buffer.flush()
+def hear():
+    all = []
+    while length := int(sys.stdin.buffer.read(4) or b'0', 16):
+        if length > 4: all.append(sys.stdin.buffer.read(length - 4).strip())
+    return all
+say(packet(b'version 2\n'), packet(b'ls-refs\n'), packet(b'fetch\n'), packet(b'object-format=sha1\n'), b'0000')
+while asked := hear():
+    if asked[0] == b'command=ls-refs':
+        say(packet(tip + b' refs/heads/agent\n'), b'0000')
+        continue
+    if b'done' not in asked: say(packet(b'acknowledgments\n'), packet(b'ready\n'), b'0001')
+    elsewhere = packet(b'0' * 40 + b' ' + address.encode() + b'\n')
+    say(packet(b'packfile-uris\n'), elsewhere, b'0001', packet(b'packfile\n'), packet(b'\1' + pack), b'0000')
+"#;
+
+#[test]
+fn a_room_has_git_fetch_from_no_address_whatever_the_user_allows() {
+    let case = Case::new();
+    git(case.root(), &["config", "protocol.http.allow", "always"]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/data-of-the-room", listener.local_addr().unwrap());
+    let is_asked = Arc::new(AtomicBool::new(false));
+    let noted = is_asked.clone();
+    thread::spawn(move || noted.store(listener.accept().is_ok(), Ordering::Relaxed));
+    case.agent_commits("new", "new");
+    let room = case.room.to_str().unwrap();
+    let answers = plain("python3".as_ref()).args(["-c", ANSWERS_WITH_AN_ADDRESS, room]);
+    let error = case.import_with(&case.commit, answers.args([&case.commit, &address]), 64 << 20);
+    assert!(!is_asked.load(Ordering::Relaxed), "git connected to {address}");
+    assert!(matches!(error, Err(ImportError::Fetch { .. })), "{error:?}");
+    assert_eq!(case.tip("agent"), case.commit);
+}
+
+#[test]
+fn a_name_that_another_system_takes_for_a_repository_hides_no_file() {
+    let case = Case::new();
+    let names = [".git ", "evil", "git~1", "src/.git...", "src/.git::$INDEX_ALLOCATION"];
+    for name in names.iter().chain(&["src/.GIT"]) {
+        fs::write(case.place.path.join(name), "new\n").unwrap();
+    }
+    let found = case.repository.difference(&case.place.path, "main").unwrap();
+    let mut seen: Vec<_> = found.files.iter().map(|file| file.path.as_str()).collect();
+    seen.sort();
+    assert_eq!(seen, names);
+    assert_eq!(found.text.split(|byte| *byte == b'\n').filter(|line| *line == b"+new").count(), 5);
+    let closely: Vec<_> = found.closely.iter().map(|finding| &*finding.path).collect();
+    assert_eq!(closely, ["src/.GIT"], "git has no way to show it, so it is named");
+}
+
 /// Builds a pack in which a few hundred bytes expand to an object of `blocks` times 16 MiB.
 fn bomb(blocks: usize) -> Vec<u8> {
     // RFC 1950 and 1951: stored blocks.

@@ -5,12 +5,13 @@ use std::{
     process::ExitCode,
 };
 
-use hothouse_host::{files, process};
-use hothouse_model::{Explain, Failure, FailureKind};
+use hothouse_host::process;
+use hothouse_model::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use crate::{
     args::{GuardInstallArgs, GuardTool},
+    edited::Base,
     session::Session,
     ui::Ui,
 };
@@ -25,24 +26,25 @@ pub(super) fn run(
     args: &GuardInstallArgs,
     remove: bool,
 ) -> Result<ExitCode, Failure> {
-    let base = if args.user { &session.folders.home } else { &session.folder };
+    let base = match args.user {
+        true => Base::Home(session.folders.home.clone()),
+        false => Base::Project(session.folder.clone()),
+    };
     let program = program(args.user);
     let mut changed = Vec::new();
     for tool in &args.tools {
-        let file = base.join(place(*tool, args.user));
-        let text = match files::exists(&file) {
-            true => files::read_text(&file).map_err(|error| error.failure())?,
-            false => String::new(),
-        };
-        let new = edited(*tool, &text, &program, remove).map_err(|why| refusal(&file, why))?;
+        let file = base.file(place(*tool, args.user));
+        let text = file.read()?.unwrap_or_default();
+        let new =
+            edited(*tool, &text, &program, remove).map_err(|why| refusal(&file.path(), why))?;
         if new == text {
             continue;
         }
         match new.is_empty() {
-            true => files::remove_file(&file).map_err(|error| error.failure())?,
-            false => write(&file, &new)?,
+            true => file.remove()?,
+            false => file.write(&new)?,
         }
-        changed.push(file);
+        changed.push(file.path());
     }
     if ui.json {
         ui.print_json(&json!({ "changed": changed, "removed": remove }));
@@ -78,13 +80,6 @@ fn place(tool: GuardTool, user: bool) -> PathBuf {
         (GuardTool::OpenCode, true) => ".config/opencode/plugin/hothouse.js",
     };
     PathBuf::from(path)
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    if let Some(folder) = file.parent() {
-        files::make_folder(folder).map_err(|error| error.failure())?;
-    }
-    files::replace(file, text.as_bytes(), 0o644).map_err(|error| error.failure())
 }
 
 /// Returns the file with or without the guard; empty if nothing else is in it. Pure.

@@ -1,16 +1,14 @@
 //! `mcp install`: adds Hothouse to the configuration of a tool.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
-use hothouse_host::{files, process};
-use hothouse_model::{Explain, Failure, FailureKind};
+use hothouse_host::process;
+use hothouse_model::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use crate::{
     args::{AgentTool, InstallArgs, ToolProfile},
+    edited::{Base, Edited},
     entry::{self, Unfit},
     session::Session,
     ui::Ui,
@@ -20,7 +18,7 @@ const NAME: &str = "hothouse";
 
 /// The file in which a tool keeps its servers, and its format.
 struct Place {
-    file: PathBuf,
+    file: Edited,
     form: Form,
 }
 
@@ -38,10 +36,7 @@ pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<Exit
     let mut changed = Vec::new();
     for tool in &args.tools {
         let place = place(*tool, args.user, &session.folder, &session.folders.home);
-        let text = match files::exists(&place.file) {
-            true => files::read_text(&place.file).map_err(|error| error.failure())?,
-            false => String::new(),
-        };
+        let text = place.file.read()?.unwrap_or_default();
         let new = match args.remove {
             true => without(&place, &text),
             false => with(&place, &text, &command(args)),
@@ -52,10 +47,10 @@ pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<Exit
         }
         // A file that contains nothing else is not worth keeping.
         match args.remove && ["", "{}"].contains(&new.trim()) {
-            true => files::remove_file(&place.file).map_err(|error| error.failure())?,
-            false => write(&place.file, &new)?,
+            true => place.file.remove()?,
+            false => place.file.write(&new)?,
         }
-        changed.push(place.file.clone());
+        changed.push(place.file.path());
     }
     if ui.json {
         ui.print_json(&json!({ "changed": changed, "removed": args.remove }));
@@ -69,7 +64,10 @@ pub(super) fn run(session: &Session, ui: &Ui, args: &InstallArgs) -> Result<Exit
 }
 
 fn place(tool: AgentTool, user: bool, folder: &Path, home: &Path) -> Place {
-    let base = if user { home } else { folder };
+    let base = match user {
+        true => Base::Home(home.to_owned()),
+        false => Base::Project(folder.to_owned()),
+    };
     let (file, form) = match (tool, user) {
         (AgentTool::Claude, false) => (".mcp.json", Form::Json("mcpServers")),
         (AgentTool::Claude, true) => (".claude.json", Form::Json("mcpServers")),
@@ -79,7 +77,7 @@ fn place(tool: AgentTool, user: bool, folder: &Path, home: &Path) -> Place {
         (AgentTool::Vscode, true) => (".config/Code/User/mcp.json", Form::TypedJson("servers")),
         (AgentTool::Gemini, _) => (".gemini/settings.json", Form::Json("mcpServers")),
     };
-    Place { file: base.join(file), form }
+    Place { file: base.file(file), form }
 }
 
 /// Returns the program and its arguments. A project file is also read on other machines.
@@ -122,19 +120,12 @@ fn without(place: &Place, text: &str) -> Result<String, Unfit> {
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    if let Some(folder) = file.parent() {
-        files::make_folder(folder).map_err(|error| error.failure())?;
-    }
-    files::replace(file, text.as_bytes(), 0o644).map_err(|error| error.failure())
-}
-
 fn refusal(unfit: Unfit, place: &Place, command: &(String, Vec<String>)) -> Failure {
     let why = match unfit {
         Unfit::NotJson => "it is not plain JSON (it may have comments)",
         Unfit::OtherShape => "it has something else where servers are listed",
     };
-    let message = format!("{} cannot be changed: {why}", place.file.display());
+    let message = format!("{} cannot be changed: {why}", place.file.path().display());
     let entry = shown(&place.form, command);
     Failure::new(FailureKind::Config, message).hint(format!("add it yourself: \"{NAME}\": {entry}"))
 }
