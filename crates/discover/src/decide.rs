@@ -4,6 +4,7 @@ mod built;
 mod environment;
 mod external;
 mod harmless;
+pub(crate) use harmless::is_secret_name;
 mod loads;
 mod missing;
 mod questions;
@@ -39,8 +40,8 @@ pub(crate) fn decide(
     stores::decide(&mut found, host, &mut draft);
     let mut installs = installs(&found.installs, &mut draft);
     files(&found, &mut installs, &mut draft);
-    name_apps(&mut found.apps);
-    settle_ports(&mut found.apps, &draft);
+    name_apps(&mut found.apps, &draft);
+    settle_ports(view, &mut found.apps, &draft);
     let loads = loads::decide(&found, &mut draft);
     let mut migrations = migrations(&found, &installs, &loads, &mut draft);
     migrations.extend(loads.into_iter().map(|name| (String::new(), name)));
@@ -54,6 +55,15 @@ pub(crate) fn decide(
     toolchains::settle_rust(&found, host, &mut draft);
     tell(view, &found, &mut draft);
     questions::ask(&found, &mut draft);
+    // What tasks share with their app may refer to its port.
+    for service in draft.services.iter_mut().filter(|service| service.port.is_none()) {
+        if matches!(service.work, DraftWork::Run { .. }) {
+            service.env.retain(|_, value| !value.contains("{port}"));
+        }
+    }
+    for question in &mut draft.questions {
+        question.id = text::service_name(&question.id);
+    }
     draft
 }
 
@@ -159,7 +169,7 @@ fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// Gives each app a unique name; a single one at the root is `web`.
-fn name_apps(apps: &mut Vec<App>) {
+fn name_apps(apps: &mut Vec<App>, draft: &Draft) {
     apps.truncate(APPS_MOST);
     // An asset server of a framework is not the app.
     let of_frameworks: Vec<String> = apps
@@ -177,7 +187,10 @@ fn name_apps(apps: &mut Vec<App>) {
     for at in 0..apps.len() {
         let (before, rest) = apps.split_at_mut(at);
         let app = &mut rest[0];
-        let is_taken = |name: &str| before.iter().any(|other| other.name == name);
+        let is_taken = |name: &str| {
+            before.iter().any(|other| other.name == name)
+                || draft.services.iter().any(|service| service.name == name)
+        };
         if is_taken(&app.name) {
             let longer = text::service_name(&app.dir.replace('/', "-"));
             app.name = free(if app.dir.is_empty() { &app.name } else { &longer }, is_taken);
@@ -185,28 +198,61 @@ fn name_apps(apps: &mut Vec<App>) {
     }
 }
 
-/// Resolves conflicts between ports of apps.
-fn settle_ports(apps: &mut [App], draft: &Draft) {
-    let known = draft.services.iter().flat_map(|service| service.port.iter().chain(&service.ports));
-    let mut taken: BTreeSet<u16> = known.copied().collect();
-    for app in apps {
+/// Returns the ports of a service, including the usual one of a recipe.
+fn ports_of(service: &DraftService) -> impl Iterator<Item = u16> {
+    let usual = match &service.work {
+        DraftWork::Recipe { kind, .. } => Some(kind.port()),
+        _ => None,
+    };
+    service.port.or(usual).into_iter().chain(service.ports.clone())
+}
+
+/// Resolves conflicts between ports of apps: those whose port is fixed keep it, others move.
+fn settle_ports(view: &View<'_>, apps: &mut [App], draft: &Draft) {
+    let mut taken: BTreeSet<u16> = draft.services.iter().flat_map(ports_of).collect();
+    let shared = |app: &App, apps: &[App]| {
+        apps.iter().filter(|other| other.port.is_some() && other.port == app.port).count() > 1
+    };
+    let is_movable: Vec<bool> = apps
+        .iter()
+        .map(|app| shared(app, apps) && takes_port(view, &mut app.clone()).is_some())
+        .collect();
+    let (movable, fixed): (Vec<usize>, Vec<usize>) =
+        (0..apps.len()).partition(|at| is_movable[*at]);
+    for at in fixed.into_iter().chain(movable) {
+        let app = &mut apps[at];
         let Some(port) = app.port else { continue };
         if taken.insert(port) {
             continue;
         }
         let other = (port + 1..).find(|port| !taken.contains(port)).unwrap_or(port);
-        if takes_port(app) {
+        if takes_port(view, app).is_some() {
             app.port = Some(other);
             taken.insert(other);
         } else {
-            // Two apps cannot share a port, and this one has a fixed port.
-            app.port = None;
+            (app.port, app.clash) = (None, Some(port));
         }
     }
 }
 
-/// Whether an app's port can be set; adds the flag if it is set by a flag only.
-fn takes_port(app: &mut App) -> bool {
+/// Returns the variable that an app's source takes its port from.
+fn port_variable(view: &View<'_>, app: &App) -> Option<String> {
+    let of_port = |fact: &str| fact.starts_with("it listens on") || fact.starts_with("it exposes");
+    let mut places = app.evidence.iter().filter(|one| of_port(&one.fact));
+    let named = places.find_map(|one| {
+        let source = view.text(&one.file)?;
+        crate::read::port_variable(&source, one.line)
+    });
+    let of_command = || {
+        text::words(&app.run).iter().find_map(|word| {
+            crate::read::port_variable(&view.text(&text::join(&app.dir, word))?, 0)
+        })
+    };
+    named.or_else(of_command)
+}
+
+/// Makes an app listen on the port that it is given, if it can; adds a flag or a variable for that.
+fn takes_port(view: &View<'_>, app: &mut App) -> Option<()> {
     const BY_VARIABLE: [&str; 14] = [
         "Next.js",
         "Create React App",
@@ -223,8 +269,22 @@ fn takes_port(app: &mut App) -> bool {
         "Rails",
         "Phoenix",
     ];
-    if app.run.contains("{port}") || app.framework.is_some_and(|name| BY_VARIABLE.contains(&name)) {
-        return true;
+    if app.run.contains("{port}") {
+        return Some(());
+    }
+    // `PORT=3000` in the command itself.
+    if crate::read::port_of_command(&app.run).is_some() {
+        return None;
+    }
+    if let Some(name) = port_variable(view, app) {
+        // `PORT` is always set.
+        if name != "PORT" {
+            app.env.insert(name, "{port}".to_owned());
+        }
+        return Some(());
+    }
+    if app.framework.is_some_and(|name| BY_VARIABLE.contains(&name)) {
+        return Some(());
     }
     const BY_FLAG: [&str; 10] = [
         "Vite",
@@ -241,9 +301,9 @@ fn takes_port(app: &mut App) -> bool {
     if app.framework.is_some_and(|name| BY_FLAG.contains(&name)) {
         let dashes = if app.run.starts_with("npm ") { " --" } else { "" };
         app.run = format!("{}{dashes} --port {{port}}", app.run);
-        return true;
+        return Some(());
     }
-    false
+    None
 }
 
 /// Adds migrations. Returns folders with their tasks.
@@ -269,7 +329,12 @@ fn migrations(
 }
 
 fn store_names(draft: &Draft) -> Vec<String> {
-    let is_store = |service: &&DraftService| !matches!(service.work, DraftWork::Run { .. });
+    // Images that store nothing are needed only by those that say so.
+    let is_store = |service: &&DraftService| match &service.work {
+        DraftWork::Recipe { .. } => true,
+        DraftWork::Image { image, .. } => crate::read::kind_of(image).is_some(),
+        DraftWork::Run { .. } => false,
+    };
     draft.services.iter().filter(is_store).map(|service| service.name.clone()).collect()
 }
 
@@ -291,8 +356,14 @@ fn apps(
     draft: &mut Draft,
 ) {
     let stores = store_names(draft);
-    let names: BTreeSet<&str> = found.apps.iter().map(|app| app.name.as_str()).collect();
-    let is_known = |name: &String| names.contains(name.as_str()) || stores.contains(name);
+    let names: BTreeSet<String> = found
+        .apps
+        .iter()
+        .map(|app| &app.name)
+        .chain(draft.services.iter().map(|one| &one.name))
+        .cloned()
+        .collect();
+    let is_known = |name: &String| names.contains(name);
     for app in &found.apps {
         let mut service = service(&app.name, &app.dir, &app.run, false, &app.evidence);
         // Migrations of all folders come first: a front end is of little use without data.
@@ -385,7 +456,7 @@ fn seeds(found: &Findings, draft: &mut Draft) {
         let service = found
             .apps
             .iter()
-            .find(|app| app.dir == step.dir)
+            .find(|app| app.dir == step.dir && app.framework != Some("Vite"))
             .or(found.apps.first())
             .map(|app| app.name.clone());
         let name = free(&step.name, |name| draft.seeds.iter().any(|seed| seed.name == name));
@@ -428,5 +499,6 @@ fn tell(view: &View<'_>, found: &Findings, draft: &mut Draft) {
         .map(|pin| (pin.program.to_owned(), pin.version.clone(), pin.evidence.clone()))
         .collect();
     draft.caveats.extend(found.caveats.iter().map(ToString::to_string));
+    draft.caveats.extend(crate::read::absent(view));
     draft.notes = view.notes();
 }

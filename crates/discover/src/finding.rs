@@ -57,6 +57,8 @@ pub struct App {
     /// Such as `Next.js`.
     pub framework: Option<&'static str>,
     pub port: Option<u16>,
+    /// The port that it listens on although another app has it.
+    pub clash: Option<u16>,
     /// A path that is known to respond.
     pub health: Option<String>,
     pub env: BTreeMap<String, String>,
@@ -75,6 +77,7 @@ impl App {
             run: run.into(),
             framework: None,
             port: None,
+            clash: None,
             health: None,
             env: BTreeMap::new(),
             needs: Vec::new(),

@@ -24,10 +24,11 @@ mod web;
 pub(crate) use self::{
     compose::kind_of,
     containers::{OF_IMAGE, OF_ROOT},
+    ports::{of_command as port_of_command, variable as port_variable},
     python::found_from,
     settings::scheme_of,
 };
-use crate::{finding::Findings, host::HostFacts, view::View};
+use crate::{finding::Findings, host::HostFacts, text, view::View};
 
 /// Path components of a project's tests, samples and documentation.
 const ASIDE: [&str; 26] = [
@@ -62,8 +63,37 @@ const ASIDE: [&str; 26] = [
 /// Whether a path is not part of what the project runs.
 fn is_aside(path: &str) -> bool {
     let is_example = |part: &str| part.split(['-', '_']).any(|word| word == "examples");
-    path.split('/')
-        .any(|part| ASIDE.contains(&part) || part.starts_with("create-") || is_example(part))
+    path.split('/').any(|part| {
+        ASIDE.contains(&part)
+            || part.starts_with("create-")
+            || is_example(part)
+            || part.contains("{{")
+    })
+}
+
+/// Returns what a user should know of files that the repository expects each developer to make.
+pub(crate) fn absent(view: &View<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    if view.has("cookiecutter.json") || view.has("copier.yml") || view.has("copier.yaml") {
+        all.push("this repository is a template: make a project of it (`cookiecutter`, `copier`), and run `init` in that".to_owned());
+    }
+    let ignored = view.text(".gitignore").unwrap_or_default();
+    let is_ignored = |path: &str| {
+        let lines = ignored.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        lines.take(2000).any(|line| {
+            let line = line.trim_start_matches('/');
+            line == path || line == text::name(path) && !line.contains('*')
+        })
+    };
+    let wanted = view.paths().filter(|path| !is_aside(path)).filter_map(|path| {
+        let made = settings::made_from(text::name(path))?;
+        Some((path, text::join(text::folder(path), &made)))
+    });
+    let missing = wanted.filter(|(_, made)| !view.has(made) && is_ignored(made)).take(5);
+    all.extend(missing.map(|(path, made)| {
+        format!("`{made}` is not in the repository: if the app needs it, make it from `{path}`, which is its example")
+    }));
+    all
 }
 
 /// Runs every reader.
@@ -86,7 +116,7 @@ pub(crate) fn all(view: &View<'_>, host: &HostFacts) -> Findings {
     stores::read(view, &mut found);
     // A Procfile names those that run together.
     procfile::read(view, &mut found);
-    containers::read(view, &mut found);
+    containers::read(view, host, &mut found);
     python::era(view, &mut found);
     tasks::read(view, &mut found);
     web::read(view, &mut found);

@@ -1,14 +1,21 @@
 //! Caches what `fork --setup` installed, so that the next fork with the same inputs has it in
 //! milliseconds.
 
-use hothouse_host::{FileError, RunError};
+use std::path::Path;
+
+use hothouse_config::MAX_BYTES;
+use hothouse_host::{FileError, RunError, beneath::Folder};
 use hothouse_model::{Explain, Failure, SandboxRecord, config::Config};
 use hothouse_workspace::{
     Repository, TreeStore, WorktreeError,
     golden::{self, GoldenError, KeptSetup, SetupInputs},
 };
 
-use crate::{Engine, project, project::ProjectError, trees};
+use crate::{
+    Engine,
+    project::{self, CONFIG_FILE, ProjectError},
+    trees,
+};
 
 /// The result of caching an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +72,7 @@ impl Engine {
         if !is_users_own(&repository, &sandbox.base_commit)? {
             return not("its commit is not on the branch that you have checked out");
         }
-        let dirt = repository.dirt(&sandbox.worktree)?;
+        let dirt = repository.changes(&sandbox.worktree)?;
         if !dirt.is_clean() {
             return not(&format!("it changed files of the commit: {}", dirt.sample.join(", ")));
         }
@@ -76,7 +83,8 @@ impl Engine {
             SetupInputs { commit: &sandbox.base_commit, command, folders: &folders, room: &room };
         self.approve_caches(sandbox)?;
         let store = TreeStore::open(&sandbox.sandboxes)?;
-        Ok(match golden::keep_setup(&repository, &store, &sandbox.worktree, &inputs)? {
+        let copied = self.is_config_copied(&repository, sandbox)?.then_some(CONFIG_FILE);
+        Ok(match golden::keep_setup(&repository, &store, &sandbox.worktree, copied, &inputs)? {
             KeptSetup::Kept => SetupOutcome::Kept,
             KeptSetup::Nothing => SetupOutcome::NotKept("it made no dependency folder".into()),
             KeptSetup::Beyond(what) => SetupOutcome::NotKept(format!(
@@ -84,6 +92,23 @@ impl Engine {
                 what.join(", ")
             )),
         })
+    }
+}
+
+impl Engine {
+    /// Whether the worktree's config is the uncommitted one that the fork brought along, unchanged: nobody should have to
+    /// commit what `init` wrote before an install is cached.
+    fn is_config_copied(
+        &self,
+        repository: &Repository,
+        sandbox: &SandboxRecord,
+    ) -> Result<bool, SetupError> {
+        if repository.file_at(&sandbox.base_commit, CONFIG_FILE)?.is_some() {
+            return Ok(false);
+        }
+        let folder = Folder::open(&sandbox.worktree)?;
+        let own = folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1)?;
+        Ok(sandbox.pinned_config.as_deref().is_some_and(|copied| copied.as_bytes() == own))
     }
 }
 

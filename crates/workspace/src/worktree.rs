@@ -263,6 +263,15 @@ impl Repository {
     /// Returns what would be lost with a worktree. A missing one has nothing to lose; one that git
     /// does not know is an error.
     pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
+        self.differences(worktree, "--untracked-files=normal")
+    }
+
+    /// Returns the files of the commit that differ in a worktree.
+    pub fn changes(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
+        self.differences(worktree, "--untracked-files=no")
+    }
+
+    fn differences(&self, worktree: &Path, untracked: &str) -> Result<Dirt, WorktreeError> {
         if !files::exists(worktree) {
             return Ok(Dirt::default());
         }
@@ -274,7 +283,7 @@ impl Repository {
             "status",
             "--porcelain=v1",
             "-z",
-            "--untracked-files=normal",
+            untracked,
             "--ignore-submodules=all",
             "--no-renames",
         ]);

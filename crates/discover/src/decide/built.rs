@@ -2,7 +2,7 @@
 
 use crate::{
     Question,
-    finding::{App, AppKind, BuiltService, Evidence, Findings, Step},
+    finding::{App, AppKind, BuiltService, Evidence, Findings, ImageService, Step},
     read::{OF_IMAGE, found_from},
     text,
     view::View,
@@ -83,19 +83,35 @@ fn own_images(view: &View<'_>, found: &mut Findings, folder: &str) {
         text_of(view.toml("pyproject.toml"), "/project/name"),
         text_of(view.toml("Cargo.toml"), "/package/name"),
     ];
+    // The image of a part is named like its folder, or like the project and its folder.
+    let parts: Vec<(String, String)> = found
+        .apps
+        .iter()
+        .filter(|app| !app.dir.is_empty())
+        .map(|app| (text::service_name(text::name(&app.dir)), app.dir.clone()))
+        .collect();
+    let home = |image: &ImageService| {
+        let short = image.image.rsplit('/').next().unwrap_or_default();
+        let short = text::service_name(short.split([':', '@']).next().unwrap_or_default());
+        if names.iter().flatten().any(|name| *name == short) {
+            return Some(String::new());
+        }
+        let is_part = |part: &str| {
+            part == short && part.contains('-')
+                || names.iter().flatten().any(|name| short == format!("{name}-{part}"))
+        };
+        parts.iter().find(|(part, _)| is_part(part)).map(|(_, dir)| dir.clone())
+    };
     let (own, others): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut found.images).into_iter().partition(|image| {
-            let short = image.image.rsplit('/').next().unwrap_or_default();
-            let short = text::service_name(short.split([':', '@']).next().unwrap_or_default());
-            names.iter().flatten().any(|name| *name == short)
-        });
+        std::mem::take(&mut found.images).into_iter().partition(|image| home(image).is_some());
     found.images = others;
     for image in own {
+        let context = home(&image).unwrap_or_default();
         let fact = format!("`{}` runs {}, which is this project's own", image.name, image.image);
         let evidence = Evidence { fact, ..image.evidence[0].clone() };
         found.built.push(BuiltService {
             name: image.name,
-            context: String::new(),
+            context,
             dockerfile: String::new(),
             home: None,
             command: None,
@@ -135,8 +151,10 @@ fn is_named(apps: &[App], app: &App, service: &BuiltService) -> bool {
 fn is_for_tests(service: &BuiltService) -> bool {
     let words = ["playwright", "cypress", "test", "tests", "e2e", "selenium"];
     let file = text::name(&service.dockerfile);
-    let parts = service.name.split('-').chain(file.split(['.', '-', '_']));
-    parts.into_iter().any(|part| words.contains(&part.to_ascii_lowercase().as_str()))
+    // What publishes a port serves something, such as `laravel.test`.
+    let named = service.name.split('-').filter(|_| service.ports.is_empty());
+    let mut parts = named.chain(file.split(['.', '-', '_']));
+    parts.any(|part| words.contains(&part.to_ascii_lowercase().as_str()))
 }
 
 /// Returns the app that a service runs, among those not matched yet.

@@ -195,6 +195,10 @@ fn usual(known: &Known, service: &DraftService, env: &mut BTreeMap<String, Strin
         ("NATS_URL", StoreKind::Nats),
     ] {
         let Some(store) = known.store(kind) else { continue };
+        let is_sql = matches!(kind, StoreKind::Postgres | StoreKind::Mysql);
+        if is_sql && uses_file(env) {
+            continue;
+        }
         let is_led = env.values().any(|value| value.contains(&format!("{{{store}.")));
         if !is_led && !env.contains_key(name) {
             // SQLAlchemy accepts only the long name of the scheme.
@@ -205,6 +209,21 @@ fn usual(known: &Known, service: &DraftService, env: &mut BTreeMap<String, Strin
             env.insert(name.to_owned(), value);
         }
     }
+}
+
+/// Whether an app's own settings choose a file as its database.
+fn uses_file(env: &BTreeMap<String, String>) -> bool {
+    let chooses = [
+        "DB_CONNECTION",
+        "DB_ADAPTER",
+        "DATABASE_TYPE",
+        "DB_TYPE",
+        "DATABASE_CLIENT",
+        "DB_DIALECT",
+    ];
+    env.iter().any(|(name, value)| {
+        chooses.contains(&name.as_str()) && value.to_ascii_lowercase().contains("sqlite")
+    })
 }
 
 /// Whether a command runs Python.
@@ -256,7 +275,7 @@ fn value(known: &Known, service: &DraftService, name: &str, given: &str) -> Valu
             None => Value::None,
         };
     }
-    if let Some(value) = part(known, &upper) {
+    if let Some(value) = part(known, &upper, given) {
         return Value::Set(value);
     }
     if let Some(value) = whole(known, &upper).filter(|_| harmless::is_blank(given)) {
@@ -371,7 +390,7 @@ fn whole(known: &Known, upper: &str) -> Option<String> {
 }
 
 /// Returns the property of a store that a variable such as `DB_HOST` refers to.
-fn part(known: &Known, upper: &str) -> Option<String> {
+fn part(known: &Known, upper: &str, given: &str) -> Option<String> {
     const SQL: [&str; 14] = [
         "DB_",
         "DATABASE_",
@@ -388,8 +407,6 @@ fn part(known: &Known, upper: &str) -> Option<String> {
         "PSQL_",
         "SPRING_DATASOURCE_",
     ];
-    const MAIL: [&str; 6] =
-        ["SMTP_", "MAIL_", "EMAIL_", "MAILER_", "EMAIL_SERVER_", "MAIL_SERVER_"];
     let field = |rest: &str| match rest {
         "HOST" | "HOSTNAME" | "SERVER" | "ADDRESS" => Some("host"),
         "PORT" => Some("port"),
@@ -401,13 +418,36 @@ fn part(known: &Known, upper: &str) -> Option<String> {
     let of = |prefixes: &[&str]| {
         prefixes.iter().filter_map(|prefix| field(upper.strip_prefix(prefix)?)).next()
     };
+    // `REDIS_ADDRESS=redis:6379`
+    let has_port = given.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let whole = |store: &str, found: &str| {
+        (found == "host" && has_port).then(|| format!("{{{store}.host}}:{{{store}.port}}"))
+    };
     if let Some(found) = of(&["REDIS_", "REDIS", "CACHE_REDIS_", "QUEUE_REDIS_"]) {
         let store = known.store(StoreKind::Redis)?;
+        if let Some(whole) = whole(store, found) {
+            return Some(whole);
+        }
         return matches!(found, "host" | "port")
             .then(|| format!("{{{store}.{found}}}"))
             .or(Some(String::new()).filter(|_| found == "password"));
     }
-    if let Some(found) = of(&MAIL) {
+    if let Some(found) = of(&["RABBITMQ_", "RABBIT_", "AMQP_"]) {
+        let store = known.store(StoreKind::Rabbitmq)?;
+        return match found {
+            "host" | "port" => Some(format!("{{{store}.{found}}}")),
+            "user" | "password" => Some("guest".to_owned()),
+            _ => None,
+        };
+    }
+    if upper == "RABBITMQ_VHOST" && known.store(StoreKind::Rabbitmq).is_some() {
+        return Some("/".to_owned());
+    }
+    if let Some(found) = of(&["MONGO_", "MONGODB_"]) {
+        let store = known.store(StoreKind::Mongo)?;
+        return matches!(found, "host" | "port").then(|| format!("{{{store}.{found}}}"));
+    }
+    if let Some(found) = mail(upper).and_then(field) {
         let store = known.store(StoreKind::Mail)?;
         return match found {
             "host" | "port" => Some(format!("{{{store}.{found}}}")),
@@ -415,9 +455,42 @@ fn part(known: &Known, upper: &str) -> Option<String> {
             _ => None,
         };
     }
-    if let Some(found) = of(&SQL) {
+    // With an app's own prefix: `NETBOX_DB_HOST`, `DATABASE__CONNECTION__HOST`.
+    let of_app = || {
+        let words: Vec<&str> = upper.split('_').filter(|word| !word.is_empty()).collect();
+        let (last, before) = words.split_last()?;
+        let before = before.strip_suffix(&["CONNECTION"]).unwrap_or(before);
+        let owner = before.last()?;
+        let others = ["MONGO", "MONGODB", "REDIS", "TEST", "LOG", "GEO", "CLICKHOUSE"];
+        let is_sql =
+            ["DB", "DATABASE", "POSTGRES", "POSTGRESQL", "MYSQL", "MARIADB"].contains(owner);
+        (is_sql && !before.iter().any(|word| others.contains(word))).then(|| field(last)).flatten()
+    };
+    if let Some(found) = of(&SQL).or_else(of_app) {
         let (_, store) = known.database()?;
-        return Some(format!("{{{store}.{found}}}"));
+        return Some(whole(store, found).unwrap_or_else(|| format!("{{{store}.{found}}}")));
     }
     None
+}
+
+/// Returns the last word of a variable of a mail server, such as `EMAIL_SMTP_HOST`.
+pub(super) fn mail(upper: &str) -> Option<&str> {
+    let (rest, last) = upper.rsplit_once('_')?;
+    let words = || rest.split('_').filter(|word| !word.is_empty());
+    let names_mail = words().any(|word| ["SMTP", "MAIL", "EMAIL", "MAILER"].contains(&word));
+    let may_stand = [
+        "SMTP",
+        "MAIL",
+        "EMAIL",
+        "MAILER",
+        "SERVER",
+        "HOST",
+        "APP",
+        "NEXT",
+        "PRIVATE",
+        "OPTIONS",
+        "TRANSPORT",
+    ];
+    let is_address = last == "ADDRESS" && !words().any(|word| word == "SMTP");
+    (names_mail && !is_address && words().all(|word| may_stand.contains(&word))).then_some(last)
 }

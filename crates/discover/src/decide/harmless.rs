@@ -20,13 +20,12 @@ pub(super) fn is_password(text: &str) -> bool {
 }
 
 /// Words in names of variables with secrets.
-const SECRET_WORDS: [&str; 19] = [
+const SECRET_WORDS: [&str; 18] = [
     "SECRET",
     "TOKEN",
     "PASSWORD",
     "PASSWD",
     "PASS",
-    "PRIVATE",
     "APIKEY",
     "KEY",
     "KEYS",
@@ -43,9 +42,13 @@ const SECRET_WORDS: [&str; 19] = [
 ];
 
 /// Whether the name of a variable suggests a secret value.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let is_word = |part: &str| SECRET_WORDS.contains(&part);
+    // `DISABLE_PASSWORD_SIGNIN` switches something.
+    if upper.split('_').any(|part| SWITCHES.contains(&part)) {
+        return false;
+    }
     // The lifetime of a token, or a list of allowed origins, is not secret.
     if upper.rsplit('_').next().is_some_and(|last| HARMLESS_ENDINGS.contains(&last)) {
         return false;
@@ -55,10 +58,15 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || upper.contains("TOKEN")
         || upper.contains("PASSWORD")
         || upper.contains("APIKEY")
+        || upper.ends_with("_PRIVATE")
 }
 
+/// Words in names of variables that switch something on or off.
+const SWITCHES: [&str; 9] =
+    ["DISABLE", "DISABLED", "ENABLE", "ALLOW", "SKIP", "USE", "REQUIRE", "HIDE", "SHOW"];
+
 /// Last words of names for quantities, places and choices.
-const HARMLESS_ENDINGS: [&str; 25] = [
+const HARMLESS_ENDINGS: [&str; 37] = [
     "MINUTES",
     "HOURS",
     "DAYS",
@@ -84,6 +92,18 @@ const HARMLESS_ENDINGS: [&str; 25] = [
     "HEADER",
     "PROVIDER",
     "ENABLED",
+    "PATH",
+    "FILE",
+    "DIR",
+    "HOST",
+    "PORT",
+    "REGION",
+    "ENDPOINT",
+    "BUCKET",
+    "PREFIX",
+    "LEVEL",
+    "URL",
+    "URI",
 ];
 
 /// Whether a value has no content: it is empty, masked as in `****`, or a placeholder word.
@@ -151,6 +171,13 @@ fn is_choice(value: &str) -> bool {
     is_span || ["true", "false", "yes", "no", "on", "off"].contains(&lower.as_str())
 }
 
+/// Whether a value is the address of something built in: `MAILER_DSN=null://null`.
+fn is_without_account(name: &str, value: &str) -> bool {
+    let rest = value.split_once("://").map(|(_, rest)| rest.split('?').next().unwrap_or_default());
+    name.to_ascii_uppercase().ends_with("DSN")
+        && rest.is_some_and(|rest| ["null", "default", "localhost"].contains(&rest))
+}
+
 /// Returns whether a value may be copied unchanged.
 pub(super) fn is_plain(name: &str, value: &str) -> bool {
     let url_with_account = value.split_once("://").is_some_and(|(_, rest)| {
@@ -159,24 +186,28 @@ pub(super) fn is_plain(name: &str, value: &str) -> bool {
     !value.is_empty()
         && value.len() <= VALUE_MOST
         && !value.contains(['\n', '\0'])
-        && (!is_secret_name(name) || is_choice(value))
+        && (!is_secret_name(name) || is_choice(value) || is_without_account(name, value))
         && !is_placeholder(value)
+        // A reference to another variable that could not be resolved.
+        && !value.contains("${")
         && !looks_random(value)
         && !url_with_account
         && live_keys::find(name, value, &LiveKeys::default()).is_none()
 }
 
+/// An address of Sentry that leads nowhere.
+const SENTRY: &str = "https://0123456789abcdef0123456789abcdef@o0.ingest.sentry.io/1";
+
 /// Returns a placeholder for a secret: a value of the right shape that grants no access.
 pub(super) fn stand_in(name: &str) -> String {
     let upper = name.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().all(|word| upper.contains(word));
-    const SHAPES: [(&[&str], &str); 22] = [
+    const SHAPES: [(&[&str], &str); 20] = [
         (&["STRIPE", "WEBHOOK"], "whsec_room_only"),
         (&["STRIPE", "PUBLISHABLE"], "pk_test_room_only"),
         (&["STRIPE", "PUBLIC"], "pk_test_room_only"),
         (&["STRIPE"], "sk_test_room_only"),
-        (&["SENTRY", "DSN"], "https://0123456789abcdef0123456789abcdef@o0.ingest.sentry.io/1"),
-        (&["DSN"], "https://0123456789abcdef0123456789abcdef@o0.ingest.sentry.io/1"),
+        (&["SENTRY", "DSN"], SENTRY),
         (&["OPENAI"], "sk-room-only"),
         (&["ANTHROPIC"], "sk-ant-room-only"),
         (&["SENDGRID"], "SG.room-only"),
@@ -191,9 +222,13 @@ pub(super) fn stand_in(name: &str) -> String {
         (&["SUPABASE"], "room-only-key"),
         (&["AWS", "ACCESS", "ID"], "room-only-access-key"),
         (&["MAPBOX"], "pk.room-only"),
-        (&["APP_KEY"], "base64:aG90aG91c2Utcm9vbS1vbmx5LWtleS0zMi1ieXRlcyE="),
         (&["FERNET"], "cm9vbS1vbmx5LWtleS1vZi1leGFjdGx5LTMyLWJ5dGU="),
     ];
+    match upper.as_str() {
+        "DSN" => return SENTRY.to_owned(),
+        "APP_KEY" => return "base64:aG90aG91c2Utcm9vbS1vbmx5LWtleS0zMi1ieXRlcyE=".to_owned(),
+        _ => {}
+    }
     let known = SHAPES.iter().find(|(words, _)| has(words)).map(|(_, value)| (*value).to_owned());
     // Long enough for frameworks that reject short keys.
     known.unwrap_or_else(|| {
@@ -251,6 +286,9 @@ mod tests {
             ("EMPTY", ""),
             ("MASKED", "****"),
             ("LEFT_OUT", "..."),
+            ("MAIL_FROM_NAME", "${JWT_SECRET}"),
+            ("MESSENGER_DSN", "doctrine://u:p@h"),
+            ("JWT_PRIVATE", "abc"),
         ] {
             assert!(!is_plain(name, value), "{name}");
         }
@@ -266,6 +304,11 @@ mod tests {
             ("AUTH_UNIFORM_ERRORS", "false"),
             ("AUTH_CORS", "http://localhost:5173,https://docs.medusajs.com"),
             ("JWT_SECRET_ALGORITHM", "HS256"),
+            ("NEXT_PRIVATE_SMTP_TRANSPORT", "smtp-auth"),
+            ("PUBLIC_DISABLE_PASSWORD_SIGNIN", "maybe"),
+            ("SSL_KEY_PATH", "./certs/dev.key"),
+            ("MAILER_DSN", "null://null"),
+            ("MESSENGER_TRANSPORT_DSN", "doctrine://default?auto_setup=0"),
         ] {
             assert!(is_plain(name, value), "{name}");
         }

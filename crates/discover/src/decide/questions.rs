@@ -35,9 +35,16 @@ pub(super) fn ask(found: &Findings, draft: &mut Draft) {
         );
     }
     for app in found.apps.iter().filter(|app| app.kind == AppKind::Web && app.port.is_none()) {
+        let text = match app.clash {
+            Some(port) => format!(
+                "`{}` listens on {port}, which another service has, and nothing here tells how to change that. On which port does it listen once you changed it?",
+                app.name
+            ),
+            None => format!("On which port does `{}` listen?", app.name),
+        };
         add(
             format!("port-{}", app.name),
-            format!("On which port does `{}` listen?", app.name),
+            text,
             "it has no URL, and counts as ready once it runs",
             Some(format!("service.{}.port", app.name)),
             app.evidence.clone(),

@@ -10,7 +10,8 @@ use crate::{
     text,
 };
 
-use super::{free, harmless};
+use super::{free, harmless, ports_of};
+use crate::read::kind_of;
 
 /// Images for stores without a recipe or program.
 const IMAGES: [(StoreKind, &str); 11] = [
@@ -41,7 +42,14 @@ pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) 
         });
         match is_built_in(store.kind) || host.stores.contains_key(&store.kind) {
             true => {
-                let service = recipe(&name, store, host, &mut draft.caveats);
+                let mut service = recipe(&name, store, host, &mut draft.caveats);
+                // Compose gives each container a port of its own; in a room all share one address.
+                let known: Vec<u16> = draft.services.iter().flat_map(ports_of).collect();
+                let is_taken = |port: u16| known.contains(&port);
+                let usual = store.kind.port();
+                if is_taken(usual) {
+                    service.port = (usual + 1..).find(|port| !is_taken(*port));
+                }
                 draft.services.push(service);
             }
             false => elsewhere(&name, store, host, found, draft),
@@ -54,10 +62,19 @@ pub(super) fn decide(found: &mut Findings, host: &HostFacts, draft: &mut Draft) 
 /// Asks which database to use if only packages name several: such a project supports all of them, and usually defaults
 /// to a database file.
 fn undecided(found: &mut Findings) {
-    let is_guess = |store: &Store| {
-        matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql)
-            && store.certainty == Certainty::Likely
-    };
+    let is_sql = |store: &Store| matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql);
+    let of_ci = |store: &Store| store.evidence.iter().all(|one| one.fact.starts_with("CI runs "));
+    // Jobs of CI test with each database that is supported; what else names one tells which is used.
+    if let Some(used) = found
+        .stores
+        .iter()
+        .find(|store| is_sql(store) && store.certainty > Certainty::Likely && !of_ci(store))
+        .map(|store| store.kind)
+    {
+        found.stores.retain(|store| !is_sql(store) || store.kind == used || !of_ci(store));
+    }
+    let is_guess =
+        |store: &Store| is_sql(store) && (store.certainty == Certainty::Likely || of_ci(store));
     let guesses: Vec<Store> =
         found.stores.iter().filter(|store| is_guess(store)).cloned().collect();
     if guesses.len() < 2 {
@@ -68,7 +85,7 @@ fn undecided(found: &mut Findings) {
     found.questions.push(Question {
         id: "database".to_owned(),
         text: format!(
-            "Which database does the app use here? Its packages support {}; add `[service.db]` with `recipe = \"postgres\"` or another one if it needs any.",
+            "Which database does the app use here? Its packages or its CI support {}; add `[service.db]` with `recipe = \"postgres\"` or another one if it needs any.",
             words.join(" and ")
         ),
         until_then: "there is none".to_owned(),
@@ -85,17 +102,12 @@ fn is_built_in(kind: StoreKind) -> bool {
 
 /// Adds a mailbox if settings name a mail server.
 fn mail(found: &mut Findings) {
-    let names = [
-        "SMTP_HOST",
-        "MAIL_HOST",
-        "EMAIL_HOST",
-        "SMTP_SERVER",
-        "EMAIL_SERVER_HOST",
-        "MAILER_HOST",
-        "SMTP_ADDRESS",
-        "MAIL_SERVER",
-    ];
-    let setting = found.settings.iter().find(|setting| names.contains(&setting.name.as_str()));
+    let is_server = |name: &str| {
+        let last = super::environment::mail(name);
+        last.is_some_and(|last| ["HOST", "HOSTNAME", "SERVER", "ADDRESS"].contains(&last))
+    };
+    let setting =
+        found.settings.iter().find(|setting| is_server(&setting.name.to_ascii_uppercase()));
     if let Some(setting) = setting {
         let evidence = crate::Evidence {
             fact: format!("{} names a server for mail", setting.name),
@@ -207,8 +219,24 @@ fn of_image(store: &Store) -> BTreeMap<String, String> {
 /// Adds images from compose that are not a known store.
 fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
     for image in std::mem::take(&mut found.images) {
-        let name =
-            free(&image.name, |name| draft.services.iter().any(|service| service.name == name));
+        let name = free(&image.name, |name| {
+            draft.services.iter().any(|service| service.name == name)
+                || draft.profiled.iter().any(|(_, service)| service.name == name)
+                || found.apps.iter().any(|app| app.name == name)
+        });
+        // A profile's own database is the one that is here already.
+        let is_here = |kind: StoreKind| found.stores.iter().find(|store| store.kind == kind);
+        if let Some(store) =
+            kind_of(&image.image).filter(|_| !image.profiles.is_empty()).and_then(is_here)
+        {
+            draft.caveats.push(format!(
+                "`{name}` ({}) of compose's profile {} is left out: {} is here without a profile",
+                image.image,
+                image.profiles.join(", "),
+                store.kind.word()
+            ));
+            continue;
+        }
         if !host.images {
             found.questions.push(Question {
                 id: format!("image-{name}"),
@@ -223,12 +251,15 @@ fn images(found: &mut Findings, host: &HostFacts, draft: &mut Draft) {
             });
             continue;
         }
+        let known: Vec<u16> = draft.services.iter().flat_map(ports_of).collect();
+        let ports: Vec<u16> =
+            image.ports.iter().copied().filter(|port| !known.contains(port)).collect();
         let service = DraftService {
             name,
             work: DraftWork::Image { image: image.image, command: image.command },
             dir: String::new(),
-            port: image.ports.first().copied(),
-            ports: image.ports.iter().skip(1).copied().collect(),
+            port: ports.first().copied(),
+            ports: ports.iter().skip(1).copied().collect(),
             needs: Vec::new(),
             ready: None,
             url: false,

@@ -70,7 +70,7 @@ const RUNTIMES: [&str; 14] = [
 ];
 
 /// Images by the last part of their name, and the stores in them.
-const STORES: [(&str, StoreKind); 43] = [
+const STORES: [(&str, StoreKind); 44] = [
     ("postgres", StoreKind::Postgres),
     ("postgresql", StoreKind::Postgres),
     ("postgis", StoreKind::Postgres),
@@ -87,6 +87,7 @@ const STORES: [(&str, StoreKind); 43] = [
     ("redis-stack", StoreKind::Redis),
     ("redis-stack-server", StoreKind::Redis),
     ("dragonfly", StoreKind::Redis),
+    ("redismod", StoreKind::Redis),
     ("mongo", StoreKind::Mongo),
     ("mongodb", StoreKind::Mongo),
     ("mongodb-community-server", StoreKind::Mongo),
@@ -145,6 +146,40 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     for built in &mut found.built {
         built.is_task = awaited.contains(&built.name);
     }
+    // What an image does once, such as `chown` in a volume, has no place in a room.
+    let (once, others): (Vec<_>, Vec<_>) = std::mem::take(&mut found.images)
+        .into_iter()
+        .partition(|image| awaited.contains(&image.name));
+    found.images = others;
+    for image in once {
+        let line = image.command.as_deref().unwrap_or("its own command");
+        let fact = format!(
+            "`{}` ({}) is left out: compose only waits for `{line}` to end. If apps need what it does, add a task",
+            image.name, image.image
+        );
+        found.caveats.push(Evidence { fact, ..image.evidence[0].clone() });
+    }
+    // A worker that was written by extending the server publishes nothing itself.
+    let of_servers: Vec<Vec<u16>> = found
+        .built
+        .iter()
+        .filter(|built| built.command.is_none() && !built.ports.is_empty())
+        .map(|built| built.ports.clone())
+        .collect();
+    for built in found.built.iter_mut().filter(|built| built.command.is_some()) {
+        if of_servers.contains(&built.ports) {
+            built.ports.clear();
+        }
+    }
+}
+
+/// Whether a command only keeps a container open for those who enter it.
+fn is_idle(line: &str) -> bool {
+    let words = text::words(line);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    matches!(words.as_slice(), ["sleep", ..] | ["tail", "-f" | "-F", "/dev/null"])
+        || line.contains("while sleep")
+        || line.contains("while true; do sleep")
 }
 
 /// Returns the services whose completion is awaited.
@@ -180,6 +215,14 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     let profiles = strings(&service["profiles"]);
     let (needs, env) = (needs(&service["depends_on"]), environment(&service["environment"]));
     let ports = ports(&service["ports"]);
+    let secrets = service["secrets"].as_array().map(Vec::len).unwrap_or_default();
+    let is_store = image.as_deref().and_then(kind_of).is_some();
+    if secrets > 0 && profiles.is_empty() && !is_store {
+        let fact = format!(
+            "`{name}` reads secrets of compose below `/run/secrets`, which is empty in a room: give it the values by `env`, or change where it reads them"
+        );
+        found.caveats.push(Evidence { file: file.to_owned(), line: place(), fact });
+    }
     if !service["build"].is_null() {
         let build = &service["build"];
         let context = build.as_str().or_else(|| build["context"].as_str()).unwrap_or(".");
@@ -191,6 +234,9 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             );
         }
         let context = text::join(text::folder(file), context);
+        // A folder of dependencies, such as Sail's in `vendor`, is not of the repository.
+        let is_ours = context.is_empty() || view.has_folder(&context);
+        let context = if is_ours { context } else { text::folder(file).to_owned() };
         let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
         let base = super::containers::base(view, &text::join(&context, dockerfile));
         // An image that only adds files to a store's image is that store, and so is a server named like one.
@@ -224,6 +270,7 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             dockerfile,
             command: command(&service["command"])
                 .or_else(|| command(&service["entrypoint"]))
+                .filter(|line| !is_idle(line))
                 .map(|line| inside.mapped(view, &line, &context)),
             context,
             ports,
@@ -255,7 +302,9 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
             home: None,
             dockerfile: String::new(),
             context,
-            command: command(&service["command"]).or_else(|| command(&service["entrypoint"])),
+            command: command(&service["command"])
+                .or_else(|| command(&service["entrypoint"]))
+                .filter(|line| !is_idle(line)),
             ports,
             env,
             health: health(&service["healthcheck"]["test"]),
@@ -268,6 +317,11 @@ fn one(view: &View<'_>, file: &str, name: &str, service: &Value, found: &mut Fin
     }
     let evidence =
         at(service["image"].as_str().unwrap_or(&image), format!("`{name}` runs {image}"));
+    if command(&service["command"]).is_some_and(|line| is_idle(&line)) {
+        let fact = format!("`{name}` ({short}) is left out: it only stays open");
+        found.caveats.push(Evidence { fact, ..evidence });
+        return;
+    }
     if LEFT_OUT.contains(&short.as_str()) {
         found.caveats.push(Evidence {
             fact: format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     finding::{App, Evidence, Findings, Pin},
+    host::HostFacts,
     text,
     view::View,
 };
@@ -190,7 +191,7 @@ pub(super) fn stage(view: &View<'_>, path: &str) -> Stage {
     view.text(path).map(|source| parse(&source).stage).unwrap_or_default()
 }
 
-pub(super) fn read(view: &View<'_>, found: &mut Findings) {
+pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     for path in view
         .named(&["Dockerfile", "Dockerfile.dev", "Containerfile"])
         .into_iter()
@@ -200,7 +201,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         let Some(source) = view.text(&path) else { continue };
         let file = parse(&source);
         pins(&path, &file, found);
-        app(view, &path, &file, found);
+        app(view, host, &path, &file, found);
         if text::folder(&path).is_empty() && !file.packages.is_empty() {
             let fact = format!("the image installs {}", file.packages.join(", "));
             found.caveats.push(Evidence {
@@ -221,7 +222,8 @@ pub(super) fn base(view: &View<'_>, path: &str) -> Option<String> {
 fn parse(source: &str) -> Dockerfile {
     let mut file = Dockerfile::default();
     let mut stages: BTreeMap<String, Stage> = BTreeMap::new();
-    let mut stage_name = None;
+    let mut bases: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    let mut stage_name: Option<String> = None;
     let mut lines = source.lines().enumerate().take(5000);
     while let Some((at, line)) = lines.next() {
         let mut whole = line.trim().to_owned();
@@ -244,6 +246,7 @@ fn parse(source: &str) -> Dockerfile {
                     .find(|word| !word.starts_with("--"))
                     .unwrap_or_default();
                 if let Some(name) = stage_name.take() {
+                    bases.extend(file.base.clone().map(|base| (name.clone(), base)));
                     stages.insert(name, file.stage);
                 }
                 let mut words = rest.split_whitespace().rev();
@@ -252,7 +255,9 @@ fn parse(source: &str) -> Dockerfile {
                     .filter(|_| words.next().is_some_and(|word| word.eq_ignore_ascii_case("as")));
                 stage_name = name.map(str::to_owned);
                 file.stage = stages.get(image).cloned().unwrap_or_default();
-                file.base = Some((image.to_owned(), at + 1));
+                // A stage that is based on another one has that one's base.
+                let base = bases.get(image).cloned();
+                file.base = Some(base.unwrap_or_else(|| (image.to_owned(), at + 1)));
                 // A later stage has its own command.
                 (file.command, file.port) = (None, None);
             }
@@ -335,7 +340,7 @@ pub(crate) const OF_ROOT: &str = "root:";
 pub(crate) const OF_IMAGE: &str = "image:";
 
 /// Sets the port of an app in the folder, or creates one from the command if nothing else says how to start.
-fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
+fn app(view: &View<'_>, host: &HostFacts, path: &str, file: &Dockerfile, found: &mut Findings) {
     let dir = text::folder(path);
     for app in found.apps.iter_mut().filter(|app| app.dir == dir) {
         for (name, value) in variables(view, &file.stage, dir) {
@@ -389,6 +394,12 @@ fn app(view: &View<'_>, path: &str, file: &Dockerfile, found: &mut Findings) {
     let home = located(view, &places(&file.stage, dir), &file.stage.folder);
     let home = home.filter(|home| home != dir && view.has_folder(home));
     let home = home.as_deref().unwrap_or(dir);
+    if text::words(command)
+        .iter()
+        .any(|word| ["node", "npm", "yarn", "pnpm"].contains(&word.as_str()))
+    {
+        super::node::install_for(view, host, home, found);
+    }
     let mut app = App::web(&name, home, super::python::found_from(found, home, command, false));
     let own = variables(view, &file.stage, dir).into_iter();
     app.env.extend(own.map(|(name, value)| (name, format!("{OF_IMAGE}{value}"))));
@@ -526,6 +537,8 @@ mod tests {
         assert_eq!(file.command, Some(("run it".to_owned(), 8)));
         assert_eq!(file.port, Some((8080, 7)));
         assert_eq!(file.packages, ["libpq5", "curl"]);
+        let staged = parse("FROM python:3.7 AS builder\nRUN x\nFROM builder AS dev\nRUN y\n");
+        assert_eq!(staged.base, Some(("python:3.7".to_owned(), 1)));
         assert_eq!(
             parse("FROM x\nCMD"),
             Dockerfile { base: Some(("x".into(), 1)), ..Dockerfile::default() }

@@ -112,6 +112,10 @@ fn one(view: &View<'_>, module: &str, found: &mut Findings) {
         } else {
             app.port = known.and_then(|(_, _, port)| *port);
         }
+        if let Some((port, evidence)) = super::settings::port_of(view, dir) {
+            app.port = Some(port);
+            app.evidence.push(evidence);
+        }
         if let Some((path, evidence)) = ports::health(view, all.iter().copied()) {
             (app.health, _) = (Some(path), app.evidence.push(evidence));
         }

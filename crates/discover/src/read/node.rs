@@ -229,10 +229,13 @@ fn serves(view: &View<'_>, package: &Package, line: &str) -> bool {
     ];
     const RUNNERS: [&str; 8] =
         ["turbo", "nx", "lerna", "concurrently", "npm-run-all", "run-p", "wireit", "rush"];
+    let words = text::words(line);
+    if is_build(&words) || prints(&words) || is_for_tests(&words) {
+        return false;
+    }
     if framework::of(view, package, line).is_some() {
         return true;
     }
-    let words = text::words(line);
     let first = words
         .iter()
         .map(|word| text::name(word))
@@ -248,6 +251,52 @@ fn serves(view: &View<'_>, package: &Package, line: &str) -> bool {
                 || line.contains("--onSuccess")
         }
         Some(_) => true,
+    }
+}
+
+/// Whether a command builds something again at each change, such as `vite build --watch`.
+fn is_build(words: &[String]) -> bool {
+    let at = words.iter().position(|word| word == "build");
+    let is_tools = |at: usize| {
+        let tool = at.checked_sub(1).map(|before| text::name(&words[before]));
+        tool.is_some_and(|tool| !["run", "npm", "yarn", "pnpm", "bun"].contains(&tool))
+    };
+    let goes_on = words.iter().any(|word| ["&&", "&", ";", "|"].contains(&word.as_str()));
+    at.is_some_and(is_tools)
+        && !goes_on
+        && words.iter().any(|word| word == "--watch" || word == "-w" || word == "--watch=true")
+}
+
+/// Whether a command only evaluates a text, as scripts do that were replaced by others.
+fn prints(words: &[String]) -> bool {
+    match words {
+        [only] => ["true", "exit", ":"].contains(&only.as_str()),
+        [first, second, ..] => {
+            (first == "node" && ["-e", "-p", "--eval", "--print"].contains(&second.as_str()))
+                || first == "exit"
+        }
+        [] => true,
+    }
+}
+
+/// Whether all files that a command runs are for tests.
+fn is_for_tests(words: &[String]) -> bool {
+    let is_code =
+        |word: &&String| [".js", ".ts", ".mjs", ".cjs"].iter().any(|end| word.ends_with(end));
+    let mut files = words.iter().filter(is_code).peekable();
+    let of_tests =
+        |path: &String| path.split('/').any(|part| ["test", "tests", "e2e"].contains(&part));
+    files.peek().is_some() && files.all(of_tests)
+}
+
+/// Adds the install step of a folder that an image runs without a script.
+pub(super) fn install_for(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
+    let managers = ["npm", "pnpm", "yarn", "bun"];
+    if found.install_for(dir, &managers).is_some() {
+        return;
+    }
+    if let Some(package) = Package::read(view, dir) {
+        Manager::of(view, dir).install(view, host, dir, &package.dependencies, false, found);
     }
 }
 
@@ -292,18 +341,7 @@ fn port(
         evidence.push(found);
         return plain(Some(port));
     }
-    let folders = ["", "config", "configs", "env"].map(|name| text::join(&package.dir, name));
-    let example = folders.iter().find_map(|folder| settings::example_of(view, folder));
-    let of_example = example.and_then(|path| {
-        let text = view.text(&path)?;
-        let names = ["PORT", "APP_PORT", "SERVER_PORT", "API_PORT", "HTTP_PORT"];
-        let (at, name, value) = text.lines().enumerate().find_map(|(at, line)| {
-            let (name, value) = line.trim_start().split_once('=')?;
-            names.contains(&name.trim()).then(|| (at, name.trim().to_owned(), value))
-        })?;
-        let port = value.split('#').next()?.trim().trim_matches(['"', '\'']).parse().ok()?;
-        Some((port, Evidence { file: path, line: at + 1, fact: format!("{name}={port}") }))
-    });
+    let of_example = settings::port_of(view, &package.dir);
     // An example is copied into the environment, so it overrides a default in the source.
     if let (None, Some((port, found))) = (usual, &of_example) {
         evidence.push(found.clone());

@@ -48,6 +48,18 @@ fn one(view: &View<'_>, manifest: &str, found: &mut Findings) {
         );
         let evidence = app.evidence.clone();
         found.apps.push(app);
+        // `composer run dev` starts a worker beside the server.
+        let dev = value["scripts"]["dev"].to_string();
+        if dev.contains("queue:") && !found.built.iter().any(|built| built.name.contains("queue")) {
+            let name = if dir.is_empty() { "queue".to_owned() } else { format!("{name}-queue") };
+            let mut worker = App::worker(&name, &dir, "php artisan queue:work --tries=1");
+            worker.evidence.push(view.evidence(
+                manifest,
+                "queue:",
+                "`composer run dev` runs a queue",
+            ));
+            found.apps.push(worker);
+        }
         found.migrations.push(Step {
             name: "migrate".to_owned(),
             dir: dir.clone(),

@@ -26,6 +26,8 @@ static SOURCE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // process.env.PORT || 3000, os.environ.get("PORT", 8000), ENV.fetch("PORT", 3000), env::var("PORT")…"8080"
         r#"PORT['"\]\)]*\s*(?:\|\||\?\?|,|or|\.unwrap_or(?:_else)?\(\|?_?\|?\s*|:=)\s*(?:\w+\()?['"]?:?(\d{2,5})\b"#,
+        // Schemas of settings: PORT: z.coerce.number().default(3000), PORT: port({ default: 3000 })
+        r#"\bPORT\b['"]?\s*:\s*\w+[^\n]*?\bdefault(?:\(|:)\s*['"]?(\d{2,5})\b"#,
         r"(?i)\.listen\(\s*(\d{2,5})\b",
         r"(?i)\b(?:const|let|var|val|static)?\s*(?:default_?)?(?:server_?|http_?)?port\b\s*(?::\s*\w+\s*)?(?::=|=|:)\s*(?:\w+\()?['\x22]?:?(\d{2,5})\b",
         r#"(?:ListenAndServe|Run|Start|Listen|bind|TcpListener::bind|run)\(\s*(?:\w+,\s*)?&?['"](?:[\w.]*|\[::\]):(\d{2,5})['"]"#,
@@ -40,15 +42,17 @@ static SOURCE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 });
 
 /// Ports of stores, to which an app connects rather than listens.
-const OF_STORES: [u16; 14] =
-    [5432, 3306, 6379, 27017, 5672, 9200, 11211, 4222, 9092, 1025, 587, 465, 25, 443];
+const OF_STORES: [u16; 19] = [
+    5432, 3306, 6379, 27017, 5672, 9200, 11211, 4222, 9092, 1025, 587, 465, 25, 443, 4317, 4318,
+    14268, 9411, 6831,
+];
 
 fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port >= 80 && !OF_STORES.contains(port))
 }
 
 /// Returns the port in a command.
-pub(super) fn of_command(command: &str) -> Option<u16> {
+pub(crate) fn of_command(command: &str) -> Option<u16> {
     [&*FLAG, &*VARIABLE, &*ADDRESS]
         .iter()
         .find_map(|pattern| number(pattern.captures(command)?.get(1)?.as_str()))
@@ -58,6 +62,8 @@ pub(super) fn of_command(command: &str) -> Option<u16> {
 pub(super) fn of_source(text: &str) -> Option<(u16, usize)> {
     const MOST: usize = 512 << 10;
     let text = text.get(..MOST).unwrap_or(text);
+    // Tests of Rust are in the same file.
+    let text = text.split("#[cfg(test)]").next().unwrap_or(text);
     SOURCE.iter().find_map(|pattern| {
         pattern.captures_iter(text).find_map(|found| {
             let place = found.get(1)?;
@@ -155,9 +161,30 @@ pub(super) fn health<'p>(
     None
 }
 
+/// Settings of programs that test: their ports are not the app's.
+const OF_TESTS: [&str; 6] = ["karma.", "playwright.", "cypress.", "jest.", "vitest.", "wdio."];
+
+static READ: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?:process\.env\.|process\.env\[['"]|environ(?:\.get\(|\[)['"]|[gG]etenv\(['"]|env::var\(['"]|ENV(?:\.fetch\(|\[)['"])([A-Z][A-Z0-9_]*PORT)\b"#)
+        .expect("a fixed pattern")
+});
+
+static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?:process\.env\.|process\.env\[['"]|environ(?:\.get\(|\[)['"]|[gG]etenv\(['"]|env::var\(['"]|ENV(?:\.fetch\(|\[)['"])PORT\b"#)
+        .expect("a fixed pattern")
+});
+
+/// Returns the variable from which a program takes its own port: of one line if that reads one, else of the whole text.
+pub(crate) fn variable(source: &str, line: usize) -> Option<String> {
+    let own = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let named = |text: &str| Some(READ.captures(text)?.get(1)?.as_str().to_owned());
+    let plain = |text: &str| PLAIN.is_match(text).then(|| "PORT".to_owned());
+    plain(own).or_else(|| named(own)).or_else(|| plain(source))
+}
+
 /// Returns source files of a folder, usual entry points first.
 pub(super) fn sources<'v>(view: &'v View<'_>, dir: &str, endings: &[&str]) -> Vec<&'v str> {
-    const ENTRIES: [&str; 12] = [
+    const ENTRIES: [&str; 16] = [
         "server",
         "index",
         "main",
@@ -170,11 +197,16 @@ pub(super) fn sources<'v>(view: &'v View<'_>, dir: &str, endings: &[&str]) -> Ve
         "env",
         "application",
         "program",
+        "wsgi",
+        "asgi",
+        "serve",
+        "run",
     ];
     let fits = |path: &&str| {
         endings.iter().any(|ending| path.ends_with(ending))
             && !path.contains(".test.")
             && !path.contains(".spec.")
+            && !OF_TESTS.iter().any(|name| text::name(path).starts_with(name))
             && !path.ends_with(".d.ts")
     };
     let rank = |path: &str| {
@@ -212,6 +244,19 @@ mod tests {
     }
 
     #[test]
+    fn sources_name_the_variable_of_their_port() {
+        for (source, line, name) in [
+            ("const port = process.env.CART_SERVER_PORT || '8080';", 1, Some("CART_SERVER_PORT")),
+            ("port := \"8080\"\nif os.Getenv(\"PORT\") != \"\" {}", 1, Some("PORT")),
+            ("port = os.environ.get('PORT', 1)", 1, Some("PORT")),
+            ("port = 8080\nredis = os.environ['REDIS_PORT']", 1, None),
+            ("app.listen(3000)", 1, None),
+        ] {
+            assert_eq!(variable(source, line).as_deref(), name, "{source}");
+        }
+    }
+
+    #[test]
     fn sources_name_their_port() {
         for (source, port) in [
             ("const port=process.env.PORT||4321;", Some(4321)),
@@ -229,6 +274,8 @@ mod tests {
             ("const redis = connect('localhost:6379')", None),
             ("// app.listen(3000)", None),
             ("x", None),
+            ("  PORT: z.coerce.number().default(3456),", Some(3456)),
+            ("PORT: port({ devDefault: 1, default: 3457 }),", Some(3457)),
         ] {
             assert_eq!(of_source(source).map(|(port, _)| port), port, "{source}");
         }

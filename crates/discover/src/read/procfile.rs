@@ -73,9 +73,13 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         let port = ports::of_command(&run)
             .or(like.and_then(|app| app.port))
             .or((name == "web").then_some(5000));
-        let serves = name == "web"
-            || port.is_some()
-            || ["api", "server", "frontend", "app", "vite", "client"].contains(&name.as_str());
+        // A worker may be given a port that it does not use.
+        let words = text::words(&run);
+        let is_worker = words.iter().any(|word| WORKERS.contains(&text::name(word)));
+        let serves = !is_worker
+            && (name == "web"
+                || port.is_some()
+                || ["api", "server", "frontend", "app", "vite", "client"].contains(&name.as_str()));
         let mut app = App::web(&text::service_name(&name), "", ran(found, &run));
         if !serves {
             app.kind = AppKind::Worker;
@@ -89,6 +93,10 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
         found.apps.push(app);
     }
 }
+
+/// Programs that take jobs from a queue.
+const WORKERS: [&str; 7] =
+    ["sidekiq", "celery", "rq", "resque", "good_job", "solid_queue", "delayed_job"];
 
 fn entry(at: usize, line: &str) -> Option<(usize, String, String)> {
     let line = line.trim();

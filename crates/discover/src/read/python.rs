@@ -59,6 +59,10 @@ pub(super) fn read(view: &View<'_>, host: &HostFacts, found: &mut Findings) {
     for dir in folders.iter().take(20) {
         folder(view, host, dir, found);
     }
+    if let Some(dir) = folders.first() {
+        let environment = Environment::of(view, dir).unwrap_or_else(|| Environment::bare(dir));
+        documentation(view, dir, &environment, found);
+    }
 }
 
 /// Adds the Python version that old requirements need, unless a file names one.
@@ -109,7 +113,6 @@ fn folder(view: &View<'_>, host: &HostFacts, dir: &str, found: &mut Findings) {
         workers(view, &home, &environment, found);
         alembic(view, &home, &environment, found);
     }
-    documentation(view, dir, &environment, found);
 }
 
 fn name(dir: &str) -> String {
@@ -347,6 +350,16 @@ fn import_root(view: &View<'_>, dir: &str, path: &str, source: &str) -> String {
         let forms = [format!("from {name} "), format!("import {name}"), format!("from {name}.")];
         source.lines().any(|line| forms.iter().any(|form| line.trim_start().starts_with(form)))
     };
+    // A file that imports a package around it is imported from the folder of that package.
+    let mut around = folder;
+    while around.len() > dir.len() {
+        let name = text::name(around);
+        let forms = [format!("from {name}."), format!("import {name}."), format!("from {name} ")];
+        if source.lines().any(|line| forms.iter().any(|form| line.trim_start().starts_with(form))) {
+            return text::folder(around).to_owned();
+        }
+        around = text::folder(around);
+    }
     let has_siblings = view.below(folder).any(|other| {
         let below = other.get(folder.len()..).unwrap_or(other).trim_start_matches('/');
         let module = below.split('/').next().unwrap_or(below).trim_end_matches(".py");

@@ -3,7 +3,12 @@
 //! Files with real values (`.env`, `.env.local`) are never opened unless they are committed: then they are not this
 //! user's secrets, and rooms see them too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
+
+use regex_lite::Regex;
 
 use crate::{
     finding::{Certainty, Evidence, Findings, Setting, Step, Store, StoreKind},
@@ -45,6 +50,22 @@ pub(super) fn is_example(name: &str) -> bool {
         && words.iter().any(|word| EXAMPLE_WORDS.contains(word))
         && !words.iter().any(|word| ELSEWHERE.contains(word))
         && !is_code
+}
+
+/// Returns the name of the file that a developer makes from an example of settings in code, such as
+/// `configuration_example.py`, `database.yml.sample` or `config.example.json`.
+pub(super) fn made_from(name: &str) -> Option<String> {
+    const ENDINGS: [&str; 9] =
+        [".py", ".yml", ".yaml", ".json", ".js", ".ts", ".toml", ".php", ".rb"];
+    if name.contains("env") || name.starts_with("docker-compose") {
+        return None;
+    }
+    let words = ["example", "sample", "dist", "template"];
+    let marks = words.iter().flat_map(|word| ['.', '_', '-'].map(|sign| format!("{sign}{word}")));
+    marks.filter(|mark| name.contains(mark.as_str())).find_map(|mark| {
+        let made = name.replacen(&mark, "", 1);
+        ENDINGS.iter().any(|end| made.ends_with(end) && made.len() > end.len()).then_some(made)
+    })
 }
 
 /// The maximum number of variables in an example.
@@ -125,6 +146,20 @@ pub(super) fn example_of(view: &View<'_>, dir: &str) -> Option<String> {
         .find(|path| text::folder(path) == dir && is_example(text::name(path)))
 }
 
+/// Returns the app's port in the example of a folder, which is copied into the environment.
+pub(super) fn port_of(view: &View<'_>, dir: &str) -> Option<(u16, Evidence)> {
+    let folders = ["", "config", "configs", "env"].map(|name| text::join(dir, name));
+    let path = folders.iter().find_map(|folder| example_of(view, folder))?;
+    let text = view.text(&path)?;
+    let names = ["PORT", "APP_PORT", "SERVER_PORT", "API_PORT", "HTTP_PORT"];
+    let (at, name, value) = text.lines().enumerate().find_map(|(at, line)| {
+        let (name, value) = line.trim_start().split_once('=')?;
+        names.contains(&name.trim()).then(|| (at, name.trim().to_owned(), value))
+    })?;
+    let port = value.split('#').next()?.trim().trim_matches(['"', '\'']).parse().ok()?;
+    Some((port, Evidence { file: path, line: at + 1, fact: format!("{name}={port}") }))
+}
+
 /// Adds a step that creates a settings file required by commands: from the example, or empty.
 pub(super) fn insisted(
     view: &View<'_>,
@@ -161,8 +196,12 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
     let files = examples(view);
     for path in files.iter().take(30) {
         let Some(text) = view.text(path) else { continue };
+        let mut before: BTreeMap<&str, String> = BTreeMap::new();
         for (at, line) in text.lines().enumerate().take(5000) {
             let Some((name, value)) = entry(line) else { continue };
+            let is_literal = line.contains("='");
+            let value = if is_literal { value } else { resolved(&value, &before) };
+            before.insert(name, value.clone());
             let folder = text::folder(path).to_owned();
             let is_known = |known: &Setting| known.dir == folder && known.name == name;
             let of_folder = found.settings.iter().filter(|known| known.dir == folder).count();
@@ -195,12 +234,31 @@ fn entry(line: &str) -> Option<(&str, String)> {
     {
         return None;
     }
-    let value = value.trim();
+    // `NAME=  # why` is empty.
+    let is_empty = value.starts_with(char::is_whitespace) && value.trim_start().starts_with('#');
+    let value = if is_empty { "" } else { value.trim() };
     let value = match value.chars().next() {
         Some(quote @ ('"' | '\'')) => value[1..].split(quote).next().unwrap_or_default(),
         _ => value.split(" #").next().unwrap_or_default().trim(),
     };
     Some((name, value.chars().take(2000).collect()))
+}
+
+static REFERENCE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\$\{(\w+)\}").expect("a fixed pattern"));
+
+/// Resolves references such as `${APP_NAME}` to variables further up in the file. Those to secrets are left, so that no
+/// harmless name gets a secret's value.
+fn resolved(value: &str, before: &BTreeMap<&str, String>) -> String {
+    if !value.contains("${") {
+        return value.to_owned();
+    }
+    let known = |name: &str| before.get(name).filter(|_| !crate::decide::is_secret_name(name));
+    let whole = REFERENCE.replace_all(value, |found: &regex_lite::Captures<'_>| {
+        let name = found.get(1).map_or("", |name| name.as_str());
+        known(name).cloned().unwrap_or_else(|| found[0].to_owned())
+    });
+    whole.chars().take(2000).collect()
 }
 
 /// URL schemes, and the stores that they refer to.
@@ -308,12 +366,28 @@ mod tests {
     }
 
     #[test]
+    fn examples_tell_what_is_made_from_them() {
+        for (name, made) in [
+            ("configuration_example.py", Some("configuration.py")),
+            ("database.yml.sample", Some("database.yml")),
+            ("config.example.json", Some("config.json")),
+            (".env.example", None),
+            ("example.py", None),
+            ("README.example.md", None),
+        ] {
+            assert_eq!(made_from(name).as_deref(), made, "{name}");
+        }
+    }
+
+    #[test]
     fn lines_of_examples_are_read() {
         for (line, expected) in [
             ("A=b", Some(("A", "b"))),
             ("export A_1 = 'x # y' # z", Some(("A_1", "x # y"))),
             ("A=\"\"", Some(("A", ""))),
             ("A=b # why", Some(("A", "b"))),
+            ("A=  # why", Some(("A", ""))),
+            ("A=#fff", Some(("A", "#fff"))),
             ("# A=b", None),
             ("1A=b", None),
             ("no line", None),
@@ -324,6 +398,24 @@ mod tests {
                 expected,
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn references_to_earlier_variables_are_resolved() {
+        let before = BTreeMap::from([
+            ("APP_NAME", "Shop".to_owned()),
+            ("JWT_SECRET", "x".to_owned()),
+            ("DB_HOST", "localhost".to_owned()),
+        ]);
+        for (value, expected) in [
+            ("${APP_NAME}", "Shop"),
+            ("${APP_NAME} <a@${DB_HOST}>", "Shop <a@localhost>"),
+            ("${JWT_SECRET}", "${JWT_SECRET}"),
+            ("${LATER}/x", "${LATER}/x"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(resolved(value, &before), expected, "{value}");
         }
     }
 

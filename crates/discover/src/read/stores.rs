@@ -147,6 +147,7 @@ pub(super) fn read(view: &View<'_>, found: &mut Findings) {
             }
         }
     }
+    accounts(view, found);
 }
 
 /// Whether another SQL store is already certain.
@@ -310,16 +311,28 @@ static DIALECT: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a fixed pattern")
 });
 
-/// Reads the settings of Sequelize, if they are literal and for the local host.
-fn sequelize(view: &View<'_>, found: &mut Findings) {
+/// Returns files of Node apps that may contain the settings of a database.
+fn settings_of_node(view: &View<'_>) -> Vec<String> {
     let is_config = |path: &&str| {
         let name = text::name(path);
         [".js", ".cjs", ".mjs", ".ts", ".json"].iter().any(|end| name.ends_with(end))
             && (name.contains("config") || name.contains("database") || name.starts_with("db"))
             && !super::is_aside(path)
     };
-    let paths: Vec<String> = view.paths().filter(is_config).take(40).map(str::to_owned).collect();
-    for path in paths {
+    view.paths().filter(is_config).take(40).map(str::to_owned).collect()
+}
+
+fn accounts(view: &View<'_>, found: &mut Findings) {
+    for path in settings_of_node(view) {
+        if let Some(source) = view.text(&path) {
+            account(&path, &source, found);
+        }
+    }
+}
+
+/// Reads the settings of Sequelize, if they are literal and for the local host.
+fn sequelize(view: &View<'_>, found: &mut Findings) {
+    for path in settings_of_node(view) {
         let Some(source) = view.text(&path) else { continue };
         let Some(dialect) = DIALECT.captures(&source).and_then(|found| found.get(1)) else {
             continue;
@@ -337,6 +350,30 @@ fn sequelize(view: &View<'_>, found: &mut Findings) {
         store.user = setting(&source, &["username", "user"]);
         store.password = setting(&source, &["password"]);
         found.store(store);
+    }
+}
+
+/// Completes a database that only packages name by the literal account in an app's settings.
+fn account(path: &str, source: &str, found: &mut Findings) {
+    let host = setting(source, &["host"]);
+    let is_here = host.as_deref().is_some_and(|host| matches!(host, "localhost" | "127.0.0.1"));
+    let (database, user) =
+        (setting(source, &["database", "db"]), setting(source, &["user", "username"]));
+    if !is_here || database.is_none() || user.is_none() {
+        return;
+    }
+    let is_open = |store: &&mut Store| {
+        matches!(store.kind, StoreKind::Postgres | StoreKind::Mysql)
+            && store.certainty == Certainty::Likely
+            && store.database.is_none()
+    };
+    let mut all = found.stores.iter_mut().filter(is_open);
+    if let (Some(store), None) = (all.next(), all.next()) {
+        (store.database, store.user) = (database, user);
+        store.password = setting(source, &["password"]);
+        let fact = "its database and account".to_owned();
+        let line = text::line_of(source, "localhost").max(1);
+        store.evidence.push(Evidence { file: path.to_owned(), line, fact });
     }
 }
 

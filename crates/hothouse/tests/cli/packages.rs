@@ -251,6 +251,38 @@ fn a_branch_that_the_room_began_with_is_not_imported_when_the_user_continues() {
     });
 }
 
+/// The first steps of a newcomer: nothing is committed after `init`, and `.gitignore` does not name the folder.
+#[test]
+fn what_setup_installed_is_kept_with_a_config_that_is_not_committed() {
+    let config =
+        "[project]\nname = \"acme\"\nsetup = \"sh install.sh\"\n[room]\ndeps = [\"app/.venv\"]\n";
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let install = "mkdir -p app/.venv && head -c 8 /dev/urandom | base64 >app/.venv/when";
+    let files = [("app/requirements.txt", ""), ("install.sh", install)];
+    let repository = env.repository_with("acme", config, &files);
+    user(&env, &repository, "git rm -q --cached hothouse.toml && git commit -qm without-config");
+    let fork = |name: &str| {
+        let ran = env.run(&repository, &["fork", name, "--setup"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        let made = std::path::PathBuf::from(ran.stdout.trim()).join("app/.venv/when");
+        (std::fs::read_to_string(made).unwrap(), ran.stderr)
+    };
+    let (first, told) = fork("a");
+    assert!(told.contains("Kept for the next"), "{told}");
+    let (second, told) = fork("b");
+    assert!(told.contains("Dependencies came along") && second == first, "{told}");
+    // An install that changes the config is another matter.
+    user(&env, &repository, "echo 'echo >>hothouse.toml' >>install.sh && git commit -qam more");
+    let (_, told) = fork("c");
+    assert!(
+        told.contains("Not kept for the next fork") && told.contains("hothouse.toml"),
+        "{told}"
+    );
+}
+
 #[test]
 fn what_setup_installed_is_kept_for_equal_inputs_and_never_from_an_agent_s_commit() {
     let config = "[project]\nname = \"acme\"\nsetup = \"sh install.sh\"\n";

@@ -120,17 +120,19 @@ pub fn kept_setup(store: &TreeStore, key: &str) -> Result<Option<Golden>, Golden
 }
 
 /// Caches the dependency folders that an install created in a worktree, in which nothing is running
-/// any more.
+/// any more. `copied` is a file that the fork added to those of its commit.
 pub fn keep_setup(
     repository: &Repository,
     store: &TreeStore,
     worktree: &Path,
+    copied: Option<&str>,
     inputs: &SetupInputs<'_>,
 ) -> Result<KeptSetup, GoldenError> {
     let about = |source| GoldenError::Dependencies { folder: inputs.folders.join(", "), source };
     let known = files_of(repository, inputs.commit).map_err(about)?;
     let tree = Folder::open(worktree)?;
-    let found = look(&tree, &known, inputs.folders)?;
+    let mut found = look(&tree, &known, inputs.folders)?;
+    found.beyond.retain(|path| Some(path.as_str()) != copied);
     if !found.beyond.is_empty() {
         return Ok(KeptSetup::Beyond(found.beyond));
     }

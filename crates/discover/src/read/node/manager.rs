@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hothouse_model::glob;
 
 use crate::{
-    finding::{Findings, Install},
+    finding::{Findings, Install, Pin},
     host::HostFacts,
     text,
     view::View,
@@ -134,6 +134,16 @@ impl Manager {
         let evidence =
             view.evidence(&file, "", format!("dependencies are installed by {}", self.name));
         found.needs("node", &evidence);
+        // Its releases from 11 on do not start on older ones of Node.
+        if self.name == "pnpm" && self.major().is_some_and(|major| major >= 11) {
+            let version = self.version.as_deref().unwrap_or_default();
+            let fact = format!("pnpm {version} needs Node 22.13 or later");
+            let why = view.evidence(&text::join(dir, "package.json"), "packageManager", fact);
+            let pin = Pin { program: "node", version: ">=22.13".to_owned(), evidence: why };
+            if !found.pins.iter().any(|known| known.program == "node") {
+                found.pins.push(pin);
+            }
+        }
         if self.name == "npm" || self.bootstrap(host).is_some() {
             found.needs("npm", &evidence);
         } else {

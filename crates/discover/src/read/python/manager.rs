@@ -76,6 +76,10 @@ impl Environment {
             REQUIREMENTS.into_iter().filter(|name| at(name).is_some()).collect();
         // A development file usually includes the other one; both are harmless.
         let is_plain = |name: &&str| !name.contains('/');
+        // `requirements.txt` was compiled from it.
+        if files.contains(&"requirements.txt") {
+            files.retain(|name| *name != "requirements.in");
+        }
         if files.iter().any(&is_plain) {
             files.retain(|name| is_plain(name));
         } else {
