@@ -44,6 +44,8 @@ mod tests {
             // Text direction cannot be overridden.
             ("\u{202e}live\u{2066}", "\u{fffd}live\u{fffd}"),
             ("اللغة", "اللغة"),
+            // Lines of mails end with CR LF; a carriage return alone would go back in the line.
+            ("a\r\nb\rc", "a\nb\u{fffd}c"),
         ] {
             let inner = render(&Page { text: "&", part: Safe(String::new()) });
             let page = render(&Page { text, part: inner }).0;

@@ -84,9 +84,21 @@ fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Writes a text into HTML: none of it becomes markup, and deceptive characters become a replacement character.
+/// Writes a text into HTML: none of it becomes markup, and deceptive characters become a replacement character. A line
+/// break may be that of mails and HTTP (CR LF).
 pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
-    text.chars().try_for_each(|character| match character {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '\r' && characters.peek() == Some(&'\n') {
+            continue;
+        }
+        write_html_character(&mut page, character)?;
+    }
+    Ok(())
+}
+
+fn write_html_character(page: &mut impl fmt::Write, character: char) -> fmt::Result {
+    match character {
         '&' => page.write_str("&amp;"),
         '<' => page.write_str("&lt;"),
         '>' => page.write_str("&gt;"),
@@ -95,7 +107,7 @@ pub fn write_html(mut page: impl fmt::Write, text: &str) -> fmt::Result {
         '\n' | '\t' => page.write_char(character),
         c if is_deceptive(c) => page.write_char('\u{fffd}'),
         c => page.write_char(c),
-    })
+    }
 }
 
 /// Makes JSON safe to display. The value stays the same, because these characters occur only in strings.
