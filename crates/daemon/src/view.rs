@@ -75,14 +75,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     }
     let installed = engine.is_installed(&record);
     let room_stack = engine.stack_name(&record);
-    let agent = daemon.keepers.agents.brief(&record).map(|agent| AgentBrief {
-        tool: agent.tool,
-        mode: agent.mode,
-        state: agent.state,
-        round: agent.round,
-        reason: agent.reason,
-        login: agent.login,
-    });
+    let agent = agent(daemon, &record);
     let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
     let asks = asks.filter(|ask| ask.state == AskState::Open).count();
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
@@ -125,7 +118,20 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     }
 }
 
-/// Converts a sandbox for a list: its state, services and apps. Fields that would have to be read or computed are left
+/// Returns what is known of a sandbox's agent.
+fn agent(daemon: &Daemon, record: &SandboxRecord) -> Option<AgentBrief> {
+    let agent = daemon.keepers.agents.brief(record)?;
+    Some(AgentBrief {
+        tool: agent.tool,
+        mode: agent.mode,
+        state: agent.state,
+        round: agent.round,
+        reason: agent.reason,
+        login: agent.login,
+    })
+}
+
+/// Converts a sandbox for a list: its state, services, apps and agent. Fields that would have to be read or computed are left
 /// out.
 pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let engine = &daemon.engine;
@@ -135,6 +141,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let state = engine.state_with_services(record.state(found.as_ref()), report.as_ref());
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let apps = apps(daemon, &record, &mut Vec::new());
+    let agent = agent(daemon, &record);
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -156,7 +163,7 @@ pub(crate) fn row(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         run: None,
         services,
         asks: 0,
-        agent: None,
+        agent,
         exposed: Vec::new(),
         apps,
         fences: BTreeMap::new(),

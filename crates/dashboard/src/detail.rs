@@ -96,7 +96,7 @@ pub fn detail(record: &Record, folder: &str) -> Detail {
 
 fn envelope(record: &Record) -> Vec<(&'static str, String)> {
     let process = record.process.as_ref();
-    let mut facts = vec![("time", record.time.to_string())];
+    let mut facts = vec![("time", format!("{:.3}", record.time))];
     facts.extend(record.service.clone().map(|service| ("service", service)));
     let process = process.map(|process| format!("{} ({})", process.command, process.room_pid));
     facts.extend(process.map(|process| ("process", process)));
@@ -179,7 +179,7 @@ fn error(error: ErrorBody, folder: &str) -> Detail {
         error.causes.iter().map(|cause| vec![cause.error_type.clone(), cause.message.clone()]);
     parts.extend(table("Caused by", causes.collect()));
     let request = error.request.iter().map(|request| {
-        let method = request.method.clone().unwrap_or_default();
+        let method = request.method.clone().unwrap_or_else(|| "–".to_owned());
         vec![method, request.url.clone().unwrap_or_default()]
     });
     parts.extend(table("Request", request.collect()));

@@ -206,6 +206,8 @@ struct RecordPage<'a> {
     bars: Vec<Bar>,
     trace: Option<String>,
     stub: Option<&'a Stub>,
+    /// The id of the record, or of the trace.
+    id_of: &'a str,
 }
 
 /// A fixture for a request that no fixture matched.
@@ -233,6 +235,7 @@ pub fn record(
         bars,
         trace: record.trace.as_deref().map(encoded),
         stub,
+        id_of: &record.id,
     })
 }
 
@@ -251,6 +254,7 @@ pub fn trace(head: &Head, id: &str, records: &[Record]) -> Markup {
         bars: waterfall::bars(records),
         trace: None,
         stub: None,
+        id_of: id,
     })
 }
 

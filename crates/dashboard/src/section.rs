@@ -98,6 +98,26 @@ impl Section {
         }
     }
 
+    /// Returns an example of a filter.
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Mail => "to:buyer subject:receipt",
+            Self::Errors => "message:timeout new=true",
+            Self::Events => "name:checkout properties.plan=pro",
+            Self::Requests => "host:stripe status=500",
+            Self::Webhooks => "vendor=stripe status=200",
+            Self::Objects => "bucket=uploads key:invoice",
+            Self::Flags => "key:checkout value=true",
+            Self::Models => "model:claude matched=false",
+            Self::Traces => "name:checkout status=error",
+            Self::Network => "host:example allowed=false",
+            Self::Browser => "status=404 title:order",
+            Self::Jobs => "queue:mail state=failed",
+            Self::Agents => "state=waiting",
+            Self::Timeline | Self::Scenarios | Self::Snapshots => "receipt service=api",
+        }
+    }
+
     /// Returns whether it needs a sandbox, because what it shows or changes is not part of a run.
     pub fn needs_sandbox(self) -> bool {
         matches!(self, Self::Scenarios | Self::Snapshots)
@@ -127,7 +147,17 @@ impl Section {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::query::Query;
+
     use super::*;
+
+    #[test]
+    fn every_example_is_a_filter_of_its_section() {
+        for section in Section::ALL {
+            let parsed = Query::parse(section.example(), section.kind());
+            assert!(parsed.is_ok(), "{section:?}: {parsed:?}");
+        }
+    }
 
     #[test]
     fn each_section_has_its_own_word_and_kind() {

@@ -87,7 +87,7 @@ fn commands(settings: &Notify, notice: &Notice) -> Vec<Vec<String>> {
         all.push(words.map(str::to_owned).to_vec());
     }
     if settings.desktop {
-        let title = format!("{} asks", notice.sandbox);
+        let title = format!("{} waits for you", notice.sandbox);
         // Desktops interpret markup in the body.
         let body = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let words = ["notify-send", "--app-name=Hothouse", "--", &title, &body];

@@ -3,7 +3,7 @@
 //! It is not parsed: the guard examines its strings, and what the code around them could do. That finds what an agent
 //! does in good faith; code that hides its strings is reported as unknown.
 
-use std::path::Path;
+use std::{iter::Peekable, path::Path, str::CharIndices};
 
 use crate::{
     Confidence, Severity, Verdict,
@@ -151,6 +151,8 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
         || changes && (in_home || from_parts)
     {
         judge.unknown(code, "code that builds what it does at run time");
+    } else if (changes || runs) && is_path_built(code) {
+        judge.unknown(code, "code that puts an absolute path together at run time");
     } else if built
         && changes
         && strings.iter().any(|text| text == ".." || text == "/" || leads_out(judge, text))
@@ -229,26 +231,121 @@ fn leads_out(judge: &Judge<'_>, text: &str) -> bool {
     is_real(judge, text) && !judge.is_inside(Path::new(text))
 }
 
+/// Whether code begins an absolute path, or one that leads up, with a string and computes how it goes on: `"/et" + x`,
+/// `f"/{x}/y"`, `"/%s/y" % x`, `a = "/et"; a + b`. A path whose first folder is complete is judged by that folder.
+fn is_path_built(code: &str) -> bool {
+    const SEPARATORS: [&str; 6] =
+        ["os.sep+", "os.sep +", "(os.sep", "path.sep+", "path.sep +", "SEPARATOR +"];
+    let joins = code.contains('+') || code.contains("join(") || code.contains("concat(");
+    let is_built = |literal: &Literal<'_>| {
+        let Some(rest) = literal.text.strip_prefix('/') else {
+            return literal.text == ".." && literal.goes_on();
+        };
+        let (first, is_complete) = match rest.split_once('/') {
+            Some((first, _)) => (first, true),
+            None => (rest, false),
+        };
+        let is_filled = literal.fills(first);
+        // A `/` that is assigned is a separator far more often than a root.
+        let is_begun = literal.goes_on() || literal.is_assigned() && joins && !rest.is_empty();
+        is_filled || !is_complete && is_begun
+    };
+    SEPARATORS.iter().any(|separator| code.contains(separator))
+        || literals(code).iter().any(is_built)
+}
+
+/// A string in code, and the code around it.
+struct Literal<'c> {
+    text: String,
+    before: &'c str,
+    after: &'c str,
+}
+
+impl Literal<'_> {
+    /// Whether something is appended to it. Strings beside each other are one string in Python.
+    fn goes_on(&self) -> bool {
+        let after = self.after.trim_start_matches([' ', '\t']);
+        let is_dotted = after.strip_prefix('.').is_some_and(|rest| {
+            let calls = ["concat(", "format(", "__add__("];
+            rest.trim_start().starts_with(['"', '\'', '$'])
+                || calls.iter().any(|call| rest.starts_with(call))
+        });
+        after.starts_with(['+', '"', '\'']) || after.starts_with("<<") || is_dotted
+    }
+
+    /// Whether a part of it is computed: `${x}`, `#{x}`, `$x`, `{x}` of an f-string or of `format`, `%s` of `%`.
+    fn fills(&self, part: &str) -> bool {
+        let after = self.after.trim_start();
+        let formats = self.before.ends_with(['f', 'F']) || after.starts_with(".format(");
+        part.contains('$')
+            || part.contains("#{")
+            || part.contains('{') && formats
+            || part.contains('%') && after.starts_with('%')
+    }
+
+    fn is_assigned(&self) -> bool {
+        let before = self.before.trim_end();
+        let compares = ["==", "!=", ">=", "<="].iter().any(|sign| before.ends_with(sign));
+        before.ends_with('=') && !compares
+    }
+}
+
 /// Returns the strings in code, by the quotes of most languages.
 fn strings(code: &str) -> Vec<String> {
+    literals(code).into_iter().map(|literal| literal.text).collect()
+}
+
+fn literals(code: &str) -> Vec<Literal<'_>> {
     const MOST: usize = 256;
     let mut out = Vec::new();
-    let mut chars = code.chars();
-    while let Some(c) = chars.next() {
+    let mut chars = code.char_indices().peekable();
+    while let Some((begin, c)) = chars.next() {
         if !matches!(c, '"' | '\'' | '`') || out.len() >= MOST {
             continue;
         }
-        let mut text = String::new();
-        while let Some(next) = chars.next() {
+        let (mut text, mut end) = (String::new(), code.len());
+        while let Some((at, next)) = chars.next() {
             match next {
-                '\\' => text.extend(chars.next()),
-                next if next == c => break,
+                '\\' => text.extend(escaped(&mut chars)),
+                next if next == c => {
+                    end = at + c.len_utf8();
+                    break;
+                }
                 next => text.push(next),
             }
         }
-        out.push(text);
+        out.push(Literal { text, before: &code[..begin], after: &code[end..] });
     }
     out
+}
+
+/// Reads what follows a backslash: `x2f`, `u002f`, `u{2f}`, `057`, or one character.
+fn escaped(chars: &mut Peekable<CharIndices<'_>>) -> Option<char> {
+    let (_, kind) = chars.next()?;
+    let braced = kind == 'u' && chars.next_if(|(_, c)| *c == '{').is_some();
+    let (base, most) = match kind {
+        'x' => (16, 2),
+        'u' if braced => (16, 6),
+        'u' => (16, 4),
+        'U' => (16, 8),
+        '0'..='7' => (8, 2),
+        other => return Some(other),
+    };
+    let mut value = if base == 8 { kind.to_digit(8)? } else { 0 };
+    for read in 0..=most {
+        let digit = chars.next_if(|(_, c)| read < most && c.is_digit(base));
+        let Some(digit) = digit.and_then(|(_, c)| c.to_digit(base)) else {
+            if read == 0 && base == 16 {
+                return Some(kind);
+            }
+            break;
+        };
+        value = value * base + digit;
+    }
+    if braced {
+        chars.next_if(|(_, c)| *c == '}');
+    }
+    char::from_u32(value)
 }
 
 /// Judges an awk program: `print > "file"`, `system("…")`, `"…" | getline`.

@@ -1,5 +1,8 @@
 //! Host programs, run with a known environment, bounded output and, where requested, a deadline.
-#![expect(unsafe_code, reason = "a descriptor is handed to a child between fork and exec")]
+#![expect(
+    unsafe_code,
+    reason = "a descriptor is handed to a child between fork and exec; signals of the terminal are left to a child"
+)]
 
 use std::{
     ffi::{OsStr, OsString},
@@ -89,6 +92,42 @@ pub enum RunError {
     Failed { command: String, status: ExitStatus, said: String },
     #[error("`{command}` did not finish within {limit:?}")]
     TooSlow { command: String, limit: Duration },
+}
+
+/// The signals of Ctrl-C and Ctrl-\, which go to every process of the terminal's foreground. While one of these is for a
+/// child, they do nothing to us, as in a shell. A handler, unlike "ignore", is not inherited by the child.
+struct TerminalSignals([(libc::c_int, libc::sigaction); 2]);
+
+extern "C" fn hear(_signal: libc::c_int) {}
+
+impl TerminalSignals {
+    fn left_to_a_child() -> Self {
+        Self([libc::SIGINT, libc::SIGQUIT].map(|signal| {
+            // SAFETY: all-zero bytes are a valid `sigaction`, whose mask is empty.
+            let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
+            ours.sa_sigaction = hear as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            ours.sa_flags = libc::SA_RESTART;
+            (signal, Self::set(signal, &ours))
+        }))
+    }
+
+    /// Sets what a signal does, and returns what it did before.
+    fn set(signal: libc::c_int, action: &libc::sigaction) -> libc::sigaction {
+        // SAFETY: as above; both pointers are valid for the call, and the handler does nothing at all.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, action, &mut before);
+            before
+        }
+    }
+}
+
+impl Drop for TerminalSignals {
+    fn drop(&mut self) {
+        for (signal, before) in &self.0 {
+            Self::set(*signal, before);
+        }
+    }
 }
 
 impl RunError {
@@ -280,14 +319,18 @@ impl Program {
         }
     }
 
-    /// Runs it with our terminal and environment until it ends, and returns its exit code.
+    /// Runs it with our terminal and environment until it ends, and returns its exit code: 128 plus the number of a
+    /// signal. Ctrl-C ends only the program.
     #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
     pub fn in_foreground(self) -> Result<u8, RunError> {
         let mut command = std::process::Command::new(&self.name);
         let program = self.name.to_string_lossy().into_owned();
+        let _signals = TerminalSignals::left_to_a_child();
         match command.args(&self.arguments).status() {
             Ok(status) => {
-                Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+                use std::os::unix::process::ExitStatusExt as _;
+                let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+                Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
             }
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 Err(RunError::Missing { program })

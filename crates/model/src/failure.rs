@@ -201,6 +201,12 @@ impl Failure {
         self
     }
 
+    /// Returns the message and its causes in one line.
+    pub fn in_a_line(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.causes);
+        parts.map(|part| part.replace('\n', " ")).collect::<Vec<_>>().join(": ")
+    }
+
     /// Renders the failure for a terminal, one line per fact.
     pub fn render(&self) -> String {
         let mut text = format!("error: {}\n", self.message);
@@ -234,6 +240,10 @@ mod tests {
             failure.render(),
             "error: sandbox `blue` did not start\n  caused by: mount overlay for `blue`\n  \
              caused by: Operation not permitted (os error 1)\nhint: run `hothouse doctor`\n"
+        );
+        assert_eq!(
+            failure.in_a_line(),
+            "sandbox `blue` did not start: mount overlay for `blue`: Operation not permitted (os error 1)"
         );
     }
 

@@ -23,7 +23,7 @@ mod tool;
 mod transcript;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -75,6 +75,18 @@ pub struct Agents {
     followed: Mutex<HashMap<SandboxKey, String>>,
     following: Subtasks,
     races: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Held while a record is read and written again.
+    changing: Mutex<()>,
+}
+
+/// What a room says of an agent's command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Running,
+    /// The room has no such command, or it has ended.
+    Ended,
+    /// There is no room, or it does not answer.
+    Silent,
 }
 
 /// A request to start an agent.
@@ -115,9 +127,24 @@ pub(crate) struct Kept {
     /// How many rate limits were hit in a row.
     #[serde(default)]
     pub(crate) limited: u32,
+    /// What each round has cost so far, as reported by the tool.
+    #[serde(default)]
+    pub(crate) costs: BTreeMap<u32, f64>,
 }
 
 impl Kept {
+    /// Takes what a round has cost so far. A tool repeats it, so only the largest amount counts.
+    pub(crate) fn count_cost(&mut self, round: u32, cost: Option<f64>) {
+        let Some(cost) = cost else { return };
+        if let (true, Some(known)) = (self.costs.is_empty(), self.record.cost) {
+            // An earlier build had only the sum.
+            self.costs.insert(0, known);
+        }
+        let known = self.costs.entry(round).or_default();
+        *known = known.max(cost);
+        self.record.cost = Some(self.costs.values().sum());
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.record.state.is_active()
     }
@@ -131,6 +158,7 @@ impl Agents {
             followed: Mutex::default(),
             following: Subtasks::new("agents that are followed"),
             races: Mutex::default(),
+            changing: Mutex::default(),
         })
     }
 
@@ -202,12 +230,14 @@ impl Agents {
         sandbox: &SandboxRecord,
         change: impl FnOnce(&mut Kept),
     ) -> Option<Kept> {
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = self.kept(sandbox)?;
         let before = kept.record.clone();
         change(&mut kept);
         if let Err(failure) = self.keep(sandbox, &kept) {
             tracing::warn!(?failure, sandbox = %sandbox.name, "the state of an agent could not be written");
         }
+        drop(changing);
         if before.state != kept.record.state || before.round != kept.record.round {
             self.note(sandbox, &kept);
         }
@@ -305,8 +335,15 @@ impl Agents {
             run: sandbox.room.as_ref().map(|room| room.run.id.clone()),
             rounds: Vec::new(),
         };
-        let mut kept =
-            Kept { key: sandbox.key, record, wish, stopped: false, traces: Vec::new(), limited: 0 };
+        let mut kept = Kept {
+            key: sandbox.key,
+            record,
+            wish,
+            stopped: false,
+            traces: Vec::new(),
+            limited: 0,
+            costs: BTreeMap::new(),
+        };
         kept.wish.prompt = prompt;
         self.keep(sandbox, &kept)?;
         self.note(sandbox, &kept);
@@ -347,7 +384,12 @@ impl Agents {
     async fn check_free(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let Some(kept) = self.kept(sandbox).filter(Kept::is_active) else { return Ok(()) };
         let is_followed = self.is_followed(sandbox.key);
-        if !is_followed && self.look(sandbox, &kept).await.is_none() {
+        let may_run = match self.look(sandbox, &kept).await {
+            Seen::Running => true,
+            Seen::Ended => false,
+            Seen::Silent => self.with.engine.running(sandbox).is_ok(),
+        };
+        if !is_followed && !may_run {
             return Ok(());
         }
         let AgentRecord { tool, mode, .. } = &kept.record;
@@ -363,11 +405,13 @@ impl Agents {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
     }
 
-    /// Whether the room still has the command; `None` if the room is gone.
-    async fn look(&self, sandbox: &SandboxRecord, kept: &Kept) -> Option<()> {
-        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await.ok()?;
-        let execs = inside.room.execs().await.ok()?;
-        execs.iter().find(|exec| exec.id.0 == kept.record.exec && exec.exit.is_none()).map(drop)
+    /// Asks the room whether it still has the command.
+    async fn look(&self, sandbox: &SandboxRecord, kept: &Kept) -> Seen {
+        let inside = InRoom::of(&self.with.engine, &self.with.connections, sandbox).await;
+        let Ok(inside) = inside else { return Seen::Silent };
+        let Ok(execs) = inside.room.execs().await else { return Seen::Silent };
+        let runs = execs.iter().any(|exec| exec.id.0 == kept.record.exec && exec.exit.is_none());
+        if runs { Seen::Running } else { Seen::Ended }
     }
 
     /// Lists the agents of sandboxes with their current state.
@@ -386,7 +430,11 @@ impl Agents {
     async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
         let is_between_rounds =
             kept.record.mode == AgentMode::Loop && self.is_followed(sandbox.key);
-        if !kept.is_active() || is_between_rounds || self.look(sandbox, &kept).await.is_some() {
+        if !kept.is_active() || is_between_rounds {
+            return kept.record;
+        }
+        let seen = self.look(sandbox, &kept).await;
+        if seen == Seen::Running {
             return kept.record;
         }
         if self.is_paused(sandbox) {
@@ -395,7 +443,8 @@ impl Agents {
         }
         // The follower will record how it ended; without a room there is no follower to wait for.
         let has_room = self.with.engine.running(sandbox).is_ok();
-        if has_room && self.is_followed(sandbox.key) {
+        // A busy room that does not answer in time has not ended, and neither has its agent.
+        if has_room && (seen == Seen::Silent || self.is_followed(sandbox.key)) {
             return kept.record;
         }
         // It may have ended, or started, since it was read.

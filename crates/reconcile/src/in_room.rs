@@ -184,7 +184,36 @@ impl Printed {
     }
 }
 
+/// What happens to a file that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Replace,
+    Keep,
+}
+
 impl InRoom {
+    /// Writes a file of the worktree, as the agent, and returns its path. `folder` is relative to the worktree.
+    pub async fn put(
+        &self,
+        folder: &str,
+        name: &str,
+        bytes: Vec<u8>,
+        existing: Existing,
+    ) -> Result<String, Failure> {
+        const SCRIPT: &str = r#"mkdir -p -- "$1" || exit
+            if test "$3" = keep && { test -e "$1/$2" || test -L "$1/$2"; }; then echo "it is there already" >&2; exit 1; fi
+            cat >"$1/.$2.new" && mv -f -- "$1/.$2.new" "$1/$2""#;
+        let existing = if existing == Existing::Keep { "keep" } else { "replace" };
+        let task = RoomTask::shell(SCRIPT).with_arguments([folder, name, existing]);
+        let ran = self.run(RoomTask { label: "record", stdin: bytes, ..task }).await?;
+        if ran.is_ok() {
+            return Ok(format!("{folder}/{name}"));
+        }
+        let why = ran.last_lines(1).pop().unwrap_or_else(|| ran.end.to_string());
+        let message = format!("`{folder}/{name}` cannot be written: {why}");
+        Err(Failure::new(FailureKind::Host, message))
+    }
+
     /// Returns access to the room of a running sandbox.
     pub async fn of(
         engine: &Arc<Engine>,

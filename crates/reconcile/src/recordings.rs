@@ -31,7 +31,7 @@ use hothouse_timeline::Redactor;
 
 use crate::{
     Connections, Stop, Timelines,
-    in_room::{InRoom, RoomTask},
+    in_room::{Existing, InRoom},
     mocks::fixture_path,
 };
 
@@ -178,12 +178,13 @@ impl Recordings {
             return Ok(recording.state(Vec::new()));
         }
         let room = InRoom::of(&self.engine, &self.connections, &recording.sandbox).await?;
+        let folder = recording.folder.path.to_string_lossy();
         let mut written = Vec::new();
         for file in made {
-            for (name, bytes) in file.bodies {
-                written.push(write(&room, recording, name, bytes).await?);
+            let text = (file.name, file.text.into_bytes());
+            for (name, bytes) in file.bodies.into_iter().chain([text]) {
+                written.push(room.put(&folder, &name, bytes, Existing::Replace).await?);
             }
-            written.push(write(&room, recording, file.name, file.text.into_bytes()).await?);
         }
         Ok(recording.state(written))
     }
@@ -257,24 +258,6 @@ fn can_be_recorded(name: &str, one: &Integration) -> Result<(), Failure> {
 fn not_up(sandbox: &SandboxRecord) -> Failure {
     Failure::new(FailureKind::Conflict, format!("`{}` is not up", sandbox.name))
         .hint(format!("start it with `hothouse up -w {}`", sandbox.name))
-}
-
-/// Writes a file as the room's agent.
-async fn write(
-    room: &InRoom,
-    recording: &Recording,
-    name: String,
-    bytes: Vec<u8>,
-) -> Result<String, Failure> {
-    let folder = recording.folder.path.to_string_lossy().into_owned();
-    let script = r#"mkdir -p -- "$1" && cat >"$1/.$2.new" && mv -f -- "$1/.$2.new" "$1/$2""#;
-    let task = RoomTask::shell(script).with_arguments([folder.as_str(), name.as_str()]);
-    let ran = room.run(RoomTask { label: "record", stdin: bytes, ..task }).await?;
-    if ran.is_ok() {
-        return Ok(format!("{folder}/{name}"));
-    }
-    let why = ran.last_lines(1).pop().unwrap_or_else(|| ran.end.to_string());
-    Err(Failure::new(FailureKind::Host, format!("`{folder}/{name}` cannot be written: {why}")))
 }
 
 impl Recording {

@@ -210,6 +210,39 @@ fn a_bare_repository_is_forked_like_any_other() {
     );
 }
 
+/// Git does not wait for the lock of a config: the first guard of a repository changes the config that all share.
+#[test]
+fn several_worktrees_of_a_new_repository_are_guarded_at_once() {
+    for round in 0..5 {
+        let case = Case::new(&[]);
+        case.write("file", "content");
+        case.commit();
+        let names: Vec<String> = (0..8).map(|number| format!("fork-{round}-{number}")).collect();
+        let sandboxes = case.folder.join("sandboxes");
+        let forked =
+            names.iter().map(|name| fork(&case.store(), &case.root, &sandboxes, name).unwrap());
+        let places: Vec<_> = forked.collect();
+        let ready = std::sync::Barrier::new(places.len());
+        std::thread::scope(|scope| {
+            let guard = |path: PathBuf| {
+                let (root, ready) = (&case.root, &ready);
+                scope.spawn(move || {
+                    let repository = Repository::discover(root).unwrap();
+                    ready.wait();
+                    repository.guard(&path).map_err(|error| said(&error))
+                })
+            };
+            let guards: Vec<_> = places.iter().map(|place| guard(place.path.clone())).collect();
+            for guard in guards {
+                assert_eq!(guard.join().unwrap(), Ok(()));
+            }
+        });
+        for place in &places {
+            assert_eq!(git(&place.path, &["config", "core.hooksPath"]), "/dev/null");
+        }
+    }
+}
+
 /// Guards a fork of a repository. The user's own worktree and the repository itself must stay
 /// unchanged; only the fork gets settings.
 fn guard_a_fork(case: &Case, main: &Path, shared: &Path) {

@@ -9,7 +9,7 @@ use hothouse_api::{
     agent::{AgentLogView, AgentQuery, AgentStartBody, PROMPT_LIMIT},
     route,
 };
-use hothouse_host::{Clock, clock::HostClock, files, terminal};
+use hothouse_host::{Clock, clock::HostClock, terminal};
 use hothouse_model::{
     Failure, FailureKind,
     agent::{AgentRecord, AgentState, LoopSpec},
@@ -17,7 +17,7 @@ use hothouse_model::{
 
 use super::{
     exec,
-    given::{duration, not_text, unread},
+    given::{duration, told_text},
     login,
     past::Past,
     timeline::checked,
@@ -83,15 +83,7 @@ fn tell(ui: &Ui, agent: &AgentRecord) {
 
 /// Reads a file to be passed to an agent, up to a size limit.
 fn told_file(path: &std::path::Path) -> Result<String, Failure> {
-    let limit = u64::try_from(PROMPT_LIMIT).unwrap_or(u64::MAX) + 1;
-    let bytes =
-        files::read_capped(path, limit).map_err(|error| unread(FailureKind::Usage, &error))?;
-    if bytes.len() > PROMPT_LIMIT {
-        let message = format!("{} is longer than {PROMPT_LIMIT} bytes", path.display());
-        return Err(Failure::new(FailureKind::Usage, message)
-            .hint("put it into the repository, and name the file in a short prompt"));
-    }
-    String::from_utf8(bytes).map_err(|_| not_text(path))
+    told_text(path, u64::try_from(PROMPT_LIMIT).unwrap_or(u64::MAX))
 }
 
 fn body(session: &Session, which: Which, task: AgentTaskArgs) -> Result<AgentStartBody, Failure> {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use hothouse_host::FileError;
+use hothouse_host::{FileError, files};
 use hothouse_model::{Explain, Failure, FailureKind, config};
 
 /// Returns the failure for a file named by the user that cannot be read.
@@ -18,6 +18,19 @@ pub(super) fn unread(kind: FailureKind, error: &FileError) -> Failure {
 pub(super) fn not_text(path: &Path) -> Failure {
     Failure::new(FailureKind::Usage, format!("{} is not text in UTF-8", path.display()))
         .hint("name a text file, or convert it with `iconv -t UTF-8`")
+}
+
+/// Reads a text for an agent, which is kept with its sandbox.
+pub(super) fn told_text(path: &Path, limit: u64) -> Result<String, Failure> {
+    let bytes = files::read_capped(path, limit).map_err(|error| match error.source.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            let message = format!("{} is longer than {limit} bytes", path.display());
+            Failure::new(FailureKind::Usage, message)
+                .hint("put it into the repository, and name the file in a short text")
+        }
+        _ => unread(FailureKind::Usage, &error),
+    })?;
+    String::from_utf8(bytes).map_err(|_| not_text(path))
 }
 
 /// Parses a duration from an option.

@@ -6,18 +6,14 @@ use hothouse_api::{
     SandboxView, route,
     sandbox::{AgentBrief, DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
 };
-use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
     agent::AgentState,
     caveat::{Caveat, Class},
 };
 
-use super::{
-    config, exec,
-    given::{not_text, unread},
-    panel, run_status,
-};
+use super::{config, exec, given::told_text, panel, run_status};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
@@ -126,9 +122,7 @@ fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result
 const CONTEXT_LIMIT: u64 = 1 << 20;
 
 fn read_context(path: &Path) -> Result<String, Failure> {
-    let bytes = files::read_capped(path, CONTEXT_LIMIT)
-        .map_err(|error| unread(FailureKind::Usage, &error))?;
-    String::from_utf8(bytes).map_err(|_| not_text(path))
+    told_text(path, CONTEXT_LIMIT)
 }
 
 /// Deletes sandboxes, in order, until one cannot be deleted.

@@ -61,7 +61,7 @@ fn run(session: &Session, ui: &Ui, mut state: State, every: Duration) -> Result<
             Some(Act::Open(url)) => url::browse(ui, &url),
             Some(Act::Run(words)) => {
                 ratatui::restore();
-                state.note = foreground(&words).err();
+                state.note = foreground(ui, &words).err();
                 match ratatui::try_init() {
                     Ok(again) => terminal = again,
                     Err(error) => break Err(terminal_failure(&error)),
@@ -81,13 +81,21 @@ fn run(session: &Session, ui: &Ui, mut state: State, every: Duration) -> Result<
     ended
 }
 
-/// Runs this program with other arguments, on the terminal, until it ends.
-fn foreground(words: &[String]) -> Result<(), String> {
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// Runs this program with other arguments, on the terminal, until it ends. What it says about an error stays until the
+/// user has read it.
+fn foreground(ui: &Ui, words: &[String]) -> Result<(), String> {
     let program = process::executable().ok_or("the program cannot be found")?;
     let code = Program::new(program).args(words).in_foreground();
     match code {
-        Ok(0) => Ok(()),
-        Ok(code) => Err(format!("`hothouse {}` exited with {code}", words.join(" "))),
+        Ok(0 | INTERRUPTED) => Ok(()),
+        Ok(code) => {
+            ui.say("Press Enter to go back.");
+            std::io::stdin().read_line(&mut String::new()).ok();
+            Err(format!("`hothouse {}` exited with {code}", words.join(" ")))
+        }
         Err(error) => Err(error.to_string()),
     }
 }

@@ -17,7 +17,10 @@ use hothouse_engine::UpSpec;
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, SandboxRecord, record::bodies, stack::ServiceAction,
 };
-use hothouse_reconcile::sleep;
+use hothouse_reconcile::{
+    in_room::{Existing, InRoom},
+    sleep,
+};
 use hothouse_timeline::digest;
 use serde_json::Value;
 
@@ -58,6 +61,8 @@ pub(super) enum Wish {
     CloseShell(String),
     /// Redeliver a webhook, by its record.
     Resend(String),
+    /// Write a fixture for a request that none matched, by its record.
+    Fixture(String),
     /// Approve the settings with this digest.
     Approve(String),
     /// Answer a request: whether it is allowed, and a message.
@@ -84,6 +89,7 @@ impl Wish {
             "shell" => Self::Shell(value("exec")?),
             "close-shell" => Self::CloseShell(value("exec")?),
             "resend" => Self::Resend(value("record")?),
+            "fixture" => Self::Fixture(value("record")?),
             "approve" => Self::Approve(value("text")?),
             "grant" => Self::Answer(true, said()),
             "refuse" => Self::Answer(false, said()),
@@ -169,6 +175,7 @@ async fn on(daemon: &Daemon, sandbox: SandboxRecord, wish: Wish) -> Result<(), F
                     .await,
             )
         }
+        Wish::Fixture(record) => write_fixture(daemon, &sandbox, &record).await,
         wish => in_room(daemon, sandbox, wish).await,
     }
 }
@@ -246,6 +253,21 @@ async fn resent(
         adversary: None,
         to: None,
     })
+}
+
+/// Writes the fixture that would have answered a request into the worktree, where the mock reads it.
+async fn write_fixture(
+    daemon: &Daemon,
+    sandbox: &SandboxRecord,
+    record: &str,
+) -> Result<(), Failure> {
+    let gone = || Failure::new(FailureKind::NotFound, "the request is no longer recorded");
+    let subject = Subject::Sandbox(sandbox.id.to_string());
+    let run = records::run_of(daemon, subject).await.ok_or_else(gone)?;
+    let stub = records::stub(daemon, &run.place, record).await.ok_or_else(gone)?;
+    let (folder, name) = stub.file.rsplit_once('/').ok_or_else(gone)?;
+    let room = InRoom::of(&daemon.engine, &daemon.keepers.connections, sandbox).await?;
+    room.put(folder, name, stub.text.into_bytes(), Existing::Keep).await.map(drop)
 }
 
 /// Runs a scenario; its page shows the result.

@@ -4,6 +4,25 @@
   var END = 4;
   var SCROLLED = "pre[id], .long[id]";
   var WIDE = ".sections, .wide";
+  function nameOf(element) {
+    if (element.id) return `#${element.id}`;
+    if (element instanceof HTMLAnchorElement) return `a ${element.getAttribute("href") ?? ""}`;
+    if (!(element instanceof HTMLButtonElement) || !element.form) return "";
+    const sent = [...element.form.querySelectorAll("input[type=hidden]")].map((input) => input.value);
+    return ["button", ...sent, element.value].join(" ");
+  }
+  function focused(main2) {
+    const element = document.activeElement;
+    if (!element || !main2.contains(element)) return null;
+    const typed = element instanceof HTMLInputElement && element.type === "text" ? element : null;
+    return { name: nameOf(element), from: typed?.selectionStart ?? null, to: typed?.selectionEnd ?? null };
+  }
+  function refocus(main2, focus) {
+    if (!focus.name) return;
+    const element = [...main2.querySelectorAll("[id], a[href], button")].find((one) => nameOf(one) === focus.name);
+    element?.focus({ preventScroll: true });
+    if (element instanceof HTMLInputElement && focus.from !== null) element.setSelectionRange(focus.from, focus.to);
+  }
   function keep(main2) {
     const open = new Set([...main2.querySelectorAll("details[open]")].map((element) => element.id));
     const scrolled = /* @__PURE__ */ new Map();
@@ -14,7 +33,7 @@
     const typed = /* @__PURE__ */ new Map();
     for (const input of main2.querySelectorAll("input[id]")) typed.set(input.id, input.value);
     const sideways = [...main2.querySelectorAll(WIDE)].map((element) => element.scrollLeft);
-    return { open, scrolled, sideways, focus: document.activeElement?.id ?? "", typed };
+    return { open, scrolled, sideways, focus: focused(main2), typed };
   }
   function restore(main2, kept) {
     for (const id of kept.open) {
@@ -29,11 +48,12 @@
       const value = kept.typed.get(input.id);
       if (value !== void 0) input.value = value;
     }
-    if (kept.focus) document.getElementById(kept.focus)?.focus({ preventScroll: true });
+    if (kept.focus) refocus(main2, kept.focus);
   }
-  function isMarked(main2) {
+  function isHeld(main2) {
     const chosen = getSelection();
-    return chosen !== null && !chosen.isCollapsed && main2.contains(chosen.anchorNode);
+    const isMarked = chosen !== null && !chosen.isCollapsed && main2.contains(chosen.anchorNode);
+    return isMarked || document.querySelector("#sure.asked") !== null;
   }
   function keepLive(main2, shown) {
     for (const pre of main2.querySelectorAll('.log[id^="tail-"]')) pre.scrollTop = pre.scrollHeight;
@@ -59,12 +79,14 @@
       live.className = "live off";
     };
     source.onmessage = (event) => {
-      if (isMarked(main2)) waiting = event.data;
+      if (isHeld(main2)) waiting = event.data;
       else show(event.data);
     };
-    document.addEventListener("selectionchange", () => {
-      if (waiting !== null && !isMarked(main2)) show(waiting);
-    });
+    const release = () => {
+      if (waiting !== null && !isHeld(main2)) show(waiting);
+    };
+    document.addEventListener("selectionchange", release);
+    document.addEventListener("close", () => setTimeout(release), true);
     addEventListener("pagehide", () => source.close());
   }
 
@@ -96,8 +118,12 @@
       const form = event.target;
       text.textContent = question;
       dialog.returnValue = "no";
+      dialog.classList.add("asked");
       dialog.addEventListener("close", () => {
-        if (dialog.returnValue !== "yes") return;
+        if (dialog.returnValue !== "yes") {
+          dialog.classList.remove("asked");
+          return;
+        }
         delete button.dataset["confirm"];
         form.requestSubmit(button);
       }, { once: true });

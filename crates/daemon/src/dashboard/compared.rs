@@ -6,8 +6,10 @@ use hothouse_dashboard::{
     compare::{self, Beside, Choice, ComparePage, DifferenceLine, Race, RaceLine, Races, SideLine},
     page::render,
     place::{Part, Place, Subject},
+    text::age,
 };
 use hothouse_evidence::compare::{Comparison, Difference, SideShown};
+use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::html::Markup;
 use hothouse_model::{SandboxRecord, agent::RaceView, record::Kind};
 
@@ -65,9 +67,12 @@ fn choices(daemon: &Daemon, chosen: &[String]) -> Vec<Choice> {
     runs.sort_by_key(|run| std::cmp::Reverse(run.started));
     let is_wanted = |at: usize, id: &String| at < RUNS || chosen.contains(id);
     let runs = runs.into_iter().enumerate().filter(|(at, run)| is_wanted(*at, &run.id));
+    let now = HostClock.now();
     all.extend(runs.map(|(_, run)| {
         let of = run.sandbox.unwrap_or_default();
-        choice(run.id.clone(), format!("{} of {of}", run.id))
+        let scenario = run.scenario.map(|name| format!(", {name}")).unwrap_or_default();
+        let title = format!("{} of {of}{scenario}, {} ago", run.id, age(run.started, now));
+        choice(run.id, title)
     }));
     all
 }

@@ -15,7 +15,10 @@ use hothouse_ingress::{
     proxy::{Body, body_of},
 };
 use hothouse_model::{
-    SandboxRecord, SandboxState, room::RunningProgram, stack::service::ServiceState,
+    SandboxRecord, SandboxState,
+    agent::{AgentMode, AgentState},
+    room::RunningProgram,
+    stack::service::ServiceState,
 };
 use hyper::{
     Response, StatusCode,
@@ -44,12 +47,21 @@ struct Shown {
     asleep: bool,
     /// Why the last action from a page failed.
     failure: Option<String>,
+    /// Its newest run with a result.
+    proof: Option<Proof>,
     /// The log of each service; only on the page of a single sandbox.
     logs: Vec<Log>,
     usage: Option<Usage>,
     /// The programs in its room; only on the page of a single sandbox.
     programs: Vec<RunningProgram>,
     now: Timestamp,
+}
+
+/// The result of a scenario.
+struct Proof {
+    scenario: String,
+    ok: bool,
+    run: String,
 }
 
 /// The last lines of a service.
@@ -143,7 +155,9 @@ pub(super) fn overview_of(
     let all = daemon.engine.sandboxes().ok()?;
     let mut usages = dashboard.usages.of(daemon, &all);
     let now = HostClock.now();
+    let mut proofs = proofs(daemon);
     let shown = all.into_iter().map(|record| Shown {
+        proof: proofs.remove(record.id.as_str()),
         logs: Vec::new(),
         programs: Vec::new(),
         usage: usages.remove(&record.key),
@@ -172,16 +186,30 @@ pub(super) fn single_of(
         let name = service.spec.name;
         Log { lines: daemon.engine.tail_of(&record, &name, TAIL), name }
     });
+    let now = HostClock.now();
     let shown = Shown {
+        proof: proofs(daemon).remove(id),
         logs: logs.collect(),
         programs: programs(daemon, &record),
         usage: usages.remove(&record.key),
         asleep: is_asleep(&record),
         failure,
         view: view::sandbox(daemon, record),
-        now: HostClock.now(),
+        now,
     };
     Some(single(&shown, token, navigation))
+}
+
+/// Returns the newest run with a result of each sandbox, by its id.
+fn proofs(daemon: &Daemon) -> HashMap<String, Proof> {
+    let mut newest = HashMap::new();
+    for run in daemon.engine.runs().unwrap_or_default() {
+        let (Some(id), Some(scenario), Some(ok)) = (run.sandbox_id, run.scenario, run.ok) else {
+            continue;
+        };
+        newest.entry(id).or_insert(Proof { scenario, ok, run: run.id });
+    }
+    newest
 }
 
 /// Returns the programs that are running in a room, in start order.
@@ -268,6 +296,29 @@ impl Shown {
         Subject::Sandbox(self.view.id.clone()).path()
     }
 
+    /// Describes its agent: the tool, its state, and the round of a loop.
+    fn agent(&self) -> Option<(String, &'static str)> {
+        let agent = self.view.agent.as_ref()?;
+        let round = match agent.mode {
+            AgentMode::Loop => format!(", round {}", agent.round),
+            AgentMode::Once => String::new(),
+        };
+        let kind = match agent.state {
+            AgentState::Waiting | AgentState::Starting => "busy",
+            AgentState::Running => "good",
+            AgentState::Failed => "bad",
+            AgentState::Exited | AgentState::Stopped => "still",
+        };
+        Some((format!("{} {}{round}", short(&agent.tool, 30), agent.state), kind))
+    }
+
+    /// Returns why its agent waits or has ended.
+    fn reason(&self) -> Option<String> {
+        let agent = self.view.agent.as_ref()?;
+        // Reasons mark commands as the command line does.
+        agent.reason.as_ref().map(|reason| short(&reason.replace('`', ""), 200))
+    }
+
     fn age(&self, then: &Timestamp) -> String {
         age(*then, self.now)
     }
@@ -314,7 +365,7 @@ fn is_up(state: SandboxState) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_api::sandbox::{AppView, CaveatView, RunView};
+    use hothouse_api::sandbox::{AgentBrief, AppView, CaveatView, RunView};
     use hothouse_model::{
         Word,
         stack::service::{Exit, Found},
@@ -386,7 +437,14 @@ mod tests {
             }],
             integrations: Vec::new(),
             asks: 0,
-            agent: None,
+            agent: Some(AgentBrief {
+                tool: word(),
+                mode: AgentMode::Loop,
+                state: AgentState::Waiting,
+                round: 2,
+                reason: Some(word()),
+                login: Some(word()),
+            }),
             asleep: false,
             installed: false,
             flags: Vec::new(),
@@ -397,6 +455,7 @@ mod tests {
             view,
             asleep: false,
             failure: Some(word()),
+            proof: Some(Proof { scenario: word(), ok: false, run: word() }),
             logs,
             usage: Some(Usage::new(&[1], &[2], 3)),
             programs: vec![program],

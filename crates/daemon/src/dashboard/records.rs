@@ -282,7 +282,7 @@ fn of_trace(reader: &Reader, trace: &str) -> Result<Vec<Record>, Failure> {
 }
 
 /// Returns a fixture that would have answered a request.
-async fn stub(daemon: &Daemon, place: &RunPlace, id: &str) -> Option<Stub> {
+pub(super) async fn stub(daemon: &Daemon, place: &RunPlace, id: &str) -> Option<Stub> {
     let query =
         RequestQuery { run: Some(place.run.clone()), id: id.to_owned(), ..RequestQuery::default() };
     let view =

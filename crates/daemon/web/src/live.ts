@@ -1,10 +1,17 @@
 // Keeps the page up to date: the server sends its changed part as one event.
 
+/** What has the focus, and where the cursor is in it. */
+interface Focus {
+  name: string;
+  from: number | null;
+  to: number | null;
+}
+
 /** What a reader has opened, scrolled and focused, so that an update does not take it away. */
 interface Kept {
   open: Set<string>;
   scrolled: Map<string, number | null>;
-  focus: string;
+  focus: Focus | null;
   typed: Map<string, string>;
   sideways: number[];
 }
@@ -17,6 +24,29 @@ const SCROLLED = 'pre[id], .long[id]';
 /** What scrolls sideways where the window is narrow: the sections, and tables. */
 const WIDE = '.sections, .wide';
 
+/** Names an element so that it is found in the next version of the page: a link by where it leads, a button by what it sends. */
+function nameOf(element: Element): string {
+  if (element.id) return `#${element.id}`;
+  if (element instanceof HTMLAnchorElement) return `a ${element.getAttribute('href') ?? ''}`;
+  if (!(element instanceof HTMLButtonElement) || !element.form) return '';
+  const sent = [...element.form.querySelectorAll<HTMLInputElement>('input[type=hidden]')].map((input) => input.value);
+  return ['button', ...sent, element.value].join(' ');
+}
+
+function focused(main: HTMLElement): Focus | null {
+  const element = document.activeElement;
+  if (!element || !main.contains(element)) return null;
+  const typed = element instanceof HTMLInputElement && element.type === 'text' ? element : null;
+  return { name: nameOf(element), from: typed?.selectionStart ?? null, to: typed?.selectionEnd ?? null };
+}
+
+function refocus(main: HTMLElement, focus: Focus): void {
+  if (!focus.name) return;
+  const element = [...main.querySelectorAll<HTMLElement>('[id], a[href], button')].find((one) => nameOf(one) === focus.name);
+  element?.focus({ preventScroll: true });
+  if (element instanceof HTMLInputElement && focus.from !== null) element.setSelectionRange(focus.from, focus.to);
+}
+
 function keep(main: HTMLElement): Kept {
   const open = new Set([...main.querySelectorAll<HTMLDetailsElement>('details[open]')].map((element) => element.id));
   const scrolled = new Map<string, number | null>();
@@ -27,7 +57,7 @@ function keep(main: HTMLElement): Kept {
   const typed = new Map<string, string>();
   for (const input of main.querySelectorAll<HTMLInputElement>('input[id]')) typed.set(input.id, input.value);
   const sideways = [...main.querySelectorAll(WIDE)].map((element) => element.scrollLeft);
-  return { open, scrolled, sideways, focus: document.activeElement?.id ?? '', typed };
+  return { open, scrolled, sideways, focus: focused(main), typed };
 }
 
 function restore(main: HTMLElement, kept: Kept): void {
@@ -41,13 +71,14 @@ function restore(main: HTMLElement, kept: Kept): void {
     const value = kept.typed.get(input.id);
     if (value !== undefined) input.value = value;
   }
-  if (kept.focus) document.getElementById(kept.focus)?.focus({ preventScroll: true });
+  if (kept.focus) refocus(main, kept.focus);
 }
 
-/** What somebody has marked to copy stays until they let go of it. */
-function isMarked(main: HTMLElement): boolean {
+/** What somebody has marked to copy stays until they let go of it, and a form until its question is answered. */
+function isHeld(main: HTMLElement): boolean {
   const chosen = getSelection();
-  return chosen !== null && !chosen.isCollapsed && main.contains(chosen.anchorNode);
+  const isMarked = chosen !== null && !chosen.isCollapsed && main.contains(chosen.anchorNode);
+  return isMarked || document.querySelector('#sure.asked') !== null;
 }
 
 export function keepLive(main: HTMLElement, shown: () => void): void {
@@ -68,9 +99,12 @@ export function keepLive(main: HTMLElement, shown: () => void): void {
   source.onopen = () => { live.textContent = 'live'; live.className = 'live on'; };
   source.onerror = () => { live.textContent = 'not connected'; live.className = 'live off'; };
   source.onmessage = (event: MessageEvent<string>) => {
-    if (isMarked(main)) waiting = event.data; else show(event.data);
+    if (isHeld(main)) waiting = event.data; else show(event.data);
   };
-  document.addEventListener('selectionchange', () => { if (waiting !== null && !isMarked(main)) show(waiting); });
+  const release = (): void => { if (waiting !== null && !isHeld(main)) show(waiting); };
+  document.addEventListener('selectionchange', release);
+  // After the dialog's own listeners.
+  document.addEventListener('close', () => setTimeout(release), true);
   // A page that nobody looks at costs nothing.
   addEventListener('pagehide', () => source.close());
 }

@@ -32,8 +32,13 @@ export function confirmForms(): void {
     const form = event.target;
     text.textContent = question;
     dialog.returnValue = 'no';
+    // Updates wait meanwhile: they would take the form away. One that is sent leads to another page.
+    dialog.classList.add('asked');
     dialog.addEventListener('close', () => {
-      if (dialog.returnValue !== 'yes') return;
+      if (dialog.returnValue !== 'yes') {
+        dialog.classList.remove('asked');
+        return;
+      }
       delete button.dataset['confirm'];
       form.requestSubmit(button);
     }, { once: true });

@@ -389,6 +389,11 @@ fn a_tool_that_is_not_there_and_a_prompt_that_is_too_long_are_refused() {
         &["agent", "start", "a", "--tool", "true", "--prompt-file", prompt.to_str().unwrap()],
     );
     assert_eq!(long.code, 2, "{}", long.stderr);
+    assert!(long.stderr.contains("is longer than 1048576 bytes"), "{}", long.stderr);
+    let own = ["agent", "start", "a", "--tool", "no-such-tool"];
+    let missing = stage.env.run(&stage.repository, &own);
+    assert_eq!(missing.code, 4, "{}", missing.stderr);
+    assert!(missing.stderr.contains("`no-such-tool` is not installed"), "{}", missing.stderr);
 }
 
 #[test]
@@ -425,6 +430,17 @@ fn a_loop_commits_each_round_and_ends_when_the_check_holds() {
     );
     assert_eq!(stuck.code, 1);
     assert!(stuck.stdout.contains("it is stuck"), "{}", stuck.stdout);
+    // Its cost is noted while it runs, and when the round ends: it counts once.
+    let tool = "date +%N > spent; echo '{\"type\":\"result\",\"total_cost_usd\":0.6}'; \
+                until test -e /tmp/noted; do sleep 0.1; done";
+    let dear =
+        ["agent", "loop", "a", "--tool", tool, "--cost", "1", "--rounds", "2", "--check", "false"];
+    stage.run(&dear);
+    wait_until("its cost is noted", || stage.agent()["cost"] == 0.6);
+    stage.run(&["exec", "-w", "a", "--", "touch", "/tmp/noted"]);
+    let ended = stage.await_end();
+    assert_eq!((&ended["round"], &ended["cost"]), (&json!(2), &json!(1.2)), "{ended}");
+    assert_eq!(ended["reason"], "2 rounds are done", "{ended}");
     let begun = Instant::now();
     let late = ["agent", "loop", "a", "--tool", "sleep 1000", "--time", "2s", "--wait", "--json"];
     let late = stage.env.run(&stage.repository, &late);

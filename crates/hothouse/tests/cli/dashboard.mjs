@@ -61,6 +61,54 @@ await page.locator('button[value=resend]').first().click();
 await page.waitForFunction((count) => document.querySelectorAll('table.records tbody tr').length > count, before);
 console.log('RESENT', 'ok');
 
+// Lines of a mail end with CR LF, which is one line break.
+await page.goto(`${origin}${sandbox}/mail`);
+await page.locator('table.records td.name a').first().click();
+console.log('LINES', (await page.locator('pre.log').first().innerText()).includes('\ufffd') ? 'broken' : 'ok');
+
+// A fixture for a call that none matched is written into the worktree, once.
+const unmatched = `${origin}${sandbox}/requests?q=${encodeURIComponent('matched=false')}`;
+const makeFixture = async () => {
+  await page.goto(unmatched);
+  await page.locator('table.records td.name a').first().click();
+  await page.locator('button[value=fixture]').click();
+  await page.waitForURL(`**${sandbox}/changes`);
+  return page.locator('main').innerText();
+};
+const made = await makeFixture();
+console.log('FIXTURE', made.includes('hothouse/fixtures/ship/') ? 'ok' : made);
+console.log('AGAIN', (await makeFixture()).includes('it is there already') ? 'refused' : 'written again');
+
+// An update of the page takes neither the focus nor an open question away.
+await page.addInitScript(() => {
+  const Source = window.EventSource;
+  window.heard = 0;
+  window.EventSource = class extends Source {
+    constructor(url) { super(url); this.addEventListener('message', () => { window.heard += 1; }); }
+  };
+});
+await page.goto(`${origin}${sandbox}/network`);
+await page.waitForFunction(() => window.heard > 0);
+const other = await page.context().newPage();
+const change = async () => {
+  const heard = await page.evaluate(() => window.heard);
+  await other.goto(`${origin}${sandbox}/webhooks`);
+  await other.locator('button[value=resend]').first().click();
+  await page.waitForFunction((before) => window.heard > before, heard);
+};
+const here = page.locator('.sections a', { hasText: 'Models' });
+await here.focus();
+await change();
+console.log('FOCUS', await page.evaluate(() => document.activeElement.textContent.startsWith('Models')) ? 'kept' : 'lost');
+await page.locator('button[value=allow]').first().click();
+await page.locator('#sure[open]').waitFor();
+await change();
+const acted = page.waitForResponse('**/act');
+await page.keyboard.press('Tab');
+await page.locator('#sure-yes').click();
+console.log('SURE', (await acted).status());
+await page.waitForURL('**/network');
+
 // What a page tries against its policy is reported.
 page.removeAllListeners('console');
 await page.goto(`${origin}/inbox`);

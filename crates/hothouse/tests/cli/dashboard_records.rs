@@ -163,8 +163,12 @@ fn no_record_can_act_in_any_page_and_buttons_do_what_they_say() {
         assert!(said.contains("ROWS 51 to 100") && said.contains("COMPARED 1"), "{said}");
         assert!(said.contains("ASKS 0") && said.contains("RESENT ok"), "{said}");
         assert!(said.contains("REPORTED 204"), "{said}");
+        assert!(said.contains("LINES ok") && said.contains("FOCUS kept"), "{said}");
+        assert!(said.contains("FIXTURE ok") && said.contains("AGAIN refused"), "{said}");
+        assert!(said.contains("SURE 303"), "{said}");
         // Each button has changed the flag and answered once; the second round starts over.
         env.ok(&repository, &["flags", "unset", "new-checkout", "-w", "a"]);
+        env.ok(&repository, &["exec", "-w", "a", "--", "rm", "-r", "hothouse/fixtures"]);
         let ask = ["exec", "-w", "a", "--", "hothouse", "ask", "again"];
         env.ok(&repository, &[&ask[..], &["--host", "other.example"]].concat());
     }

@@ -295,7 +295,7 @@ fn an_agent_that_asks_is_told_on_the_desktop_and_by_a_bell() {
     let words = fs::read_to_string(&told).unwrap();
     let words: Vec<&str> = words.lines().collect();
     let text = "prices come from &lt;b&gt;there&lt;/b&gt;";
-    assert_eq!(words, ["--app-name=Hothouse", "--", "a asks", text]);
+    assert_eq!(words, ["--app-name=Hothouse", "--", "a waits for you", text]);
     wait_until("the terminal rings", || seen(b"\x07"));
     kill(child.id());
     child.wait().unwrap();

@@ -131,6 +131,62 @@ fn a_shell_is_left_and_found_again() {
 }
 
 #[test]
+fn keys_of_top_lead_to_a_command_and_back() {
+    let config = "[project]\nname = \"shop\"\n[service.one]\nrun = \"while :; do echo tick; sleep 1; done\"\n";
+    let Some((env, repository)) = ready("keys of top", config, &[]) else { return };
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    env.ok(&repository, &["agent", "start", "a", "--tool", "echo begun; sleep 1000"]);
+    let tmux = Tmux { env: &env, folder: &repository };
+    let top = line(&env, &repository, &["top"]);
+    // As an interactive shell would start it: Ctrl-C goes to every process of the foreground.
+    tmux.run(&[
+        "new-session",
+        "-d",
+        "-s",
+        "top",
+        "-x",
+        "80",
+        "-y",
+        "24",
+        &format!("trap : INT; {top}; echo left; sleep 1000"),
+    ]);
+    let is_list = || {
+        let shown = tmux.shows("top");
+        shown.contains("Sandbox") && shown.contains("q quit") && shown.contains("shop/a")
+    };
+    wait_until("the list is there", is_list);
+    let shown = tmux.shows("top");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(shown.contains("1/1        running"), "{shown}");
+    // The logs, and back.
+    tmux.run(&["send-keys", "-t", "top", "l"]);
+    wait_until("the log is there", || tmux.shows("top").contains("tick"));
+    tmux.run(&["send-keys", "-t", "top", "C-c"]);
+    wait_until("the list is back", is_list);
+    // The agent, and back.
+    tmux.run(&["send-keys", "-t", "top", "a"]);
+    wait_until("the agent is there", || tmux.shows("top").contains("begun"));
+    tmux.run(&["send-keys", "-t", "top", "C-]", "d"]);
+    wait_until("the list is back", is_list);
+    // Pause, and resume.
+    tmux.run(&["send-keys", "-t", "top", "p"]);
+    wait_until("it is paused", || is_list() && tmux.shows("top").contains(" paused "));
+    tmux.run(&["send-keys", "-t", "top", "p"]);
+    wait_until("it is back", || is_list() && tmux.shows("top").contains(" ready "));
+    // What failed is shown until it was read.
+    env.ok(&repository, &["down", "a"]);
+    wait_until("it is stopped", || tmux.shows("top").contains(" stopped "));
+    tmux.run(&["send-keys", "-t", "top", "r"]);
+    wait_until("the error is there", || tmux.shows("top").contains("Press Enter to go back"));
+    assert!(tmux.shows("top").contains("error:"), "{}", tmux.shows("top"));
+    tmux.run(&["send-keys", "-t", "top", "Enter"]);
+    wait_until("the list is back", || is_list() && tmux.shows("top").contains("exited with"));
+    tmux.run(&["send-keys", "-t", "top", "q"]);
+    wait_until("it has ended", || tmux.shows("top").contains("left"));
+}
+
+#[test]
 fn tmux_has_a_pane_for_each_sandbox_with_its_agent() {
     let Some((env, repository)) = ready("panes of tmux", CONFIG, &[]) else { return };
     for name in ["a", "b"] {

@@ -68,6 +68,7 @@ impl Agents {
     async fn to_the_end(self: &Arc<Self>, sandbox: &SandboxRecord) {
         loop {
             let Some(kept) = self.kept(sandbox) else { return };
+            let round = kept.record.round;
             let ended = self.in_time(sandbox, &kept).await;
             let (engine, of) = (self.with.engine.clone(), sandbox.clone());
             tokio::task::spawn_blocking(move || engine.import_if_possible(&of)).await.ok();
@@ -79,11 +80,13 @@ impl Agents {
                 _ => rounds::Next::End(None),
             };
             match next {
-                rounds::Next::End(reason) => return self.finish(sandbox, &ended, reason).await,
+                rounds::Next::End(reason) => {
+                    return self.finish(sandbox, round, &ended, reason).await;
+                }
                 rounds::Next::Round { wait, trace } => {
                     self.pause(sandbox, wait).await;
                     if let Err(reason) = self.next_round(sandbox, &trace).await {
-                        return self.finish(sandbox, &ended, Some(reason)).await;
+                        return self.finish(sandbox, round, &ended, Some(reason)).await;
                     }
                 }
             }
@@ -276,9 +279,9 @@ impl Agents {
         let asks = asks.iter().any(|ask| ask.state == AskState::Open);
         self.set_waiting(&inside.sandbox, waits_for(asks, listener.told.rang, quiet));
         if let (Some(cost), Some(kept)) = (listener.told.cost, self.kept(&inside.sandbox))
-            && kept.record.cost.is_none_or(|known| known < cost)
+            && kept.costs.get(&kept.record.round).is_none_or(|known| *known < cost)
         {
-            self.change(&inside.sandbox, |kept| kept.record.cost = Some(cost));
+            self.change(&inside.sandbox, |kept| kept.count_cost(kept.record.round, Some(cost)));
         }
     }
 
@@ -305,6 +308,7 @@ impl Agents {
     async fn finish(
         self: &Arc<Self>,
         sandbox: &SandboxRecord,
+        round: u32,
         ended: &Ended,
         reason: Option<String>,
     ) {
@@ -326,7 +330,7 @@ impl Agents {
             kept.record.pid = None;
             kept.record.ended = Some(HostClock.now());
             kept.record.exit = gone.is_none().then_some(code);
-            kept.record.cost = told.cost.or(kept.record.cost);
+            kept.count_cost(round, told.cost);
             kept.record.model = told.model.clone().or_else(|| kept.record.model.clone());
             let failed = (state == AgentState::Failed).then(|| match (&gone, code) {
                 _ if late => "its time was up".to_owned(),

@@ -92,13 +92,19 @@ pub(super) fn is_done(output: &TaskOutput) -> bool {
 
 /// Fails if the room does not have the tool.
 pub(super) async fn check_installed(inside: &InRoom, tool: &Tool) -> Result<(), Failure> {
-    let Some((program, how)) = tool.program() else { return Ok(()) };
-    let found = shell(inside, "command -v \"$1\"", &[program], &[], TIMEOUT).await?;
+    let program = tool.program().map(|(program, _)| program).or_else(|| tool.single_word());
+    let Some(program) = program else { return Ok(()) };
+    let found = shell(inside, "command -v -- \"$1\"", &[program], &[], TIMEOUT).await?;
     if is_done(&found) {
         return Ok(());
     }
     let message = format!("`{program}` is not installed in the room of `{}`", inside.sandbox.name);
-    Err(Failure::new(FailureKind::NotFound, message)
+    let failure = Failure::new(FailureKind::NotFound, message);
+    let Some((_, how)) = tool.program() else {
+        return Err(failure
+            .hint("name a command that the room has, such as `--tool 'bash scripts/agent.sh'`"));
+    };
+    Err(failure
         .hint(format!("install it on the host where rooms see it, such as below /usr/local, or in the room: `hothouse exec --root -w {} -- {how}`", inside.sandbox.name))
         .hint("`room.tools` in hothouse.toml shows rooms a folder of your home, such as ~/.nvm"))
 }

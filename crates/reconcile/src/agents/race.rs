@@ -381,7 +381,7 @@ async fn judge(
             Err(failure) => checks.extend(wish.scenarios.iter().map(|name| RaceCheck {
                 name: name.clone(),
                 ok: false,
-                detail: Some(failure.message.clone()),
+                detail: Some(failure.in_a_line()),
             })),
         }
     }
@@ -403,7 +403,7 @@ async fn judge(
         checks.push(RaceCheck {
             name: "start".to_owned(),
             ok: false,
-            detail: Some(failure.message.clone()),
+            detail: Some(failure.in_a_line()),
         });
     }
     Ok(RaceSide {
@@ -458,7 +458,7 @@ async fn by_base(
         |ok: bool, detail: Option<String>| RaceCheck { name: check.to_owned(), ok, detail };
     let inside = match InRoom::of(&keepers.engine, &keepers.connections, sandbox).await {
         Ok(inside) => inside,
-        Err(failure) => return outcome(false, Some(failure.message)),
+        Err(failure) => return outcome(false, Some(failure.in_a_line())),
     };
     // On a copy, so that the side stays as its agent left it.
     const SCRIPT: &str = "set -e; check=$1 base=$2; shift 2; copy=$(mktemp -d); trap 'rm -rf \"$copy\"' EXIT; \
@@ -479,7 +479,7 @@ async fn by_base(
                 last => format!("{}: {last}", done.end),
             }),
         ),
-        Err(failure) => outcome(false, Some(failure.message)),
+        Err(failure) => outcome(false, Some(failure.in_a_line())),
     }
 }
 

@@ -96,7 +96,11 @@ pub(super) fn decide(spec: &LoopSpec, facts: &Facts) -> Next {
     let same_change = before.iter().all(|one| one.0 == facts.trace.0);
     let same_error = facts.failed && before.iter().all(|one| one.1 == facts.trace.1);
     if before.len() == ALIKE - 1 && (same_change || same_error) {
-        let what = if same_error { "failed in the same way" } else { "made the same change" };
+        let what = match facts.trace.0.is_empty() {
+            _ if same_error => "failed in the same way",
+            true => "changed nothing",
+            false => "made the same change",
+        };
         return end(&format!("it is stuck: {ALIKE} rounds {what}"));
     }
     Next::Round { wait: Duration::ZERO, trace: facts.trace.clone() }
@@ -127,7 +131,6 @@ pub(super) async fn after(
     let begun = record.rounds.iter().map(|round| round.seconds).sum::<f64>();
     let all = HostClock.now().duration_since(record.started).as_secs_f64();
     let seconds = (all - begun).max(0.0);
-    let cost = sum(record.cost, ended.told.cost);
     let round = RoundRecord {
         round: record.round,
         started: HostClock.now()
@@ -141,9 +144,9 @@ pub(super) async fn after(
         green,
     };
     let limits = if ended.told.limited { kept.limited + 1 } else { 0 };
-    agents.change(sandbox, |kept| {
+    let changed = agents.change(sandbox, |kept| {
+        kept.count_cost(round.round, ended.told.cost);
         kept.record.rounds.push(round);
-        kept.record.cost = cost;
         kept.limited = limits;
         kept.record.model = ended.told.model.clone().or_else(|| kept.record.model.clone());
     });
@@ -151,7 +154,7 @@ pub(super) async fn after(
         round: record.round,
         seconds: u64::try_from(HostClock.now().duration_since(record.started).as_secs())
             .unwrap_or_default(),
-        cost,
+        cost: changed.and_then(|kept| kept.record.cost),
         green,
         done,
         limited: ended.told.limited,
@@ -162,13 +165,6 @@ pub(super) async fn after(
         failed: ended.code != 0,
     };
     decide(spec, &facts)
-}
-
-fn sum(before: Option<f64>, now: Option<f64>) -> Option<f64> {
-    match (before, now) {
-        (None, None) => None,
-        (before, now) => Some(before.unwrap_or_default() + now.unwrap_or_default()),
-    }
 }
 
 /// Whether a command in the room exits with 0.
@@ -255,6 +251,14 @@ mod tests {
                     ..facts()
                 },
                 "it is stuck: 3 rounds made the same change",
+            ),
+            (
+                Facts {
+                    trace: (String::new(), "x".into()),
+                    traces: vec![(String::new(), "1".into()), (String::new(), "2".into())],
+                    ..facts()
+                },
+                "it is stuck: 3 rounds changed nothing",
             ),
             (
                 Facts {

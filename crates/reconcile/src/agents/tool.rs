@@ -73,6 +73,15 @@ impl Tool {
         }
     }
 
+    /// Returns a command that is a single plain word, so that it can be looked up before it is run.
+    pub fn single_word(&self) -> Option<&str> {
+        let Self::Command(command) = self else { return None };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
+        let is_word =
+            !command.is_empty() && !command.starts_with('-') && command.chars().all(is_plain);
+        is_word.then_some(command.as_str())
+    }
+
     /// Returns the tool's name if the guard can install hooks for it.
     pub fn guarded(&self) -> Option<&'static str> {
         match self {

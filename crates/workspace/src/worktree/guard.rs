@@ -15,9 +15,11 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
-use hothouse_host::{FileError, files};
+use hothouse_host::{FileError, RunError, files};
 
 use super::{IndexOwner, WorktreeError, index_file::IndexFile};
 use crate::{
@@ -41,6 +43,12 @@ struct Seen {
 
 /// The configs for which guards were written, by admin folder.
 static KNOWN: Mutex<BTreeMap<PathBuf, Seen>> = Mutex::new(BTreeMap::new());
+
+/// Held while a repository's own config is changed: git does not wait for the lock of a config, it fails.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+/// How long a git of the user may hold the lock of a config.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 fn known() -> MutexGuard<'static, BTreeMap<PathBuf, Seen>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,11 +114,19 @@ impl Repository {
 
     /// Makes git read the config of each worktree. Settings that concern only the main worktree are
     /// first moved to that worktree's config, as git itself does (`git sparse-checkout`).
-    fn read_configs_of_worktrees(&self) -> Result<(), hothouse_host::RunError> {
+    fn read_configs_of_worktrees(&self) -> Result<(), RunError> {
+        let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let common_dir = &self.place.common_dir;
         let (shared, main) = (common_dir.join("config"), common_dir.join("config.worktree"));
-        let set = |file: &Path, words: &[&str]| {
-            git::of(common_dir).args(["config", "--file"]).arg(file).args(words).output().map(drop)
+        let deadline = Instant::now() + PATIENCE;
+        let set = |file: &Path, words: &[&str]| loop {
+            let set = git::of(common_dir).args(["config", "--file"]).arg(file).args(words);
+            match set.output() {
+                Err(error) if is_locked(&error) && Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                done => break done.map(drop),
+            }
         };
         let get = |words: &[&str]| {
             let ask = git::of(common_dir).args(["config", "--file"]).arg(&shared).args(words);
@@ -148,6 +164,11 @@ impl Repository {
         }
         files::remove_file(&admin.join(GUARD_FILE))
     }
+}
+
+/// Whether git failed because another git holds the lock of a config.
+fn is_locked(error: &RunError) -> bool {
+    matches!(error, RunError::Failed { said, .. } if said.contains("could not lock config file"))
 }
 
 /// Writes a guard, and makes the worktree's config end with its include. That config may contain

@@ -1,5 +1,6 @@
 //! Draws `top`.
 
+use hothouse_api::sandbox::AgentBrief;
 use hothouse_model::visible;
 use ratatui::{
     Frame,
@@ -11,7 +12,7 @@ use ratatui::{
 
 use super::state::{COLUMNS, Health, State};
 
-const KEYS: &str = "Enter open  l logs  s shell  r restart  u up  p pause/resume  q quit";
+const KEYS: &str = "Enter open  l logs  s shell  a attach  r restart  u up  p pause/resume  q quit";
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
@@ -24,6 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
         let cells = row.cells.iter().enumerate().map(|(at, text)| {
             let style = match at {
                 1 => Style::new().fg(color(row.tone)),
+                3 => row.agent.map_or_else(Style::new, |agent| Style::new().fg(color(agent))),
                 6 if row.has_errors => Style::new().fg(Color::Red),
                 7 if row.denied => Style::new().fg(Color::Yellow),
                 _ => Style::new(),
@@ -67,13 +69,24 @@ fn footer(state: &State) -> Text<'static> {
         (None, Some(line)) => {
             let task = line.sandbox.task.clone().unwrap_or_default();
             let urls: Vec<&str> = line.sandbox.apps.values().map(|app| app.url.as_str()).collect();
-            let text = format!("{}  {}", urls.join("  "), task.lines().next().unwrap_or_default());
-            Span::raw(visible::line(&text).into_owned())
+            let task = task.lines().next().unwrap_or_default().to_owned();
+            let agent = line.sandbox.agent.as_ref().map(said).unwrap_or_default();
+            let parts = [agent, urls.join("  "), task].into_iter().filter(|part| !part.is_empty());
+            Span::raw(visible::line(&parts.collect::<Vec<_>>().join("  ")).into_owned())
         }
         (None, None) => Span::raw("No sandboxes yet: `hothouse fork NAME` makes one."),
     };
     let keys = Span::styled(KEYS, Style::new().add_modifier(Modifier::DIM));
     Text::from(vec![Line::from(first), Line::from(keys)])
+}
+
+/// Describes an agent: the tool, its state, and why.
+fn said(agent: &AgentBrief) -> String {
+    let tool: String = agent.tool.chars().take(30).collect();
+    match &agent.reason {
+        Some(reason) => format!("{tool} {}: {reason}", agent.state),
+        None => format!("{tool} {}", agent.state),
+    }
 }
 
 fn color(health: Health) -> Color {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hothouse_api::top::{TopLineView, TopView, UsageView};
-use hothouse_model::{SandboxState, stack::service::ServiceState};
+use hothouse_model::{SandboxState, agent::AgentState, stack::service::ServiceState};
 use jiff::Timestamp;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -36,6 +36,8 @@ pub(super) struct Row {
     pub(super) tone: Health,
     pub(super) has_errors: bool,
     pub(super) denied: bool,
+    /// The health of its agent, if it has one.
+    pub(super) agent: Option<Health>,
 }
 
 /// What a key requests.
@@ -110,6 +112,7 @@ impl State {
             KeyCode::Enter | KeyCode::Char('o') => return self.open(),
             KeyCode::Char('l') => return self.run(&["logs", "-f", "-w"]),
             KeyCode::Char('s') => return self.run(&["shell", "-w"]),
+            KeyCode::Char('a') => return self.attach(),
             KeyCode::Char('r') => return self.run(&["restart", "-w"]),
             KeyCode::Char('u') => return self.run(&["up", "-w"]),
             KeyCode::Char('p') => {
@@ -128,6 +131,19 @@ impl State {
             self.note = Some(format!("`{}` has no app to open", line.sandbox.name));
         }
         url.map(Act::Open)
+    }
+
+    /// Shows the terminal of the agent.
+    fn attach(&mut self) -> Option<Act> {
+        let sandbox = &self.lines.get(self.chosen)?.sandbox;
+        if sandbox.agent.as_ref().is_some_and(|agent| agent.state.is_active()) {
+            return self.run(&["agent", "attach", "-w"]);
+        }
+        self.note = Some(format!(
+            "`{}` has no agent that runs: `hothouse agent start {}`",
+            sandbox.name, sandbox.name
+        ));
+        None
     }
 
     fn run(&self, words: &[&str]) -> Option<Act> {
@@ -160,14 +176,29 @@ pub(super) fn row(line: &TopLineView, share: Option<f64>) -> Row {
         format!("{}/{}", sandbox.project, sandbox.name),
         state.to_owned(),
         services,
-        "-".to_owned(),
+        sandbox.agent.as_ref().map_or("-", |agent| agent.state.as_str()).to_owned(),
         share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
         line.usage.map_or_else(|| "-".to_owned(), |usage| megabytes(usage.memory_bytes)),
         count(line.errors),
         count(line.denied),
         count(line.mails),
     ];
-    Row { cells, tone: health(line), has_errors: line.errors > 0, denied: line.denied > 0 }
+    Row {
+        cells,
+        tone: health(line),
+        has_errors: line.errors > 0,
+        denied: line.denied > 0,
+        agent: sandbox.agent.as_ref().map(|agent| agent_health(agent.state)),
+    }
+}
+
+fn agent_health(state: AgentState) -> Health {
+    match state {
+        AgentState::Running => Health::Good,
+        AgentState::Starting | AgentState::Waiting => Health::Busy,
+        AgentState::Failed => Health::Bad,
+        AgentState::Exited | AgentState::Stopped => Health::Still,
+    }
 }
 
 fn health(line: &TopLineView) -> Health {
@@ -188,7 +219,7 @@ fn megabytes(bytes: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hothouse_api::SandboxView;
+    use hothouse_api::{SandboxView, sandbox::AgentBrief};
 
     use super::*;
 
@@ -265,6 +296,33 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_shown_and_attached_while_it_runs() {
+        let mut state = State::default();
+        let mut one = line("a", SandboxState::Ready, 0);
+        for (agent, tone, attaches) in [
+            (AgentState::Running, Health::Good, true),
+            (AgentState::Waiting, Health::Busy, true),
+            (AgentState::Failed, Health::Bad, false),
+            (AgentState::Stopped, Health::Still, false),
+        ] {
+            one.sandbox.agent = Some(AgentBrief {
+                tool: "claude".into(),
+                mode: hothouse_model::agent::AgentMode::Once,
+                state: agent,
+                round: 1,
+                reason: None,
+                login: None,
+            });
+            state.take(view(1, std::slice::from_ref(&one)));
+            let row = &state.rows()[0];
+            assert_eq!((row.cells[3].as_str(), row.agent), (agent.as_str(), Some(tone)));
+            let act = state.press(key(KeyCode::Char('a')));
+            let words = ["agent", "attach", "-w", "p/a"].map(str::to_owned).to_vec();
+            assert_eq!(act, attaches.then_some(Act::Run(words)), "{agent}");
+        }
+    }
+
+    #[test]
     fn keys_run_commands_of_the_chosen_sandbox() {
         let mut state = State::default();
         state.take(view(1, &[line("a", SandboxState::Ready, 0)]));
@@ -276,6 +334,8 @@ mod tests {
         assert_eq!(words(state.press(key(KeyCode::Char('l')))), "logs -f -w p/a");
         assert_eq!(state.press(key(KeyCode::Enter)), None);
         assert!(state.note.as_deref().is_some_and(|note| note.contains("no app")));
+        assert_eq!(state.press(key(KeyCode::Char('a'))), None);
+        assert!(state.note.as_deref().is_some_and(|note| note.contains("hothouse agent start a")));
         state.take(view(2, &[line("a", SandboxState::Paused, 0)]));
         assert_eq!(words(state.press(key(KeyCode::Char('p')))), "resume -w p/a");
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
