@@ -171,13 +171,17 @@ fn github(path: &str, text: &str) -> Vec<Schedule> {
     if command.is_empty() {
         return Vec::new();
     }
-    let one = |cron: &&str| Schedule {
-        name: name_of(file.split('.').next().unwrap_or(file)),
-        schedule: (*cron).to_owned(),
-        source: path.to_owned(),
-        work: ScheduledWork::Command(format!("set -e\n{command}")),
-    };
-    crons.iter().map(one).collect()
+    let name = name_of(file.split('.').next().unwrap_or(file));
+    let mut all: Vec<Schedule> = Vec::new();
+    for cron in crons {
+        all.push(Schedule {
+            name: unique(&name, &all),
+            schedule: cron.to_owned(),
+            source: path.to_owned(),
+            work: ScheduledWork::Command(format!("set -e\n{command}")),
+        });
+    }
+    all
 }
 
 /// Returns a scalar of YAML without its quotes, or without the comment after it.
