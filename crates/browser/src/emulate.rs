@@ -182,7 +182,9 @@ impl Emulation {
         let clock = self.clock.map(|clock| {
             format!("({})({});", include_str!("scripts/clock.js"), clock.as_millisecond())
         });
-        clock.into_iter().collect()
+        // Libraries for analytics drop what a browser without a window sends, which a page does for nobody else.
+        let ordinary = format!("({})();", include_str!("scripts/ordinary.js"));
+        clock.into_iter().chain([ordinary]).collect()
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! - [`request`]: a call from the room, and its decoded parts
 //! - [`answer`]: the answer, and side effects for the caller to perform
+//! - [`json`]: JSON as apps send it
 //! - [`mock`]: loading, choosing what answers, answering
 //! - [`state`]: bounded state with a revision
 //! - [`fixture`]: handwritten files, and their parsed form
@@ -18,6 +19,7 @@
 pub mod answer;
 pub mod fixture;
 pub mod form;
+pub mod json;
 pub mod miss;
 pub mod mock;
 pub mod openapi;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use crate::form;
+use crate::{form, json};
 
 /// A request to a mocked host. The caller has decompressed the body and bounded everything.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ fn content(request: &Request<'_>) -> Content {
     }
     // Many clients send JSON with another content type. `serde_json` refuses more than 128 levels.
     let looks_like_json = text.trim_start().starts_with(['{', '[']);
-    match serde_json::from_str(text) {
+    match json::parse(body) {
         Ok(tree) if request.is_of("json") || looks_like_json => Content::Json(tree),
         Err(error) if request.is_of("json") => {
             Content::Broken(format!("the body is not valid JSON: {error}"))

@@ -35,7 +35,7 @@ use std::{
 use aws_lc_rs::digest;
 use hothouse_host::{FileError, files, random};
 use hothouse_model::id::hex;
-use hothouse_sinks::objects::{ObjectError, xml::Listed};
+use hothouse_sinks::objects::{ObjectError, tags::Tags, xml::Listed};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,8 @@ pub struct About {
     pub headers: BTreeMap<String, String>,
     /// Names without `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: Tags,
 }
 
 /// The description of a bucket.
@@ -305,6 +307,16 @@ impl Store {
         Ok(found.filter(|object| object.key == key))
     }
 
+    /// Gives an object other tags.
+    pub fn tag(&self, (bucket, key): (&str, &str), tags: Tags) -> Result<Object, StoreError> {
+        let _turn = self.turn();
+        let folder = self.existing(bucket)?;
+        let mut object = self.get(bucket, key)?.ok_or_else(|| ObjectError::no_such_key(key))?;
+        object.about.tags = tags;
+        write(&record(&folder, key), &object)?;
+        Ok(object)
+    }
+
     /// Opens the bytes of an object.
     pub fn open(&self, bucket: &str, object: &Object) -> Result<File, StoreError> {
         let path = self.content(bucket, object);
@@ -458,6 +470,21 @@ mod tests {
     fn bytes(store: &Store, key: &str) -> Vec<u8> {
         let object = store.get("goods", key).unwrap().unwrap();
         files::read_capped(&store.content("goods", &object), 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn tags_of_an_object_change_without_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("objects"));
+        store.make_bucket("goods", now()).unwrap();
+        let before = put(&store, "a", b"bytes");
+        let tags: Tags = [("stage".to_owned(), "draft".to_owned())].into();
+        let after = store.tag(("goods", "a"), tags.clone()).unwrap();
+        assert_eq!((after.about.tags.clone(), &after.etag), (tags, &before.etag));
+        assert_eq!(store.get("goods", "a").unwrap(), Some(after));
+        assert_eq!(bytes(&store, "a"), b"bytes");
+        let missing = store.tag(("goods", "b"), Tags::new()).unwrap_err().told();
+        assert_eq!(missing.code, "NoSuchKey");
     }
 
     #[test]

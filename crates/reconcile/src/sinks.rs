@@ -34,6 +34,7 @@ use hothouse_model::{
     record::{
         Draft, Kind, Process, Record,
         bodies::{GapKind, LogBody, MailBody},
+        trace_of,
     },
 };
 use hothouse_objects::Store;
@@ -217,7 +218,7 @@ impl RunSinks {
         let (process, own) = (request.process.clone(), self.clone());
         let took = tokio::task::spawn_blocking(move || {
             let Taken { answer, records } = own.take(sink, &request);
-            (answer, own.prepared(records, process))
+            (answer, own.prepared(with_trace(records, &request.headers), process))
         });
         let Ok((answer, prepared)) = took.await else {
             return mocks::told(down("the sink failed; the daemon's log has the reason"), &[]);
@@ -416,6 +417,27 @@ fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
     Ok(Draft { kind, id, time, service: None, process: None, trace, summary, body })
 }
 
+/// Gives records the trace of the request that made them. A batch of an SDK is left as it is: what it collected belongs
+/// to other traces than the request that carries it.
+fn with_trace(mut records: Vec<Recorded>, headers: &[(String, Vec<u8>)]) -> Vec<Recorded> {
+    let Some(trace) = trace_in(headers) else { return records };
+    let is_one = records.len() == 1;
+    let is_act = |kind| is_one || matches!(kind, Kind::Mail | Kind::Llm | Kind::Object);
+    for record in records.iter_mut().filter(|record| is_act(record.kind)) {
+        record.trace.get_or_insert_with(|| trace.clone());
+    }
+    records
+}
+
+/// Returns the trace that the headers of a request name.
+fn trace_in(headers: &[(String, Vec<u8>)]) -> Option<String> {
+    trace_of(
+        headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?))),
+    )
+}
+
 /// Finds the sink for requests: by config, then by host.
 fn sink_for(host: &str, vendor: Option<&str>) -> Option<HostSink> {
     vendor.and_then(find_named).or_else(|| find(host))
@@ -524,6 +546,29 @@ mod tests {
             "attachments": [{ "name": "a", "file": "mail/x/0" }, "mail/x/1"],
         });
         assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn what_a_request_does_belongs_to_its_trace_and_a_batch_does_not() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+        let headers = [("Traceparent".to_owned(), parent.into_bytes())];
+        let mail = || Recorded::of("a mail", &MailBody::default());
+        let event =
+            || Recorded::of("an event", &hothouse_model::record::bodies::EventBody::default());
+        let own = Recorded { trace: Some("own".into()), ..event() };
+        for (records, expected) in [
+            (vec![mail()], vec![Some(trace)]),
+            (vec![mail(), mail()], vec![Some(trace), Some(trace)]),
+            (vec![event()], vec![Some(trace)]),
+            (vec![event(), event()], vec![None, None]),
+            (vec![own], vec![Some("own")]),
+        ] {
+            let records = with_trace(records, &headers);
+            let found: Vec<_> = records.iter().map(|record| record.trace.as_deref()).collect();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(with_trace(vec![mail()], &[])[0].trace, None);
     }
 
     #[test]

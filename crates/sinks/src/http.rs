@@ -37,6 +37,8 @@ pub(crate) fn shared(mut taken: Taken, call: &Call<'_>) -> Taken {
     let headers = &mut taken.answer.headers;
     headers.push(("access-control-allow-origin".into(), origin.to_owned()));
     headers.push(("access-control-allow-credentials".into(), "true".into()));
+    // LaunchDarkly's client reads the time of an answer.
+    headers.push(("access-control-expose-headers".into(), "Date, ETag".into()));
     headers.push(("vary".into(), "Origin".into()));
     taken
 }

@@ -17,7 +17,10 @@ pub mod smtp;
 
 use std::borrow::Cow;
 
-use hothouse_model::record::bodies::{MailBody, MailEnvelope, MailTemplate};
+use hothouse_model::record::{
+    bodies::{MailBody, MailEnvelope, MailTemplate},
+    trace_of,
+};
 use serde_json::{Value, json};
 
 pub use self::api::find;
@@ -90,8 +93,10 @@ pub fn recorded(mail: Incoming<'_>) -> Recorded {
         },
         ..MailBody::default()
     };
+    let headers = body.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let trace = trace_of(headers);
     let summary = summary(&body);
-    record(summary, body, files)
+    Recorded { trace, ..record(summary, body, files) }
 }
 
 /// Builds the record of a text message.

@@ -14,6 +14,7 @@
 //! - [`gcs`]: the JSON API of Google Cloud Storage
 //! - [`media`]: the dimensions of images
 //! - [`notify`]: notifications of changes
+//! - [`tags`]: tags of objects
 //! - [`xml`]: XML requests and responses
 
 pub mod address;
@@ -26,6 +27,7 @@ pub mod media;
 pub mod notify;
 pub mod operation;
 pub mod signed;
+pub mod tags;
 pub mod xml;
 
 pub use address::{Place, knows, place};

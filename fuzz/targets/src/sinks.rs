@@ -106,7 +106,7 @@ pub fn queued_messages(bytes: &[u8]) {
 /// Checks requests to an object store: a line with method, host, path and query, then the body.
 pub fn stored_objects(bytes: &[u8]) {
     use hothouse_sinks::objects::{
-        Asked, Operation, azure, chunked::Chunked, form, gcs, notify, place, signed, xml,
+        Asked, Operation, azure, chunked::Chunked, form, gcs, notify, place, signed, tags, xml,
     };
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -130,7 +130,9 @@ pub fn stored_objects(bytes: &[u8]) {
     }
     let now = jiff::Timestamp::UNIX_EPOCH;
     signed::is_signed(&asked, now).ok();
-    form::read(&asked, body, now).ok();
+    form::read(&asked, "goods", body, now).ok();
+    tags::of_xml(body).ok();
+    tags::of_header(&String::from_utf8_lossy(body)).ok();
     xml::read_deletion(body).ok();
     xml::read_completion(body).ok();
     azure::read_block_list(body).ok();

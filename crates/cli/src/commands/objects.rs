@@ -11,7 +11,7 @@ use hothouse_model::{
 };
 use serde::Serialize;
 
-use super::timeline::{fetch_all, of_kind, terms};
+use super::timeline::{cut, fetch_all, of_kind, terms};
 use crate::{
     args::ObjectsArgs,
     render::{Cell, table},
@@ -99,7 +99,7 @@ fn row(line: &ObjectLine<'_>) -> Vec<Cell> {
     vec![
         Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
         Cell::new(&line.bucket),
-        Cell::new(&line.key).tone(Tone::Strong),
+        Cell::new(cut(&line.key)).tone(Tone::Strong),
         Cell::new(line.size.to_string()),
         Cell::new(&line.r#type),
         Cell::new(image(line)),

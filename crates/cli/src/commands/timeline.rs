@@ -102,9 +102,23 @@ pub(super) fn fetch(
     query: TimelineQuery,
     budget: Option<usize>,
 ) -> Result<(Vec<Record>, Option<u64>), Failure> {
+    fetch_where(session, ui, query, budget, &|_| true)
+}
+
+/// Fetches the records that `is_wanted` chooses; only these count for the budget.
+pub(super) fn fetch_where(
+    session: &Session,
+    ui: &Ui,
+    query: TimelineQuery,
+    budget: Option<usize>,
+    is_wanted: &dyn Fn(&Record) -> bool,
+) -> Result<(Vec<Record>, Option<u64>), Failure> {
     let mut budget = Budget::new(ui, budget);
     let mut all = Vec::new();
     let (_, next) = visit(session, query, &mut |record| {
+        if !is_wanted(&record) {
+            return ControlFlow::Continue(());
+        }
         if !budget.takes(&record) {
             return ControlFlow::Break(());
         }

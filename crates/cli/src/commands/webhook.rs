@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::{
     given::{not_text, unread},
-    timeline::{checked, cut, fetch, go_on, of_kind, terms},
+    timeline::{checked, cut, fetch_where, go_on, of_kind, terms},
 };
 use crate::{
     args::{WebhookArgs, WebhookCommand, WebhookSendArgs, WebhooksArgs},
@@ -185,11 +185,13 @@ fn looks_like_webhook(body: &RequestBody) -> bool {
 pub(crate) fn list(session: &Session, ui: &Ui, args: WebhooksArgs) -> Result<ExitCode, Failure> {
     let kind = if args.out { Kind::Request } else { Kind::Webhook };
     let query = of_kind(session, kind, terms(&args.query), args.part.since, args.part.run)?;
-    let (records, next) = fetch(session, ui, query, args.part.budget)?;
-    let lines: Vec<WebhookLine<'_>> = match args.out {
-        true => records.iter().filter_map(WebhookLine::sent_by_app).collect(),
-        false => records.iter().map(WebhookLine::of).collect(),
+    let is_wanted = |record: &Record| !args.out || WebhookLine::sent_by_app(record).is_some();
+    let (records, next) = fetch_where(session, ui, query, args.part.budget, &is_wanted)?;
+    let line = |record| match args.out {
+        true => WebhookLine::sent_by_app(record),
+        false => Some(WebhookLine::of(record)),
     };
+    let lines: Vec<WebhookLine<'_>> = records.iter().filter_map(line).collect();
     match ui.json {
         true => ui.print_json(&lines),
         false if lines.is_empty() => ui.say("No such webhooks."),

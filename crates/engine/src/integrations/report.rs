@@ -131,7 +131,14 @@ fn caveat(one: &Integration, vendor: Option<&Vendor>) -> String {
         .as_ref()
         .map(|service| format!("service `{service}` of the room answers in its place"));
     let own = own.or(led);
-    own.or(known).unwrap_or_else(|| of_class(one.class).to_owned())
+    // Objects are kept, so what is said of other sinks would be wrong.
+    let is_store =
+        vendor.is_some_and(|vendor| ["s3", "gcs", "azure-blob"].contains(&vendor.name.as_str()));
+    let kept = (is_store && one.class == IntegrationClass::Sink).then(|| {
+        "objects are kept in the sandbox; rules for their lifecycle and for access have no effect"
+            .to_owned()
+    });
+    own.or(known).or(kept).unwrap_or_else(|| of_class(one.class).to_owned())
 }
 
 /// Describes what a class does not cover.

@@ -235,6 +235,21 @@ pages = s3.get_paginator("list_object_versions").paginate(Bucket="goods", Pagina
 assert sum(len(page.get("Versions", [])) + len(page.get("DeleteMarkers", [])) for page in pages) == 4
 s3.delete_objects(Bucket="goods", Delete={"Objects": [{"Key": "a", "VersionId": marker["VersionId"]}]})
 assert body() == b"two"
+# Tags come with the object or later, and follow it when it is copied.
+tags = lambda key: {one["Key"]: one["Value"] for one in s3.get_object_tagging(Bucket="goods", Key=key)["TagSet"]}
+s3.put_object(Bucket="goods", Key="tagged", Body=b"x", Tagging="stage=draft&who=a%20b", ChecksumAlgorithm="SHA256")
+assert tags("tagged") == {"stage": "draft", "who": "a b"} and s3.get_object(Bucket="goods", Key="tagged")["TagCount"] == 2
+s3.put_object_tagging(Bucket="goods", Key="tagged", Tagging={"TagSet": [{"Key": "stage", "Value": "final"}]})
+s3.copy_object(Bucket="goods", Key="copied", CopySource="goods/tagged")
+assert tags("copied") == {"stage": "final"}
+s3.delete_object_tagging(Bucket="goods", Key="tagged")
+assert tags("tagged") == {}
+known = s3.get_object_attributes(Bucket="goods", Key="tagged", ObjectAttributes=["ETag", "Checksum", "ObjectSize", "StorageClass"])
+assert (known["ObjectSize"], known["StorageClass"], len(known["Checksum"]["ChecksumSHA256"])) == (1, "STANDARD", 44), known
+paths = boto3.client("s3", endpoint_url="https://s3.us-east-1.amazonaws.com", config=Config(s3={"addressing_style": "path"}), **own)
+for call, expected in [(lambda: paths.get_bucket_location(Bucket="no-such-bucket"), "NoSuchBucket"), (lambda: s3.get_bucket_policy_status(Bucket="goods"), "NotImplemented")]:
+    try: call(); raise SystemExit(expected)
+    except ClientError as error: assert error.response["Error"]["Code"] == expected, error
 # A URL that is signed as it was before 2014, a form with a policy, and a range.
 old = boto3.client("s3", config=Config(signature_version="s3"), **own)
 url = old.generate_presigned_url("put_object", Params={"Bucket": "goods", "Key": "old"}, ExpiresIn=60)

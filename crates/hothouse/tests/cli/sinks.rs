@@ -143,7 +143,7 @@ for port in (25, 2525):
 s = smtplib.LMTP(host, 24); s.send_message(mail("by LMTP")); s.quit()
 s = smtplib.SMTP("localhost", 1025, timeout=20); s.send_message(mail("local")); s.quit()
 post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"], "subject": "by Resend", "html": "<p>x</p>"},
-     {"Authorization": "Bearer re_123"})
+     {"Authorization": "Bearer re_123", "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
 "#,
         );
         let expected = [
@@ -165,6 +165,7 @@ post("https://api.resend.com/emails", {"from": "a@b.c", "to": ["ann@example.com"
             (&first["body"]["via"], &mails[6]["body"]["via"]),
             (&"smtp".into(), &"resend".into())
         );
+        assert_eq!(mails[6]["trace"], "4bf92f3577b34da6a3ce929d0e0e4736");
         let file = first["body"]["files"]["eml"].as_str().unwrap();
         let kept = fs::read_to_string(shop.artifacts().join(file)).unwrap();
         assert!(kept.contains("Subject: by STARTTLS"), "{kept}");

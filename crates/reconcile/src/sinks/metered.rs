@@ -23,7 +23,7 @@ use hothouse_terminate::{
 use hothouse_timeline::{Order, Selection};
 use tokio::sync::oneshot;
 
-use super::RunSinks;
+use super::{RunSinks, trace_in};
 
 /// The default limit of calls in a run.
 const CALLS: u64 = 100;
@@ -114,15 +114,16 @@ impl Meter for Model {
         let most = price_of(&self.caps, &real).most(&real.asked, real.answers);
         if let Err(refusal) = self.set_aside(&sinks, most) {
             let refused = Some(refusal.reason.clone());
-            let record = real.record(RealEnd { refused, ..RealEnd::default() });
+            let mut record = real.record(RealEnd { refused, ..RealEnd::default() });
+            record.trace = trace_in(request.headers);
             sinks.model_calls.start(keep(sinks.clone(), record));
             return Err(refusal);
         }
         let (record_tx, record_rx) = oneshot::channel();
-        let storing = sinks.clone();
+        let (storing, trace) = (sinks.clone(), trace_in(request.headers));
         sinks.model_calls.start(async move {
             if let Ok(record) = record_rx.await {
-                keep(storing, record).await;
+                keep(storing, Recorded { trace, ..record }).await;
             }
         });
         Ok(Some(Box::new(Passed { sinks, real, caps: self.caps.clone(), most, record_tx })))

@@ -7,7 +7,7 @@ use hothouse_sinks::{FlagSet, Recorded, llm, no_mails};
 use hothouse_terminate::{StandInAnswer, StandInRequest};
 use serde_json::json;
 
-use super::{RunSinks, call, down, with_context};
+use super::{RunSinks, call, down, with_context, with_trace};
 use crate::mocks;
 
 impl RunSinks {
@@ -19,7 +19,11 @@ impl RunSinks {
         fixtures: Option<StandInAnswer>,
     ) -> StandInAnswer {
         let process = request.process.clone();
-        let answered = tokio::task::spawn_blocking(move || answered(&request, fixtures)).await;
+        let answered = tokio::task::spawn_blocking(move || {
+            let (answer, records) = answered(&request, fixtures);
+            (answer, with_trace(records, &request.headers))
+        });
+        let answered = answered.await;
         let Ok((answer, records)) = answered else {
             return mocks::told(down("the model failed; the daemon's log has the reason"), &[]);
         };

@@ -25,7 +25,9 @@ use hothouse_sinks::objects::{
     chunked::{self, Chunked},
     conditions, form,
     operation::{Setting, SettingAct},
-    place, signed, xml,
+    place, signed,
+    tags::{self, Tags},
+    xml,
 };
 use hothouse_terminate::{Streamed, StreamedAnswer, StreamedBody, StreamedRequest};
 
@@ -175,6 +177,9 @@ impl ObjectSink {
                 self.on_disk(move |store| store.remove_bucket(&bucket)).await?;
                 Ok(empty(204, &[]))
             }
+            Operation::BucketLocation if !self.store.has_bucket(&bucket) => {
+                Err(ObjectError::no_such_bucket(&bucket).into())
+            }
             Operation::BucketLocation => Ok(text(200, xml::flat("LocationConstraint", &[]))),
             Operation::ListObjects(list) => {
                 let name = bucket.clone();
@@ -233,7 +238,7 @@ impl ObjectSink {
                     .on_disk(move |store| Ok((store.get(&bucket, &key)?, store.receive(digests)?)));
                 let (before, incoming) = begun.await?;
                 conditions::may_replace(&asked, before.as_ref().map(|one| one.etag.as_str()))?;
-                let (here, about) = (at.clone(), answers::about(&asked));
+                let (here, about) = (at.clone(), answers::about(&asked)?);
                 let put = move |store: &Store, received| {
                     store.put((&here.bucket, &here.key), received, about, HostClock.now())
                 };
@@ -243,10 +248,16 @@ impl ObjectSink {
             }
             Operation::CopyObject { bucket, key } => {
                 let source = self.existing(At { bucket, key }).await?;
-                let about = match asked.header("x-amz-metadata-directive") {
-                    Some("REPLACE") => answers::about(&asked),
-                    _ => source.1.about.clone(),
+                let (given, source_about) = (answers::about(&asked)?, source.1.about.clone());
+                let tags = match asked.header("x-amz-tagging-directive") {
+                    Some("REPLACE") => given.tags.clone(),
+                    _ => source_about.tags.clone(),
                 };
+                let about = match asked.header("x-amz-metadata-directive") {
+                    Some("REPLACE") => given,
+                    _ => source_about,
+                };
+                let about = About { tags, ..about };
                 let received = self.copy(source, None).await?;
                 let object = self.put(at, received, about, call).await?;
                 Ok(answers::copied("CopyObjectResult", &object.etag, object.modified))
@@ -256,7 +267,7 @@ impl ObjectSink {
                 Ok(answers::deleted(&deleted))
             }
             Operation::CreateUpload => {
-                let about = answers::about(&asked);
+                let about = answers::about(&asked)?;
                 let (bucket, key) = (at.bucket.clone(), at.key.clone());
                 let upload =
                     self.on_disk(move |store| store.begin_upload(&bucket, &key, about)).await?;
@@ -303,6 +314,29 @@ impl ObjectSink {
                     self.on_disk(move |store| store.parts((&at.bucket, &at.key), &id)).await?;
                 Ok(text(200, xml::parts(&place, &upload, &parts)))
             }
+            Operation::GetAttributes => {
+                let (_, object) = self.asked_for(at, &asked).await?;
+                Ok(answers::attributes(&asked, &object))
+            }
+            Operation::Setting(setting) if setting.name == "tagging" => {
+                let (at, object) = self.asked_for(at, &asked).await?;
+                let tags = match setting.act {
+                    SettingAct::Get => return Ok(answers::tagged(&object.about.tags)),
+                    SettingAct::Put => tags::of_xml(&short(body, XML_LIMIT).await?)?,
+                    SettingAct::Delete => Tags::new(),
+                };
+                let version = asked.parameter("versionId");
+                self.on_disk(move |store| {
+                    let current = store.get(&at.bucket, &at.key)?;
+                    if version.is_some() && current.is_none_or(|one| one.version != object.version)
+                    {
+                        return Err(ObjectError::not_here("tags of earlier versions").into());
+                    }
+                    store.tag((&at.bucket, &at.key), tags)
+                })
+                .await?;
+                Ok(answers::setting(&setting, None))
+            }
             Operation::Setting(setting) => {
                 self.existing(at).await?;
                 Ok(answers::setting(&setting, None))
@@ -311,11 +345,16 @@ impl ObjectSink {
         }
     }
 
+    /// Returns the version of an object that a request asks for.
+    async fn asked_for(&self, at: At, asked: &Asked<'_>) -> Result<(At, Object), StoreError> {
+        match asked.parameter("versionId") {
+            Some(version) => self.existing_version(at, version).await,
+            None => self.existing(at).await,
+        }
+    }
+
     async fn get(&self, at: At, asked: &Asked<'_>) -> Answered {
-        let (at, object) = match asked.parameter("versionId") {
-            Some(version) => self.existing_version(at, version).await?,
-            None => self.existing(at).await?,
-        };
+        let (at, object) = self.asked_for(at, asked).await?;
         let wanted = conditions::wanted(asked, (&object.etag, object.size, object.modified))?;
         let file = {
             let object = object.clone();
@@ -404,7 +443,7 @@ impl ObjectSink {
 
     async fn form(&self, bucket: String, call: &Call, body: &mut StreamedBody) -> Answered {
         let asked = call.asked();
-        let upload = form::read(&asked, &short(body, LONG_BODY).await?, HostClock.now())?;
+        let upload = form::read(&asked, &bucket, &short(body, LONG_BODY).await?, HostClock.now())?;
         let received = self
             .on_disk(move |store| {
                 let mut incoming = store.receive(Digests::default())?;
@@ -528,7 +567,7 @@ impl ObjectSink {
             media: None,
             version: object.version.clone(),
         };
-        let kept = self.sinks.keep_object(body, content, call.process.clone()).await;
+        let kept = self.sinks.keep_object(body, content, call).await;
         kept.map_err(|why| {
             let message = format!("this was not accepted, because it cannot be kept: {why}");
             ObjectError::new(503, "ServiceUnavailable", message)

@@ -1,6 +1,6 @@
 //! Amplitude: HTTP API v2, batch, and identify.
 
-use hothouse_mock::form;
+use hothouse_mock::{form, json};
 use serde_json::{Value, json};
 
 use super::{EVENTS, Event, Type, bad, first, listed, object, too_many, unwrap};
@@ -106,13 +106,13 @@ fn identified(call: &Call<'_>, name: &str, kind: Type) -> Taken {
 /// Returns a field of a form, or of a JSON body, as JSON.
 fn field(call: &Call<'_>, names: &[&str]) -> Option<Value> {
     let text = std::str::from_utf8(call.request.body).ok()?;
-    let json: Option<Value> = serde_json::from_str(text).ok();
+    let json: Option<Value> = json::parse(text.as_bytes()).ok();
     let pairs = if json.is_some() { Vec::new() } else { form::pairs(text) };
     names.iter().find_map(|name| {
         let inside = json.as_ref().and_then(|tree| tree.get(name)).cloned();
         inside.or_else(|| {
             let (_, value) = pairs.iter().find(|(other, _)| other == name)?;
-            serde_json::from_str(value).ok()
+            json::parse(value.as_bytes()).ok()
         })
     })
 }

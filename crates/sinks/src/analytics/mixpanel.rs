@@ -1,5 +1,6 @@
 //! Mixpanel: track, import, engage, groups.
 
+use hothouse_mock::json;
 use serde_json::{Value, json};
 
 use super::{EVENTS, Event, Type, bad, first, listed, object, too_many, unwrap};
@@ -62,7 +63,7 @@ fn says_verbose(call: &Call<'_>) -> bool {
 fn lines(call: &Call<'_>) -> Option<Value> {
     let text = std::str::from_utf8(call.request.body).ok()?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.take(EVENTS + 1).map(|line| serde_json::from_str::<Value>(line).ok()).collect()
+    lines.take(EVENTS + 1).map(|line| json::parse(line.as_bytes()).ok()).collect()
 }
 
 fn track(event: &Value) -> Event {

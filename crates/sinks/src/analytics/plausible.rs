@@ -1,5 +1,6 @@
 //! Plausible.
 
+use hothouse_mock::json;
 use serde_json::Value;
 
 use super::{Event, Type, bad, first, object, unwrap};
@@ -42,7 +43,7 @@ fn recorded(call: &Call<'_>) -> Taken {
 /// Parses the properties, which the script sends as a JSON string.
 fn props(value: Option<&Value>) -> serde_json::Map<String, Value> {
     match value {
-        Some(Value::String(text)) => object(&serde_json::from_str(text).unwrap_or_default()),
+        Some(Value::String(text)) => object(&json::parse(text.as_bytes()).unwrap_or_default()),
         Some(value) => object(value),
         None => serde_json::Map::new(),
     }

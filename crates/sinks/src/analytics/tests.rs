@@ -74,6 +74,10 @@ fn segment_and_those_like_it() {
     assert_eq!(tree(&rudder), "OK");
     let one = json!({ "event": "Paid", "userId": "u1" });
     check("api.segment.io", &Sent::json("/v1/t", &one), 200, &expected[..1]);
+    // A text that JavaScript cut inside an emoji.
+    let cut = Sent::post("/v1/t", r#"{"event":"Paid","userId":"u1","properties":{"a":"\ud83d"}}"#);
+    let cut = check("api.segment.io", &cut, 200, &expected[..1]);
+    assert_eq!(cut.records[0].body["properties"]["a"], "\u{fffd}");
     check("api.segment.io", &Sent::json("/v1/nothing", &one), 404, &[]);
     check("api.segment.io", &Sent::post("/v1/track", "{"), 400, &[]);
     let settings = Sent::get("/v1/projects/key/settings").to("cdn.segment.com", &FlagSet::new());

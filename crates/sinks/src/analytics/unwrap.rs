@@ -6,7 +6,7 @@ use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use hothouse_mock::form;
+use hothouse_mock::{form, json};
 use serde_json::Value;
 
 use super::lz;
@@ -76,9 +76,9 @@ pub(super) fn unwrapped(bytes: &[u8], mut lz64: bool) -> Result<Value, Unreadabl
 
 /// Parses JSON, except a bare word or number, which base64 can look like.
 fn tree(text: &str) -> Option<Value> {
-    let tree: Value = serde_json::from_str(text).ok()?;
+    let tree: Value = json::parse(text.as_bytes()).ok()?;
     if let Value::String(inner) = &tree {
-        return serde_json::from_str(inner).ok();
+        return json::parse(inner.as_bytes()).ok();
     }
     (tree.is_object() || tree.is_array()).then_some(tree)
 }

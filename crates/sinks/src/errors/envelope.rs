@@ -1,5 +1,6 @@
 //! Sentry's envelope: a line of JSON, then items, each with a line of JSON and a payload.
 
+use hothouse_mock::json;
 use serde_json::Value;
 
 /// The maximum number of items per envelope.
@@ -61,7 +62,7 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn object(line: &[u8]) -> Option<Value> {
-    serde_json::from_slice(line).ok().filter(Value::is_object)
+    json::parse(line).ok().filter(Value::is_object)
 }
 
 #[cfg(test)]

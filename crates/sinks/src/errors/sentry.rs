@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_mock::Match;
+use hothouse_mock::{Match, json};
 use hothouse_model::record::bodies::{ErrorBody, ErrorCause, ErrorFile, ErrorRequest, Frame};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use super::{
     event::{Event, bounded, breadcrumb, clean, frame, pairs, tags, text, values},
     with_cors,
 };
-use crate::{Call, Context, RecordFile, Recorded, Taken, multipart};
+use crate::{Call, Context, RecordFile, Recorded, Taken, http, multipart};
 
 /// Where an event refers to its attached files.
 const FILE_POINTERS: [&str; 8] = [
@@ -76,10 +76,15 @@ fn take_envelope(call: &Call<'_>, context: &mut Context<'_>, needs_key: bool) ->
         envelope.items.iter().partition(|item| item.kind() == "attachment");
     for item in &others {
         let event = match item.kind() {
-            "event" => serde_json::from_slice(item.payload).ok().map(|tree: Value| event(&tree)),
+            "event" => json::parse(item.payload).ok().map(|tree| event(&tree)),
             _ => None,
         };
-        records.extend(event.map(|event| with_files(event, &attachments, context)));
+        records.extend(event.map(|mut event| {
+            if event.body.event_id.is_empty() {
+                event.body.event_id = text(&envelope.header, "event_id").unwrap_or_default();
+            }
+            with_files(event, &attachments, context)
+        }));
     }
     let is_crash = |item: &&&Item<'_>| {
         text(&item.header, "attachment_type").as_deref() == Some("event.minidump")
@@ -121,6 +126,10 @@ fn with_files(mut event: Event, attachments: &[&Item<'_>], context: &mut Context
         file: None,
     };
     event.body.files = attachments.iter().take(50).map(own).collect();
+    // As Sentry's own server does for an event without an id.
+    if event.body.event_id.is_empty() {
+        event.body.event_id = crate::mail::api::hex((context.random)());
+    }
     let mut recorded = event.record();
     // The events of an issue share an id, so the files get unique names.
     let name = crate::mail::api::hex((context.random)());
@@ -152,7 +161,7 @@ fn take_event(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
         return no_key();
     }
     // Some old SDKs send JSON with the content type of a form.
-    let Ok(tree) = serde_json::from_slice::<Value>(call.request.body) else {
+    let Ok(tree) = json::parse(call.request.body) else {
         return failed(400, "invalid event payload");
     };
     let record = with_files(event(&tree), &[], context);
@@ -165,9 +174,10 @@ fn take_minidump(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let Some(parts) = multipart::parse(kind, call.request.body) else {
         return failed(400, "invalid multipart data");
     };
-    let event = parts.iter().find(|part| part.name == "sentry").and_then(|part| {
-        serde_json::from_slice::<Value>(&part.bytes).ok().map(|tree| event(&tree))
-    });
+    let event = parts
+        .iter()
+        .find(|part| part.name == "sentry")
+        .and_then(|part| json::parse(&part.bytes).ok().map(|tree| event(&tree)));
     let headers: Vec<Value> = parts
         .iter()
         .map(|part| json!({ "filename": part.file, "content_type": part.content_type }))
@@ -183,7 +193,16 @@ fn take_minidump(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     }
     let record =
         with_files(event.unwrap_or_else(crash), &items.iter().collect::<Vec<_>>(), context);
-    Taken::json(200, &json!({ "id": record.body["event_id"] }), "sentry", vec![record])
+    let id = record.body["event_id"].as_str().map(hyphenated).unwrap_or_default();
+    Taken { records: vec![record], ..http::text(200, "text/plain", id, "sentry") }
+}
+
+/// Returns an id of an event as crash reporters show it: a UUID with hyphens.
+fn hyphenated(id: &str) -> String {
+    match id.len() == 32 && id.bytes().all(|c| c.is_ascii_hexdigit()) {
+        true => [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-"),
+        false => id.to_owned(),
+    }
 }
 
 /// Handles reports that browsers send by themselves, such as CSP violations.
@@ -191,7 +210,7 @@ fn take_report(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     if !has_key(call) {
         return no_key();
     }
-    let Ok(tree) = serde_json::from_slice::<Value>(call.request.body) else {
+    let Ok(tree) = json::parse(call.request.body) else {
         return failed(400, "invalid security report");
     };
     let reports: Vec<&Value> = match &tree {

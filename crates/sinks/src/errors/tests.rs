@@ -274,3 +274,25 @@ fn payloads_of_any_shape_are_taken() {
         assert_eq!((taken.answer.status, taken.records.len()), (200, 1), "{shape}");
     }
 }
+
+#[test]
+fn an_event_without_an_id_gets_one_and_crash_reporters_are_told_it() {
+    let header = "b".repeat(32);
+    let named = sent(&format!("{{\"event_id\":\"{header}\"}}\n{{\"type\":\"event\"}}\n{{}}\n"));
+    assert_eq!(tree(&named), json!({ "id": header }));
+    let made = sent("{}\n{\"type\":\"event\"}\n{}\n");
+    assert_eq!(tree(&made), json!({ "id": "07".repeat(16) }));
+    assert_eq!(body(&made.records[0]).event_id, "07".repeat(16));
+    let form = "--b\r\nContent-Disposition: form-data; name=\"upload_file_minidump\"; filename=\"a.dmp\"\r\n\r\nMDMP\r\n--b--\r\n";
+    let headers = [AUTH, ("content-type", "multipart/form-data; boundary=b")];
+    let crash = taken(SENTRY, "POST", "/api/42/minidump/", "", &headers, form.as_bytes());
+    let told = String::from_utf8(crash.answer.body.bytes()).unwrap();
+    assert_eq!(told, "07070707-0707-0707-0707-070707070707");
+}
+
+#[test]
+fn a_message_that_was_cut_inside_an_emoji_is_recorded() {
+    let event = r#"{"event_id":"1","message":"cut \ud83d"}"#;
+    let taken = sent(&format!("{{}}\n{{\"type\":\"event\"}}\n{event}\n"));
+    assert_eq!(body(&taken.records[0]).message, "cut \u{fffd}");
+}

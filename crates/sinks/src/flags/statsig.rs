@@ -2,6 +2,7 @@
 //!
 //! A boolean value is a gate, an object is a config; any other is a config with the field `value`.
 
+use hothouse_mock::json;
 use hothouse_model::record::bodies::EventBody;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ pub fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let taken = match &path[from..] {
         ["download_config_specs", ..] => reply(200, &specs(context)),
         ["initialize"] => reply(200, &initial(context)),
-        ["get_id_lists"] => reply(200, &json!({})),
+        ["get_id_lists", ..] => reply(200, &json!({})),
         ["rgstr" | "log_event" | "log_event_beacon" | "rgstr_e" | "sdk_exception"] => {
             Taken::json(202, &json!({ "success": true }), VENDOR, logged(call, context.flags))
         }
@@ -106,7 +107,7 @@ fn asked(
 fn sent(call: &Call<'_>) -> Option<Value> {
     let body = call.request.body;
     match bound::is_gzip(body) {
-        true => serde_json::from_slice(&bound::gunzip(body).ok()?).ok(),
+        true => json::parse(&bound::gunzip(body).ok()?).ok(),
         false => call.tree().cloned(),
     }
 }

@@ -112,6 +112,8 @@ fn flagsmith_has_flags_identities_and_a_document() {
 
 #[test]
 fn statsig_has_gates_and_configs() {
+    let lists = got("api.statsigcdn.com", &Sent::get("/v1/get_id_lists/secret-x.json"));
+    assert_eq!(lists, json!({}));
     let specs = got("api.statsigcdn.com", &Sent::get("/v2/download_config_specs/secret-x.json"));
     assert_eq!(specs["feature_gates"][0]["name"], "off");
     assert_eq!(specs["feature_gates"][0]["rules"][0]["returnValue"], false);

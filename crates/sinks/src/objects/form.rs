@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::{Asked, ObjectError};
 use crate::multipart::{self, Part};
 
+/// The maximum length of a key, in bytes.
+const KEY_LIMIT: usize = 1024;
+
 /// The content of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
@@ -20,8 +23,13 @@ pub struct Upload {
     pub redirect: Option<String>,
 }
 
-/// Parses a form, and refuses what its policy does not allow.
-pub fn read(asked: &Asked<'_>, body: &[u8], now: Timestamp) -> Result<Upload, ObjectError> {
+/// Parses a form for a bucket, and refuses what its policy does not allow.
+pub fn read(
+    asked: &Asked<'_>,
+    bucket: &str,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<Upload, ObjectError> {
     let content_type = asked.header("content-type").unwrap_or_default();
     let parts = multipart::parse(content_type, body).ok_or_else(|| {
         let message = "the body of an upload is `multipart/form-data`";
@@ -34,11 +42,18 @@ pub fn read(asked: &Asked<'_>, body: &[u8], now: Timestamp) -> Result<Upload, Ob
     let field =
         |name: &str| parts.iter().find(|part| part.name.eq_ignore_ascii_case(name)).map(Part::text);
     let key = field("key")
-        .filter(|key| !key.is_empty() && key.len() <= 1024)
+        .filter(|key| !key.is_empty())
         .ok_or_else(|| ObjectError::new(400, "InvalidArgument", "an upload has a field `key`"))?;
     let key = key.replace("${filename}", file.file.as_deref().unwrap_or_default());
+    if key.len() > KEY_LIMIT {
+        return Err(ObjectError::new(400, "KeyTooLongError", "a key has at most 1024 bytes"));
+    }
     match field("policy") {
-        Some(policy) => check(&policy, &key, &field, file.bytes.len(), now)?,
+        Some(policy) => {
+            let policy = parsed(&policy, now)?;
+            check(&policy, (bucket, &key), &field, file.bytes.len())?;
+            covers(&policy, &parts)?;
+        }
         None => return Err(ObjectError::new(403, "AccessDenied", "an upload has a signed policy")),
     }
     let status = field("success_action_status").and_then(|status| status.parse().ok());
@@ -58,15 +73,12 @@ fn metadata(part: &Part) -> Option<(String, String)> {
     name.strip_prefix("x-amz-meta-").map(|name| (name.to_owned(), part.text()))
 }
 
-/// Checks the policy's conditions on time, length and fields.
-fn check(
-    policy: &str,
-    key: &str,
-    field: &dyn Fn(&str) -> Option<String>,
-    length: usize,
-    now: Timestamp,
-) -> Result<(), ObjectError> {
-    let denied = |message: &str| ObjectError::new(403, "AccessDenied", message);
+fn denied(message: impl Into<String>) -> ObjectError {
+    ObjectError::new(403, "AccessDenied", message)
+}
+
+/// Parses a policy that has not expired.
+fn parsed(policy: &str, now: Timestamp) -> Result<Value, ObjectError> {
     let policy = BASE64_STANDARD.decode(policy.trim()).ok();
     let policy: Option<Value> = policy.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let policy = policy.ok_or_else(|| {
@@ -76,10 +88,47 @@ fn check(
     if until.is_none_or(|until| until < now) {
         return Err(denied("Invalid according to Policy: Policy expired."));
     }
+    Ok(policy)
+}
+
+/// Checks that the policy has a condition for every field, as S3 requires: a form that works here must work there.
+fn covers(policy: &Value, parts: &[Part]) -> Result<(), ObjectError> {
+    const FREE: [&str; 5] = ["policy", "signature", "x-amz-signature", "awsaccesskeyid", "file"];
+    let conditions = policy["conditions"].as_array().into_iter().flatten();
+    let named: Vec<String> = conditions
+        .flat_map(|condition| match condition {
+            Value::Object(exact) => exact.keys().cloned().collect(),
+            Value::Array(list) => {
+                list.get(1).and_then(Value::as_str).map(str::to_owned).into_iter().collect()
+            }
+            _ => Vec::new(),
+        })
+        .map(|name| name.trim_start_matches('$').to_ascii_lowercase())
+        .collect();
+    // What follows the file is ignored.
+    let fields = parts.iter().map(|part| part.name.to_ascii_lowercase());
+    let mut fields = fields.take_while(|name| name != "file");
+    let extra = fields.find(|name| {
+        !FREE.contains(&name.as_str()) && !name.starts_with("x-ignore-") && !named.contains(name)
+    });
+    match extra {
+        Some(name) => {
+            Err(denied(format!("Invalid according to Policy: Extra input fields: {name}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks the policy's conditions on length and fields.
+fn check(
+    policy: &Value,
+    (bucket, key): (&str, &str),
+    field: &dyn Fn(&str) -> Option<String>,
+    length: usize,
+) -> Result<(), ObjectError> {
     let value = |name: &str| match name.to_ascii_lowercase().as_str() {
         "key" => Some(key.to_owned()),
-        // The bucket is in the URL.
-        "bucket" => None,
+        "bucket" => Some(bucket.to_owned()),
         other => Some(field(other).unwrap_or_default()),
     };
     for condition in policy["conditions"].as_array().into_iter().flatten() {
@@ -93,7 +142,7 @@ fn check(
         if !holds {
             let message =
                 format!("Invalid according to Policy: Policy Condition failed: {condition}");
-            return Err(denied(&message));
+            return Err(denied(message));
         }
     }
     Ok(())
@@ -143,13 +192,14 @@ mod tests {
             query: "",
             headers: &headers,
         };
-        read(&asked, body.as_bytes(), "2026-03-04T05:06:07Z".parse().unwrap())
+        read(&asked, "goods", body.as_bytes(), "2026-03-04T05:06:07Z".parse().unwrap())
     }
 
     #[test]
     fn a_form_is_taken_as_its_policy_says() {
         let policy = r#"{"expiration": "2026-03-04T06:00:00Z", "conditions": [
-            {"bucket": "goods"}, ["starts-with", "$key", "uploads/"], ["content-length-range", 1, 10]]}"#;
+            {"bucket": "goods"}, ["starts-with", "$key", "uploads/"], ["starts-with", "$x-amz-meta-by", ""],
+            ["content-length-range", 1, 10]]}"#;
         let found =
             upload(policy, &[("key", "uploads/${filename}"), ("x-amz-meta-by", "ann")]).unwrap();
         assert_eq!((found.key.as_str(), found.bytes.as_slice()), ("uploads/cat.png", &b"meow"[..]));
@@ -157,6 +207,13 @@ mod tests {
         assert_eq!((found.status, found.metadata), (204, vec![("by".into(), "ann".into())]));
         let elsewhere = upload(policy, &[("key", "secret/x")]).unwrap_err();
         assert_eq!(elsewhere.code, "AccessDenied");
+        let other = policy.replace("goods", "others");
+        assert_eq!(upload(&other, &[("key", "uploads/x")]).unwrap_err().code, "AccessDenied");
+        let extra = upload(policy, &[("key", "uploads/x"), ("acl", "public-read")]).unwrap_err();
+        assert!(extra.message.ends_with("Extra input fields: acl"), "{extra:?}");
+        upload(policy, &[("key", "uploads/x"), ("x-ignore-me", "1")]).unwrap();
+        let long = upload(policy, &[("key", &format!("uploads/{}", "x".repeat(1020)))]);
+        assert_eq!(long.unwrap_err().code, "KeyTooLongError");
         let late = policy.replace("06:00", "05:00");
         assert_eq!(upload(&late, &[("key", "uploads/x")]).unwrap_err().code, "AccessDenied");
         let small = policy.replace("1, 10", "1, 3");

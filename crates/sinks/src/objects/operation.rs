@@ -33,6 +33,8 @@ pub enum Operation {
     },
     GetObject,
     HeadObject,
+    /// What is known of an object, without its bytes.
+    GetAttributes,
     DeleteObject,
     CreateUpload,
     PutPart {
@@ -117,6 +119,12 @@ const REFUSED: &[&str] = &[
     "analytics",
     "metrics",
     "intelligent-tiering",
+    "policyStatus",
+    "session",
+    "metadataTable",
+    "metadataConfiguration",
+    "abac",
+    "renameObject",
 ];
 
 impl Operation {
@@ -160,6 +168,7 @@ impl Operation {
             | Self::ListVersions(_)
             | Self::GetObject
             | Self::HeadObject
+            | Self::GetAttributes
             | Self::ListParts { .. } => false,
             _ => true,
         }
@@ -206,6 +215,7 @@ fn object(asked: &Asked<'_>) -> Result<Operation, ObjectError> {
             Some((bucket, key)) => Operation::CopyObject { bucket, key },
             None => Operation::PutObject,
         }),
+        ("GET", None) if asked.parameter("attributes").is_some() => Ok(Operation::GetAttributes),
         ("GET", None) => Ok(Operation::GetObject),
         ("HEAD", None) => Ok(Operation::HeadObject),
         ("DELETE", None) => Ok(Operation::DeleteObject),
@@ -300,6 +310,7 @@ mod tests {
             ("POST", "/goods", "", Op::PostForm),
             ("PUT", "/goods/a", "x-id=PutObject", Op::PutObject),
             ("GET", "/goods/a", "", Op::GetObject),
+            ("GET", "/goods/a", "attributes", Op::GetAttributes),
             ("POST", "/goods/a", "uploads", Op::CreateUpload),
             (
                 "PUT",
@@ -327,9 +338,12 @@ mod tests {
 
     #[test]
     fn what_would_be_ignored_to_the_harm_of_an_app_is_refused() {
-        for (method, query) in
-            [("PUT", "replication"), ("GET", "versions&delimiter=/"), ("PUT", "object-lock")]
-        {
+        for (method, query) in [
+            ("PUT", "replication"),
+            ("GET", "versions&delimiter=/"),
+            ("PUT", "object-lock"),
+            ("GET", "policyStatus"),
+        ] {
             assert_eq!(read(method, "/goods", query, &[]).unwrap_err().code, "NotImplemented");
         }
         let copy = [("x-amz-copy-source", "/goods/a?versionId=1")];

@@ -2,7 +2,7 @@
 
 use quick_xml::{Reader, events::Event};
 
-use super::{List, ObjectError, Place};
+use super::{List, ObjectError, Place, tags::Tags};
 
 /// The namespace of responses.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
@@ -123,6 +123,59 @@ pub fn flat(name: &'static str, texts: &[(&'static str, &str)]) -> String {
         out.text(name, text);
     }
     out.end(name)
+}
+
+/// Formats the tags of an object or a bucket.
+pub fn tagging(tags: &Tags) -> String {
+    let mut out = Writer::root("Tagging");
+    out.open("TagSet");
+    for (key, value) in tags {
+        out.open("Tag").text("Key", key).text("Value", value).close("Tag");
+    }
+    out.close("TagSet");
+    out.end("Tagging")
+}
+
+/// The properties of an object that a client can ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Without quotes.
+    pub etag: Option<String>,
+    /// By header name.
+    pub checksums: Vec<(String, String)>,
+    pub size: Option<u64>,
+    pub storage_class: bool,
+}
+
+/// Formats the properties of an object.
+pub fn attributes(found: &Attributes) -> String {
+    const CHECKSUMS: [(&str, &str); 5] = [
+        ("x-amz-checksum-crc32", "ChecksumCRC32"),
+        ("x-amz-checksum-crc32c", "ChecksumCRC32C"),
+        ("x-amz-checksum-crc64nvme", "ChecksumCRC64NVME"),
+        ("x-amz-checksum-sha1", "ChecksumSHA1"),
+        ("x-amz-checksum-sha256", "ChecksumSHA256"),
+    ];
+    let mut out = Writer::root("GetObjectAttributesResponse");
+    if let Some(etag) = &found.etag {
+        out.text("ETag", etag);
+    }
+    if !found.checksums.is_empty() {
+        out.open("Checksum");
+        for (header, value) in &found.checksums {
+            if let Some((_, name)) = CHECKSUMS.iter().find(|(name, _)| name == header) {
+                out.text(name, value);
+            }
+        }
+        out.close("Checksum");
+    }
+    if found.storage_class {
+        out.text("StorageClass", "STANDARD");
+    }
+    if let Some(size) = found.size {
+        out.text("ObjectSize", &size.to_string());
+    }
+    out.end("GetObjectAttributesResponse")
 }
 
 /// Formats the parts of an upload: numbers, entity tags, sizes and times.

@@ -174,6 +174,8 @@ fn libraries_of_vendors_verify_our_signatures() {
         "discord-interactions",
         "twilio",
         "@sendgrid/eventwebhook",
+        "@slack/bolt",
+        "@shopify/shopify-api",
     ];
     if !install(folder.path(), &packages) {
         return skip("libraries that verify webhooks", "npm and a registry");

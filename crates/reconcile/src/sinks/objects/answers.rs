@@ -9,6 +9,7 @@ use hothouse_sinks::objects::{
     conditions::Wanted,
     form::Upload,
     operation::{Setting, SettingAct},
+    tags::{self, Tags},
     xml,
 };
 use hothouse_terminate::{AnswerBody, StreamedAnswer};
@@ -71,7 +72,7 @@ pub(super) fn share(answer: &mut StreamedAnswer, asked: &Asked<'_>) {
 }
 
 /// Reads the properties of an object from a request.
-pub(super) fn about(asked: &Asked<'_>) -> About {
+pub(super) fn about(asked: &Asked<'_>) -> Result<About, StoreError> {
     let kept = KEPT.iter().filter_map(|name| {
         let value = asked.header(name)?;
         // The transfer encoding is not stored.
@@ -91,11 +92,12 @@ pub(super) fn about(asked: &Asked<'_>) -> About {
         left = left.checked_sub(name.len() + value.len())?;
         Some((name, value))
     });
-    About {
+    Ok(About {
         content_type: asked.header("content-type").map(str::to_owned),
         headers: kept.collect(),
         metadata: metadata.collect(),
-    }
+        tags: asked.header("x-amz-tagging").map(tags::of_header).transpose()?.unwrap_or_default(),
+    })
 }
 
 /// Whether a header or trailer is the checksum of an object.
@@ -206,6 +208,8 @@ pub(super) fn of_object(
     }
     headers.extend(shown);
     headers.extend(version_of(object));
+    let tags = object.about.tags.len();
+    headers.extend((tags > 0).then(|| ("x-amz-tagging-count".to_owned(), tags.to_string())));
     let metadata = object.about.metadata.iter();
     headers.extend(metadata.map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone())));
     if wanted == Wanted::Whole && asked.header("x-amz-checksum-mode") == Some("ENABLED") {
@@ -251,18 +255,48 @@ fn unset(name: &str) -> StreamedAnswer {
         }
         "ownershipControls" => missing("OwnershipControlsNotFoundError", "ownership controls"),
         "versioning" => text(200, xml::flat("VersioningConfiguration", &[])),
-        "tagging" => text(200, tags()),
+        "tagging" => tagged(&Tags::new()),
         "acl" => text(200, acl()),
         "notification" => text(200, xml::flat("NotificationConfiguration", &[])),
         "requestPayment" => {
             text(200, xml::flat("RequestPaymentConfiguration", &[("Payer", "BucketOwner")]))
         }
+        "accelerate" => text(200, xml::flat("AccelerateConfiguration", &[])),
         _ => text(200, xml::flat("BucketLoggingStatus", &[])),
     }
 }
 
-fn tags() -> String {
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Tagging><TagSet/></Tagging>".into()
+/// Answers with the tags of an object.
+pub(super) fn tagged(tags: &Tags) -> StreamedAnswer {
+    text(200, xml::tagging(tags))
+}
+
+/// Answers with the properties of an object that are asked for.
+pub(super) fn attributes(asked: &Asked<'_>, object: &Object) -> StreamedAnswer {
+    let wanted = asked
+        .headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("x-amz-object-attributes"));
+    let wanted: Vec<String> = wanted
+        .flat_map(|(_, value)| {
+            let value = String::from_utf8_lossy(value);
+            value.split(',').map(|name| name.trim().to_ascii_lowercase()).collect::<Vec<_>>()
+        })
+        .collect();
+    let has = |name: &str| wanted.iter().any(|one| one == name);
+    let found = xml::Attributes {
+        etag: has("etag").then(|| object.etag.clone()),
+        checksums: match has("checksum") {
+            true => object.checksums.clone().into_iter().collect(),
+            false => Vec::new(),
+        },
+        size: has("objectsize").then_some(object.size),
+        storage_class: has("storageclass"),
+    };
+    let mut answer = text(200, xml::attributes(&found));
+    answer.headers.push(("last-modified".into(), http_date(object.modified)));
+    answer.headers.extend(version_of(object));
+    answer
 }
 
 fn acl() -> String {

@@ -10,12 +10,9 @@ use std::{
 
 use hothouse_engine::WebhookTarget;
 use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{
-    ledger::RoomProcess,
-    record::{
-        Kind,
-        bodies::{MediaSize, ObjectBody, ObjectOperation},
-    },
+use hothouse_model::record::{
+    Kind,
+    bodies::{MediaSize, ObjectBody, ObjectOperation},
 };
 use hothouse_objects::{Object, Store, StoreError};
 use hothouse_sinks::{
@@ -26,7 +23,7 @@ use hothouse_sinks::{
 use super::{At, Call};
 use crate::{
     mocks::webhook_of,
-    sinks::{NotKept, RunSinks},
+    sinks::{NotKept, RunSinks, trace_in},
     webhooks::VendorWebhook,
 };
 
@@ -117,13 +114,14 @@ impl RunSinks {
         self: &Arc<Self>,
         body: ObjectBody,
         content: Option<PathBuf>,
-        process: Option<RoomProcess>,
+        call: &Call,
     ) -> Result<(), NotKept> {
+        let (process, trace) = (call.process.clone(), trace_in(&call.headers));
         let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
         let (id, own) = (timeline.mint(Kind::Object), self.clone());
         let preparing = tokio::task::spawn_blocking(move || {
             let record = recorded(timeline.folder(), id, body, content)?;
-            Ok(own.prepared(vec![record], process))
+            Ok(own.prepared(vec![Recorded { trace, ..record }], process))
         });
         let prepared = preparing.await.map_err(|error| NotKept::Disk(error.to_string()))??;
         self.keep_prepared(prepared).await.map(drop)
