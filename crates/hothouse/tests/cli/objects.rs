@@ -246,7 +246,8 @@ s3.delete_object_tagging(Bucket="goods", Key="tagged")
 assert tags("tagged") == {}
 known = s3.get_object_attributes(Bucket="goods", Key="tagged", ObjectAttributes=["ETag", "Checksum", "ObjectSize", "StorageClass"])
 assert (known["ObjectSize"], known["StorageClass"], len(known["Checksum"]["ChecksumSHA256"])) == (1, "STANDARD", 44), known
-for call, expected in [(lambda: s3.get_bucket_location(Bucket="no-such-bucket"), "NoSuchBucket"), (lambda: s3.get_bucket_policy_status(Bucket="goods"), "NotImplemented")]:
+paths = boto3.client("s3", endpoint_url="https://s3.us-east-1.amazonaws.com", config=Config(s3={"addressing_style": "path"}), **own)
+for call, expected in [(lambda: paths.get_bucket_location(Bucket="no-such-bucket"), "NoSuchBucket"), (lambda: s3.get_bucket_policy_status(Bucket="goods"), "NotImplemented")]:
     try: call(); raise SystemExit(expected)
     except ClientError as error: assert error.response["Error"]["Code"] == expected, error
 # A URL that is signed as it was before 2014, a form with a policy, and a range.
