@@ -277,7 +277,10 @@ async fn a_hello_that_only_a_server_could_read_is_refused() {
 #[tokio::test]
 async fn every_request_of_a_connection_is_judged_and_written_down() {
     let scene = Scene::new("open", "", &["away.example"], "").await;
-    let request = |host: &str, path: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    // Another name in a header does not reach the host.
+    let request = |host: &str, path: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Host: away.example\r\n\r\n")
+    };
     let mut client = scene.connect().await;
     let both = [request("one.example", "/1"), request("one.example", "/2")].concat();
     client.write_all(both.as_bytes()).await.unwrap();
@@ -293,6 +296,13 @@ async fn every_request_of_a_connection_is_judged_and_written_down() {
     };
     let requests: Vec<_> = scene.records().iter().filter_map(shown).collect();
     assert_eq!(requests, ["true \"/1\" 200", "true \"/2\" 200", "false \"/3\" null"]);
+}
+
+#[tokio::test]
+async fn the_name_of_a_covered_host_leads_to_the_wall() {
+    let scene = Scene::new("open", "", &["covered.example"], "").await;
+    let address = scene.edge.address_for(&"covered.example".parse().unwrap()).await;
+    assert!(address.is_some_and(is_synthetic), "{address:?}");
 }
 
 #[tokio::test]
