@@ -152,6 +152,7 @@ impl Engine {
         files::make_private_folder(&new)?;
         let shared =
             [approved(sandbox), verified(sandbox)].into_iter().find(|it| files::exists(it));
+        let mut belongs_to_room = false;
         if let Some(shared) = shared {
             let _lock = Lock::take_shared(&shared.with_added_extension("lock"))?;
             // What cannot be copied is downloaded again.
@@ -160,9 +161,14 @@ impl Engine {
                 data::remove_unfinished(&new)?;
                 files::make_private_folder(&new)?;
             }
+            // What an install left has the owner and the mode that a sandbox's own caches have. Without root, nobody
+            // else may set that mode.
+            belongs_to_room = copied.is_ok() && shared == approved(sandbox);
         }
         // The agent writes there and the user reads; parent folders exclude everyone else.
-        files::open_to_others(&new)?;
+        if !belongs_to_room {
+            files::open_to_others(&new)?;
+        }
         hands::give_tree(&new, &Give::whole())?;
         files::make_private_folder(folder.parent().unwrap_or(folder))?;
         hands::rename(&new, folder)

@@ -180,6 +180,8 @@ fn partner(
     find(&|app| app.name == service.name && of_kind(app))
         .or_else(|| find(&same_program))
         .or_else(|| find(&|app| of_kind(app) && has_port_of(app, service)))
+        // Sail's `laravel.test` is not the server of its assets.
+        .or_else(|| find(&|app| any(app) && app.framework != Some("Vite")))
         .or_else(|| find(&any))
 }
 

@@ -57,8 +57,16 @@ fn share(known: &Known, draft: &mut Draft) {
             |value: &str| known.apps.values().any(|app| value.contains(&format!("{{{app}.")));
         let own = app.env.iter().filter(|(_, value)| !names_app(value));
         let own: Vec<_> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let env = &mut draft.services[at].env;
         for (name, value) in own {
-            draft.services[at].env.entry(name).or_insert(value);
+            // What compose says of a database, such as its driver, is better than a guess.
+            let is_guess = |known: &String| {
+                let store = known.strip_prefix('{').and_then(|rest| rest.strip_suffix(".url}"));
+                store.is_some_and(|store| value.contains(&format!("{{{store}.host}}")))
+            };
+            if env.get(&name).is_none_or(is_guess) {
+                env.insert(name, value);
+            }
         }
     }
 }
