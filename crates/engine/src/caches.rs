@@ -236,7 +236,7 @@ impl Engine {
                     return Ok(count);
                 }
                 if !one.is(&bytes) {
-                    tracing::warn!(place = %place.display(), "a cached package has not the hash of the lockfile");
+                    tracing::warn!(place = %place.display(), "the hash of a cached package is not the one in the lockfile");
                     continue;
                 }
                 to.make_folders(place.parent().unwrap_or(&place))?;

@@ -114,7 +114,7 @@ impl Folder {
         };
         let file = File::from(opened.map_err(about("read", &path))?);
         if !file.metadata().map_err(about("read", &path))?.is_file() {
-            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file");
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
             return Err(about("read", &path)(why));
         }
         let mut bytes = Vec::new();
@@ -514,7 +514,7 @@ mod tests {
         let (_folder, tree) = ground();
         rustix::fs::mknodat(&tree, "pipe", FileType::Fifo, Mode::RUSR, 0).unwrap();
         let error = tree.read_capped(Path::new("pipe"), 10).unwrap_err();
-        assert_eq!(error.source.to_string(), "it is not a plain file");
+        assert_eq!(error.source.to_string(), "it is not a regular file");
     }
 
     #[test]

@@ -193,7 +193,13 @@ fn misplaced(
         return Some(hint);
     }
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument || wrong.starts_with('-') {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    if matches!(wrong.as_str(), "-w" | "--sandbox") {
+        return Some(format!("`{}` takes no sandbox: leave `{wrong}` out", meant(arguments)));
+    }
+    if wrong.starts_with('-') {
         return None;
     }
     let at = words.iter().position(|word| !word.starts_with('-'))?;
@@ -290,7 +296,9 @@ fn failure(error: &clap::Error, hint: Option<String>, command: &str) -> Failure 
     let message: Vec<&str> = first.lines().map(str::trim).collect();
     let message = message.join(" ").trim_start_matches("error: ").to_owned();
     let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-    let hints: Vec<String> = tips.map(str::to_owned).chain(hint).collect();
+    // How to pass a flag as a value is of no use to who knows better what was meant.
+    let tips = tips.filter(|tip| hint.is_none() || !tip.starts_with("to pass '"));
+    let hints: Vec<String> = tips.map(str::to_owned).chain(hint.clone()).collect();
     let failure = Failure::new(FailureKind::Usage, message);
     match hints.is_empty() {
         true => failure.hint(format!("`{command} --help` shows how it is used")),

@@ -115,6 +115,12 @@ fn a_word_of_another_tool_is_told_what_it_is_called_here() {
     assert!(missing.message.ends_with("not provided: <NAME>"), "{missing:?}");
     let flag = told("hothouse up a --profle x");
     assert_eq!(flag.hints, ["a similar argument exists: '--profile'"]);
+    for (line, hint) in [
+        ("hothouse list -w a", "`hothouse list` takes no sandbox: leave `-w` out"),
+        ("hothouse config check -w a", "`hothouse config check` takes no sandbox: leave `-w` out"),
+    ] {
+        assert_eq!(told(line).hints, [hint], "{line}");
+    }
 }
 
 #[test]

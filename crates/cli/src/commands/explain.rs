@@ -154,7 +154,7 @@ fn of_denial(code: ReasonCode) -> Explanation {
         ReasonCode::Request => Reason::Request.to_string(),
         ReasonCode::AmbiguousRequest => "the request can be read in two ways".into(),
         ReasonCode::NotTerminated => Reason::Unseen.to_string(),
-        ReasonCode::Covered => "the address belongs to a host whose requests must be seen".into(),
+        ReasonCode::Covered => "the address belongs to a host whose requests are inspected".into(),
         ReasonCode::Datagram => "datagrams pass only if a rule names host, port and udp".into(),
         ReasonCode::Sealed => Reason::Sealed.to_string(),
         ReasonCode::NoEcho => Reason::NoEcho.to_string(),
