@@ -30,7 +30,7 @@ use hothouse_model::{
 };
 use hothouse_reconcile::timelines::RunPlace;
 use hothouse_store::{Outcome, PlanRecord};
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 
 use crate::Daemon;
 
@@ -243,8 +243,8 @@ fn asked_hosts(daemon: &Daemon, record: &SandboxRecord) -> BTreeSet<String> {
     let Ok(reader) = daemon.keepers.timelines.reader(&place) else { return BTreeSet::new() };
     let newest = |kind: Kind| {
         let query = Query::parse("", Some(kind)).ok()?;
-        let (now, order) = (daemon.engine.now(), Order::NewestFirst);
-        reader.records(&Selection { query, since: None, now, limit: ASKED_MOST, order }).ok()
+        let (now, direction) = (daemon.engine.now(), Direction::NewestFirst);
+        reader.records(&Selection { query, since: None, now, limit: ASKED_MOST, direction }).ok()
     };
     let records = [Kind::Connection, Kind::Request].into_iter().filter_map(newest).flatten();
     records.filter_map(|record| record.body["host"].as_str().map(str::to_owned)).collect()

@@ -42,7 +42,7 @@ use hothouse_sinks::{
     Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, find_named, llm, queue,
 };
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
-use hothouse_timeline::{AppendError, Order, Selection, Timeline};
+use hothouse_timeline::{AppendError, Direction, Selection, Timeline};
 use serde_json::{Value, json};
 
 use self::{base::Base, objects::ObjectSink};
@@ -349,7 +349,7 @@ impl RunSinks {
             since: None,
             now: HostClock.now(),
             limit: 1,
-            order: Order::NewestFirst,
+            direction: Direction::NewestFirst,
         };
         reader.records(&selection).ok()?.first()?.body().ok()
     }

@@ -31,7 +31,7 @@ use hothouse_model::{
 };
 use hothouse_store::AnchorRecord;
 use hothouse_timeline::{
-    Anchor, AppendError, BLOB_CAP, Identity, Order, Reader, Redactor, Selection, Timeline,
+    Anchor, AppendError, BLOB_CAP, Direction, Identity, Reader, Redactor, Selection, Timeline,
     TimelineOrder, Verification, verify,
 };
 
@@ -292,8 +292,8 @@ impl Timelines {
         let mut found: BTreeMap<String, LedgerRecord> = BTreeMap::new();
         for kind in [Kind::Connection, Kind::Request] {
             let query = Query::parse("", Some(kind)).expect("nothing is a query");
-            let (now, limit, order) = (HostClock.now(), LEDGER_LIMIT, Order::OldestFirst);
-            let selection = Selection { query, since: None, now, limit, order };
+            let (now, limit, direction) = (HostClock.now(), LEDGER_LIMIT, Direction::OldestFirst);
+            let selection = Selection { query, since: None, now, limit, direction };
             let records = reader.records(&selection).map_err(|error| error.failure())?;
             for record in records.iter().filter_map(draft::back) {
                 found.insert(record.id.clone(), record);

@@ -20,7 +20,7 @@ pub(crate) mod watch;
 use crate::boot::Adopted;
 use changes::Changes;
 use entry::Entry;
-use hothouse_room_wire::{LogStart, ServiceChange, ServiceOrder, ServiceStatus, ServicesReport};
+use hothouse_room_wire::{LogStart, ServiceChange, ServiceCommand, ServiceStatus, ServicesReport};
 use hothouse_service::{Found, ProbeAnswer, ServiceSpec};
 use hothouse_supervise::{Action, Event, Machine};
 use output::{Log, Turn};
@@ -114,34 +114,34 @@ impl Services {
     }
 
     /// Performs an action on one service, or on all.
-    pub(crate) fn order(
+    pub(crate) fn command(
         &mut self,
         name: Option<&str>,
-        order: ServiceOrder,
+        command: ServiceCommand,
         hands: &mut Hands<'_>,
     ) -> Result<(), Unknown> {
         let chosen: Vec<usize> = match name {
             Some(name) => vec![self.visible(name).ok_or(Unknown)?],
             None => (0..self.entries.len()).filter(|at| !self.entries[*at].hidden).collect(),
         };
-        if name.is_none() && order == ServiceOrder::Stop {
+        if name.is_none() && command == ServiceCommand::Stop {
             self.happen(Event::StopAll, hands);
             return Ok(());
         }
         for service in chosen {
-            match order {
-                ServiceOrder::Start => {
+            match command {
+                ServiceCommand::Start => {
                     self.note_wanted(service);
                     self.happen(Event::Start { service }, hands);
                 }
-                ServiceOrder::Stop => self.happen(Event::Stop { service }, hands),
-                ServiceOrder::Restart => {
+                ServiceCommand::Stop => self.happen(Event::Stop { service }, hands),
+                ServiceCommand::Restart => {
                     let now = self.now();
                     self.entries[service].note_wanted(now);
                     self.happen(Event::Restart { service }, hands);
                 }
-                ServiceOrder::Signal(signal) => self.entries[service].signal(signal),
-                ServiceOrder::Remove => {
+                ServiceCommand::Signal(signal) => self.entries[service].signal(signal),
+                ServiceCommand::Remove => {
                     self.entries[service].hidden = true;
                     self.machine.touch();
                     self.happen(Event::Stop { service }, hands);

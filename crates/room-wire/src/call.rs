@@ -1,6 +1,6 @@
 //! Calls from the daemon to room-init.
 
-use crate::service::{LogStart, ServiceOrder};
+use crate::service::{LogStart, ServiceCommand};
 use hothouse_service::ServiceSpec;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ pub enum Call {
     /// Performs an action on one service, or on all.
     Service {
         name: Option<String>,
-        order: ServiceOrder,
+        command: ServiceCommand,
     },
     /// Requests the state of the services. Answered once the version is above `after`.
     Services {

@@ -30,7 +30,7 @@ pub use hothouse_service::{
     Condition, Exit, Found, Need, ProbeAnswer, ProbeSpec, Question, Restart, RestartPolicy,
     ServiceSpec, ServiceState,
 };
-pub use service::{LogStart, ServiceChange, ServiceOrder, ServicesReport};
+pub use service::{LogStart, ServiceChange, ServiceCommand, ServicesReport};
 
 /// The version that this build speaks.
 pub const PROTOCOL: u16 = 9;

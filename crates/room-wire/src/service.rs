@@ -20,7 +20,7 @@ pub struct LogStart {
 
 /// An action on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ServiceOrder {
+pub enum ServiceCommand {
     /// Also starts the services it needs.
     Start,
     Stop,

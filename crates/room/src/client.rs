@@ -9,7 +9,7 @@ use hothouse_room_wire::{
     API_SINCE, Answer, CATCH_SINCE, CHANGES_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId,
     ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL,
     Question, Reply, Request, SERVICES_SINCE, SIZE_SINCE, STARTS_SINCE, ServiceChange,
-    ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
+    ServiceCommand, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -230,7 +230,7 @@ impl RoomClient {
 
     /// Sets the size of a command's terminal.
     pub async fn resize(&self, exec: ExecId, size: WindowSize) -> Result<(), ClientError> {
-        self.order(Call::Resize { exec, size }).await
+        self.perform(Call::Resize { exec, size }).await
     }
 
     /// Returns the size of a command's terminal; `None` for rooms that do not report it.
@@ -247,7 +247,7 @@ impl RoomClient {
 
     /// Signals a command's process group.
     pub async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ClientError> {
-        self.order(Call::Signal { exec, signal }).await
+        self.perform(Call::Signal { exec, signal }).await
     }
 
     /// Closes one of a command's outputs (0 is stdout). Rooms that do not support it send SIGPIPE instead.
@@ -257,13 +257,13 @@ impl RoomClient {
         }
         match self.protocol() < CLOSE_SINCE {
             true => self.signal(exec, SIGPIPE).await,
-            false => self.order(Call::Close { exec, output }).await,
+            false => self.perform(Call::Close { exec, output }).await,
         }
     }
 
     /// Removes the record and the output of an ended command.
     pub async fn forget(&self, exec: ExecId) -> Result<(), ClientError> {
-        self.order(Call::Forget { exec }).await
+        self.perform(Call::Forget { exec }).await
     }
 
     /// Lists the room's commands.
@@ -353,19 +353,19 @@ impl RoomClient {
 
     /// Stops all processes with SIGSTOP, for rooms without a freezer.
     pub async fn suspend(&self) -> Result<(), ClientError> {
-        self.order(Call::Suspend).await
+        self.perform(Call::Suspend).await
     }
 
     /// Resumes what [`suspend`](Self::suspend) stopped.
     pub async fn resume(&self) -> Result<(), ClientError> {
-        self.order(Call::Resume).await
+        self.perform(Call::Resume).await
     }
 
     /// Asks the room to end: SIGTERM to all, SIGKILL after `grace`. Use [`stop`](super::stop) to
     /// wait for its end.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ClientError> {
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        self.order(Call::Shutdown { grace_ms }).await
+        self.perform(Call::Shutdown { grace_ms }).await
     }
 
     /// Returns the pids in the room, and whether a client has taken over its traffic.
@@ -396,13 +396,13 @@ impl RoomClient {
     }
 
     /// Performs an action on one service, or on all.
-    pub async fn order_service(
+    pub async fn command_service(
         &self,
         name: Option<String>,
-        order: ServiceOrder,
+        command: ServiceCommand,
     ) -> Result<(), ClientError> {
         self.need_services().await?;
-        self.order(Call::Service { name, order }).await
+        self.perform(Call::Service { name, command }).await
     }
 
     /// Returns the state of the services once their version is above `after`.
@@ -457,7 +457,7 @@ impl RoomClient {
         let _ = (&mut self.reader).await;
     }
 
-    async fn order(&self, call: Call) -> Result<(), ClientError> {
+    async fn perform(&self, call: Call) -> Result<(), ClientError> {
         match self.call(call).await? {
             (Answer::Done, _) => Ok(()),
             _ => Err(ClientError::Unexpected),

@@ -33,14 +33,14 @@ pub use chain::{LINE_LIMIT, digest, genesis};
 pub use disk::{Disk, FileDisk};
 pub use har::har;
 pub use queue::AppendError;
-pub use reader::{Order, ReadError, Reader, Selection};
+pub use reader::{Direction, ReadError, Reader, Selection};
 pub use recover::Recovery;
 pub use redact::{Care, REDACTED, Redactor, TEXT_CAP};
 pub use since::{Gap, SinceReport};
 pub use tail::Tail;
 pub use verify::{Verification, verify};
 pub use views::{VIEWS, write_views};
-pub use writer::{Head, Identity, OpenError, Order as TimelineOrder, Timeline, gap};
+pub use writer::{Head, Identity, OpenError, Timeline, TimelineOrder, gap};
 
 /// The name of the authoritative file.
 pub const FILE: &str = "timeline.jsonl";

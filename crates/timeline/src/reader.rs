@@ -71,7 +71,7 @@ impl Explain for ReadError {
 
 /// The order of returned records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum Direction {
     #[default]
     OldestFirst,
     NewestFirst,
@@ -85,7 +85,7 @@ pub struct Selection {
     /// The current time, to which durations are relative.
     pub now: Timestamp,
     pub limit: usize,
-    pub order: Order,
+    pub direction: Direction,
 }
 
 /// Where a selection starts.
@@ -152,8 +152,8 @@ impl Reader {
     /// Returns records that match.
     pub fn records(&self, selection: &Selection) -> Result<Vec<Record>, ReadError> {
         let start = self.start(selection.since.as_ref(), selection.now)?;
-        let Selection { query, limit, order, .. } = selection;
-        self.select(query, start, *limit, *order, self.length()?)
+        let Selection { query, limit, direction, .. } = selection;
+        self.select(query, start, *limit, *direction, self.length()?)
     }
 
     /// Returns the last record with an id.
@@ -161,15 +161,20 @@ impl Reader {
         let query = Query::parse(&format!("id=\"{}\"", id.replace(['"', '\\'], "")), None);
         let Ok(query) = query else { return Ok(None) };
         let length = self.length()?;
-        let found = self.select(&query, Start::default(), 1, Order::NewestFirst, length)?;
+        let found = self.select(&query, Start::default(), 1, Direction::NewestFirst, length)?;
         Ok(found.into_iter().next())
     }
 
     /// Returns every mark: its name and its record.
     pub fn marks(&self) -> Result<Vec<(String, Record)>, ReadError> {
         let query = Query::of_kind(Kind::Mark);
-        let found =
-            self.select(&query, Start::default(), usize::MAX, Order::OldestFirst, self.length()?)?;
+        let found = self.select(
+            &query,
+            Start::default(),
+            usize::MAX,
+            Direction::OldestFirst,
+            self.length()?,
+        )?;
         let named = |record: Record| {
             let name = record.body::<MarkBody>().map(|body| body.mark).unwrap_or_default();
             (name, record)
@@ -185,7 +190,7 @@ impl Reader {
     ) -> Result<Vec<(Near, Record)>, ReadError> {
         let start = self.start(selection.since.as_ref(), selection.now)?;
         let all = selection.query.kind().map(Query::of_kind).unwrap_or_default();
-        let recent = self.select(&all, start, MISSES, Order::NewestFirst, self.length()?)?;
+        let recent = self.select(&all, start, MISSES, Direction::NewestFirst, self.length()?)?;
         let mut found: Vec<_> = recent
             .into_iter()
             .filter_map(|record| Some((selection.query.near(&record)?, record)))
@@ -220,7 +225,7 @@ impl Reader {
         let query = Query::parse(&format!("mark=\"{plain}\""), Some(Kind::Mark));
         let Ok(query) = query else { return Err(missing(self)?) };
         let length = self.length()?;
-        let found = self.select(&query, Start::default(), 1, Order::NewestFirst, length)?;
+        let found = self.select(&query, Start::default(), 1, Direction::NewestFirst, length)?;
         match found.into_iter().next() {
             Some(record) if plain == name => Ok(record),
             _ => Err(missing(self)?),
@@ -257,7 +262,7 @@ impl Reader {
         query: &Query,
         start: Start,
         limit: usize,
-        order: Order,
+        direction: Direction,
         upto: u64,
     ) -> Result<Vec<Record>, ReadError> {
         let wanted = |record: &Record| {
@@ -267,7 +272,7 @@ impl Reader {
         };
         let (index, reach) = self.index(upto);
         let mut found = Vec::new();
-        let newest = order == Order::NewestFirst;
+        let newest = direction == Direction::NewestFirst;
         if newest {
             // The unindexed end is read forwards, so surplus records are at its beginning.
             self.scan(reach.offset, upto, &mut |record| {

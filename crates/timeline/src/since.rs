@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     ReadError, Reader,
     index::{Index, postings::intersect},
-    reader::{Order, Start},
+    reader::{Direction, Start},
 };
 
 /// How many seed records are read.
@@ -134,11 +134,11 @@ impl Reader {
         let in_base =
             Query::parse("body.base=true", Some(Kind::Error)).expect("bodies have fields");
         let all = Start { after: 0, from: None };
-        for record in self.select(&in_base, all, ISSUES, Order::OldestFirst, upto)? {
+        for record in self.select(&in_base, all, ISSUES, Direction::OldestFirst, upto)? {
             tally.known_issues.insert(record.id);
         }
         let notes = Query::parse("gap:", Some(Kind::Log)).expect("logs have gaps");
-        let notes = self.select(&notes, start, GAPS, Order::OldestFirst, upto)?;
+        let notes = self.select(&notes, start, GAPS, Direction::OldestFirst, upto)?;
         let records = match limit {
             0 => Vec::new(),
             limit => self.unseeded(start, limit, upto, &tally.windows)?,
@@ -176,7 +176,7 @@ impl Reader {
     fn windows(&self, mark: u64, upto: u64) -> Result<Windows, ReadError> {
         let query = Query::parse("", Some(Kind::Seed)).expect("nothing is a query");
         let all = Start { after: mark, from: None };
-        let found = self.select(&query, all, SEEDS, Order::OldestFirst, upto)?;
+        let found = self.select(&query, all, SEEDS, Direction::OldestFirst, upto)?;
         Ok(Windows::of(found.iter().map(|record| (record.id.as_str(), record.seq))))
     }
 
@@ -189,7 +189,8 @@ impl Reader {
         windows: &Windows,
     ) -> Result<Vec<Record>, ReadError> {
         let most = limit.saturating_add(usize::try_from(windows.length()).unwrap_or(usize::MAX));
-        let mut found = self.select(&Query::default(), start, most, Order::OldestFirst, upto)?;
+        let mut found =
+            self.select(&Query::default(), start, most, Direction::OldestFirst, upto)?;
         found.retain(|record| !windows.hides(record.kind, record.seq));
         found.truncate(limit);
         Ok(found)
@@ -201,7 +202,7 @@ impl Reader {
         let term = format!("gap={}", GapKind::Absent.as_str());
         let query = Query::parse(&term, Some(Kind::Log)).expect("logs have gaps");
         let all = Start { after: 0, from: None };
-        let found = self.select(&query, all, GAPS, Order::NewestFirst, upto)?;
+        let found = self.select(&query, all, GAPS, Direction::NewestFirst, upto)?;
         Ok(found.iter().map(|record| record.seq).find(|seq| *seq < mark).unwrap_or(0))
     }
 }

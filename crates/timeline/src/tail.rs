@@ -6,7 +6,7 @@ use hothouse_model::{query::Query, record::Record};
 
 use crate::{
     ReadError, Reader, Selection,
-    reader::{Order, Start},
+    reader::{Direction, Start},
 };
 
 /// The poll interval for a file that another process writes.
@@ -54,7 +54,8 @@ impl Tail {
 
     /// Reads existing records through the index.
     fn first(&mut self, upto: u64) -> Result<(), ReadError> {
-        let found = self.reader.select(&self.query, self.start, AHEAD, Order::OldestFirst, upto)?;
+        let found =
+            self.reader.select(&self.query, self.start, AHEAD, Direction::OldestFirst, upto)?;
         // If the limit was reached, there may be more before the end.
         self.offset = (found.len() < AHEAD).then_some(upto);
         self.ready.extend(found);

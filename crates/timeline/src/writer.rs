@@ -52,7 +52,7 @@ pub struct Identity {
 }
 
 /// The parameters for opening a timeline.
-pub struct Order {
+pub struct TimelineOrder {
     pub identity: Identity,
     pub redactor: Redactor,
     pub anchors: Box<dyn Anchors>,
@@ -152,14 +152,14 @@ pub struct Timeline {
 impl Timeline {
     /// Opens the timeline of a run in its folder, creating it if necessary, and repairs what a
     /// crash left.
-    pub fn open(folder: &Path, order: Order) -> Result<(Self, Recovery), OpenError> {
+    pub fn open(folder: &Path, order: TimelineOrder) -> Result<(Self, Recovery), OpenError> {
         Self::open_on(folder, order, |file| Box::new(FileDisk(file)))
     }
 
     /// Opens a timeline on a given disk.
     pub fn open_on(
         folder: &Path,
-        order: Order,
+        order: TimelineOrder,
         disk: impl FnOnce(File) -> Box<dyn Disk>,
     ) -> Result<(Self, Recovery), OpenError> {
         hothouse_host::files::make_private_folder(&folder.join(OWN))?;
@@ -173,7 +173,7 @@ impl Timeline {
             move |source| FileError { attempt, path, source }
         };
         let file = open_private(&path).map_err(failed("open"))?;
-        let Order { identity, redactor, anchors, now } = order;
+        let TimelineOrder { identity, redactor, anchors, now } = order;
         let (end, recovery) =
             recover::recover(&file, folder, &identity.run).map_err(failed("recover"))?;
         // The file's name must be as durable as its content.

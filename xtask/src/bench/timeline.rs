@@ -17,7 +17,7 @@ use hothouse_model::{
     record::{Draft, Kind, bodies::MarkBody},
 };
 use hothouse_timeline::{
-    Identity, NoAnchors, Order, Reader, Redactor, Selection, Timeline, TimelineOrder,
+    Direction, Identity, NoAnchors, Reader, Redactor, Selection, Timeline, TimelineOrder,
 };
 use serde_json::json;
 
@@ -154,7 +154,7 @@ fn middle(mut rates: Vec<f64>) -> f64 {
 
 fn select(query: &str, since: Option<Since>, limit: usize) -> Selection {
     let query = Query::parse(query, Some(Kind::Request)).expect("the queries are valid");
-    Selection { query, since, now: HostClock.now(), limit, order: Order::NewestFirst }
+    Selection { query, since, now: HostClock.now(), limit, direction: Direction::NewestFirst }
 }
 
 /// Measures the time from when the appender returns until the waiter has the record.

@@ -6,7 +6,7 @@ use hothouse_host::{files, logs};
 use hothouse_model::stack::{ServiceAction, ServiceOrder, ServiceReport, StackOrder, StackReport};
 use hothouse_room::{
     self as room, ClientError, RoomClient,
-    wire::{CallRefusalKind, LogStart, ServiceOrder as Order, ServiceStatus},
+    wire::{CallRefusalKind, LogStart, ServiceCommand, ServiceStatus},
 };
 
 use super::{RoomFile, talk};
@@ -35,13 +35,13 @@ pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomEr
     files::write_quick(&runtime.join(STACK), &text, 0o600)?;
     talk(runtime, async |client: &RoomClient| {
         for name in gone {
-            client.order_service(Some(name), Order::Remove).await?;
+            client.command_service(Some(name), ServiceCommand::Remove).await?;
         }
         for (spec, log) in told {
             let (files, start) = log.map_or((Vec::new(), NO_LOG), |log| (log.files, log.start));
             client.declare(spec, start, &files).await?;
         }
-        client.order_service(None, Order::Start).await
+        client.command_service(None, ServiceCommand::Start).await
     })
 }
 
@@ -87,14 +87,14 @@ pub(super) fn act(
     service: Option<&str>,
     action: ServiceAction,
 ) -> Result<(), RoomError> {
-    let order = match action {
-        ServiceAction::Start => Order::Start,
-        ServiceAction::Stop => Order::Stop,
-        ServiceAction::Restart => Order::Restart,
-        ServiceAction::Signal(number) => Order::Signal(number),
+    let command = match action {
+        ServiceAction::Start => ServiceCommand::Start,
+        ServiceAction::Stop => ServiceCommand::Stop,
+        ServiceAction::Restart => ServiceCommand::Restart,
+        ServiceAction::Signal(number) => ServiceCommand::Signal(number),
     };
     let asked = talk(runtime, async |client: &RoomClient| {
-        client.order_service(service.map(str::to_owned), order).await
+        client.command_service(service.map(str::to_owned), command).await
     });
     match asked {
         Err(RoomError::Talk(ClientError::Refused(refusal)))

@@ -17,7 +17,7 @@ use hothouse_model::{
     record::{Kind, Record},
 };
 use hothouse_reconcile::{proofs, timelines::RunPlace};
-use hothouse_timeline::{Order, Reader, Selection};
+use hothouse_timeline::{Direction, Reader, Selection};
 
 use super::Dashboard;
 use crate::{
@@ -151,8 +151,8 @@ fn select(
     limit: usize,
 ) -> Result<Vec<Record>, Failure> {
     let query = Query::parse(filter, kind).map_err(|error| error.failure())?;
-    let order = Order::NewestFirst;
-    let selection = Selection { query, since: None, now: HostClock.now(), limit, order };
+    let direction = Direction::NewestFirst;
+    let selection = Selection { query, since: None, now: HostClock.now(), limit, direction };
     reader.records(&selection).map_err(|error| error.failure())
 }
 

@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use hothouse_api::{ErrorBody, integration::IntegrationView, sandbox::FindQuery};
 use hothouse_model::{Explain, Failure, SandboxRecord, query, record::Kind};
 use hothouse_reconcile::timelines::RunPlace;
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 
 use super::{blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
@@ -54,8 +54,8 @@ fn counted(daemon: &Daemon, sandbox: &SandboxRecord, name: &str) -> Result<u64, 
     let Ok(reader) = daemon.keepers.timelines.reader(&place) else { return Ok(0) };
     let query = query::Query::parse(&format!("integration={name}"), Some(Kind::Request));
     let query = query.map_err(|error| error.failure())?;
-    let (now, order) = (daemon.engine.now(), Order::OldestFirst);
-    let selection = Selection { query, since: None, now, limit: COUNTED, order };
+    let (now, direction) = (daemon.engine.now(), Direction::OldestFirst);
+    let selection = Selection { query, since: None, now, limit: COUNTED, direction };
     let records = reader.records(&selection).map_err(|error| error.failure())?;
     Ok(records.len() as u64)
 }

@@ -23,7 +23,7 @@ use hothouse_reconcile::{
     proofs::{FolderCheck, verify_folder},
     timelines::RunPlace,
 };
-use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection, Verification};
+use hothouse_timeline::{Direction, Gap, ReadError, Reader, Selection, Verification};
 
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
@@ -82,7 +82,7 @@ pub(crate) async fn list(
     // One more than requested shows whether there are more.
     selection.limit = limit + 1;
     if query.newest {
-        selection.order = Order::NewestFirst;
+        selection.direction = Direction::NewestFirst;
     }
     let place = place(&daemon, query.run, query.sandbox.as_deref(), query.folder).await?;
     let page = blocking(move || {
@@ -280,5 +280,5 @@ pub(super) fn selection(
     let since = since.map(str::parse::<Since>).transpose();
     let since = since.map_err(|error| ErrorResponse(error.failure()))?;
     let now = HostClock.now();
-    Ok(Selection { query, since, now, limit: MOST, order: Order::OldestFirst })
+    Ok(Selection { query, since, now, limit: MOST, direction: Direction::OldestFirst })
 }

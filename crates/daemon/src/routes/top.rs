@@ -8,7 +8,7 @@ use hothouse_api::{
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{SandboxRecord, query::Query, record::Kind, room::RoomUsage};
 use hothouse_reconcile::timelines::RunPlace;
-use hothouse_timeline::{Order, Reader, Selection};
+use hothouse_timeline::{Direction, Reader, Selection};
 
 use super::blocking;
 use crate::{Daemon, failure::ErrorResponse, room_api::Shown, view};
@@ -62,8 +62,8 @@ fn denials(reader: &Reader) -> u64 {
     let query =
         Query::parse("allowed=false", Some(Kind::Connection)).expect("connections have a verdict");
     let now = HostClock.now();
-    let order = Order::NewestFirst;
-    let selection = Selection { query, since: None, now, limit: DENIALS, order };
+    let direction = Direction::NewestFirst;
+    let selection = Selection { query, since: None, now, limit: DENIALS, direction };
     let found = reader.records(&selection).map_or(0, |records| records.len());
     u64::try_from(found).unwrap_or(u64::MAX)
 }

@@ -20,7 +20,7 @@ use hothouse_model::{
     query::Query,
     record::{Kind, Record, bodies::AuditBody},
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 use serde_json::Value;
 
 use super::transcript::{self, TranscriptCall};
@@ -97,8 +97,8 @@ pub(super) fn write(
 fn records(timelines: &Timelines, place: &RunPlace, kind: Kind) -> Result<Vec<Record>, Failure> {
     let reader = timelines.reader(place)?;
     let query = Query::parse("", Some(kind)).expect("nothing is a query");
-    let (now, order) = (HostClock.now(), Order::OldestFirst);
-    let selection = Selection { query, since: None, now, limit: ROWS, order };
+    let (now, direction) = (HostClock.now(), Direction::OldestFirst);
+    let selection = Selection { query, since: None, now, limit: ROWS, direction };
     reader.records(&selection).map_err(|error| error.failure())
 }
 

@@ -15,7 +15,7 @@ use hothouse_model::{
     query::Query,
     record::Kind,
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -505,7 +505,8 @@ fn egress(keepers: &Keepers, sandbox: &SandboxRecord) -> RaceEgress {
     let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
     let query = Query::parse("", Some(Kind::Connection)).expect("nothing is a query");
     let now = keepers.engine.now();
-    let selection = Selection { query, since: None, now, limit: 10_000, order: Order::OldestFirst };
+    let selection =
+        Selection { query, since: None, now, limit: 10_000, direction: Direction::OldestFirst };
     let Ok(reader) = keepers.timelines.reader(&place) else { return RaceEgress::default() };
     let records = reader.records(&selection).unwrap_or_default();
     let mut found = RaceEgress::default();

@@ -14,7 +14,7 @@ use hothouse_model::{
     query::Query,
     record::{Draft, Kind},
 };
-use hothouse_timeline::{Order, Selection, Timeline};
+use hothouse_timeline::{Direction, Selection, Timeline};
 
 use super::{Browsers, Visit};
 use crate::timelines::unreported::suspect;
@@ -167,8 +167,8 @@ fn placed(mut report: BrowseReport, folder: &Path) -> BrowseReport {
 /// Adds the server-side records to their requests; requests without one are left out.
 fn join(timeline: &Arc<Timeline>, report: &mut BrowseReport, trace_prefix: &str) {
     let Ok(query) = Query::parse(&format!("trace:{trace_prefix}"), None) else { return };
-    let (now, limit, order) = (HostClock.now(), RECORDS, Order::OldestFirst);
-    let selection = Selection { query, since: None, now, limit, order };
+    let (now, limit, direction) = (HostClock.now(), RECORDS, Direction::OldestFirst);
+    let selection = Selection { query, since: None, now, limit, direction };
     let found = timeline.reader().and_then(|reader| reader.records(&selection));
     let records = match found {
         Ok(records) => records,

@@ -14,7 +14,7 @@ use hothouse_model::{
     query::{Query, Since},
     record::Kind,
 };
-use hothouse_timeline::{Order, Selection, Timeline};
+use hothouse_timeline::{Direction, Selection, Timeline};
 use serde_json::Value;
 
 use super::{Browsers, place::Place};
@@ -67,7 +67,8 @@ impl Outside for RoomOutside<'_> {
             let timeline = self.timeline.as_ref().ok_or("no run is being recorded")?;
             let query = Query::parse(query, Some(kind)).map_err(|error| error.to_string())?;
             let (now, since) = (HostClock.now(), Some(Since::Seq(self.since)));
-            let selection = Selection { query, since, now, limit: 1, order: Order::OldestFirst };
+            let selection =
+                Selection { query, since, now, limit: 1, direction: Direction::OldestFirst };
             let reader = timeline.reader().map_err(|error| error.failure().message)?;
             let mut tail = reader.tail(&selection).map_err(|error| error.failure().message)?;
             let run = self.sandbox.room.as_ref().map(|room| room.run.id.as_str());

@@ -14,7 +14,7 @@ use hothouse_model::{
     query::{Query, Since},
     record::{Kind, Record},
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 
 use super::{blocking, rows, scenario::Performing};
 use crate::in_room::InRoom;
@@ -168,7 +168,7 @@ impl<'a> Watch<'a> {
                 since: Some(Since::Seq(after)),
                 now: HostClock.now(),
                 limit,
-                order: Order::OldestFirst,
+                direction: Direction::OldestFirst,
             };
             let reader = timelines.reader(&place)?;
             reader.records(&selection).map_err(|error| error.failure())

@@ -11,7 +11,7 @@ use hothouse_model::{
     seed::{CONTEXT_FILE, FOLDER, STATE_FILE},
     stack::{ServiceAction, ServiceOrder},
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 use jiff::Timestamp;
 
 use super::{LABEL, Seeding, Seeds, blocking, bundle::scheme};
@@ -235,7 +235,8 @@ fn is_foreign(engine: &Engine, timelines: &Timelines, sandbox: &SandboxRecord) -
     let now = engine.now();
     let happened = |kind| {
         let query = Query::parse("", Some(kind)).expect("nothing is a query");
-        let selection = Selection { query, since: None, now, limit: 1, order: Order::NewestFirst };
+        let selection =
+            Selection { query, since: None, now, limit: 1, direction: Direction::NewestFirst };
         reader.records(&selection).map_or(true, |found| !found.is_empty())
     };
     timelines.lost(&place) > 0 || FOREIGN.into_iter().any(happened)

@@ -20,7 +20,7 @@ use hothouse_sinks::{
 use hothouse_terminate::{
     Asked, Charge, Gate, Meter, Metered, RECORDED_CAP, Refusal, RequestRecord,
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 use tokio::sync::oneshot;
 
 use super::{RunSinks, trace_in};
@@ -190,7 +190,7 @@ fn earlier(sinks: &RunSinks) -> Result<Spent, String> {
         since: None,
         now: HostClock.now(),
         limit: COUNTED,
-        order: Order::OldestFirst,
+        direction: Direction::OldestFirst,
     };
     let records = timeline.reader().map_err(|_| failed)?.records(&selection).map_err(|_| failed)?;
     let bodies = records.iter().filter_map(|record| record.body::<LlmBody>().ok());

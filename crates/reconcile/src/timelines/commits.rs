@@ -11,7 +11,7 @@ use hothouse_model::{
     query::Query,
     record::{Draft, Kind, bodies::CommitBody},
 };
-use hothouse_timeline::{Order, Selection, Timeline};
+use hothouse_timeline::{Direction, Selection, Timeline};
 use jiff::Timestamp;
 
 /// How many commits of a run are remembered.
@@ -26,7 +26,8 @@ impl Told {
     pub(super) fn of(timeline: &Timeline) -> Self {
         let query = Query::parse("", Some(Kind::Commit)).expect("nothing is a query");
         let (now, limit) = (HostClock.now(), REMEMBERED);
-        let selection = Selection { query, since: None, now, limit, order: Order::NewestFirst };
+        let selection =
+            Selection { query, since: None, now, limit, direction: Direction::NewestFirst };
         let records = timeline.reader().and_then(|reader| reader.records(&selection));
         let commits = records.unwrap_or_default().into_iter();
         let commits = commits.filter_map(|record| Some(record.body::<CommitBody>().ok()?.commit));

@@ -13,7 +13,7 @@ use hothouse_model::{
     record::{Draft, Kind, Record, bodies::ExecBody},
     room::RoomWish,
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Direction, Selection};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
@@ -88,8 +88,8 @@ fn left(timelines: &Timelines, sandbox: &SandboxRecord, born: Timestamp) -> Vec<
     timelines.of(sandbox);
     let Ok(reader) = timelines.reader(&place) else { return Vec::new() };
     let query = Query::of_kind(Kind::Exec);
-    let order = Order::NewestFirst;
-    let selection = Selection { query, since: None, now: born, limit: COMMANDS, order };
+    let direction = Direction::NewestFirst;
+    let selection = Selection { query, since: None, now: born, limit: COMMANDS, direction };
     unended(reader.records(&selection).unwrap_or_default(), born)
 }
 

@@ -23,7 +23,7 @@ use hothouse_model::{
         service::{Exit, ServiceState, ServiceStatus},
     },
 };
-use hothouse_timeline::{Order, Selection, gap};
+use hothouse_timeline::{Direction, Selection, gap};
 use jiff::Timestamp;
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 
@@ -137,7 +137,7 @@ fn last_records(timelines: &Timelines, sandbox: &SandboxRecord) -> Known {
     let query = Query::parse("", Some(Kind::Service)).expect("nothing is a query");
     let now = HostClock.now();
     let selection =
-        Selection { query, since: None, now, limit: SERVICES, order: Order::NewestFirst };
+        Selection { query, since: None, now, limit: SERVICES, direction: Direction::NewestFirst };
     let mut known = Known::new();
     for record in reader.records(&selection).unwrap_or_default() {
         if let Ok(body) = record.body::<ServiceBody>() {

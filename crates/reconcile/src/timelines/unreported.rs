@@ -15,7 +15,7 @@ use hothouse_model::{
     record::{Kind, bodies::GapKind},
 };
 use hothouse_sinks::errors;
-use hothouse_timeline::{Order, Selection, gap};
+use hothouse_timeline::{Direction, Selection, gap};
 use jiff::Timestamp;
 
 use super::{RunPlace, Timelines};
@@ -83,7 +83,7 @@ fn is_reported(timelines: &Timelines, sandbox: &SandboxRecord, begun: Timestamp)
         since: Some(Since::Moment(since)),
         now: HostClock.now(),
         limit: 1,
-        order: Order::OldestFirst,
+        direction: Direction::OldestFirst,
     };
     reader.records(&selection).map_or(true, |found| !found.is_empty())
 }

@@ -123,7 +123,7 @@ impl Room {
                 now(Answer::Done)
             }
             Call::Declare { service, log } => self.declare(*service, log, descriptors),
-            Call::Service { name, order } => self.order_service(name.as_deref(), order),
+            Call::Service { name, command } => self.command_service(name.as_deref(), command),
             Call::Services { after } => Ok(self.tell_services(daemon, seq, after)),
             Call::Close { exec, output } => self.close_output(&exec, output),
             Call::Api => self.hand_over_api(daemon),

@@ -3,7 +3,7 @@
 use super::Room;
 use super::calls::{Outcome, now, refuse};
 use crate::services::Hands;
-use hothouse_room_wire::{Answer, CallRefusalKind, LogStart, Reply, ServiceOrder};
+use hothouse_room_wire::{Answer, CallRefusalKind, LogStart, Reply, ServiceCommand};
 use hothouse_service::ServiceSpec;
 use rustix::fd::OwnedFd;
 
@@ -31,12 +31,16 @@ impl Room {
         }
     }
 
-    pub(super) fn order_service(&mut self, name: Option<&str>, order: ServiceOrder) -> Outcome {
+    pub(super) fn command_service(
+        &mut self,
+        name: Option<&str>,
+        command: ServiceCommand,
+    ) -> Outcome {
         if self.ending.is_some() {
             return Err(refuse(CallRefusalKind::Ending, "the room is ending"));
         }
         let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
-        match self.services.order(name, order, &mut hands) {
+        match self.services.command(name, command, &mut hands) {
             Ok(()) => now(Answer::Done),
             Err(_) => {
                 let name = name.unwrap_or_default();

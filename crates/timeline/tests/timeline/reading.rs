@@ -14,7 +14,7 @@ use hothouse_model::{
     },
 };
 use hothouse_timeline::{
-    Order, ReadError, Reader, Selection, Timeline, VIEWS, gap, har, write_views,
+    Direction, ReadError, Reader, Selection, Timeline, VIEWS, gap, har, write_views,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::{Kept, RUN, at, log, open, order, request};
 
 fn select(query: &str, kind: Option<Kind>) -> Selection {
     let query = Query::parse(query, kind).unwrap();
-    Selection { query, since: None, now: at(100), limit: 100, order: Order::OldestFirst }
+    Selection { query, since: None, now: at(100), limit: 100, direction: Direction::OldestFirst }
 }
 
 fn seqs(reader: &Reader, selection: &Selection) -> Vec<u64> {
@@ -83,7 +83,8 @@ fn queries_find_the_same_with_and_without_an_index() {
             ("", None, vec![1, 2, 3, 4, 5]),
         ] {
             assert_eq!(seqs(reader, &select(query, kind)), expected, "{query}");
-            let newest = Selection { order: Order::NewestFirst, limit: 1, ..select(query, kind) };
+            let newest =
+                Selection { direction: Direction::NewestFirst, limit: 1, ..select(query, kind) };
             let expected: Vec<u64> = expected.last().copied().into_iter().collect();
             assert_eq!(seqs(reader, &newest), expected, "{query}, the newest");
         }
