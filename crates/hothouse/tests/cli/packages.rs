@@ -260,7 +260,7 @@ fn what_setup_installed_is_kept_with_a_config_that_is_not_committed() {
     if !env.can_have_rooms("an install that is kept") {
         return;
     }
-    let install = "mkdir -p app/.venv && head -c 8 /dev/urandom | base64 >app/.venv/when";
+    let install = "mkdir -p app/.venv && head -c 8 /dev/urandom | base64 >app/.venv/when\n";
     let files = [("app/requirements.txt", ""), ("install.sh", install)];
     let repository = env.repository_with("acme", config, &files);
     user(&env, &repository, "git rm -q --cached hothouse.toml && git commit -qm without-config");
