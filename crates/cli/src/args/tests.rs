@@ -18,13 +18,13 @@ fn frequent_commands_mean_the_same_with_and_without_the_other_commands() {
         "guard --tool claude --mode deny",
         "guard install --for claude",
         "-v guard uninstall --for codex",
-        "delete a b --yes",
+        "delete a b --force",
         "down -w a",
         "fork a --from b -q",
         "logs web -f -w a --json",
         "since mark-1 --json",
         "status a -f",
-        "timeline --kind mail --limit 5",
+        "timeline --kind mail --budget 500",
         "up --seed m --json",
         "wait mail to:ann",
     ] {
@@ -35,7 +35,7 @@ fn frequent_commands_mean_the_same_with_and_without_the_other_commands() {
             parse::frequent(&words).unwrap_or_else(|| panic!("{line} needs the whole tree"));
         assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
     }
-    for line in ["exec", "exec --help", "exec npm test", "guard --nonsense", "status", "--version"]
+    for line in ["exec", "exec --help", "exec npm test", "guard --nonsense", "list", "--version"]
     {
         let words: Vec<OsString> =
             std::iter::once("hothouse").chain(line.split(' ')).map(OsString::from).collect();
