@@ -30,6 +30,7 @@ pub mod named;
 pub mod network;
 pub mod newest;
 pub mod owners;
+pub mod paced;
 pub mod ping;
 pub mod probe;
 pub mod process;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{charged::Charged, shares::Shares};
+use hothouse_host::{charged::Charged, paced::Paced, shares::Shares};
 use hyper::{
     Request, Response,
     body::Incoming,
@@ -135,7 +135,7 @@ impl Pool {
         let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Paced::new(stream)))
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {

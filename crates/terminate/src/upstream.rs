@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_host::paced::Paced;
 use hyper::{
     Request, Response, Uri, Version,
     body::Incoming,
@@ -203,7 +204,7 @@ impl<U: Upstream> Upstreams<U> {
             .max_send_buf_size(64 << 10)
             .max_header_list_size(64 << 10)
             .keep_alive_interval(Some(Duration::from_secs(30)))
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Paced::new(stream)))
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {

@@ -35,8 +35,7 @@ fn frequent_commands_mean_the_same_with_and_without_the_other_commands() {
             parse::frequent(&words).unwrap_or_else(|| panic!("{line} needs the whole tree"));
         assert_eq!(format!("{alone:?}"), format!("{whole:?}"), "{line}");
     }
-    for line in ["exec", "exec --help", "exec npm test", "guard --nonsense", "list", "--version"]
-    {
+    for line in ["exec", "exec --help", "exec npm test", "guard --nonsense", "list", "--version"] {
         let words: Vec<OsString> =
             std::iter::once("hothouse").chain(line.split(' ')).map(OsString::from).collect();
         assert!(parse::frequent(&words).is_none(), "{line}");
