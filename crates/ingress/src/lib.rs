@@ -17,6 +17,7 @@ pub mod names;
 pub mod pages;
 pub mod pool;
 pub mod proxy;
+mod requests;
 mod rewrite;
 pub mod server;
 pub mod sign_in;

@@ -24,6 +24,9 @@ ready = { tcp = true }
 url = "docs"
 "#;
 
+/// A server that serves more than one request of a connection.
+const KEEPS_ALIVE: &str = r#"'''python3 -c "import http.server as s; s.test(s.SimpleHTTPRequestHandler, s.ThreadingHTTPServer, 'HTTP/1.1', 3000)"'''"#;
+
 /// Reserves all ports of the range for an existing sandbox, except reserved ones and the last.
 const FILL: &str = r#"
 import sqlite3, sys
@@ -160,7 +163,8 @@ fn a_direct_port_answers_to_no_other_name_of_ours() {
         return skip("direct ports by name", "python3 or curl");
     }
     let env = surroundings();
-    let repository = env.repository("u", CONFIG);
+    let repository =
+        env.repository("u", &CONFIG.replace("\"python3 -m http.server 3000\"", KEEPS_ALIVE));
     if !env.can_have_rooms("direct ports by name") {
         return;
     }
@@ -177,5 +181,14 @@ fn a_direct_port_answers_to_no_other_name_of_ours() {
         ["hothouse.localhost", "docs.a.u.localhost", "HOTHOUSE.localhost.:1", "u.localhost"]
     {
         assert!(ask(other).contains("another app's"), "{other}: {}", ask(other));
+        let (first, then) = ("Host: 127.0.0.1", format!("Host: {other}"));
+        let shown = ["-w", " %{num_connects} %{http_code}"];
+        let both = [
+            &["-H", first, &direct, "--next", "-s", "--noproxy", "*", "-H", &then, &direct],
+            &shown[..],
+        ];
+        let both = curl(&both.concat());
+        let said = both.strip_prefix("hello\n").unwrap_or_else(|| panic!("{other}: {both}"));
+        assert!(said.contains("another app's") && said.ends_with(" 0 421"), "{other}: {both}");
     }
 }
