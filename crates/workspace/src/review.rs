@@ -309,7 +309,9 @@ fn parse_log(output: &str) -> Vec<CommitLine> {
             Some(CommitLine {
                 id: lines.next()?,
                 author: lines.next()?,
-                date: lines.next()?.parse().ok()?,
+                // Neither a year that we cannot represent nor an encoding that turns the date into nonsense may hide
+                // the commit.
+                date: lines.next()?.parse().unwrap_or(Timestamp::MAX),
                 subject: lines.next()?,
             })
         })
@@ -337,5 +339,20 @@ mod tests {
         let read = parse_log("c1\nAda\n2026-01-02T03:04:05+00:00\nmake it blue\0broken\0");
         assert_eq!(read.len(), 1);
         assert_eq!((read[0].id.as_str(), read[0].subject.as_str()), ("c1", "make it blue"));
+    }
+
+    #[test]
+    fn no_date_hides_a_commit() {
+        for date in [
+            "10000-01-01T14:00:00+14:00",
+            "3170843-11-07T09:46:39Z",
+            "1970-01-01T00:00:05+99:99",
+            "%aI",
+            "",
+        ] {
+            let commit = format!("c1\nAda\n{date}\nlate");
+            assert_eq!(parse_log(&commit).len(), 1, "{date}");
+            assert_eq!(parse_new(&format!("\0{commit}\0a file")).len(), 1, "{date}");
+        }
     }
 }

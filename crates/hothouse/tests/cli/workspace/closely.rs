@@ -168,6 +168,32 @@ fn a_subject_without_end_hides_no_commit() {
 }
 
 #[test]
+fn no_date_and_no_encoding_of_a_commit_hides_it() {
+    rooms(|env, repository| {
+        let script = "
+for at in 99999999999999 253402300800 5; do
+    GIT_AUTHOR_DATE=\"@$at +0000\" git commit -q --allow-empty -m at-$at
+done
+for encoding in UTF-16 UCS-2 IBM037 nonsense; do
+    git -c i18n.commitEncoding=$encoding commit -q --allow-empty -m in-$encoding
+done";
+        agent(env, repository, script);
+        let log = env.json(repository, &["log", "-w", "a", "--json"]);
+        assert_eq!(log["commits"].as_array().unwrap().len(), 7, "{log}");
+        let words = ["timeline", "-w", "a", "--kind", "commit", "--json"];
+        let told = env.ok(repository, &words);
+        let shown = env.ok(repository, &["log", "-w", "a"]);
+        for commit in log["commits"].as_array().unwrap() {
+            let id = &commit["id"].as_str().unwrap()[..10];
+            assert!(shown.contains(id) && told.contains(id), "{id}: {shown} {told}");
+        }
+        for subject in ["at-99999999999999", "at-253402300800", "at-5", "in-nonsense"] {
+            assert!(shown.contains(subject), "{subject}: {shown}");
+        }
+    });
+}
+
+#[test]
 fn a_tree_deeper_than_any_path_is_measured_and_can_be_deleted() {
     rooms(|env, repository| {
         agent(env, repository, "true");
