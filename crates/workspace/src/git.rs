@@ -95,7 +95,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
     match error {
         RunError::TooSlow { .. } => vec![format!(
-            "a pipe in place of a file blocks git (`find {} -type p` shows it), and folders nested by the thousand take it too long",
+            "a pipe in place of a file blocks git (`find {} -type p` shows it), and folders nested by the thousand or files of terabytes take it too long",
             worktree.display()
         )],
         other => other.hints(),

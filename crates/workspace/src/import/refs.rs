@@ -1,6 +1,7 @@
 //! From the staging namespace to the user's branches.
 
 use hothouse_host::{RunError, files};
+use hothouse_model::visible;
 
 use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Wanted, Work};
 use crate::git;
@@ -10,7 +11,8 @@ const HEAD: &str = "head";
 
 /// A fetched branch of the agent's.
 struct Staged {
-    name: String,
+    /// Not always UTF-8.
+    name: Vec<u8>,
     tip: String,
 }
 
@@ -21,10 +23,11 @@ impl Work<'_> {
         if staged.is_empty() {
             return Ok(());
         }
-        let delete = |staged: Staged| format!("delete {}{}\0\0", self.staging(), staged.name);
-        let deletions: String = staged.into_iter().map(delete).collect();
+        let (delete, ends) = (format!("delete {}", self.staging()), b"\0\0");
+        let delete = |staged: &Staged| [delete.as_bytes(), &staged.name, ends].concat();
+        let deletions: Vec<u8> = staged.iter().flat_map(delete).collect();
         let git = self.git().args(["update-ref", "--no-deref", "-z", "--stdin"]);
-        let git = git.stdin(files::memory(deletions.as_bytes())?).output();
+        let git = git.stdin(files::memory(&deletions)?).output();
         git.map(drop).map_err(|source| self.refs(source))
     }
 
@@ -35,7 +38,7 @@ impl Work<'_> {
             return Err(ImportError::TooManyBranches { sandbox: self.import.sandbox.clone() });
         }
         let (own, others): (Vec<_>, Vec<_>) =
-            staged.into_iter().partition(|staged| staged.name == self.import.branch);
+            staged.into_iter().partition(|staged| staged.name == self.import.branch.as_bytes());
         let tip = own.into_iter().next().map(|staged| staged.tip);
         let branch = match &tip {
             Some(tip) => self.take_over_branch(tip)?,
@@ -83,6 +86,13 @@ impl Work<'_> {
 
     fn take_over_other(&self, other: Staged, imported: &mut Imported) -> Result<(), ImportError> {
         let Staged { name, tip } = other;
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        // The user's own git shows names of branches as they are.
+        if shown.as_bytes() != name || shown.chars().any(visible::is_deceptive) {
+            imported.left_out.push(shown);
+            return Ok(());
+        }
+        let name = shown;
         let ours = format!("hothouse/{}/{name}", self.import.sandbox);
         let is_taken = name == HEAD || name.starts_with("head/");
         // The branches that the room started with are the user's own, even if the user has moved
@@ -120,10 +130,10 @@ impl Work<'_> {
         let list = self.git().args(["for-each-ref", "--format=%(objectname) %(refname)"]);
         let output =
             list.arg(staging.trim_end_matches('/')).output().map_err(|source| self.refs(source))?;
-        let text = String::from_utf8_lossy(&output).into_owned();
-        let lines = text.lines().filter_map(|line| line.split_once(' '));
-        let staged = lines.filter_map(|(tip, name)| {
-            Some(Staged { name: name.strip_prefix(&staging)?.to_owned(), tip: tip.to_owned() })
+        let staged = output.split(|byte| *byte == b'\n').filter_map(|line| {
+            let at = line.iter().position(|byte| *byte == b' ')?;
+            let name = line[at + 1..].strip_prefix(staging.as_bytes())?.to_owned();
+            Some(Staged { name, tip: String::from_utf8_lossy(&line[..at]).into_owned() })
         });
         Ok(staged.collect())
     }

@@ -14,7 +14,10 @@ mod planted;
 use std::{
     ffi::OsStr,
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -320,6 +323,22 @@ fn other_branches_are_called_after_the_sandbox() {
     case.agent(&["branch", "-D", "agent"]);
     assert_eq!(case.import(&case.commit).branch, BranchOutcome::AgentRemoved);
     assert_eq!(case.tip("agent"), case.commit, "the user's branch stays");
+}
+
+#[test]
+fn a_branch_whose_name_deceives_is_left_out_and_nothing_of_it_stays() {
+    let case = Case::new();
+    let tip = case.agent_commits("a", "changed");
+    let names = [&b"not\xff-utf-8"[..], "turned\u{202e}round".as_bytes(), "gap\u{200b}".as_bytes()];
+    for name in names {
+        let file = case.room.join("refs/heads").join(OsStr::from_bytes(name));
+        fs::write(file, format!("{tip}\n")).unwrap();
+    }
+    let imported = case.import(&case.commit);
+    assert_eq!((case.tip("agent"), imported.tip), (tip.clone(), tip));
+    assert_eq!(imported.others, Vec::<String>::new());
+    assert_eq!(imported.left_out.len(), 3, "{:?}", imported.left_out);
+    assert_eq!(git(case.root(), &["for-each-ref", "refs/hothouse", "refs/heads/hothouse"]), "");
 }
 
 #[test]
