@@ -1,10 +1,13 @@
 //! Malicious clients.
 
+use std::sync::Arc;
+
 use hyper::StatusCode;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_rustls::TlsConnector;
 
 use crate::ground::{Ground, HOST, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of};
 
@@ -35,6 +38,31 @@ async fn a_request_for_another_host_than_the_client_hello_is_refused() {
 async fn a_name_that_is_not_terminated_gets_no_certificate() {
     let ground = Ground::lay(Plan::default()).await;
     assert!(ground.greet("evil.example", b"http/1.1").await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_hello_for_another_host_than_the_connection_is_refused() {
+    let ground = Ground::lay(Plan::default()).await;
+    for (offered, answer) in [("x", "HTTP/1.1 200"), (OTHER, "")] {
+        // The ground takes any of its names in the bytes for that of the connection; TLS reads the right one.
+        let mut client = ground.client(b"http/1.1");
+        client.alpn_protocols.push(offered.into());
+        let stream = TcpStream::connect(ground.address).await.unwrap();
+        let greeted =
+            TlsConnector::from(Arc::new(client)).connect(HOST.try_into().unwrap(), stream);
+        let mut stream = greeted.await.unwrap();
+        let host = if offered == OTHER { OTHER } else { HOST };
+        let head = format!(
+            "GET /echo HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            ground.named(host)
+        );
+        stream.write_all(head.as_bytes()).await.ok();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).await.ok();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(said.get(..12).unwrap_or_default(), answer, "{offered}: {said}");
+    }
+    assert_eq!(ground.seen().len(), 1);
 }
 
 /// Sends raw bytes on TLS and returns everything that comes back.

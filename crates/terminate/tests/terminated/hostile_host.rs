@@ -78,6 +78,7 @@ const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
+const ACKNOWLEDGED: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
@@ -198,6 +199,10 @@ pub(crate) async fn until_asked(
         stream.read_exact(&mut head).await?;
         let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
         stream.read_exact(&mut payload).await?;
+        // The windows that a client offers count from then on.
+        if head[3] == SETTINGS && head[4] & ACKNOWLEDGED == 0 {
+            stream.write_all(&frame(SETTINGS, ACKNOWLEDGED, 0, &[])).await?;
+        }
         if head[3] == HEADERS {
             return Ok(());
         }
