@@ -6,7 +6,7 @@ use crate::{
     checks::{self, Check, Observed},
     coverage::{self, ChangeCoverage, RouteCoverage},
     expected,
-    outcome::ScenarioOutcome,
+    outcome::{self, ScenarioOutcome},
     page::PageSeen,
     summary::{Summary, Verdict, effects, of_scenarios},
 };
@@ -86,6 +86,9 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
     }
     if let Some(page) = &outcome.page {
         wrong.extend(of_page(name, page, &within));
+    }
+    if let Some(lost) = outcome::lost(&within).filter(|_| outcome.failure.is_none()) {
+        wrong.push(format!("scenario {name}: its outcome does not say that {lost}"));
     }
     let ok = outcome.failure.is_none()
         && outcome.checks.iter().all(|check| check.ok)

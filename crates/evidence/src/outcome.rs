@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::config::Scenario;
+use hothouse_model::{
+    config::Scenario,
+    record::{Kind, Record, bodies::GapKind},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -113,6 +116,15 @@ impl Check {
     pub fn name(&self) -> String {
         format!("{} {}", self.kind, self.query)
     }
+}
+
+/// Returns what a run says of records that could not be written. What is missing may be what must not happen, so a
+/// scenario with such a gap proves nothing.
+pub fn lost(records: &[Record]) -> Option<&str> {
+    let is_lost = |record: &&Record| {
+        record.kind == Kind::Log && record.body["gap"] == GapKind::Dropped.as_str()
+    };
+    records.iter().find(is_lost).map(|record| record.summary.as_str())
 }
 
 /// Returns checks that failed in some attempts but not in all, with the number of failures.

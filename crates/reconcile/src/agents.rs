@@ -51,9 +51,6 @@ use crate::{Activities, Connections, Stop, Subtasks, Timelines, in_room::InRoom}
 /// How long an agent may take to exit after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// For how many seconds after its start an agent may be neither in its room nor followed.
-const BEGINS_WITHIN: i64 = 10;
-
 const TERMINATE: i32 = 15;
 const KILL: i32 = 9;
 
@@ -415,7 +412,7 @@ impl Agents {
     }
 
     /// Lists the agents of sandboxes with their current state.
-    pub async fn list(&self, sandboxes: Vec<SandboxRecord>) -> Vec<AgentRecord> {
+    pub async fn list(self: &Arc<Self>, sandboxes: Vec<SandboxRecord>) -> Vec<AgentRecord> {
         let mut all = Vec::new();
         for sandbox in sandboxes {
             if let Some(kept) = self.kept(&sandbox) {
@@ -427,7 +424,7 @@ impl Agents {
     }
 
     /// Returns the stored record, updated if the room ended with the agent.
-    async fn true_state(&self, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
+    async fn true_state(self: &Arc<Self>, sandbox: &SandboxRecord, kept: Kept) -> AgentRecord {
         let is_between_rounds =
             kept.record.mode == AgentMode::Loop && self.is_followed(sandbox.key);
         if !kept.is_active() || is_between_rounds {
@@ -441,17 +438,12 @@ impl Agents {
             let reason = Some("its room is paused: `hothouse resume`".to_owned());
             return AgentRecord { reason, ..kept.record };
         }
-        // The follower will record how it ended; without a room there is no follower to wait for.
-        let has_room = self.with.engine.running(sandbox).is_ok();
-        // A busy room that does not answer in time has not ended, and neither has its agent.
-        if has_room && (seen == Seen::Silent || self.is_followed(sandbox.key)) {
-            return kept.record;
-        }
-        // It may have ended, or started, since it was read.
-        let Some(now) = self.kept(sandbox) else { return kept.record };
-        let age = HostClock.now().duration_since(now.record.started);
-        if !now.is_active() || (has_room && age.as_secs() < BEGINS_WITHIN) {
-            return now.record;
+        let run = sandbox.room.as_ref().map(|room| &room.run.id);
+        if kept.record.run.as_ref() == run && self.with.engine.running(sandbox).is_ok() {
+            // A busy room that does not answer in time has not ended, and neither has its agent. How a command ended
+            // is recorded by its follower alone; without a room there is none to wait for.
+            self.follow_active(sandbox);
+            return self.kept(sandbox).unwrap_or(kept).record;
         }
         let changed = self.change(sandbox, |kept| {
             if kept.is_active() {
@@ -459,6 +451,15 @@ impl Agents {
             }
         });
         changed.map_or(kept.record, |kept| kept.record)
+    }
+
+    /// Follows an active agent, unless one is just being started: until its command runs, its room has none.
+    fn follow_active(self: &Arc<Self>, sandbox: &SandboxRecord) {
+        let turn = self.turn(sandbox.key);
+        let Ok(_turn) = turn.try_lock() else { return };
+        if self.kept(sandbox).is_some_and(|kept| kept.is_active()) {
+            self.follow(sandbox.clone());
+        }
     }
 
     /// Returns what is known of a sandbox's agent without querying its room.
@@ -550,13 +551,7 @@ impl Agents {
         while stop.pause(wait).await {
             wait = Duration::from_secs(5);
             let sandboxes = self.with.engine.sandboxes().unwrap_or_default();
-            for sandbox in sandboxes {
-                if self.kept(&sandbox).is_some_and(|kept| kept.is_active())
-                    && !self.is_followed(sandbox.key)
-                {
-                    self.follow(sandbox);
-                }
-            }
+            sandboxes.iter().for_each(|sandbox| self.follow_active(sandbox));
         }
         self.following.end().await;
     }

@@ -270,4 +270,17 @@ fn a_summary_is_confirmed_by_its_records_and_by_no_others() {
     let wrong = confirm(&forged, &all);
     assert_eq!(wrong.len(), 1, "{wrong:?}");
     assert!(wrong[0].contains("mail to:bob"), "{wrong:?}");
+    // What could not be written is not there to be judged.
+    let gap = json!({ "source": "hothouse", "gap": "dropped", "count": 2 });
+    let mut all = records();
+    all[2] = record(3, Kind::Log, "2 records could not be written", gap);
+    let mut hidden = summary(json!({ "mail": [{ "query": "to:ann" }] }));
+    hidden.effects = effects(&all[1..]);
+    let wrong = confirm(&hidden, &all);
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].contains("does not say that 2 records could not be written"), "{wrong:?}");
+    hidden.scenarios[0].failure = Some("not every record could be judged".into());
+    hidden.scenarios[0].ok = false;
+    hidden.verdict = Verdict::Failed;
+    assert_eq!(confirm(&hidden, &all), Vec::<String>::new());
 }

@@ -9,6 +9,8 @@ mod coverage;
 mod deceived;
 #[path = "proof/faults.rs"]
 mod faults;
+#[path = "proof/lost.rs"]
+mod lost;
 #[path = "proof/signed.rs"]
 mod signed;
 

@@ -350,7 +350,7 @@ fn opencode_makes_an_edit_and_is_kept_from_another() {
 }
 
 pub(crate) const CLAUDE: Package =
-    Package { name: "@anthropic-ai/claude-code", version: "2.1.197", program: "claude" };
+    Package { name: "@anthropic-ai/claude-code", version: "2.1.328", program: "claude" };
 
 #[test]
 fn claude_code_makes_an_edit_and_is_kept_from_another() {

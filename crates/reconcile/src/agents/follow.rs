@@ -163,7 +163,8 @@ impl Agents {
             let inside = match InRoom::of(&self.with.engine, &self.with.connections, sandbox).await
             {
                 Ok(inside) => inside,
-                Err(_) if self.is_paused(sandbox) => {
+                // A room that is busy or paused has not ended, and neither has its agent.
+                Err(_) if self.is_paused(sandbox) || self.with.engine.running(sandbox).is_ok() => {
                     tokio::time::sleep(RETRY).await;
                     continue;
                 }

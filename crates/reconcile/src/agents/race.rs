@@ -185,7 +185,10 @@ async fn made(
     let (engine, folder) = (keepers.engine.clone(), wish.folder.clone());
     let known = proofs::off_thread(move || {
         let wanted = SandboxRef { project: None, name: own };
-        Ok(engine.find(Some(&wanted), &folder).ok())
+        match engine.find(Some(&wanted), &folder) {
+            Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
     });
     match known.await? {
         Some(sandbox) => Ok(sandbox),

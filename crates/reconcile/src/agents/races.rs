@@ -108,11 +108,7 @@ pub(crate) async fn go_on(keepers: Keepers, mut stop: Stop) {
     let sandboxes = keepers.engine.sandboxes().unwrap_or_default();
     let names: Vec<String> = sandboxes.iter().map(|sandbox| sandbox.name.to_string()).collect();
     // Before a race queries them.
-    for sandbox in sandboxes {
-        if agents.kept(&sandbox).is_some_and(|kept| kept.is_active()) {
-            agents.follow(sandbox);
-        }
-    }
+    sandboxes.iter().for_each(|sandbox| agents.follow_active(sandbox));
     let mut running = JoinSet::new();
     for kept in agents.kept_races() {
         if kept.ended.is_none() {

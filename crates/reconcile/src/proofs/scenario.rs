@@ -21,10 +21,7 @@ use hothouse_model::{
 };
 use serde_json::Value;
 
-use super::{
-    Asker, Proof, artifacts, blocking, coverage, summary,
-    watching::{RECORDS, Watch},
-};
+use super::{Asker, Proof, artifacts, blocking, coverage, summary, watching::Watch};
 use crate::{Keepers, SeedWish, browsers::PageRun, timelines::RunPlace};
 
 /// How long to wait for effects after a page or a step has failed.
@@ -236,22 +233,17 @@ impl Performing<'_> {
         let page = (outcome.page.take(), folder);
         let mut watch = Watch::new(self, &expected, page, before, mark).await?;
         watch.until_final().await?;
+        let lost = watch.lost().await?;
         outcome.took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         outcome.upto = watch.records.last().map_or(mark, |record| record.seq);
         outcome.checks = watch.checks();
-        let is_full = watch.is_full();
+        let missing = watch.missing(lost);
         (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
         outcome.queues = watch.queues;
         let changed = &self.wish.changed;
         outcome.coverage = coverage::collect(keepers, self.sandbox, changed, run).await?;
-        match is_full {
-            // What is missing may be what must not happen.
-            true => Err(Failure::new(
-                FailureKind::Unmet,
-                format!("it made more than {RECORDS} records: what came later was not judged"),
-            )),
-            false => Ok(()),
-        }
+        // What is missing may be what must not happen.
+        missing.map_or(Ok(()), |missing| Err(Failure::new(FailureKind::Unmet, missing)))
     }
 
     /// Returns the app to open: the named one, or the first.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use hothouse_evidence::{
     checks::{self, Next, Observed, QueueSeen, RowAnswer, ServiceSeen},
     expected::{self, Expected},
+    outcome,
     page::PageSeen,
     summary::EFFECTS,
 };
@@ -23,7 +24,7 @@ use crate::in_room::InRoom;
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The maximum number of records of a scenario.
-pub(super) const RECORDS: usize = 100_000;
+const RECORDS: usize = 100_000;
 
 /// Observes the effects of a scenario until they are final.
 pub(super) struct Watch<'a> {
@@ -152,9 +153,22 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Whether there are more records than are judged.
-    pub(super) fn is_full(&self) -> bool {
-        self.records.len() >= RECORDS
+    /// Returns the number of lost records that no record reports yet, and reads what was reported meanwhile.
+    pub(super) async fn lost(&mut self) -> Result<u64, Failure> {
+        let lost = self.of.keepers.timelines.lost(self.of.place);
+        self.read().await?;
+        Ok(lost)
+    }
+
+    /// Says why there may be records that were not judged.
+    pub(super) fn missing(&self, lost: u64) -> Option<String> {
+        if self.records.len() >= RECORDS {
+            let text = format!("it made {RECORDS} records or more: what came later was not judged");
+            return Some(text);
+        }
+        let lost = (lost > 0).then(|| format!("{lost} records could not be written"));
+        let lost = outcome::lost(&self.records).map(str::to_owned).or(lost)?;
+        Some(format!("not every record could be judged: {lost}"))
     }
 
     /// Reads new records.
