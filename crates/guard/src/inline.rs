@@ -77,10 +77,13 @@ const RUNS: [&str; 20] = [
 ];
 
 /// Functions that hide what the code does.
-const HIDES: [&str; 16] = [
+const HIDES: [&str; 19] = [
     "b64decode",
     "base64",
     "fromCharCode",
+    "fromCodePoint",
+    "bytes([",
+    "bytearray([",
     "chr(",
     "unhexlify",
     "bytes.fromhex",
@@ -134,7 +137,7 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
         }
     }
     let leaves = |text: &String| text == ".." || text == "/" || leads_out(judge, text);
-    if code.contains("chdir") && strings.iter().any(leaves) {
+    if code.contains("chdir") && (code.contains("pardir") || strings.iter().any(leaves)) {
         judge.unknown(code, "code that goes to another folder");
     }
     let lists = code.contains("subprocess") || code.contains("spawn") || code.contains("execFile");
@@ -144,9 +147,18 @@ pub(crate) fn judge(judge: &mut Judge<'_>, code: &str) {
     }
     let from_parts = ["resolve(", "Path(\"/", "Path('/"].iter().any(|word| code.contains(word))
         && strings.iter().any(|text| text == "/");
-    let built = ["\"/\" +", "'/' +", "\"/\"+", "'/'+", "os.sep", "path.join", ".join("]
-        .iter()
-        .any(|word| code.contains(word));
+    const BUILDS: [&str; 9] = [
+        "\"/\" +",
+        "'/' +",
+        "\"/\"+",
+        "'/'+",
+        "os.sep",
+        "path.join",
+        ".join(",
+        "join(\"/\"",
+        "join('/'",
+    ];
+    let built = BUILDS.iter().any(|word| code.contains(word));
     if hides && (changes || runs || code.contains("exec") || code.contains("eval("))
         || changes && (in_home || from_parts)
     {

@@ -162,6 +162,10 @@ impl<'a> Judge<'a> {
         if text.is_empty() {
             return;
         }
+        // Links of this process say nothing about the streams of the one that is judged.
+        if text.starts_with('/') && is_stream(&lexical(Path::new(text))) {
+            return;
+        }
         let paths = match change {
             Change::Remove => self.places(text),
             _ => self.paths(text),
@@ -189,7 +193,8 @@ impl<'a> Judge<'a> {
             Change::Remove => "removes",
             Change::Attributes => "changes the attributes of",
         };
-        if is_stream(path) || self.is_also(path) {
+        let is_device = ["/dev/shm", "/dev/pts"].iter().any(|folder| path.starts_with(folder));
+        if is_stream(path) || is_device || self.is_also(path) {
             return;
         }
         let shown_path = path.display();
@@ -338,14 +343,22 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Devices that are streams, not files.
+/// Devices that are streams, not files. Below a descriptor of a folder there are files.
 fn is_stream(path: &Path) -> bool {
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr"]
-        .iter()
-        .any(|stream| path == Path::new(stream))
-        || ["/dev/fd", "/dev/pts", "/proc/self/fd", "/dev/shm"]
-            .iter()
-            .any(|folder| path.starts_with(folder))
+    const STREAMS: [&str; 7] = [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/tty",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+    ];
+    let is_descriptor = || {
+        let folder = path.parent();
+        ["/dev/fd", "/proc/self/fd"].iter().any(|own| folder == Some(Path::new(own)))
+    };
+    STREAMS.iter().any(|stream| path == Path::new(stream)) || is_descriptor()
 }
 
 /// Whether a text names a file that configures hooks of tools.

@@ -181,10 +181,20 @@ impl Judge<'_> {
                 return self.run_known(&actual, name, words, input);
             }
         }
+        if matches!(program, "just" | "task" | "go-task" | "rake") {
+            self.printed_rules(words);
+        }
         self.carried(program, words, input);
         self.outputs(words);
         words.iter().for_each(|word| self.given(word));
         Flow::Unknown
+    }
+
+    /// Judges rules of a build that come from another command.
+    pub(super) fn printed_rules(&mut self, words: &[Word]) {
+        if words.iter().any(|word| word.text.contains("/dev/fd/") || word.text == "/dev/stdin") {
+            self.unknown("", "rules that another command prints");
+        }
     }
 
     /// Judges options with which programs of all kinds write a file.

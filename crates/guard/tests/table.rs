@@ -16,6 +16,11 @@ impl Files for Fake {
             "/w/a/link" => Link::To("/etc".into()),
             "/w/a/up" => Link::To("..".into()),
             "/w/a/loop" => Link::To("loop".into()),
+            // Streams of the guard itself.
+            "/dev/fd" => Link::To("/proc/self/fd".into()),
+            "/dev/stdin" | "/dev/stdout" | "/dev/stderr" => Link::To("/proc/self/fd/1".into()),
+            "/proc/self" => Link::To("77".into()),
+            "/proc/77/fd/1" => Link::To("pipe:[1]".into()),
             "/w" | "/w/a" | "/w/a/sub" | "/w/a/src" | "/w/a/README.md" | "/etc" | "/tmp"
             | "/home" | "/home/u" | "/usr" | "/var" | "/opt" | "/srv" | "/srv/other" | "/"
             | "/w/a/.git" | "/w/a/.claude" => Link::Plain,

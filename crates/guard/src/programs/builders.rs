@@ -11,7 +11,10 @@ impl Judge<'_> {
     pub(super) fn builder(&mut self, program: &str, words: &[Word], input: &Flow) -> Flow {
         match program {
             "cmake" => self.cmake(words),
-            "ninja" => self.write_options(words, &["-C", "-f"]),
+            "ninja" => {
+                self.printed_rules(words);
+                self.write_options(words, &["-C", "-f"]);
+            }
             "meson" => {
                 self.write_options(words, &["-C", "--destdir", "--prefix"]);
                 let places = operands(words, &[]);
