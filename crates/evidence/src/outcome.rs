@@ -93,6 +93,11 @@ impl ScenarioOutcome {
         self.checks.iter().filter(|check| !check.ok)
     }
 
+    /// Returns the first line of why it could not be carried out.
+    pub fn reason(&self) -> Option<&str> {
+        self.failure.as_deref()?.lines().find(|line| !line.trim().is_empty())
+    }
+
     /// Returns whether it ran on another commit than the one that a summary is about.
     pub fn is_outdated(&self, commit: &str) -> bool {
         !self.commit.is_empty() && !commit.is_empty() && self.commit != commit

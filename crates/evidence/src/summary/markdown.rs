@@ -22,6 +22,7 @@ const LAST_LINES: usize = 3;
 pub fn markdown(summary: &Summary) -> String {
     let mut text = String::new();
     head(&mut text, summary);
+    failures(&mut text, summary);
     changed_checks(&mut text, summary);
     list(&mut text, "Not covered", summary.not_covered.iter().map(|one| plain(one)).collect());
     let is_whole = summary.scenarios.iter().all(|one| one.failed().next().is_none());
@@ -71,6 +72,18 @@ fn head(text: &mut String, summary: &Summary) {
             code_span(&code.branch),
         ),
     );
+}
+
+/// Names what failed although checks may hold.
+fn failures(text: &mut String, summary: &Summary) {
+    for one in &summary.scenarios {
+        if let Some(why) = one.reason() {
+            push(
+                text,
+                &format!("**{}** could not be proved: {}\n", plain(&one.scenario), code_span(why)),
+            );
+        }
+    }
 }
 
 /// Writes the checks of a scenario. Passed checks are folded if others failed.

@@ -293,6 +293,11 @@ impl Page<'_> {
         })
     }
 
+    /// Returns the scenarios that failed for another reason than a check, with the reason.
+    fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.summary.scenarios.iter().filter_map(|one| Some((one.scenario.as_str(), one.reason()?)))
+    }
+
     fn held(&self) -> usize {
         self.summary.checks().0
     }

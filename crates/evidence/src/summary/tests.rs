@@ -283,4 +283,10 @@ fn a_summary_is_confirmed_by_its_records_and_by_no_others() {
     hidden.scenarios[0].ok = false;
     hidden.verdict = Verdict::Failed;
     assert_eq!(confirm(&hidden, &all), Vec::<String>::new());
+    // All checks hold, so the reason is what a reader must not miss.
+    let input = PageInput { summary: &hidden, records: &[], shots: &[], mails: &[] };
+    for (text, next) in [(markdown(&hidden), "**Not covered**"), (page(&input), "id=gaps")] {
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(at("not every record could be judged") < at(next), "{text}");
+    }
 }
