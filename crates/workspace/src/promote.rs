@@ -275,7 +275,8 @@ impl Repository {
         environment: &[(String, String)],
     ) -> Result<(), PromoteError> {
         let refspec = format!("refs/heads/{branch}:refs/heads/{branch}");
-        let mut push = git::outward(&self.place.common_dir);
+        // A remote may be a path, which is relative to the top of the checkout.
+        let mut push = git::outward(&self.place.common_dir).folder(&self.place.root);
         for (name, value) in environment {
             push = push.env(name, value);
         }

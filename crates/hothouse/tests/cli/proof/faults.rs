@@ -132,7 +132,7 @@ fn a_pull_request_has_the_summary_of_a_fresh_sandbox_before_that_of_the_agents_o
     fs::write(&gh, GH).unwrap();
     let remote = shop.env.root().join("remote.git").to_str().unwrap().to_owned();
     git(&shop.repository, &["init", "-q", "--bare", &remote]);
-    git(&shop.repository, &["remote", "add", "origin", &remote]);
+    git(&shop.repository, &["remote", "add", "origin", "../remote.git"]);
     git(&shop.repository, &["push", "-q", "origin", "main"]);
     let made = shop.env.shell(&folder, "chmod 755 gh");
     assert!(made.status.success(), "{made:?}");
