@@ -105,7 +105,7 @@ pub use metadata::{AppUrls, urls_of};
 pub use notify::Notice;
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{GrantsAnswer, Promoted, Promotion, PromotionError};
-pub use proof::{CodeFacts, Evidence};
+pub use proof::{CodeFacts, Evidence, PROOF_PREFIX};
 pub use queue::BusyError;
 pub use queues::{CronEntry, QueueConfig};
 pub use recipe::RecipeError;
@@ -236,7 +236,11 @@ impl Engine {
         wanted: Option<&SandboxRef>,
         folder: &Path,
     ) -> Result<SandboxRecord, Failure> {
-        let all = self.sandboxes()?;
+        let mut all = self.sandboxes()?;
+        if wanted.is_none() {
+            // One of a proof is gone in a moment, and nobody means it without naming it.
+            all.retain(|one| folder.starts_with(&one.worktree) || !proof::is_of_a_proof(one));
+        }
         let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
         let is_plain = wanted.is_none_or(|wanted| wanted.project.is_none());
         let picked = match pick(&all, wanted, &current) {

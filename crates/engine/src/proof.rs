@@ -54,6 +54,15 @@ const RUNS: usize = 200;
 const SUMMARY_LIMIT: u64 = 64 << 20;
 const MARKDOWN_LIMIT: usize = 48 << 10;
 
+/// The prefix of the names of sandboxes that proofs make for themselves; eight digits follow.
+pub const PROOF_PREFIX: &str = "prove-";
+
+/// Whether a proof made a sandbox for itself, by its name: it is known before anything else of it exists.
+pub(crate) fn is_of_a_proof(sandbox: &SandboxRecord) -> bool {
+    let digits = sandbox.name.as_str().strip_prefix(PROOF_PREFIX);
+    digits.is_some_and(|digits| digits.len() == 8 && digits.bytes().all(|c| c.is_ascii_hexdigit()))
+}
+
 impl Engine {
     /// Returns the config of a worktree, for its scenarios, seeds and fixtures.
     pub fn scenario_config(&self, sandbox: &SandboxRecord) -> Result<Config, Failure> {
@@ -129,8 +138,11 @@ impl Engine {
     pub fn script_of(&self, sandbox: &SandboxRecord, path: &str) -> Result<String, Failure> {
         let folder = trees::open_judging(sandbox).map_err(|error| error.failure())?;
         let bytes = folder.read_capped(Path::new(path), SCRIPT_LIMIT).map_err(|error| {
-            Failure::of(FailureKind::NotFound, &error)
-                .hint("`script` of a scenario is a path from the top of the worktree")
+            // A proof reads it from a folder that is none of the user's.
+            let error = FileError { path: path.into(), ..error };
+            Failure::of(FailureKind::NotFound, &error).hint(
+                "`script` of a scenario is a file by its path from the top of the worktree, and not a link",
+            )
         })?;
         String::from_utf8(bytes).map_err(|_| {
             Failure::new(FailureKind::Config, format!("the script `{path}` is not valid UTF-8"))

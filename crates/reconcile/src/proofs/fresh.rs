@@ -6,7 +6,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use hothouse_engine::{CodeFacts, Engine, ForkSpec, FromRef, UpSpec};
+use hothouse_engine::{CodeFacts, Engine, ForkSpec, FromRef, PROOF_PREFIX, UpSpec};
 use hothouse_evidence::{
     judge::{self, ChangedFile, Judging},
     outcome::{JudgedBy, Progress, ScenarioOutcome},
@@ -27,9 +27,6 @@ use crate::{Keepers, SeedWish, timelines::RunPlace};
 
 /// The folder of notes in the state folder.
 const NOTES: &str = "proofs";
-
-/// The name prefix of disposable sandboxes.
-const PREFIX: &str = "prove-";
 
 /// The time limit for starting services.
 const START: Duration = Duration::from_secs(300);
@@ -314,7 +311,7 @@ async fn once(
     asker: &Asker,
 ) -> Result<Proof, Failure> {
     asker.check()?;
-    let name = format!("{PREFIX}{}", hex(&random::bytes::<4>()));
+    let name = format!("{PROOF_PREFIX}{}", hex(&random::bytes::<4>()));
     let note = Note { branch: name.clone(), root: source.repository.root.clone(), name };
     keepers.proof_turns.fresh().insert(note.name.clone());
     let (all, noted) = (keepers.clone(), note.clone());

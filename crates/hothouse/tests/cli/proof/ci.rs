@@ -1,10 +1,10 @@
 //! The page about CI: a checkout of a pull request as a job has it, without a sandbox.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
-use hothouse_testkit::git;
+use hothouse_testkit::{git, wait_until};
 
-use super::{Shop, failing};
+use super::{APP, CONFIG, FIXTURE, Shop, failing, text_of};
 
 /// Returns a checkout of a pull request's merge commit: a detached HEAD, and branches only of the remote.
 fn checkout_of_a_job(shop: &Shop) -> std::path::PathBuf {
@@ -61,4 +61,28 @@ fn a_job_proves_a_pull_request_judged_by_its_base() {
     fs::write(job.join("app.py"), "changed").unwrap();
     let refused = shop.env.run(&job, &asked);
     assert!(refused.code == 5 && refused.stdout.contains("uncommitted files: app.py"), "{refused}");
+}
+
+#[test]
+fn a_second_proof_of_a_checkout_is_not_about_the_sandbox_of_the_first() {
+    let waits = "[scenario.waits]\npath = \"/buy\"\nwithin = \"5m\"\n[scenario.waits.expect]\nevent = \"name=Never\"\n";
+    let files = [
+        ("app.py", APP),
+        ("hothouse/fixtures/pay/charge.toml", FIXTURE),
+        (".gitignore", "orders\n__pycache__\n"),
+    ];
+    let Some(shop) = Shop::with(None, &format!("{CONFIG}{waits}"), &files) else { return };
+    let mut first = shop.env.command(&shop.repository, &["prove", "waits", "--json"]);
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the first has its sandbox", || shop.sandboxes().len() == 1);
+    let (ok, second) = shop.judge(&["prove", "buy", "--json"]);
+    assert!(ok, "{second:#}");
+    let summary: serde_json::Value =
+        serde_json::from_str(&text_of(&second["summary"]["json"])).unwrap();
+    assert_eq!(summary["code"]["branch"], "main", "{summary:#}");
+    let unnamed = shop.env.run(&shop.repository, &["url"]);
+    assert_eq!(unnamed.code, 4, "nobody means the sandbox of a proof without naming it: {unnamed}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    wait_until("the sandbox of the first is gone", || shop.sandboxes().is_empty());
 }
