@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hothouse_model::id::hex;
 use serde_json::Value;
 use tar::Archive;
 
@@ -125,6 +126,5 @@ fn file_digest(path: &Path) -> io::Result<String> {
         }
         hash.update(&buffer[..count]);
     }
-    let digits: String = hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("sha256:{digits}"))
+    Ok(format!("sha256:{}", hex(hash.finish().as_ref())))
 }

@@ -127,7 +127,8 @@ pub fn fnv1a(parts: &[&[u8]]) -> u64 {
 
 /// Writes bytes in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.map(|half| char::from(b"0123456789abcdef"[usize::from(half)])).collect()
 }
 
 /// Reads what [`hex`] writes.

@@ -7,9 +7,12 @@
 use std::{borrow::Cow, sync::LazyLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use hothouse_model::record::{
-    Kind,
-    bodies::{ErrorBody, ErrorGroup, Frame},
+use hothouse_model::{
+    id::hex,
+    record::{
+        Kind,
+        bodies::{ErrorBody, ErrorGroup, Frame},
+    },
 };
 use regex_lite::{Captures, Regex};
 
@@ -63,11 +66,7 @@ fn key(components: &[String]) -> String {
     if whole.len() <= KEY_LIMIT {
         return whole;
     }
-    let hash: String = digest(&SHA256, whole.as_bytes())
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex(digest(&SHA256, whole.as_bytes()).as_ref());
     format!("{}… {hash}", crate::errors::event::cut(&whole, KEY_LIMIT - 100))
 }
 
@@ -89,7 +88,10 @@ fn plain_file(file: &str) -> String {
     let parts: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let short = parts[parts.len().saturating_sub(3)..].join("/");
-    HASH.replace(&short, "$1").into_owned()
+    match has_hash(&short) {
+        true => HASH.replace(&short, "$1").into_owned(),
+        false => short,
+    }
 }
 
 fn plain_function(function: &str) -> String {
@@ -97,13 +99,26 @@ fn plain_function(function: &str) -> String {
         regex(r"(\$[0-9]+|[_$.-](0x)?[0-9a-fA-F]{8,}|__h[0-9a-f]{16}|::h[0-9a-f]{16})+$")
     });
     let name = function.trim().trim_start_matches("async ").trim_start_matches("new ");
-    let name = SUFFIX.replace(name, "");
+    let name = match name.contains('$') || has_hash(name) {
+        true => SUFFIX.replace(name, ""),
+        false => name.into(),
+    };
     match name.as_ref() {
         "" | "?" | "anonymous" | "<anonymous>" | "(anonymous)" | "{anonymous}" | "{closure}" => {
             "?".to_owned()
         }
         name => name.replace("<anonymous>", "?"),
     }
+}
+
+/// Returns whether a name has eight hexadecimal digits in a row, as hashes do. Few names have, and
+/// looking for them costs much less than a pattern.
+fn has_hash(name: &str) -> bool {
+    let mut digits = 0;
+    name.bytes().any(|byte| {
+        digits = if byte.is_ascii_hexdigit() { digits + 1 } else { 0 };
+        digits == 8
+    })
 }
 
 fn regex(pattern: &str) -> Regex {
