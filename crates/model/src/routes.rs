@@ -113,9 +113,13 @@ pub fn find(files: &[SourceFile<'_>], apps: &[AppFolder]) -> Vec<Route> {
     let finders: [Finder; 6] =
         [by_file::find, javascript::find, python::find, rails::find, php::find, compiled::find];
     let mut all: BTreeMap<(Option<String>, String), (BTreeSet<String>, String)> = BTreeMap::new();
+    let texts: BTreeMap<&str, &str> = files.iter().map(|file| (file.path, file.text)).collect();
     for found in finders.iter().flat_map(|finder| finder(files)) {
         if all.len() >= ROUTES_LIMIT {
             break;
+        }
+        if texts.get(&*found.file).is_some_and(|text| scan::is_comment(text, found.line)) {
+            continue;
         }
         let key = (app_of(&found.file, apps), found.path);
         let source = format!("{}:{}", found.file, found.line);

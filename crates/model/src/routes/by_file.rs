@@ -1,9 +1,12 @@
 //! File-based routing: Next, Remix, SvelteKit, Nuxt.
 
 use super::{
-    Found, SourceFile,
-    scan::{folder, pattern},
+    Found, SourceFile, join,
+    scan::{closing, folder, pattern},
 };
+
+/// The methods that a handler's file may export.
+const VERBS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framework {
@@ -18,8 +21,15 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
     let exports = pattern(
         r"export\s+(?:const|let|async\s+function|function)\s+(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|action|loader)\b",
     );
+    let listed = pattern(r"export\s+(?:(?:const|let)\s+)?\{([^}]*)\}");
     let mut found = Vec::new();
     for (root, framework) in packages(files) {
+        if framework == Framework::Remix {
+            let config = |file: &&SourceFile<'_>| {
+                below(file.path, &root).is_some_and(|inner| inner.starts_with("app/routes."))
+            };
+            found.extend(files.iter().filter(config).flat_map(configured));
+        }
         for file in files {
             let Some(inner) = below(file.path, &root) else { continue };
             let Some((path, kind)) = route_of(framework, inner) else { continue };
@@ -29,7 +39,12 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
                 Kind::Only(method) => vec![method],
                 Kind::Handlers => {
                     let named = exports.captures_iter(file.text);
-                    named.filter_map(|found| Some(found.get(1)?.as_str())).collect()
+                    let own = named.filter_map(|found| Some(found.get(1)?.as_str()));
+                    // `export { handler as GET }`, `export const { GET, POST } = handlers`
+                    let lists = listed.captures_iter(file.text).filter_map(|found| found.get(1));
+                    let names = lists.flat_map(|list| list.as_str().split(','));
+                    let names = names.filter_map(|name| name.split_whitespace().next_back());
+                    own.chain(names.filter(|name| VERBS.contains(name))).collect()
                 }
                 Kind::Remix => {
                     let has_action =
@@ -41,6 +56,31 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Finds the routes of React Router's `app/routes.ts`: calls of `route`, `index` and `prefix` around each other.
+fn configured(file: &SourceFile<'_>) -> Vec<Found> {
+    let call = pattern(r#"\b(?:(route|prefix)\(\s*['"]([^'"\n]*)['"]|(index)\()"#);
+    let calls: Vec<(std::ops::Range<usize>, &str, &str)> = call
+        .captures_iter(file.text)
+        .filter_map(|found| {
+            let at = found.get(0)?.start();
+            let open = at + file.text[at..].find('(')?;
+            let kind = found.get(1).or(found.get(3))?.as_str();
+            Some((
+                at..closing(file.text, open),
+                kind,
+                found.get(2).map_or("", |path| path.as_str()),
+            ))
+        })
+        .collect();
+    let shown = calls.iter().filter(|(_, kind, _)| *kind != "prefix").map(|(range, _, own)| {
+        let outer =
+            calls.iter().filter(|(outer, ..)| outer.start < range.start && range.start < outer.end);
+        let around = outer.fold(String::new(), |all, (_, _, path)| join(&all, path));
+        Found::new(&join(&around, own), "GET", file, range.start)
+    });
+    shown.collect()
 }
 
 /// Returns the folders of packages that depend on one of the frameworks.
@@ -133,6 +173,9 @@ fn svelte(path: &str) -> Option<(String, Kind)> {
     Some((shown.collect::<Vec<_>>().join("/"), kind))
 }
 
+/// Stands for a dot that separates nothing.
+const ESCAPED: &str = "\0";
+
 fn remix(path: &str) -> Option<(String, Kind)> {
     let name = script(path)?;
     let name = match name.split_once('/') {
@@ -140,8 +183,10 @@ fn remix(path: &str) -> Option<(String, Kind)> {
         Some(_) => return None,
         None => name,
     };
+    // `[.]` is a dot of the path.
+    let name = name.replace("[.]", ESCAPED);
     let parts = name.split('.').filter(|part| !part.starts_with('_')).map(|part| {
-        let part = part.trim_end_matches('_');
+        let part = part.trim_end_matches('_').replace(ESCAPED, ".");
         let part = part.trim_start_matches('(').trim_end_matches(')');
         match part.strip_prefix('$') {
             Some("") => "*".to_owned(),
@@ -155,7 +200,8 @@ fn remix(path: &str) -> Option<(String, Kind)> {
 fn nuxt(path: &str) -> Option<(String, Kind)> {
     let path = path.strip_prefix("app/").unwrap_or(path);
     if let Some(name) = path.strip_prefix("pages/").and_then(|rest| rest.strip_suffix(".vue")) {
-        return Some((without_index(name, "index"), Kind::Page));
+        let shown: Vec<&str> = name.split('/').filter(|part| !part.starts_with('(')).collect();
+        return Some((without_index(&shown.join("/"), "index"), Kind::Page));
     }
     let (prefix, inner) = match path.strip_prefix("server/api/") {
         Some(inner) => ("api/", inner),

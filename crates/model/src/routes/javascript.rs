@@ -50,7 +50,12 @@ struct Patterns {
     chained: Regex,
     object: Regex,
     of_route: Regex,
-    method: Regex,
+    next: Regex,
+    listed: Regex,
+    quoted: Regex,
+    on: Regex,
+    base: Regex,
+    loaded: Regex,
     register: Regex,
     prefix: Regex,
     mount: Regex,
@@ -69,7 +74,20 @@ impl Patterns {
             chained: pattern(&format!(r#"\)\s*\.\s*({METHODS})\(\s*['"`](/[^'"`\n$]*)['"`]\s*,"#)),
             object: pattern(r"\.route\(\s*\{"),
             of_route: pattern(r#"\.route\(\s*['"`](/[^'"`\n$]*)['"`]\s*\)"#),
-            method: pattern(&format!(r"\.\s*({METHODS})\(")),
+            next: pattern(&format!(r"^\s*\.\s*({METHODS})\(")),
+            listed: pattern(&format!(
+                r"([A-Za-z_$][\w$]*)\s*\.\s*({METHODS})\(\s*\[([^\]\n]*)\]\s*,"
+            )),
+            quoted: pattern(r#"['"`](/[^'"`\n$]*)['"`]"#),
+            on: pattern(
+                r#"([A-Za-z_$][\w$]*)\s*\.\s*on\(\s*(\[[^\]\n]*\]|['"][A-Z]+['"])\s*,\s*['"](/[^'"\n]*)['"]"#,
+            ),
+            base: pattern(
+                r#"(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=[^;\n]*\.basePath\(\s*['"](/[^'"\n]*)['"]"#,
+            ),
+            loaded: pattern(
+                r#"\.register\(\s*(?:await\s+)?(?:require|import)\(\s*['"](\.[^'"\n]+)['"]\s*\)"#,
+            ),
             register: pattern(r"\.register\("),
             prefix: pattern(r#"prefix\s*:\s*['"`](/[^'"`\n$]*)['"`]"#),
             mount: pattern(
@@ -162,13 +180,22 @@ fn routes(file: &SourceFile<'_>, patterns: &Patterns) -> Vec<(String, String, us
         add(&found[2], &found[1], "", place(&found));
     }
     for found in patterns.of_route.captures_iter(text) {
-        let from = found.get(0).map_or(0, |whole| whole.end());
-        let to = text[from..].find(';').map_or(text.len(), |end| from + end).min(from + 2000);
-        let chain = text.get(from..to).unwrap_or_default();
-        for method in
-            patterns.method.captures_iter(chain).filter(|_| chain.trim_start().starts_with('.'))
-        {
-            add(&found[1], &method[1], "", place(&found));
+        let mut rest = found.get(0).map_or("", |whole| &text[whole.end()..]);
+        while let Some(next) = patterns.next.captures(rest) {
+            add(&found[1], &next[1], "", place(&found));
+            let open = next.get(0).map_or(0, |whole| whole.end() - 1);
+            rest = rest.get(closing(rest, open) + 1..).unwrap_or_default();
+        }
+    }
+    for found in patterns.listed.captures_iter(text) {
+        for path in patterns.quoted.captures_iter(&found[3]) {
+            add(&path[1], &found[2], &found[1], place(&found));
+        }
+    }
+    for found in patterns.on.captures_iter(text).filter(|_| text.contains("Hono")) {
+        let verbs = found[2].split(|c: char| !c.is_ascii_alphabetic());
+        for verb in verbs.filter(|verb| !verb.is_empty()) {
+            add(&found[3], &verb.to_ascii_lowercase(), &found[1], place(&found));
         }
     }
     let (url, verb) = (
@@ -211,16 +238,23 @@ fn scopes(text: &str, patterns: &Patterns) -> Vec<Scope> {
 
 /// Returns the prefixes of routers that are mounted in the file that creates them.
 fn routers(text: &str, patterns: &Patterns) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
+    let mut all = bases(text, patterns);
     for found in patterns.mount.captures_iter(text) {
         let target = last_name(&found[3]);
         let is_own = text.contains(&format!("const {target} ="))
             || text.contains(&format!("let {target} ="));
         if is_own {
-            all.insert(target, found[2].to_owned());
+            let outer = all.get(&found[1]).map_or("", String::as_str);
+            all.insert(target, join(outer, &found[2]));
         }
     }
     all
+}
+
+/// Returns what routers of Hono begin with by themselves.
+fn bases(text: &str, patterns: &Patterns) -> BTreeMap<String, String> {
+    let found = patterns.base.captures_iter(text);
+    found.map(|found| (found[1].to_owned(), found[2].to_owned())).collect()
 }
 
 /// Returns the last name of an argument list: the mounted router follows its middleware.
@@ -251,11 +285,18 @@ fn mounts(
         });
         imports.extend(names.map(|name| (name, target.clone())));
     }
-    let scopes = scopes(text, patterns);
+    let (scopes, bases) = (scopes(text, patterns), bases(text, patterns));
     let mut all = Vec::new();
+    for found in patterns.loaded.captures_iter(text) {
+        if let Some(target) = resolved(file.path, &found[1], known) {
+            let inside = found.get(1).map_or(0, |path| path.start());
+            all.push((target, around(&scopes, inside)));
+        }
+    }
     let inline = pattern(r#"require\(\s*['"](\.[^'"\n]+)['"]\s*\)"#);
     for found in patterns.mount.captures_iter(text) {
-        let prefix = join(&around(&scopes, place(&found)), &found[2]);
+        let base = bases.get(&found[1]).map_or("", String::as_str);
+        let prefix = join(&around(&scopes, place(&found)), &join(base, &found[2]));
         let required =
             inline.captures(&found[3]).and_then(|path| resolved(file.path, &path[1], known));
         let target = required.or_else(|| imports.get(&last_name(&found[3])).cloned());

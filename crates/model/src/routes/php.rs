@@ -22,6 +22,8 @@ fn read(file: &SourceFile<'_>) -> Vec<Found> {
     );
     let several = pattern(r#"(?:Route::|->)match\(\s*\[([^\]]*)\]\s*,\s*['"]([^'"\n]*)['"]"#);
     let resource = pattern(r#"(?:Route::|->)(apiResource|resource)\(\s*['"]([^'"\n]*)['"]"#);
+    let resources = pattern(r"(?:Route::|->)(apiResources|resources)\(\s*\[([^\]]*)\]");
+    let key = pattern(r#"['"]([^'"\n]*)['"]\s*=>"#);
     let top = if file.path.ends_with("api.php") { "api" } else { "" };
     let groups = groups(file.text);
     let full = |path: &str, at: usize| {
@@ -40,24 +42,55 @@ fn read(file: &SourceFile<'_>) -> Vec<Found> {
             one[1].split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
         found.extend(verbs.map(|verb| Found::new(&full(&one[2], at), verb, file, at)));
     }
+    let limited = pattern(r"^[^;]*?->(only|except)\(([^)]*)\)");
     for one in resource.captures_iter(file.text) {
-        let at = one.get(0).map_or(0, |whole| whole.start());
-        let base = full(&one[2], at);
-        let name = one[2].rsplit('/').next().unwrap_or_default().trim_end_matches('s').to_owned();
-        let item = join(&base, &format!(":{name}"));
-        let mut all = vec![
-            (base.clone(), "GET"),
-            (base.clone(), "POST"),
-            (item.clone(), "GET"),
-            (item.clone(), "PUT"),
-            (item.clone(), "DELETE"),
-        ];
-        if &one[1] == "resource" {
-            all.extend([(join(&base, "create"), "GET"), (join(&item, "edit"), "GET")]);
+        let Some(whole) = one.get(0) else { continue };
+        let mut actions = resource_actions(&full(&nested(&one[2]), whole.start()), &one[1]);
+        if let Some(limit) = limited.captures(&file.text[whole.end()..]) {
+            let named: Vec<&str> = limit[2].split(|c: char| !c.is_ascii_alphabetic()).collect();
+            actions.retain(|(action, ..)| named.contains(action) == (&limit[1] == "only"));
         }
-        found.extend(all.iter().map(|(path, method)| Found::new(path, method, file, at)));
+        let shown = actions.iter();
+        found.extend(shown.map(|(_, path, method)| Found::new(path, method, file, whole.start())));
+    }
+    for one in resources.captures_iter(file.text) {
+        let at = one.get(0).map_or(0, |whole| whole.start());
+        let kind = if &one[1] == "apiResources" { "apiResource" } else { "resource" };
+        for name in key.captures_iter(&one[2]) {
+            let actions = resource_actions(&full(&nested(&name[1]), at), kind);
+            found
+                .extend(actions.iter().map(|(_, path, method)| Found::new(path, method, file, at)));
+        }
     }
     found
+}
+
+/// Converts `photos.comments` to `photos/:photo/comments`.
+fn nested(name: &str) -> String {
+    let parts: Vec<&str> = name.split('.').collect();
+    let outer = parts[..parts.len() - 1].iter();
+    let outer: String = outer.map(|part| format!("{part}/:{}/", singular(part))).collect();
+    format!("{outer}{}", parts[parts.len() - 1])
+}
+
+fn singular(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default().trim_end_matches('s')
+}
+
+/// Returns the actions of a resource, with paths and methods.
+fn resource_actions(base: &str, kind: &str) -> Vec<(&'static str, String, &'static str)> {
+    let item = join(base, &format!(":{}", singular(base)));
+    let mut all = vec![
+        ("index", base.to_owned(), "GET"),
+        ("store", base.to_owned(), "POST"),
+        ("show", item.clone(), "GET"),
+        ("update", item.clone(), "PUT"),
+        ("destroy", item.clone(), "DELETE"),
+    ];
+    if kind == "resource" {
+        all.extend([("create", join(base, "create"), "GET"), ("edit", join(&item, "edit"), "GET")]);
+    }
+    all
 }
 
 /// Returns the ranges of a file that have a prefix, outermost first.

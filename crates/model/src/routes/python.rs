@@ -20,8 +20,9 @@ pub(super) fn find(files: &[SourceFile<'_>]) -> Vec<Found> {
 }
 
 fn decorated(files: &[SourceFile<'_>]) -> Vec<Found> {
-    let route =
-        pattern(r#"@([A-Za-z_]\w*)\.(route|get|post|put|patch|delete|head|options|websocket)\("#);
+    let route = pattern(
+        r#"(?:@([A-Za-z_]\w*)\.(route|api_route|get|post|put|patch|delete|head|options|websocket)|\b([A-Za-z_]\w*)\.(add_url_rule|add_api_route))\("#,
+    );
     let path = pattern(r#"^\s*(?:path\s*=\s*|rule\s*=\s*)?[rf]?['"]([^'"\n]*)['"]"#);
     let methods = pattern(r"methods\s*=\s*[\[(]([^\])]*)[\])]");
     let mounted = mounted(files);
@@ -33,13 +34,22 @@ fn decorated(files: &[SourceFile<'_>]) -> Vec<Found> {
             let end = closing(file.text, whole.end() - 1);
             let arguments = file.text.get(whole.end()..end).unwrap_or_default();
             let Some(path) = path.captures(arguments) else { continue };
-            let prefix = own.get(&one[1]).map_or("", String::as_str);
-            let outer = mounted.iter().find(|(module, _)| is_module(file.path, module));
-            let outer = outer.map_or("", |(_, prefix)| prefix.as_str());
+            let Some((router, verb)) = one.get(1).or(one.get(3)).zip(one.get(2).or(one.get(4)))
+            else {
+                continue;
+            };
+            let prefix = own.get(router.as_str()).map_or("", String::as_str);
+            let outer = mounted.iter().find(|(module, variable, _)| {
+                let is_it = variable.as_deref().is_none_or(|name| name == router.as_str());
+                is_it && is_module(file.path, module)
+            });
+            let outer = outer.map_or("", |(_, _, prefix)| prefix.as_str());
             let path = join(outer, &join(prefix, &path[1]));
-            let verbs: Vec<String> = match (&one[2], methods.captures(arguments)) {
-                ("route", Some(list)) => words(&list[1]),
-                ("route", None) => vec!["GET".into()],
+            let is_list =
+                matches!(verb.as_str(), "route" | "api_route" | "add_url_rule" | "add_api_route");
+            let verbs: Vec<String> = match (verb.as_str(), methods.captures(arguments)) {
+                (_, Some(list)) if is_list => words(&list[1]),
+                (_, None) if is_list => vec!["GET".into()],
                 ("websocket", _) => vec!["GET".into()],
                 (verb, _) => vec![verb.to_owned()],
             };
@@ -69,8 +79,11 @@ fn own_prefixes(file: &SourceFile<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the prefixes under which routers of other modules are included, by module name.
-fn mounted(files: &[SourceFile<'_>]) -> Vec<(String, String)> {
+/// A module, the variable of the router if only that one is meant, and the prefix.
+type Mount = (String, Option<String>, String);
+
+/// Returns the prefixes under which routers are included.
+fn mounted(files: &[SourceFile<'_>]) -> Vec<Mount> {
     let include = pattern(r"(?:include_router|register_blueprint)\(\s*([A-Za-z_][\w.]*)");
     let prefix = pattern(r#"(?:url_prefix|prefix)\s*=\s*['"]([^'"\n]*)['"]"#);
     let import = pattern(r"from\s+([\w.]+)\s+import\s+([^\n#]+)");
@@ -94,9 +107,12 @@ fn mounted(files: &[SourceFile<'_>]) -> Vec<(String, String)> {
                     .map(|line| line[1].trim_start_matches('.').replace('.', "/"))
                     .unwrap_or_default(),
             };
-            if !module.is_empty() {
-                all.push((module, prefix[1].to_owned()));
-            }
+            // A router of this very file.
+            let own = file.path.trim_end_matches(".py").to_owned();
+            all.push(match module.is_empty() {
+                true => (own, Some(name.to_owned()), prefix[1].to_owned()),
+                false => (module, None, prefix[1].to_owned()),
+            });
         }
     }
     all
@@ -127,17 +143,35 @@ fn django(files: &[SourceFile<'_>]) -> Vec<Found> {
             }
         }
     }
+    // The routers of Django REST framework.
+    let included_router = pattern(r"^\s*include\(\s*\(?\s*(\w+)\.urls");
+    let registered = pattern(r#"\b(\w+)\.register\(\s*r?['"]([^'"\n]*)['"]"#);
     let mut found = Vec::new();
     for file in &lists {
         let prefixes = prefixes(file.path, &included, DEPTH);
         for one in entry.captures_iter(file.text).filter(|one| one.get(3).is_none()) {
             // `include(router.urls)` and similar have no path of their own.
             let end = one.get(0).map_or(0, |whole| whole.end());
-            if file.text[end..].trim_start().starts_with("include(") {
-                continue;
-            }
             let (own, at) =
                 (segment(&one[1], &one[2]), one.get(0).map_or(0, |whole| whole.start()));
+            if file.text[end..].trim_start().starts_with("include(") {
+                let router = included_router.captures(&file.text[end..]);
+                let router = router.map(|found| found[1].to_owned());
+                let of_it = registered
+                    .captures_iter(file.text)
+                    .filter(|found| Some(&found[1]) == router.as_deref());
+                for one in of_it {
+                    let at = one.get(0).map_or(0, |whole| whole.start());
+                    let base = join(&own, &one[2]);
+                    let paths = [base.clone(), join(&base, "<pk>")];
+                    found.extend(prefixes.iter().flat_map(|prefix| {
+                        paths
+                            .iter()
+                            .map(move |path| Found::new(&join(prefix, path), "ANY", file, at))
+                    }));
+                }
+                continue;
+            }
             found.extend(
                 prefixes.iter().map(|prefix| Found::new(&join(prefix, &own), "ANY", file, at)),
             );

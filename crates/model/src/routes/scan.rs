@@ -9,6 +9,15 @@ pub(super) fn line_at(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
+/// Whether a line, from 1, is a comment in any of the languages.
+pub(super) fn is_comment(text: &str, line: usize) -> bool {
+    let line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim_start();
+    line.starts_with("//")
+        || line.starts_with("* ")
+        // `#[get("/")]` is an attribute.
+        || line.strip_prefix('#').is_some_and(|rest| !rest.starts_with('['))
+}
+
 /// Returns the end of what a bracket at `open` encloses: the position of the closing bracket, or the end of the text.
 /// Brackets in strings are skipped.
 pub(super) fn closing(text: &str, open: usize) -> usize {

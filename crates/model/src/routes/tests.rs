@@ -259,6 +259,133 @@ fn routes_of_compiled_languages() {
     assert_eq!(found(&gin), ["GET /ping", "GET /plain/:id", "POST /v1/users/:id"]);
 }
 
+/// Forms that applications have beside the plainest ones.
+#[test]
+fn routes_in_the_forms_that_applications_have() {
+    let package = |name: &'static str| ("package.json", name);
+    let next = [
+        package(r#"{"dependencies": {"next": "15"}}"#),
+        ("app/api/auth/[...all]/route.ts", "const h = A();\nexport { h as GET, h as POST };"),
+        ("app/api/five/route.ts", "export const { GET, POST } = handlers;"),
+    ];
+    assert_eq!(found(&next), ["GET,POST /api/auth/*", "GET,POST /api/five"]);
+    let router = [
+        package(r#"{"devDependencies": {"@react-router/dev": "7"}}"#),
+        (
+            "app/routes.ts",
+            "export default [index('./home.tsx'), route('about', './a.tsx'), layout('./l.tsx', [route('login', './b.tsx')]),\n ...prefix('concerts', [index('./c.tsx'), route(':city', './d.tsx', [route('map', './m.tsx')])])]",
+        ),
+        ("app/routes/sitemap[.]xml.tsx", ""),
+    ];
+    let expected = [
+        "GET /",
+        "GET /about",
+        "GET /concerts",
+        "GET /concerts/:city",
+        "GET /concerts/:city/map",
+        "GET /login",
+        "GET /sitemap.xml",
+    ];
+    assert_eq!(found(&router), expected);
+    let nuxt = [package(r#"{"dependencies": {"nuxt": "4"}}"#), ("app/pages/(open)/about.vue", "")];
+    assert_eq!(found(&nuxt), ["GET /about"]);
+    let express = [(
+        "app.js",
+        "const app = express()\napp.get(['/a', '/b'], h)\n// app.get('/old', h)\napp.route('/book')\n  .get((q, r) => { r.get('x', 1) })\n  .post(make)\napp.all('*', none)\n",
+    )];
+    assert_eq!(found(&express), ["ANY /*", "GET /a", "GET /b", "GET,POST /book"]);
+    let fastify = [
+        ("app.js", "fastify.register(require('./routes/users'), { prefix: '/users' })"),
+        ("routes/users.js", "async function routes (fastify) {\n  fastify.get('/:id', one)\n}"),
+    ];
+    assert_eq!(found(&fastify), ["GET /users/:id"]);
+    let hono = [
+        (
+            "index.ts",
+            "import authors from './authors'\nconst app = new Hono().basePath('/api')\napp.get('/x', h)\napp.on(['PUT', 'DELETE'], '/post', h)\napp.route('/authors', authors)\n",
+        ),
+        ("authors.ts", "const app = new Hono()\napp.get('/', h).post('/', h)\n"),
+    ];
+    assert_eq!(found(&hono), ["GET,POST /api/authors", "DELETE,PUT /api/post", "GET /api/x"]);
+    let python = [
+        (
+            "site/urls.py",
+            "router.register(r'users', V)\nurlpatterns = [\n path('api/', include(router.urls)),\n # path('old/', o),\n]",
+        ),
+        (
+            "main.py",
+            "inner = APIRouter(prefix='/inner')\n@inner.get('/one')\ndef one(): ...\napp.include_router(inner, prefix='/v2')\n@app.api_route('/both', methods=['GET', 'PATCH'])\ndef b(): ...\napp.add_url_rule('/rule', 'rule', view, methods=['PUT'])\n",
+        ),
+    ];
+    assert_eq!(
+        found(&python),
+        [
+            "ANY /api/users",
+            "ANY /api/users/:pk",
+            "GET,PATCH /both",
+            "PUT /rule",
+            "GET /v2/inner/one"
+        ]
+    );
+    let rails = [(
+        "config/routes.rb",
+        "resources :photos, :videos, only: [:index]\nresources :articles, path: 'posts', only: [] do\n  collection { get :search }\n  member { post :like }\nend\nget 'profile(/:tab)', to: 'u#s'\nmatch 'both', to: 'a#b', via: [:get, :post]\nconcern :talk do\n  resources :comments\nend\nmount Sidekiq::Web => '/sidekiq'\n# get '/old', to: 'o#o'\n",
+    )];
+    let expected = [
+        "GET,POST /both",
+        "GET /photos",
+        "POST /posts/:article_id/like",
+        "GET /posts/search",
+        "GET /profile",
+        "ANY /sidekiq",
+        "GET /videos",
+    ];
+    assert_eq!(found(&rails), expected);
+    let laravel = [(
+        "routes/web.php",
+        "Route::resource('users', U::class)->only(['index', 'destroy']);\nRoute::resource('photos.comments', P::class)->only('index');\nRoute::apiResources(['cars' => C::class]);\n// Route::get('/old', 'x');\n",
+    )];
+    let expected = [
+        "GET,POST /cars",
+        "DELETE,GET,PUT /cars/:car",
+        "GET /photos/:photo/comments",
+        "GET /users",
+        "DELETE /users/:user",
+    ];
+    assert_eq!(found(&laravel), expected);
+    let axum = [
+        (
+            "src/main.rs",
+            "fn app() {\n let api = Router::new().route(\"/me\", get(me));\n Router::new().nest(\"/api\", api).nest(\"/users\", users::router()).nest(\"/items\", crate::items::router())\n}",
+        ),
+        ("src/users.rs", "pub fn router() -> Router { Router::new().route(\"/\", get(all)) }"),
+        ("src/items/mod.rs", "pub fn router() -> Router { Router::new().route(\"/x\", get(x)) }"),
+    ];
+    assert_eq!(found(&axum), ["GET /api/me", "GET /items/x", "GET /users"]);
+    let actix = [
+        (
+            "src/main.rs",
+            "fn main() { App::new().service(web::scope(\"/users\").configure(users::config)).service(web::scope(\"/v1\").service(one)) }\n#[get(\"/one\")]\nasync fn one() {}\n#[route(\"/r\", method = \"GET\", method = \"POST\")]\nasync fn r() {}",
+        ),
+        (
+            "src/users.rs",
+            "pub fn config(cfg: &mut C) { cfg.service(web::resource(\"\").route(web::get().to(l))).route(\"/{id}\", web::delete().to(d)); }",
+        ),
+    ];
+    assert_eq!(found(&actix), ["GET,POST /r", "GET /users", "DELETE /users/:id", "GET /v1/one"]);
+    let gin = [
+        (
+            "main.go",
+            "func main() {\n api := r.Group(\"/api\")\n users.Register(api.Group(\"/users\"))\n items(api)\n q := c.Query().Get(\"\", x)\n}\nfunc items(g *gin.RouterGroup) { g.PUT(\"/items\", put) }",
+        ),
+        (
+            "users/users.go",
+            "package users\nfunc Register(g *gin.RouterGroup) { g.GET(\"/:id\", one); g.POST(\"\", create) }",
+        ),
+    ];
+    assert_eq!(found(&gin), ["PUT /api/items", "POST /api/users", "GET /api/users/:id"]);
+}
+
 #[test]
 fn a_route_belongs_to_the_app_whose_folder_has_it() {
     let files = [
